@@ -1,0 +1,37 @@
+"""Treadle drives, supervises and coordinates coding agents: any agent, over any wire, to the end.
+
+The names below are the whole public Python API. They load on first use, so importing treadle costs nothing.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Agent": "treadle.session",
+    "Session": "treadle.session",
+    "SessionSpec": "treadle.session",
+    "Prompt": "treadle.session",
+    "Answer": "treadle.session",
+    "Limits": "treadle.session",
+    "TreadleError": "treadle.errors",
+}
+
+__all__ = ["__version__", *_WHERE]
+
+if TYPE_CHECKING:
+    from treadle.errors import TreadleError as TreadleError
+    from treadle.session import Agent as Agent
+    from treadle.session import Answer as Answer
+    from treadle.session import Limits as Limits
+    from treadle.session import Prompt as Prompt
+    from treadle.session import Session as Session
+    from treadle.session import SessionSpec as SessionSpec
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'treadle' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(_WHERE[name]), name)

@@ -1,0 +1,61 @@
+"""A conversation with a model, in no provider's dialect. This is also what session history stores."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    id: str
+    name: str
+    arguments: str
+    """The JSON text as the model wrote it: it may be malformed, and that is for the loop to report."""
+
+
+class Thinking(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A reasoning block, kept as the provider sent it, because some want it back unchanged with the next request."""
+
+    text: str = ""
+    signature: str | None = None
+    raw: Any = None
+    """The provider's own item, when text and signature do not say it all (reasoning items, redacted blocks)."""
+    provider: str = ""
+
+
+class UserMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", tag="user"):
+    text: str
+
+
+class AssistantMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", tag="assistant"):
+    text: str = ""
+    thinking: tuple[Thinking, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    model: str = ""
+
+
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", tag="tool"):
+    call: str
+    name: str
+    text: str
+    ok: bool = True
+
+
+ChatMessage: TypeAlias = UserMessage | AssistantMessage | ToolResult
+
+
+class ToolSchema(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON Schema of the arguments object."""
+
+
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    system: str
+    messages: tuple[ChatMessage, ...]
+    tools: tuple[ToolSchema, ...] = ()
+    max_output_tokens: int | None = None
+    temperature: float | None = None
+    reasoning: Literal["low", "medium", "high"] | None = None

@@ -1,0 +1,1 @@
+"""Model providers: three HTTP wire formats over one client, and the scripted one."""

@@ -1,0 +1,54 @@
+"""What the loop asks of a model provider: stream one reply."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from treadle.agent.messages import AssistantMessage, ModelRequest
+from treadle.events import ModelRouted, Retrying, TextDelta, ThinkingDelta, Usage
+
+FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "refusal", "other"]
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole reply; the last item of every stream that did not raise."""
+
+    message: AssistantMessage
+    finish: FinishReason
+    usage: Usage | None = None
+    """None when the provider reported none."""
+
+
+ReplyItem: TypeAlias = TextDelta | ThinkingDelta | ModelRouted | Retrying | Reply
+
+
+class Provider(Protocol):
+    """One model behind one HTTP API. Stateless between calls, safe for concurrent streams."""
+
+    @property
+    def name(self) -> str:
+        """Such as `anthropic` or `openrouter`; named in errors and usage."""
+        ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def context_window(self) -> int | None:
+        """Tokens the model can take, when known."""
+        ...
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[ReplyItem]:
+        """Deltas as they come, Retrying before each wait, then one Reply.
+
+        Raises errors.ProviderError (or a subclass) when it failed for good: the message says what the service said.
+        Closing the iterator early closes the connection.
+        """
+        ...
+
+    async def models(self) -> list[str]: ...
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,1 @@
+"""The native agent's tools, one file each."""

@@ -1,0 +1,72 @@
+"""What a tool is. Each tool is one file with one TOOL; `registry.py` finds them by listing this folder.
+
+A tool says what it will touch (`access`) before it may run (`run`); the loop asks the guard in between. A failure that
+the model should read and react to is a raised ToolError; anything else is a bug.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from treadle.events import Event, Task, ToolKind
+from treadle.session import Access, Answer, Writing
+
+A = TypeVar("A", bound=msgspec.Struct)
+
+
+class Background(Protocol):
+    """Where a tool leaves work that goes on after its result: the session's tasks (agent/tasks.py)."""
+
+    async def start_process(self, command: str, *, cwd: str, env: dict[str, str]) -> Task: ...
+
+    async def run_agent(self, prompt: str, *, label: str, agent_type: str | None, background: bool) -> Task:
+        """With background=False, returns when the subagent is done; its answer is `task.output`."""
+        ...
+
+
+class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running tool may use. Everything it does to the world goes through here or through treadle.io."""
+
+    cwd: Path
+    call: str
+    emit: Callable[[Event], None]
+    """FileChanged, CommandRun, ToolOutput, Warned ... as they happen."""
+    ask: Callable[[str, tuple[str, ...]], Awaitable[Answer]]
+    """Ask a person a question; when nobody can answer, the Answer is a denial that says so."""
+    env: dict[str, str]
+    """The whole environment for children, already reduced to what is allowed."""
+    backup: Callable[[Path], None]
+    """Call before changing a file, so that rewind can restore it."""
+    overflow: Callable[[str, str], Path]
+    """overflow(call, text) keeps the full text of a too long result on disk and says where."""
+    writing: Writing
+    background: Background
+    output_cap: int = 24 * 1024
+    timeout: float = 120.0
+    state: dict[str, Any] = {}
+    """Kept for the whole session, for tools that remember (todo, which files were read)."""
+    resolve: Callable[[str], Path] = Path
+    """A path as the model wrote it -> absolute, relative to cwd, with symlinks and `..` resolved."""
+
+
+class Tool(Protocol, Generic[A]):
+    """Implemented by a module-level object; see `read_file.py` for the shortest example."""
+
+    name: str
+    description: str
+    kind: ToolKind
+    Args: type[A]
+    """A msgspec Struct; its JSON schema is what the model sees."""
+
+    def access(self, args: A, resolve: Callable[[str], Path]) -> Access:
+        """What running with these arguments would touch."""
+        ...
+
+    async def run(self, args: A, context: ToolContext) -> str: ...
+
+
+AnyTool = Tool[Any]

@@ -1,0 +1,196 @@
+"""The one error tree. Whose fault it was is the first branch.
+
+TreadleError
+├── LocalError                  us, our user, this machine
+│   ├── ConfigError             config_error      a setting, flag, key or file is wrong or missing
+│   │   └── MissingExtra        missing_extra     an optional dependency is not installed
+│   ├── LocalProtocolError      protocol_error    we tried to say what the protocol does not allow now
+│   ├── Busy                    busy              a bounded queue is full
+│   ├── NotFound                not_found         no such session, request, task, agent
+│   ├── Denied                  permission_denied a rule, mode, hook or person said no
+│   ├── ToolError               tool_error        a tool could not do what was asked
+│   ├── StorageError            storage_error     disk full, unreadable, written by a newer version
+│   ├── LimitReached            limit_reached
+│   │   ├── MaxIterations       max_iterations
+│   │   ├── BudgetExceeded      budget_exceeded
+│   │   ├── TimedOut            timeout
+│   │   └── LoopDetected        loop_detected     the same tool calls again and again
+│   └── Cancelled               cancelled
+└── RemoteError                 the other end of a wire
+    ├── RemoteProtocolError     protocol_error    it said what the protocol does not allow
+    │   ├── LineTooLong         line_too_long
+    │   └── VersionMismatch     protocol_version_mismatch
+    ├── PeerExited              peer_exited       with exit code and the tail of its stderr
+    ├── PeerStalled             peer_stalled
+    └── ProviderError           provider_error    a model service failed; may be retryable
+        ├── RateLimited         rate_limited
+        ├── AuthFailed          auth_failed
+        ├── ContextOverflow     context_overflow
+        └── EmptyReply          empty_reply
+
+This module imports nothing of ours and nothing heavy: everything may import it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class TreadleError(Exception):
+    """`message` says what happened and why; `hint`, where there is one, says what to do about it."""
+
+    code: ClassVar[str] = "error"
+    retryable: bool = False
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        retryable: bool | None = None,
+        details: Any = None,
+        retry_after_ms: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details
+        self.retry_after_ms = retry_after_ms
+        if retryable is not None:
+            self.retryable = retryable
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+    def envelope(self) -> dict[str, Any]:
+        """The form in which every wire reports an error."""
+        body: dict[str, Any] = {
+            "code": self.code,
+            "message": str(self),
+            "retryable": self.retryable,
+            "details": self.details,
+        }
+        if self.retry_after_ms is not None:
+            body["retry_after_ms"] = self.retry_after_ms
+        return body
+
+
+class LocalError(TreadleError):
+    code = "local_error"
+
+
+class ConfigError(LocalError):
+    code = "config_error"
+
+
+class MissingExtra(ConfigError):
+    code = "missing_extra"
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs an optional part", hint=f"pip install 'treadle[{extra}]'")
+
+
+class LocalProtocolError(LocalError):
+    code = "protocol_error"
+
+
+class Busy(LocalError):
+    code = "busy"
+    retryable = True
+
+
+class NotFound(LocalError):
+    code = "not_found"
+
+
+class Denied(LocalError):
+    code = "permission_denied"
+
+
+class ToolError(LocalError):
+    code = "tool_error"
+
+
+class StorageError(LocalError):
+    code = "storage_error"
+
+
+class LimitReached(LocalError):
+    code = "limit_reached"
+
+
+class MaxIterations(LimitReached):
+    code = "max_iterations"
+
+
+class BudgetExceeded(LimitReached):
+    code = "budget_exceeded"
+
+
+class TimedOut(LimitReached):
+    code = "timeout"
+
+
+class LoopDetected(LimitReached):
+    code = "loop_detected"
+
+
+class Cancelled(LocalError):
+    code = "cancelled"
+
+
+class RemoteError(TreadleError):
+    code = "remote_error"
+
+
+class RemoteProtocolError(RemoteError):
+    code = "protocol_error"
+
+
+class LineTooLong(RemoteProtocolError):
+    code = "line_too_long"
+
+
+class VersionMismatch(RemoteProtocolError):
+    code = "protocol_version_mismatch"
+
+
+class PeerExited(RemoteError):
+    code = "peer_exited"
+
+    def __init__(self, what: str, exit_code: int | None, stderr_tail: str = "", **more: Any) -> None:
+        said = f"; its last words: {stderr_tail.strip()[-2000:]}" if stderr_tail.strip() else ""
+        super().__init__(f"{what} exited with code {exit_code}{said}", **more)
+        self.exit_code = exit_code
+        self.stderr_tail = stderr_tail
+
+
+class PeerStalled(RemoteError):
+    code = "peer_stalled"
+
+
+class ProviderError(RemoteError):
+    code = "provider_error"
+
+    def __init__(self, message: str, *, provider: str = "", status: int | None = None, **more: Any) -> None:
+        super().__init__(message, **more)
+        self.provider = provider
+        self.status = status
+
+
+class RateLimited(ProviderError):
+    code = "rate_limited"
+    retryable = True
+
+
+class AuthFailed(ProviderError):
+    code = "auth_failed"
+
+
+class ContextOverflow(ProviderError):
+    code = "context_overflow"
+
+
+class EmptyReply(ProviderError):
+    code = "empty_reply"
+    retryable = True

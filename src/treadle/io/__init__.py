@@ -1,0 +1,1 @@
+"""The only place that reads, writes, spawns, signals, renames or locks."""

@@ -1,0 +1,1 @@
+"""What is allowed: one pattern dialect, rules, modes. Pure."""

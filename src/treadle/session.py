@@ -1,0 +1,181 @@
+"""The contract in the middle: what an Agent and a Session promise, and the plain data that crosses it.
+
+Drivers and the native agent implement it; doors, the command line and the fleet use it and nothing else.
+This module imports only events and errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
+
+from treadle.events import AnyEvent, ToolKind
+
+TurnId: TypeAlias = str
+CallId: TypeAlias = str
+TaskId: TypeAlias = str
+Mode: TypeAlias = Literal["suggest", "auto-edit", "full-auto", "plan", "yolo"]
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool call is about to touch, in terms that no rule needs an argument name for."""
+
+    tool: str
+    kind: ToolKind
+    paths: tuple[str, ...] = ()
+    """Absolute, with symlinks and `..` already resolved."""
+    command: str | None = None
+    url: str | None = None
+    args: Any = None
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    verdict: Literal["allow", "ask", "deny"]
+    reason: str = ""
+    by: Literal["rule", "mode", "hook", "person", "nobody", "deadline", "claim"] = "mode"
+
+
+Guard: TypeAlias = Callable[[Access], Decision]
+Writing: TypeAlias = Callable[[tuple[str, ...]], AbstractContextManager[None]]
+"""Held around a tool's write to these paths; raises errors.Denied when somebody else holds them."""
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """Permission rules such as `Bash(git status*)`, in the one dialect of policy/rules.py."""
+
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Per turn, except the cost and the token total, which count over the session. None is unlimited."""
+
+    max_iterations: int | None = None
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
+    max_seconds: float | None = None
+    repeats: int = 3
+
+
+class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
+    cwd: str
+    model: str | None = None
+    system_prompt: str | None = None
+    append_system_prompt: str | None = None
+    tools: tuple[str, ...] | None = None
+    """Names of the tools offered; None is all of them, () is none."""
+    denied_tools: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    rules: Rules = Rules()
+    mode: Mode | None = None
+    """None: no mode decides; what no rule forbids runs."""
+    limits: Limits = Limits()
+    add_dirs: tuple[str, ...] = ()
+    resume: str | None = None
+    fork: bool = False
+    session_id: str | None = None
+    name: str | None = None
+    persist: bool = True
+    answers: bool = False
+    """Whether anybody can answer questions; when nobody can, an ask is a denial that says so."""
+    guard: Guard | None = None
+    """A further judge beside the rules and the mode, such as claims; the stricter of the two wins."""
+    writing: Writing | None = None
+    trusted: bool = False
+    """Whether project files may widen what is allowed, and not only narrow it."""
+    extra: dict[str, Any] = {}
+    """Settings that only one agent understands."""
+
+
+class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    version: str = ""
+    models: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    capabilities: dict[str, Literal["native", "emulated", "unsupported"]] = {}
+    """Such as streaming, thinking, tools, steer, interrupt, questions, resume, fork, usage, cost."""
+
+
+class Prompt(msgspec.Struct, frozen=True, kw_only=True):
+    text: str
+    source: Literal["user", "agent", "task"] = "user"
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    decision: Literal["allow", "deny"]
+    text: str = ""
+    scope: Literal["once", "session", "always"] = "once"
+    changed_args: Any = None
+    by: str = "person"
+
+
+class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
+    message: str
+    ok: bool = True
+    turn: TurnId | None = None
+    """The turn that the command started, when it did; its TurnEnded is then the real result."""
+    data: dict[str, Any] = {}
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    model: str | None = None
+    mode: Mode | None = None
+
+
+@runtime_checkable
+class Session(Protocol):
+    """One conversation. Errors of a turn are events; only misuse of the session itself raises."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def info(self) -> AgentInfo: ...
+
+    def events(self, after: int = 0, *, observer: bool = False) -> AsyncIterator[AnyEvent]:
+        """Events with seq > after, then live ones until the session closes.
+
+        A reader is lossless: the session waits for it. An observer is never waited for: when it falls behind, the
+        oldest events are dropped for it and a Warned with code `gap` says how many.
+        """
+        ...
+
+    async def prompt(self, prompt: Prompt) -> TurnId:
+        """Run this now, or queue it behind the running turn; raises Busy when the queue is full."""
+        ...
+
+    async def steer(self, turn: TurnId, text: str) -> bool:
+        """Put text in front of the agent at its next step; False when that turn is not running or cannot be steered."""
+        ...
+
+    async def command(self, name: str, args: str) -> CommandResult | None:
+        """Run a slash command; None when there is none of that name."""
+        ...
+
+    async def answer(self, request: str, answer: Answer) -> None:
+        """Answer an Asked; raises NotFound when it is not open any more."""
+        ...
+
+    async def interrupt(self, target: TurnId | CallId | TaskId, reason: str = "") -> None:
+        """End that turn, tool call or task, running or queued. Unknown targets are ignored."""
+        ...
+
+    async def configure(self, change: Change) -> None: ...
+
+    async def close(self) -> None:
+        """End everything; leaves no process, handle or lock behind. Safe to call twice."""
+        ...
+
+
+@runtime_checkable
+class Agent(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    async def probe(self) -> AgentInfo: ...
+
+    async def open(self, spec: SessionSpec) -> Session: ...

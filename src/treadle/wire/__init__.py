@@ -1,0 +1,1 @@
+"""Protocols as pure functions and state, one file each. No I/O."""

@@ -1,0 +1,65 @@
+"""Imports point down only; siblings on one line do not import each other; light modules stay light."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parent.parent / "src"
+LAYERS = [
+    {"cli"},
+    {"fleet"},
+    {"agents"},
+    {"doors", "drivers", "terminal"},
+    {"agent", "coordination"},
+    {"work"},
+    {"io"},
+    {"policy", "wire"},
+    {"session"},
+    {"events"},
+    {"errors", "redact"},
+]
+BESIDE = {"testing"}
+"""Public helpers for tests may use what they help to test, and nothing in the product uses them."""
+
+LIGHT = ["wire.framing", "io.paths", "io.files", "io.tree", "io.keeper", "policy.patterns", "errors", "cli"]
+HEAVY = {"msgspec", "asyncio", "dataclasses", "psutil", "tomllib", "click"}
+
+
+def rank(part: str) -> int:
+    return next(number for number, layer in enumerate(LAYERS) if part in layer)
+
+
+def modules() -> list[tuple[str, Path]]:
+    return [(path.relative_to(SRC).parts[1].removesuffix(".py"), path) for path in (SRC / "treadle").rglob("*.py")]
+
+
+def imported(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith("treadle.")}
+    return found
+
+
+@pytest.mark.parametrize(("part", "path"), modules(), ids=lambda value: str(value))
+def test_a_module_imports_only_what_lies_below_it(part: str, path: Path) -> None:
+    if part in {"__init__", "__main__"} | BESIDE:
+        return
+    for other in imported(path) - {part, "__version__"}:
+        assert other not in BESIDE, f"{path} imports {other}, which is only for tests"
+        assert rank(other) > rank(part), f"{path} ({part}) imports {other}, which is not below it"
+
+
+@pytest.mark.parametrize("module", LIGHT)
+def test_a_light_module_imports_nothing_heavy(module: str) -> None:
+    code = f"import sys, treadle.{module}; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not HEAVY & set(loaded.split())
