@@ -58,7 +58,12 @@ def test_a_module_imports_only_what_lies_below_it(part: str, path: Path) -> None
         assert rank(other) > rank(part), f"{path} ({part}) imports {other}, which is not below it"
 
 
-@pytest.mark.parametrize("module", LIGHT)
+def exists(module: str) -> bool:
+    place = SRC / "treadle" / module.replace(".", "/")
+    return place.is_dir() or place.with_suffix(".py").exists()
+
+
+@pytest.mark.parametrize("module", filter(exists, LIGHT))
 def test_a_light_module_imports_nothing_heavy(module: str) -> None:
     code = f"import sys, treadle.{module}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
