@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _WHERE = {
+    "run_turn": "treadle.work.session",
+    "fold": "treadle.work.fold",
     "Agent": "treadle.session",
     "Session": "treadle.session",
     "SessionSpec": "treadle.session",
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from treadle.session import Prompt as Prompt
     from treadle.session import Session as Session
     from treadle.session import SessionSpec as SessionSpec
+    from treadle.work.fold import fold as fold
+    from treadle.work.session import run_turn as run_turn
 
 
 def __getattr__(name: str) -> Any:

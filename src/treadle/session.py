@@ -126,6 +126,20 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode | None = None
 
 
+class EventReader(Protocol):
+    """One reader's place in a session's events. Forgetting it ends it."""
+
+    def __aiter__(self) -> AsyncIterator[AnyEvent]: ...
+
+    async def __anext__(self) -> AnyEvent: ...
+
+    async def batch(self) -> list[AnyEvent]:
+        """All that is there now, at least one; empty only when the session has closed. For readers in a hurry."""
+        ...
+
+    def close(self) -> None: ...
+
+
 @runtime_checkable
 class Session(Protocol):
     """One conversation. Errors of a turn are events; only misuse of the session itself raises."""
@@ -136,8 +150,8 @@ class Session(Protocol):
     @property
     def info(self) -> AgentInfo: ...
 
-    def events(self, after: int = 0, *, observer: bool = False) -> AsyncIterator[AnyEvent]:
-        """Events with seq > after, then live ones until the session closes.
+    def events(self, after: int = 0, *, observer: bool = False) -> EventReader:
+        """Events with seq > after, then live ones until the session closes; after=-1 is from now on.
 
         A reader is lossless: the session waits for it. An observer is never waited for: when it falls behind, the
         oldest events are dropped for it and a Warned with code `gap` says how many.

@@ -1,0 +1,178 @@
+"""From the events of a turn to its totals: the one place final text, tool lists, usage and latencies come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from treadle.events import (
+    ErrorInfo,
+    Event,
+    FileChanged,
+    Message,
+    Outcome,
+    TextDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+)
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """Token buckets that do not overlap. `cost_usd` is None as soon as one call's price is unknown."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = None
+    calls: int = 0
+    estimated: bool = False
+
+    @property
+    def prompt_tokens(self) -> int:
+        """All that went in, cached or not."""
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+    @property
+    def total_tokens(self) -> int:
+        return self.prompt_tokens + self.output_tokens
+
+    def plus(self, usage: Usage) -> Totals:
+        unknown = usage.cost_usd is None or (self.calls > 0 and self.cost_usd is None)
+        return Totals(
+            input_tokens=self.input_tokens + usage.input_tokens,
+            output_tokens=self.output_tokens + usage.output_tokens,
+            cache_read_tokens=self.cache_read_tokens + usage.cache_read_tokens,
+            cache_write_tokens=self.cache_write_tokens + usage.cache_write_tokens,
+            reasoning_tokens=self.reasoning_tokens + usage.reasoning_tokens,
+            cost_usd=None if unknown else (self.cost_usd or 0.0) + (usage.cost_usd or 0.0),
+            calls=self.calls + 1,
+            estimated=self.estimated or usage.source == "estimate",
+        )
+
+
+class ToolUse(msgspec.Struct, frozen=True, kw_only=True):
+    started: ToolStarted
+    ended: ToolEnded | None = None
+    """None when the turn ended while it ran."""
+
+
+class TurnSummary(msgspec.Struct, frozen=True, kw_only=True):
+    turn: str = ""
+    prompt: str = ""
+    outcome: Outcome | None = None
+    """None while the turn runs."""
+    text: str = ""
+    error: ErrorInfo | None = None
+    stop_reason: str = ""
+    iterations: int = 0
+    tools: tuple[ToolUse, ...] = ()
+    denials: tuple[ToolDenied, ...] = ()
+    files: tuple[FileChanged, ...] = ()
+    usage: Totals = Totals()
+    by_model: dict[str, Totals] = {}
+    total_ms: int = 0
+    tool_ms: int = 0
+    """Wall time with at least one tool running: parallel tools count once."""
+    model_ms: int = 0
+
+
+class Fold:
+    """Take events one by one; `summary()` at any time. Events of subagents count for usage and nothing else."""
+
+    def __init__(self) -> None:
+        self._started: TurnStarted | None = None
+        self._ended: TurnEnded | None = None
+        self._tools: dict[str, ToolUse] = {}
+        self._running: set[str] = set()
+        self._busy_since = 0.0
+        self._tool_seconds = 0.0
+        self._model_ms = 0
+        self._denials: list[ToolDenied] = []
+        self._files: list[FileChanged] = []
+        self._usage = Totals()
+        self._by_model: dict[str, Totals] = {}
+        self._deltas: list[str] = []
+        self._message = ""
+        self._last_ts = 0.0
+
+    def add(self, event: Event) -> None:
+        self._last_ts = event.ts
+        kind = type(event)
+        if kind is Usage:
+            self._count(event)  # type: ignore[arg-type]
+        elif event.parent is not None:
+            return
+        elif kind is TextDelta:
+            self._deltas.append(event.text)  # type: ignore[attr-defined]
+        else:
+            self._note(event)
+
+    def _note(self, event: Event) -> None:
+        match event:
+            case TurnStarted():
+                self._started = event
+            case Message(kind="text", text=text):
+                self._message, self._deltas = text, []
+            case ToolStarted(call=call):
+                if not self._running:
+                    self._busy_since = event.ts
+                self._running.add(call)
+                self._tools[call] = ToolUse(started=event)
+            case ToolEnded(call=call) if call in self._tools:
+                self._tools[call] = ToolUse(started=self._tools[call].started, ended=event)
+                self._rest(call, event.ts)
+            case ToolDenied():
+                self._denials.append(event)
+            case FileChanged():
+                self._files.append(event)
+            case TurnEnded():
+                for call in list(self._running):
+                    self._rest(call, event.ts)
+                self._ended = event
+
+    def _rest(self, call: str, ts: float) -> None:
+        self._running.discard(call)
+        if not self._running:
+            self._tool_seconds += ts - self._busy_since
+
+    def _count(self, usage: Usage) -> None:
+        self._usage = self._usage.plus(usage)
+        self._by_model[usage.model] = self._by_model.get(usage.model, Totals()).plus(usage)
+        if usage.parent is None:
+            self._model_ms += usage.duration_ms
+
+    def summary(self) -> TurnSummary:
+        ended, started = self._ended, self._started
+        total_ms = round(((ended.ts if ended else self._last_ts) - started.ts) * 1000) if started else 0
+        tool_ms = round(self._tool_seconds * 1000)
+        return TurnSummary(
+            turn=started.turn if started else "",
+            prompt=started.prompt if started else "",
+            outcome=ended.outcome if ended else None,
+            text=(ended.text if ended else "") or "".join(self._deltas) or self._message,
+            error=ended.error if ended else None,
+            stop_reason=ended.stop_reason if ended else "",
+            iterations=ended.iterations if ended else 0,
+            tools=tuple(self._tools.values()),
+            denials=tuple(self._denials),
+            files=tuple(self._files),
+            usage=self._usage,
+            by_model=dict(self._by_model),
+            total_ms=max(total_ms, 0),
+            tool_ms=tool_ms,
+            model_ms=self._model_ms or max(total_ms - tool_ms, 0),
+        )
+
+
+def fold(events: Iterable[Event]) -> TurnSummary:
+    folded = Fold()
+    for event in events:
+        folded.add(event)
+    return folded.summary()

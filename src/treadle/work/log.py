@@ -1,0 +1,150 @@
+"""A session's events: numbered, replayable, many readers, bounded memory.
+
+Readers are of two kinds. A lossless reader holds the session back when it is a window behind (`room` waits for it); an
+observer is never waited for and is told how much it missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import weakref
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+
+from treadle.events import AnyEvent, Event, Warned
+
+WINDOW = 4096
+KEEP = 8192
+
+_stamp = msgspec.structs.force_setattr
+
+
+class EventLog:
+    def __init__(self, clock: Callable[[], float] = time.time, window: int = WINDOW, keep: int = KEEP) -> None:
+        if keep < window:
+            raise ValueError("a log must keep at least a window of events, or lossless readers would lose some")
+        self._clock = clock
+        self._window = window
+        self._keep = keep
+        self._events: list[AnyEvent] = []
+        self._dropped = 0
+        self._readers: weakref.WeakSet[Reader] = weakref.WeakSet()
+        self._waiting: list[asyncio.Future[None]] = []
+        self._held: list[asyncio.Future[None]] = []
+        self._slowest = 0
+        self.closed = False
+
+    @property
+    def last(self) -> int:
+        """The number of the newest event."""
+        return self._dropped + len(self._events)
+
+    def append(self, event: Event, turn: str) -> None:
+        """Stamp the event and make it readable. An event already stamped with a turn keeps it."""
+        assert not self.closed, "an event after Closed"
+        events = self._events
+        _stamp(event, "seq", self._dropped + len(events) + 1)
+        _stamp(event, "ts", self._clock())
+        if turn and not event.turn:
+            _stamp(event, "turn", turn)
+        events.append(event)  # type: ignore[arg-type]
+        if len(events) >= self._keep + self._window:
+            del events[: self._window]
+            self._dropped += self._window
+        if self._waiting:
+            _wake(self._waiting)
+
+    async def room(self) -> None:
+        """Wait until no lossless reader is more than a window behind."""
+        if self.last - self._slowest < self._window:
+            return
+        while not self.closed:
+            self._slowest = min((reader.cursor for reader in self._readers if not reader.observer), default=self.last)
+            if self.last - self._slowest < self._window:
+                return
+            await _wait(self._held)
+
+    def read(self, after: int = 0, *, observer: bool = False) -> Reader:
+        reader = Reader(self, self.last if after < 0 else min(after, self.last), observer)
+        self._readers.add(reader)
+        # A reader that starts in the past is now the slowest, and one that is forgotten must not hold the session.
+        self._slowest = min(self._slowest, reader.cursor)
+        weakref.finalize(reader, _wake, self._held)
+        return reader
+
+    def close(self) -> None:
+        self.closed = True
+        _wake(self._waiting)
+        _wake(self._held)
+
+    def take(self, reader: Reader) -> list[AnyEvent]:
+        """What this reader has not seen, without waiting."""
+        first = self._dropped + 1
+        missed = first - reader.cursor - 1
+        if missed > 0:
+            reader.cursor = self._dropped
+            gap = Warned(message=f"{missed} earlier events are no longer kept", code="gap", ts=self._clock())
+            return [gap, *self._advance(reader)]
+        return self._advance(reader)
+
+    def _advance(self, reader: Reader) -> list[AnyEvent]:
+        found = self._events[reader.cursor - self._dropped :]
+        reader.cursor = self.last
+        if self._held:
+            _wake(self._held)
+        return found
+
+    async def wait(self) -> None:
+        await _wait(self._waiting)
+
+
+class Reader:
+    """See session.EventReader."""
+
+    def __init__(self, log: EventLog, cursor: int, observer: bool) -> None:
+        self._log = log
+        self._pending: list[AnyEvent] = []
+        self.cursor = cursor
+        self.observer = observer
+
+    def __aiter__(self) -> AsyncIterator[AnyEvent]:
+        return self
+
+    async def __anext__(self) -> AnyEvent:
+        if not self._pending:
+            self._pending = await self.batch()
+            self._pending.reverse()
+            if not self._pending:
+                raise StopAsyncIteration
+        return self._pending.pop()
+
+    async def batch(self) -> list[AnyEvent]:
+        if self._pending:
+            rest, self._pending = self._pending[::-1], []
+            return rest
+        while True:
+            if found := self._log.take(self):
+                return found
+            if self._log.closed:
+                return []
+            await self._log.wait()
+
+    def close(self) -> None:
+        """Stop holding the session back."""
+        self.observer = True
+        self._log.take(self)
+
+
+def _wake(waiting: list[asyncio.Future[None]]) -> None:
+    woken, waiting[:] = waiting[:], []
+    for future in woken:
+        if not future.done():
+            future.set_result(None)
+
+
+async def _wait(waiting: list[asyncio.Future[None]]) -> None:
+    future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    waiting.append(future)
+    await future
