@@ -1,0 +1,248 @@
+"""Files that survive: written beside and renamed, appended in whole lines under a lock.
+
+What these functions have returned from is there after `kill -9`, and after a power cut where they synced. Every
+`OSError` becomes a `StorageError` that names the path and says what to do. Light: the small commands import this.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+
+from treadle.errors import Busy, StorageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import TracebackType
+
+_HINTS = {
+    errno.ENOSPC: "the disk is full: free some space",
+    errno.EDQUOT: "your disk quota is used up: free some space",
+    errno.EFBIG: "the file has reached the size limit of this process or file system",
+    errno.EROFS: "the file system is mounted read-only",
+    errno.EACCES: "check who owns it and its permissions",
+    errno.EPERM: "check who owns it and its permissions",
+    errno.ENOENT: "its directory does not exist",
+    errno.EMFILE: "too many open files: raise `ulimit -n`",
+    errno.EIO: "the disk reports an error: check its health",
+}
+
+
+def storage_error(error: OSError, path: str, doing: str) -> StorageError:
+    """The error to raise for `error`, which happened while `doing` ("write", "read"...) the file at `path`."""
+    reason = error.strerror or str(error)
+    return StorageError(f"cannot {doing} {path}: {reason}", hint=_HINTS.get(error.errno or 0))
+
+
+# Replacing a whole file...
+
+
+def write_atomic(path: str, data: bytes, mode: int = 0o600, *, keep_mode: bool = False, sync: bool = True) -> None:
+    """Replace what `path` holds by `data`: a reader, or a crash, sees the old content or the new, never a part.
+
+    With `keep_mode` a file that is already there keeps its permissions and owner. A symbolic link is followed, so it
+    stays a link. Without `sync` a power cut may bring the old content back.
+    """
+    path = os.path.realpath(path)
+    directory = os.path.dirname(path)
+    beside = os.path.join(directory, f".treadle-{os.urandom(8).hex()}.tmp")
+    made = False
+    try:
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        made = True
+        try:
+            _set_rights(fd, path, mode, keep_mode)
+            _write_all(fd, data)
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(beside, path)
+        made = False
+        if sync:
+            _sync_directory(directory)
+    except OSError as error:
+        raise storage_error(error, path, "write") from error
+    finally:
+        if made:
+            _forget(beside)
+
+
+def _forget(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass  # what failed before is the error worth telling
+
+
+def _set_rights(fd: int, path: str, mode: int, keep: bool) -> None:
+    if keep and os.path.exists(path):
+        old = os.stat(path)
+        mode = stat.S_IMODE(old.st_mode)
+        new = os.fstat(fd)
+        if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
+            try:
+                os.fchown(fd, old.st_uid, old.st_gid)
+            except PermissionError:
+                mode &= 0o777  # the file becomes ours: then not setuid as somebody it no longer belongs to
+    os.fchmod(fd, mode)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _sync_directory(directory: str) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+# Append-only logs of lines...
+
+
+def append_line(path: str, line: bytes, sync: bool = False, mode: int = 0o600) -> None:
+    """Add `line` (without its newline) to the log at `path`, whole or not at all, also with many writers at once."""
+    append_lines(path, (line,), sync, mode)
+
+
+def append_lines(path: str, lines: Iterable[bytes], sync: bool = False, mode: int = 0o600) -> None:
+    """Add several lines in one write. They are next to each other, whatever other writers do.
+
+    A last line that a crash has torn is closed with a newline first, so that it costs its own line and no other.
+    """
+    parts = list(lines)
+    data = b"".join([part + b"\n" for part in parts])
+    if data.count(b"\n") != len(parts):
+        raise ValueError("a line to append must not contain a newline")
+    if not data:
+        return
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, mode)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            _append(fd, data)
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise storage_error(error, path, "append to") from error
+
+
+def _append(fd: int, data: bytes) -> None:
+    size = os.fstat(fd).st_size
+    if size and os.pread(fd, 1, size - 1) != b"\n":
+        data = b"\n" + data
+    try:
+        _write_all(fd, data)
+    except OSError:
+        os.ftruncate(fd, size)  # the disk filled up half-way: leave no part of a line
+        raise
+
+
+class Lines:
+    """The complete lines of a log, one at a time; when they have been read, `torn` is what followed the last newline.
+
+    A log that nobody has written to has no lines.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.torn = b""
+
+    def __iter__(self) -> Iterator[bytes]:
+        self.torn = b""
+        try:
+            with open(self.path, "rb") as file:
+                for line in file:  # a binary file is cut on LF only
+                    if line.endswith(b"\n"):
+                        yield line[:-1]
+                    else:
+                        self.torn = line
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise storage_error(error, self.path, "read") from error
+
+
+def iter_lines(path: str) -> Lines:
+    """The lines of a log that may be big: `for line in (lines := iter_lines(path))`, then look at `lines.torn`."""
+    return Lines(path)
+
+
+def read_lines(path: str) -> tuple[list[bytes], bytes]:
+    """All complete lines of a log, and what a torn last line holds (`b""` when there is none)."""
+    lines = Lines(path)
+    return list(lines), lines.torn
+
+
+# Locks...
+
+
+class locked:
+    """`with locked(path):` one holder at a time among all processes and threads; the kernel frees it when one dies.
+
+    The lock file is made when missing and never removed: a removed one could be locked twice. `timeout=None` waits for
+    ever, 0 tries once; when time is up it is `Busy`, naming the holder where the system tells.
+    """
+
+    def __init__(self, path: str, timeout: float | None = 10.0) -> None:
+        self.path = path
+        self.timeout = timeout
+        self._fd = -1
+
+    def __enter__(self) -> locked:
+        try:
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                self._wait(fd)
+            except BaseException:
+                os.close(fd)
+                raise
+        except OSError as error:
+            raise storage_error(error, self.path, "lock") from error
+        self._fd = fd
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._fd)
+
+    def _wait(self, fd: int) -> None:
+        if self.timeout is None:
+            return fcntl.flock(fd, fcntl.LOCK_EX)
+        deadline = time.monotonic() + self.timeout
+        pause = 0.001
+        while True:
+            try:
+                return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                left = deadline - time.monotonic()
+            if left <= 0:
+                raise Busy(f"{self.path} is locked{_holder(fd)}; gave up after {self.timeout:g} s", hint="try again")
+            time.sleep(min(pause, left))
+            pause = min(pause * 2, 0.05)
+
+
+def _holder(fd: int) -> str:
+    found = os.fstat(fd)
+    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    try:
+        with open("/proc/locks") as table:
+            for row in table:
+                fields = row.split()
+                if fields[1:2] == ["FLOCK"] and place in fields:
+                    return f" by process {fields[4]}"
+    except OSError:
+        pass
+    return ""

@@ -1,0 +1,103 @@
+"""Where things live on disk. Strings, not pathlib: the small commands import this."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+
+from treadle.errors import StorageError
+
+SOCKET_PATH_MAX = 103 if sys.platform == "darwin" else 107
+"""`sun_path` without its final NUL."""
+
+
+def state_dir() -> str:
+    """`TREADLE_HOME`, else `treadle` in the user's data directory. Names it; `private_dir` makes it."""
+    if home := os.environ.get("TREADLE_HOME"):
+        return os.path.abspath(os.path.expanduser(home))
+    return os.path.join(_xdg("XDG_DATA_HOME", ".local/share"), "treadle")
+
+
+def config_file() -> str:
+    """The user's own settings: in `TREADLE_HOME` when that is set, else in the user's config directory."""
+    if os.environ.get("TREADLE_HOME"):
+        return os.path.join(state_dir(), "config.toml")
+    return os.path.join(_xdg("XDG_CONFIG_HOME", ".config"), "treadle", "config.toml")
+
+
+def _xdg(variable: str, default: str) -> str:
+    # The XDG specification says that a relative path in these variables is to be ignored.
+    value = os.environ.get(variable, "")
+    return value if os.path.isabs(value) else os.path.join(os.path.expanduser("~"), default)
+
+
+def private_dir(path: str) -> str:
+    """Make `path` and its missing parents, each for this user alone (0700); refuse one that belongs to another."""
+    try:
+        _make(path)
+        link, target = os.lstat(path), os.stat(path)
+        for found in (link, target):
+            if found.st_uid != os.geteuid():
+                raise StorageError(
+                    f"{path} belongs to user {found.st_uid}, not to user {os.geteuid()}, so nothing is kept there",
+                    hint="set TREADLE_HOME to a directory of your own",
+                )
+        if not stat.S_ISDIR(target.st_mode):
+            raise StorageError(f"{path} is not a directory", hint="move it away or set TREADLE_HOME")
+        if target.st_mode & stat.S_ISVTX:
+            raise StorageError(
+                f"{path} is shared by all users of this machine, so nothing private is kept directly in it",
+                hint="name a directory inside it",
+            )
+        if stat.S_IMODE(target.st_mode) != 0o700:
+            os.chmod(path, 0o700)
+    except OSError as error:
+        raise StorageError(
+            f"cannot make the private directory {path}: {error.strerror}",
+            hint="set TREADLE_HOME to a directory you can write to",
+        ) from error
+    return path
+
+
+def _make(path: str) -> None:
+    # os.makedirs gives its mode to the last directory only.
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(os.path.abspath(path))
+    if parent != path:
+        _make(parent)
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass  # another process was first; its owner and mode are checked by the caller
+
+
+def socket_path(directory: str, name: str) -> str:
+    """`directory/name` when a Unix socket can have that path, else a short one that is always the same for it.
+
+    The short one is in a private directory under `XDG_RUNTIME_DIR`, or in `/tmp`, which is made here.
+    """
+    path = os.path.abspath(os.path.join(directory, name))
+    if len(os.fsencode(path)) <= SOCKET_PATH_MAX:
+        return path
+    import hashlib
+
+    short = hashlib.blake2b(os.fsencode(path), digest_size=12).hexdigest()
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    for base in (os.path.join(runtime, "treadle"), f"/tmp/treadle-{os.geteuid()}"):
+        found = os.path.join(base, short)
+        if os.path.isabs(found) and len(os.fsencode(found)) <= SOCKET_PATH_MAX and _usable(base):
+            return found
+    raise StorageError(
+        f"{path} is too long for a Unix socket and there is no private place for a short one",
+        hint=f"set TREADLE_HOME to a path shorter than {SOCKET_PATH_MAX - len(os.fsencode(name))} bytes",
+    )
+
+
+def _usable(directory: str) -> bool:
+    try:
+        private_dir(directory)
+    except StorageError:
+        return False
+    return True

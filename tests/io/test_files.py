@@ -1,0 +1,339 @@
+"""Whole or not at all: through kill -9, a full disk, and many writers at once."""
+
+import os
+import random
+import resource
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.errors import Busy, StorageError
+from treadle.io.files import append_line, append_lines, iter_lines, locked, read_lines, write_atomic
+
+# Replacing...
+
+
+def test_a_write_replaces_the_content_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    write_atomic(str(path), b"old")
+    write_atomic(str(path), b"new")
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert os.listdir(tmp_path) == ["state"]
+
+
+def test_the_mode_is_what_was_asked_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write_atomic(str(tmp_path / "a"), b"", 0o644)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o644
+
+
+def test_an_existing_file_can_keep_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "script"
+    path.write_text("old")
+    path.chmod(0o755)
+    write_atomic(str(path), b"new", keep_mode=True)
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"new", 0o755)
+    write_atomic(str(tmp_path / "fresh"), b"", 0o640, keep_mode=True)
+    assert stat.S_IMODE((tmp_path / "fresh").stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_an_existing_file_keeps_its_owner_with_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "theirs"
+    path.write_text("old")
+    os.chown(path, 65534, 65534)
+    write_atomic(str(path), b"new", keep_mode=True)
+    assert (path.stat().st_uid, path.stat().st_gid) == (65534, 65534)
+
+
+def test_a_symbolic_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("old")
+    (tmp_path / "link").symlink_to("target")
+    write_atomic(str(tmp_path / "link"), b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_bytes() == b"new"
+
+
+def test_a_name_as_long_as_names_can_be_is_written(tmp_path: Path) -> None:
+    write_atomic(str(tmp_path / ("n" * 255)), b"x")
+    assert (tmp_path / ("n" * 255)).read_bytes() == b"x"
+
+
+def test_an_error_names_the_path_and_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="absent/file.*its directory does not exist"):
+        write_atomic(str(tmp_path / "absent" / "file"), b"")
+
+
+# Appending...
+
+
+def test_lines_come_back_as_they_were_appended(tmp_path: Path) -> None:
+    path = str(tmp_path / "log")
+    append_line(path, b"one")
+    append_lines(path, [b"two\r", "thr\u2028ee".encode(), b""])
+    assert read_lines(path) == ([b"one", b"two\r", "thr\u2028ee".encode(), b""], b"")
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+
+
+def test_nothing_to_append_makes_no_file(tmp_path: Path) -> None:
+    append_lines(str(tmp_path / "log"), [])
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_newline_inside_a_line_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError):
+        append_line(str(tmp_path / "log"), b"a\nb")
+
+
+def test_a_torn_last_line_is_reported_and_costs_no_other_line(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"one\ntw")
+    lines = iter_lines(str(path))
+    assert (list(lines), lines.torn) == ([b"one"], b"tw")
+    append_line(str(path), b"three")
+    assert read_lines(str(path)) == ([b"one", b"tw", b"three"], b"")
+
+
+def test_a_log_nobody_wrote_to_is_empty(tmp_path: Path) -> None:
+    assert read_lines(str(tmp_path / "none")) == ([], b"")
+
+
+def test_a_log_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="cannot read"):
+        read_lines(str(tmp_path))
+
+
+@given(st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"")), max_size=8), st.data())
+def test_a_log_cut_anywhere_keeps_its_complete_lines_and_can_be_added_to(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], data: st.DataObject
+) -> None:
+    path = str(tmp_path_factory.mktemp("cut") / "log")
+    append_lines(path, [*lines, b"end"])
+    cut = data.draw(st.integers(0, os.path.getsize(path)))
+    os.truncate(path, cut)
+    kept, torn = read_lines(path)
+    assert kept == [*lines, b"end"][: len(kept)]
+    append_line(path, b"after")
+    assert read_lines(path) == ([*kept, *([torn] if torn else []), b"after"], b"")
+
+
+APPENDER = """
+import sys
+sys.path.insert(0, {src!r})
+from treadle.io.files import append_line, write_atomic
+path, name, count, size = sys.argv[1], sys.argv[2].encode(), int(sys.argv[3]), int(sys.argv[4])
+for number in range(count):
+    append_line(path, name + b" %d " % number + b"x" * size)
+    print(number, flush=True)
+"""
+SRC = str(Path(__file__).parents[2] / "src")
+
+
+def appender(path: Path, name: str, count: int, size: int, **more: object) -> subprocess.Popen[bytes]:
+    code = APPENDER.format(src=SRC)
+    argv = [sys.executable, "-I", "-S", "-c", code, str(path), name, str(count), str(size)]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)  # type: ignore[call-overload,no-any-return]
+
+
+def test_two_hundred_appenders_at_once_lose_and_mix_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    def run(name: str) -> None:
+        for number in range(20):
+            append_line(str(log), f"{name} {number} {'x' * 5000}".encode())
+
+    # Each call opens the file anew, so threads contend for the lock exactly as processes do; some are processes too.
+    processes = [appender(log, f"p{index}", 20, 5000) for index in range(8)]
+    threads = [threading.Thread(target=run, args=(f"t{index}",)) for index in range(192)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for process in processes:
+        assert process.communicate(timeout=60)[1] == b""
+    lines, torn = read_lines(str(log))
+    assert torn == b"" and len(lines) == 200 * 20
+    assert all(line.endswith(b"x" * 5000) for line in lines)
+    assert len({line.split(b"x")[0] for line in lines}) == 200 * 20
+    for name in ("p0", "t0"):
+        mine = [line for line in lines if line.startswith(name.encode() + b" ")]
+        assert [int(line.split()[1]) for line in mine] == list(range(20))
+
+
+def test_what_an_appender_said_it_wrote_survives_kill_9_at_any_point(tmp_path: Path) -> None:
+    choose = random.Random(1)
+    for round_ in range(12):
+        log = tmp_path / f"log{round_}"
+        process = appender(log, "w", 1_000_000, choose.choice([10, 3000, 200_000]))
+        assert process.stdout is not None
+        told = b""
+        while told.count(b"\n") < choose.randrange(1, 60):
+            told += os.read(process.stdout.fileno(), 65536)
+        process.kill()
+        told += process.communicate()[0]
+        lines, _ = read_lines(str(log))
+        acknowledged = told.count(b"\n")
+        assert [int(line.split()[1]) for line in lines] == list(range(len(lines)))
+        assert len(lines) >= acknowledged
+
+
+WRITER = """
+import sys
+sys.path.insert(0, {src!r})
+from treadle.io.files import write_atomic
+number = 0
+while True:
+    number += 1
+    write_atomic(sys.argv[1], (b"%d\\n" % number) * 20000, sync=False)
+    print(number, flush=True)
+"""
+
+
+def test_a_file_being_replaced_is_whole_after_kill_9_at_any_point(tmp_path: Path) -> None:
+    choose = random.Random(2)
+    for round_ in range(12):
+        path = tmp_path / f"state{round_}"
+        code = WRITER.format(src=SRC)
+        process = subprocess.Popen([sys.executable, "-I", "-S", "-c", code, str(path)], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        told = b""
+        while told.count(b"\n") < choose.randrange(1, 30):
+            told += os.read(process.stdout.fileno(), 65536)
+        process.kill()
+        told += process.communicate()[0]
+        lines = path.read_bytes().splitlines()
+        assert len(lines) == 20000 and len(set(lines)) == 1
+        assert int(lines[0]) >= int(told.split()[-1])
+
+
+# Disks that fill up...
+
+
+def limit_file_size() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+
+def test_an_append_that_does_not_fit_leaves_whole_lines_and_says_what_to_do(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    process = appender(log, "w", 100, 30_000, preexec_fn=limit_file_size)
+    out, err = process.communicate(timeout=30)
+    assert b"StorageError: cannot append to" in err and b"size limit" in err
+    lines, torn = read_lines(str(log))
+    assert torn == b"" and len(lines) == len(out.split()) == 3
+
+
+def test_a_replacement_that_does_not_fit_keeps_the_old_content(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    path.write_bytes(b"old")
+    code = f"import sys; sys.path.insert(0, {SRC!r})\nfrom treadle.io.files import write_atomic\n"
+    code += f"write_atomic({str(path)!r}, b'n' * 200_000)"
+    argv = [sys.executable, "-I", "-S", "-c", code]
+    result = subprocess.run(argv, preexec_fn=limit_file_size, stderr=subprocess.PIPE)
+    assert b"StorageError: cannot write" in result.stderr
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["state"]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Path:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        # Without the right to mount: the same errno from a device that is always full.
+        return Path("/dev/full")
+    return disk
+
+
+def test_a_full_disk_is_named_and_loses_nothing_already_written(
+    small_disk: Path, request: pytest.FixtureRequest
+) -> None:
+    if small_disk == Path("/dev/full"):
+        with pytest.raises(StorageError, match="disk is full"):
+            append_line("/dev/full", b"x")
+        return
+    request.addfinalizer(lambda: subprocess.run(["umount", str(small_disk)], check=True))
+    log = str(small_disk / "log")
+    count = 0
+    with pytest.raises(StorageError, match="disk is full"):
+        while True:
+            append_line(log, b"x" * 9000)
+            count += 1
+    assert count and read_lines(log) == ([b"x" * 9000] * count, b"")
+    with pytest.raises(StorageError, match="disk is full"):
+        write_atomic(str(small_disk / "state"), b"y" * 60_000)
+    assert os.listdir(small_disk) == ["log"]
+    os.truncate(log, 9001)
+    append_line(log, b"room again")
+    assert read_lines(log)[0][-1] == b"room again"
+
+
+# Locks...
+
+
+def test_a_lock_has_one_holder_and_the_other_is_told_who(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    with locked(path):
+        with pytest.raises(Busy) as caught, locked(path, timeout=0):
+            pass
+    assert "gave up after 0 s" in str(caught.value)
+    if os.path.exists("/proc/locks"):
+        assert f"by process {os.getpid()}" in str(caught.value)
+    with locked(path, timeout=0):
+        pass
+
+
+def test_a_lock_is_waited_for(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    order = []
+
+    def second() -> None:
+        with locked(path, timeout=30):
+            order.append("second")
+
+    with locked(path):
+        thread = threading.Thread(target=second)
+        thread.start()
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+
+
+def test_a_lock_held_by_a_killed_process_is_free(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    code = f"import sys; sys.path.insert(0, {SRC!r})\nfrom treadle.io.files import locked\n"
+    code += f"with locked({path!r}, timeout=None):\n print('held', flush=True); sys.stdin.read()"
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None and process.stdin is not None
+    assert process.stdout.readline() == b"held\n"
+    with pytest.raises(Busy), locked(path, timeout=0.01):
+        pass
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    with locked(path, timeout=5):
+        pass
+
+
+def test_a_lock_where_none_can_be_made_is_a_storage_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="cannot lock"), locked(str(tmp_path / "absent" / "lock")):
+        pass
+
+
+def test_time_spent_waiting_is_bounded(tmp_path: Path) -> None:
+    with locked(str(tmp_path / "lock")):
+        began = time.monotonic()
+        with pytest.raises(Busy), locked(str(tmp_path / "lock"), timeout=0.05):
+            pass
+        assert time.monotonic() - began >= 0.05

@@ -1,0 +1,99 @@
+"""Directories are private, and socket paths always fit."""
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from treadle.errors import StorageError
+from treadle.io import paths
+
+
+def test_treadle_home_beats_the_data_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", "/elsewhere")
+    assert paths.state_dir() == str(tmp_path)
+    assert paths.config_file() == str(tmp_path / "config.toml")
+
+
+def test_without_treadle_home_the_xdg_directories_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TREADLE_HOME")
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/config")
+    assert paths.state_dir() == "/data/treadle"
+    assert paths.config_file() == "/config/treadle/config.toml"
+
+
+def test_a_relative_xdg_path_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TREADLE_HOME")
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("XDG_DATA_HOME", "data")
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    assert paths.state_dir() == "/home/me/.local/share/treadle"
+    assert paths.config_file() == "/home/me/.config/treadle/config.toml"
+
+
+def test_a_private_directory_and_its_new_parents_are_for_us_alone(tmp_path: Path) -> None:
+    made = paths.private_dir(str(tmp_path / "a" / "b"))
+    assert [stat.S_IMODE(os.stat(place).st_mode) for place in (tmp_path / "a", made)] == [0o700, 0o700]
+
+
+def test_a_directory_others_can_read_is_closed_to_them(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir(mode=0o755)
+    made = paths.private_dir(str(tmp_path / "open"))
+    assert stat.S_IMODE(os.stat(made).st_mode) == 0o700
+
+
+def test_a_directory_that_belongs_to_another_is_refused(tmp_path: Path) -> None:
+    other = "/"
+    if os.geteuid() == 0:
+        other = str(tmp_path / "theirs")
+        os.mkdir(other)
+        os.chown(other, 65534, 65534)
+    with pytest.raises(StorageError, match="belongs to user"):
+        paths.private_dir(other)
+
+
+def test_a_directory_shared_by_all_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    with pytest.raises(StorageError, match="shared"):
+        paths.private_dir(str(shared))
+    assert stat.S_IMODE(shared.stat().st_mode) == 0o1777
+
+
+def test_a_file_in_the_way_is_an_error_that_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="file"):
+        paths.private_dir(str(tmp_path / "file"))
+    with pytest.raises(StorageError, match="cannot make the private directory"):
+        paths.private_dir(str(tmp_path / "file" / "below"))
+
+
+def test_a_short_socket_path_is_left_alone(tmp_path: Path) -> None:
+    assert paths.socket_path("/run/x", "a.sock") == "/run/x/a.sock"
+
+
+@pytest.mark.parametrize("runtime", [True, False])
+def test_a_long_socket_path_becomes_a_short_one_that_can_be_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: bool
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path) if runtime else "")
+    long = str(tmp_path / ("deep" * 40))
+    path = paths.socket_path(long, "a.sock")
+    assert path == paths.socket_path(long, "a.sock") != paths.socket_path(long, "b.sock")
+    assert stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode) == 0o700
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+    os.unlink(path)
+
+
+def test_the_longest_allowed_path_is_used_as_it_is(tmp_path: Path) -> None:
+    directory = str(tmp_path)
+    name = "n" * (paths.SOCKET_PATH_MAX - len(directory) - 1)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(paths.socket_path(directory, name))
+    assert (tmp_path / name).exists()
