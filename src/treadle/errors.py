@@ -33,7 +33,9 @@ This module imports nothing of ours and nothing heavy: everything may import it.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+TYPE_CHECKING = False  # importing typing takes longer than starting the interpreter
+if TYPE_CHECKING:
+    from typing import Any, ClassVar
 
 
 class TreadleError(Exception):
