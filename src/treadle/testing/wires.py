@@ -1,0 +1,188 @@
+"""The contract of a wire module, as checks that run over its SAMPLES. A check that fails says what went wrong."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from treadle.errors import LocalProtocolError, RemoteProtocolError
+from treadle.wire.base import Connection, Conversation
+
+
+class Pair:
+    """Two ends of one wire. `say` carries a message across and gives what the other end made of it."""
+
+    def __init__(self, module: ModuleType, **options: Any) -> None:
+        kind: type[Connection[Any]] = module.Connection
+        self.ends = {role: kind(role, **options) for role in kind.SAYS}
+
+    def say(self, role: str, message: Any, *, piece: int | None = None) -> list[Any]:
+        data = self.ends[role].send(message)
+        other = self.other(role)
+        step = piece or len(data)
+        return [got for at in range(0, len(data), step) for got in other.receive(data[at : at + step])]
+
+    def other(self, role: str) -> Connection[Any]:
+        return self.ends[self.ends[role].peer]
+
+
+def check_round_trip(module: ModuleType) -> None:
+    """Every sample arrives as it was sent, and both ends agree on the state."""
+    for talk in _samples(module):
+        pair = Pair(module)
+        for role, message in talk:
+            assert pair.say(role, message) == [message]
+            states = {end.state for end in pair.ends.values()}
+            assert len(states) == 1, f"after {message} the ends are in {states}"
+
+
+def check_byte_by_byte(module: ModuleType) -> None:
+    for talk in _samples(module):
+        pair = Pair(module)
+        for role, message in talk:
+            assert pair.say(role, message, piece=1) == [message]
+
+
+def check_unknown_fields(module: ModuleType) -> None:
+    """A JSON message with a field that nobody knows means the same as without it."""
+    for sender, receiver, message, data in _sent(module):
+        if data.lstrip()[:1] != b"{":
+            receiver.receive(data)
+            continue
+        body = {**json.loads(data), "x_later": {"deep": [1, None, "é"]}}
+        line = json.dumps(body).encode() + (b"\n" if data.endswith(b"\n") else b"")
+        assert receiver.receive(line) == [message], f"{sender.role} said {line!r}"
+
+
+def check_garbage(module: ModuleType, rounds: int = 300) -> None:
+    """Random and mutated bytes give messages or RemoteProtocolError, and nothing else."""
+    chance = random.Random(7)
+    for talk in _samples(module):
+        for _ in range(rounds):
+            pair = Pair(module)
+            for role, message in talk[: chance.randrange(len(talk)) + 1]:
+                data = bytearray(pair.ends[role].send(message))
+                hurt = chance.random() < 0.4
+                if hurt:
+                    _mutate(data, chance)
+                if not _tolerated(pair.other(role), bytes(data)) or hurt:
+                    break
+            _tolerated(pair.other(role), chance.randbytes(chance.randrange(64)) + b"\n")
+
+
+def check_cut_off(module: ModuleType) -> None:
+    """The end of input inside a message is an error; between messages it is not."""
+    for _, receiver, _, data in _sent(module):
+        receiver.receive(data[:-1])
+        assert _raises(RemoteProtocolError, receiver.end), f"cut off: {data!r}"
+        receiver.receive(data[-1:])
+        receiver.end()
+
+
+def check_cap(module: ModuleType) -> None:
+    """A message over the cap is an error before it is held in memory, and not a crash."""
+    for sender, _, _, data in _sent(module):
+        if len(data) < 3:
+            continue
+        small = module.Connection(sender.peer, cap=len(data) // 2)
+        try:
+            found = small.receive(data)
+        except RemoteProtocolError:
+            continue
+        assert found and isinstance(found[0], RemoteProtocolError), f"over the cap, and taken: {found}"
+
+
+def check_illegal_send(module: ModuleType) -> None:
+    """Saying what is not allowed now raises, and the conversation goes on as if it had not been tried."""
+    said = [entry for talk in _samples(module) for entry in talk]
+    refused = 0
+    for talk in _samples(module):
+        pair = Pair(module)
+        for role, message in talk:
+            for other, wrong in said:
+                for end in pair.ends.values():
+                    if end.refusal(end.role, wrong) is not None:
+                        before = end.state
+                        assert _raises(LocalProtocolError, partial(end.send, wrong))
+                        assert end.state == before, f"{other} saying {wrong} moved {before} to {end.state}"
+                        refused += 1
+            assert pair.say(role, message) == [message]
+    assert refused, "a protocol in which everything is always legal needs no Connection"
+
+
+def check_crossing(module: ModuleType) -> None:
+    """Messages that pass each other on the wire are legal. CROSSINGS: (talk so far, one more from each end)."""
+    for talk, *crossed in getattr(module, "CROSSINGS", []):
+        pair = Pair(module)
+        for role, message in talk:
+            assert pair.say(role, message) == [message]
+        sent = [(role, message, pair.ends[role].send(message)) for role, message in crossed]
+        for role, message, data in sent:
+            assert pair.other(role).receive(data) == [message]
+
+
+CHECKS: list[Callable[[ModuleType], None]] = [
+    check_round_trip,
+    check_byte_by_byte,
+    check_unknown_fields,
+    check_garbage,
+    check_cut_off,
+    check_cap,
+    check_illegal_send,
+    check_crossing,
+]
+
+
+def check_protocol(module: ModuleType) -> None:
+    for check in CHECKS:
+        check(module)
+
+
+def _samples(module: ModuleType) -> list[Conversation]:
+    samples: list[Conversation] = module.SAMPLES
+    assert samples, "a protocol needs at least one sample conversation"
+    return samples
+
+
+def _sent(module: ModuleType) -> Iterator[tuple[Connection[Any], Connection[Any], Any, bytes]]:
+    """Each sample as (sender, receiver, message, bytes). Whoever iterates gives the bytes to the receiver."""
+    for talk in _samples(module):
+        pair = Pair(module)
+        for role, message in talk:
+            data = pair.ends[role].send(message)
+            yield pair.ends[role], pair.other(role), message, data
+
+
+def _mutate(data: bytearray, chance: random.Random) -> None:
+    for _ in range(chance.randrange(1, 4)):
+        at = chance.randrange(len(data))
+        match chance.randrange(3):
+            case 0:
+                data[at] = chance.randrange(256)
+            case 1:
+                del data[at : at + chance.randrange(1, 8)]
+            case _:
+                data[at:at] = chance.choice([b"{", b"[" * 2000, b'"', b"\n", b"null", b"-1", b"1e999", b"\xff"])
+        if not data:
+            data += b"\n"
+
+
+def _tolerated(end: Connection[Any], data: bytes) -> bool:
+    """Whether the stream can still be followed."""
+    try:
+        end.receive(data)
+    except RemoteProtocolError:
+        return False
+    return True
+
+
+def _raises(kind: type[Exception], act: Callable[[], Any]) -> bool:
+    try:
+        act()
+    except kind:
+        return True
+    return False
