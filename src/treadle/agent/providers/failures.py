@@ -1,0 +1,131 @@
+"""A model service's refusals, turned into our errors with the service's own words."""
+
+from __future__ import annotations
+
+import email.utils
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from treadle.errors import AuthFailed, ContextOverflow, ProviderError, RateLimited
+
+RETRYABLE = frozenset({408, 409, 429, 529})
+TOO_LONG = re.compile(
+    r"context.?(length|window|size)|maximum context|prompt is too long|too many (input )?tokens|input is too long"
+    r"|exceeds? the (model'?s )?(maximum|available) (input|context)|request_too_large",
+    re.IGNORECASE,
+)
+OVERLOADED = re.compile(r"overloaded|rate.?limit|too many requests|server_error|api_error|timeout", re.IGNORECASE)
+OUT_OF_MONEY = re.compile(r"insufficient_quota|billing|credit balance", re.IGNORECASE)
+LONGEST = 2000
+
+
+def from_status(
+    status: int,
+    message: str,
+    *,
+    provider: str,
+    kind: str = "",
+    retry_after: float | None = None,
+    hint: str | None = None,
+) -> ProviderError:
+    """The error for an HTTP status; `kind` is the service's own type or code for it."""
+    about = f"{kind} {message}"
+    error: type[ProviderError] = ProviderError
+    retryable = status in RETRYABLE or status >= 500
+    if status in (401, 403):
+        error = AuthFailed
+    elif status in (400, 413, 422) and TOO_LONG.search(about):
+        error = ContextOverflow
+    elif status == 429:
+        error = RateLimited
+        retryable = not OUT_OF_MONEY.search(about)
+    return error(
+        f"{provider} answered {status}: {message}",
+        provider=provider,
+        status=status,
+        retryable=retryable,
+        details={"status": status, "type": kind} if kind else {"status": status},
+        retry_after_ms=None if retry_after is None else max(0, round(retry_after * 1000)),
+        hint=hint,
+    )
+
+
+def from_response(
+    status: int, headers: Mapping[str, str], body: bytes, *, provider: str, hint: str | None = None
+) -> ProviderError:
+    message, kind = said(body)
+    error = from_status(
+        status, message, provider=provider, kind=kind, retry_after=retry_after(headers, time.time()), hint=hint
+    )
+    if headers.get("x-should-retry") in ("true", "false"):
+        error.retryable = headers["x-should-retry"] == "true"
+    return error
+
+
+def from_event(error: Any, *, provider: str) -> ProviderError:
+    """An error that arrived inside a stream that had begun with 200."""
+    message, kind = _inside({"error": error})
+    code = error.get("code") if isinstance(error, dict) else None
+    if isinstance(code, int) and 400 <= code < 600:
+        return from_status(code, message, provider=provider, kind=kind)
+    about = f"{kind} {message}"
+    if TOO_LONG.search(about):
+        return ContextOverflow(f"{provider}: {message}", provider=provider, details={"type": kind})
+    return ProviderError(
+        f"{provider} failed while answering: {message}",
+        provider=provider,
+        details={"type": kind},
+        retryable=bool(OVERLOADED.search(about)),
+    )
+
+
+def retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds to wait as the service asked: `retry-after-ms`, or `Retry-After` in seconds or as a date."""
+    try:
+        if "retry-after-ms" in headers:
+            return max(0.0, float(headers["retry-after-ms"]) / 1000)
+        text = headers.get("retry-after", "")
+        if not text:
+            return None
+        try:
+            return max(0.0, float(text))
+        except ValueError:
+            return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)
+    except (ValueError, OverflowError):
+        return None
+
+
+def said(body: bytes) -> tuple[str, str]:
+    """The message and the type in an error body, whatever its shape."""
+    try:
+        return _inside(msgspec.json.decode(body))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        text = re.sub(r"<[^>]*>", " ", body[: 4 * LONGEST].decode("utf-8", "replace"))
+        return " ".join(text.split())[:LONGEST] or "no explanation", ""
+
+
+def _inside(body: Any) -> tuple[str, str]:
+    if isinstance(body, list) and body:
+        body = body[0]
+    if isinstance(body, dict):
+        error = body.get("error") or body.get("detail") or body.get("message") or body
+        if isinstance(error, dict):
+            message = error.get("message") or error.get("error") or error
+            kind = error.get("type") or error.get("code") or ""
+            if error.get("code") and isinstance(error["code"], str):
+                kind = error["code"]
+            metadata = error.get("metadata")
+            if isinstance(metadata, dict) and metadata.get("raw"):
+                message = f"{message}: {metadata['raw']}"
+            return _text(message), str(kind)
+        return _text(error), ""
+    return _text(body), ""
+
+
+def _text(value: Any) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text[:LONGEST]

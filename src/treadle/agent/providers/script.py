@@ -1,0 +1,218 @@
+"""A script: the replies of a model, written down in a TOML file. Played by `scripted:FILE` and by `treadle.testing`.
+
+`docs/reference/scripted-model.md` describes the format. This module reads it and chooses the next reply; it does no
+waiting and no networking.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from treadle.agent.messages import AssistantMessage, ModelRequest, ToolCall
+from treadle.agent.providers.base import FinishReason
+from treadle.errors import ConfigError, ProviderError
+from treadle.events import Usage
+
+Fault: TypeAlias = Literal[
+    "cut",
+    "garbage",
+    "stall",
+    "slow",
+    "split",
+    "giant",
+    "short_length",
+    "long_length",
+    "reset",
+    "hang",
+    "html",
+    "empty",
+]
+"""What can go wrong on the wire on top of what the script says; the reference page says what each does."""
+
+WORDS = re.compile(r"\S+\s*|\s+")
+
+
+class CallLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    name: str
+    arguments: dict[str, Any] | str = {}
+    """A table becomes JSON; a string is sent as it is, so a script can send malformed arguments."""
+    id: str | None = None
+
+    def call(self, turn: int, index: int) -> ToolCall:
+        text = self.arguments if isinstance(self.arguments, str) else msgspec.json.encode(self.arguments).decode()
+        return ToolCall(id=self.id or f"call_{turn}_{index}", name=self.name, arguments=text)
+
+
+class UsageLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+
+
+class ErrorLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    status: int = 500
+    message: str = "the script says so"
+    retry_after: float | None = None
+
+
+class ScriptedReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    when: str | None = None
+    system: str | None = None
+    turn: int | None = None
+    times: int | Literal["always"] = 1
+    text: str = ""
+    repeat: int = 1
+    piece: int = 0
+    thinking: str = ""
+    call: tuple[CallLine, ...] = ()
+    usage: UsageLine | None = None
+    cost: float | None = None
+    delay: float = 0.0
+    pace: float = 0.0
+    finish: FinishReason | None = None
+    error: ErrorLine | None = None
+    fault: Fault | None = None
+
+    @property
+    def conditional(self) -> bool:
+        return self.when is not None or self.system is not None or self.turn is not None
+
+    def fits(self, asked: Asked) -> bool:
+        return (
+            (self.turn is None or self.turn == asked.turn)
+            and (self.when is None or re.search(self.when, asked.last) is not None)
+            and (self.system is None or re.search(self.system, asked.system) is not None)
+        )
+
+    @property
+    def whole_text(self) -> str:
+        return self.text * self.repeat
+
+    @cached_property
+    def pieces(self) -> list[str]:
+        """The text as it is streamed: word by word, or `piece` characters at a time."""
+        text = self.whole_text
+        if self.piece > 0:
+            return [text[at : at + self.piece] for at in range(0, len(text), self.piece)]
+        return WORDS.findall(text)
+
+    @property
+    def thoughts(self) -> list[str]:
+        return WORDS.findall(self.thinking)
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        return self.finish or ("tool_calls" if self.call else "stop")
+
+    def calls(self, turn: int) -> tuple[ToolCall, ...]:
+        return tuple(line.call(turn, index) for index, line in enumerate(self.call))
+
+    def used(self, model: str) -> Usage | None:
+        if self.usage is None and self.cost is None:
+            return None
+        line = self.usage or UsageLine()
+        return Usage(
+            model=model,
+            input_tokens=line.input,
+            output_tokens=line.output,
+            cache_read_tokens=line.cache_read,
+            cache_write_tokens=line.cache_write,
+            reasoning_tokens=line.reasoning,
+            cost_usd=self.cost,
+        )
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reply can be chosen by."""
+
+    last: str
+    """The newest user message or tool result."""
+    turn: int
+    """Which model call of this conversation it is, from 1."""
+    system: str = ""
+
+    @classmethod
+    def of(cls, request: ModelRequest) -> Asked:
+        said = [message for message in request.messages if not isinstance(message, AssistantMessage)]
+        return cls(
+            last=said[-1].text if said else "",
+            turn=1 + len(request.messages) - len(said),
+            system=request.system,
+        )
+
+
+class Script(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    reply: tuple[ScriptedReply, ...]
+    loop: bool = False
+    model: str = "scripted"
+    context_window: int | None = None
+
+
+def parse(text: str, where: str = "script") -> Script:
+    import tomllib
+
+    try:
+        script = msgspec.convert(tomllib.loads(text), Script)
+        for reply in script.reply:
+            for pattern in (reply.when, reply.system):
+                re.compile(pattern or "")
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{where} is not valid TOML: {error}") from None
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {error}", hint="see docs/reference/scripted-model.md") from None
+    except re.error as error:
+        raise ConfigError(f"{where}: the pattern {error.pattern!r} is not a regular expression: {error}") from None
+    if not script.reply:
+        raise ConfigError(f"{where} has no [[reply]]")
+    return script
+
+
+def load(path: str) -> Script:
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the script {path}: {error}") from None
+    return parse(text, path)
+
+
+class Player:
+    """Hands out replies: the first conditional one that fits, otherwise the next one without a condition."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self._used = [0] * len(script.reply)
+
+    def next(self, asked: Asked) -> ScriptedReply:
+        found = self._choose(asked)
+        if found is None and self.script.loop:
+            self._used = [0] * len(self.script.reply)
+            found = self._choose(asked)
+        if found is None:
+            raise ProviderError(
+                f"the script has no reply left for {asked.last[:80]!r} (model call {asked.turn})",
+                provider="scripted",
+                hint='add a [[reply]], give one `times = "always"`, or set `loop = true`',
+            )
+        self._used[found] += 1
+        return self.script.reply[found]
+
+    def _choose(self, asked: Asked) -> int | None:
+        left = [at for at, reply in enumerate(self.script.reply) if reply.times == "always" or self._left(at, reply)]
+        fitting: Iterable[int] = (at for at in left if self._fits(at, asked))
+        plain: Iterable[int] = (at for at in left if not self.script.reply[at].conditional)
+        return next(iter(fitting), next(iter(plain), None))
+
+    def _left(self, at: int, reply: ScriptedReply) -> bool:
+        return self._used[at] < int(reply.times)
+
+    def _fits(self, at: int, asked: Asked) -> bool:
+        reply = self.script.reply[at]
+        return reply.conditional and reply.fits(asked)

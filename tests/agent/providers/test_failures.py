@@ -1,0 +1,94 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.agent.providers.failures import from_event, from_response, retry_after, said
+from treadle.errors import AuthFailed, ContextOverflow, ProviderError, RateLimited
+
+
+def answer(status: int, body: bytes = b"{}", **headers: str) -> ProviderError:
+    return from_response(
+        status, {key.replace("_", "-"): value for key, value in headers.items()}, body, provider="acme"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "kind"),
+    [
+        (
+            b'{"error":{"message":"bad key","type":"invalid_request_error","code":"invalid_api_key"}}',
+            "bad key",
+            "invalid_api_key",
+        ),
+        (
+            b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}',
+            "Overloaded",
+            "overloaded_error",
+        ),
+        (
+            b'{"error":{"code":429,"message":"Provider returned error","metadata":{"raw":"busy"}}}',
+            "Provider returned error: busy",
+            "429",
+        ),
+        (b'{"error":"model not found"}', "model not found", ""),
+        (b'{"detail":"Not Found"}', "Not Found", ""),
+        (b'{"message":"no"}', "no", ""),
+        (b'[{"error":{"message":"listed"}}]', "listed", ""),
+        (b"<html><body><h1>502 Bad Gateway</h1></body></html>", "502 Bad Gateway", ""),
+        (b"", "no explanation", ""),
+        (b"\xff\xfe", "\ufffd\ufffd", ""),
+    ],
+)
+def test_the_services_own_words_are_found(body: bytes, message: str, kind: str) -> None:
+    assert said(body) == (message, kind)
+
+
+@given(st.binary(max_size=200))
+def test_any_body_gives_some_words(body: bytes) -> None:
+    message, _ = said(body)
+    assert isinstance(message, str)
+
+
+def test_a_deeply_nested_body_is_survived() -> None:
+    assert isinstance(said(b"[" * 100_000)[0], str)
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
+def test_passing_troubles_are_retryable(status: int) -> None:
+    assert answer(status).retryable
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 422])
+def test_our_own_mistakes_are_not(status: int) -> None:
+    assert not answer(status).retryable
+
+
+def test_kinds_of_failure_are_told_apart() -> None:
+    assert isinstance(answer(401), AuthFailed)
+    assert isinstance(answer(429), RateLimited)
+    assert isinstance(answer(400, b'{"error":{"message":"x","code":"context_length_exceeded"}}'), ContextOverflow)
+    assert isinstance(answer(400, b'{"error":{"message":"prompt is too long: 9 tokens > 5 maximum"}}'), ContextOverflow)
+    assert not answer(429, b'{"error":{"message":"pay","code":"insufficient_quota"}}').retryable
+
+
+def test_the_service_may_overrule_our_guess() -> None:
+    assert not answer(503, x_should_retry="false").retryable
+    assert answer(400, x_should_retry="true").retryable
+
+
+def test_the_time_to_wait_is_read_in_every_form() -> None:
+    assert retry_after({"retry-after": "1.5"}, 0) == 1.5
+    assert retry_after({"retry-after-ms": "250", "retry-after": "9"}, 0) == 0.25
+    assert retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:40 GMT"}, 70) == 30
+    assert retry_after({"retry-after": "Thu, 01 Jan 1970 00:01:40 GMT"}, 700) == 0
+    assert retry_after({"retry-after": "soon"}, 0) is None
+    assert retry_after({}, 0) is None
+    assert answer(429, retry_after="2").retry_after_ms == 2000
+
+
+def test_an_error_inside_a_stream_is_judged_by_its_code_or_its_words() -> None:
+    assert isinstance(from_event({"code": 429, "message": "busy"}, provider="acme"), RateLimited)
+    assert from_event({"type": "overloaded_error", "message": "Overloaded"}, provider="acme").retryable
+    assert not from_event({"type": "invalid_request_error", "message": "no"}, provider="acme").retryable
+    assert isinstance(from_event({"code": "context_length_exceeded", "message": ""}, provider="acme"), ContextOverflow)
+    assert "plain" in from_event("plain", provider="acme").message

@@ -1,0 +1,89 @@
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from treadle.agent.providers.base import ReplyItem
+from treadle.agent.providers.retry import RetryPolicy, SystemClock, retrying
+from treadle.errors import ProviderError
+from treadle.events import ModelRouted, Retrying, TextDelta
+from treadle.testing.clock import ManualClock
+
+
+class Attempts:
+    """Each try says `items`, then raises the next of `errors`, or ends when there is none left."""
+
+    def __init__(self, errors: list[ProviderError], *items: ReplyItem) -> None:
+        self.errors = errors
+        self.items = items
+        self.made = 0
+
+    async def __call__(self) -> AsyncGenerator[ReplyItem, None]:
+        self.made += 1
+        for item in self.items:
+            yield item
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+async def run(attempts: Attempts, clock: ManualClock, policy: RetryPolicy | None = None) -> list[ReplyItem]:
+    return [item async for item in retrying(attempts, policy or RetryPolicy(), clock)]
+
+
+def busy(retry_after_ms: int | None = None) -> ProviderError:
+    return ProviderError("busy", retryable=True, retry_after_ms=retry_after_ms)
+
+
+async def test_waits_grow_and_each_is_announced_before_it_is_waited() -> None:
+    clock = ManualClock()
+    items = await run(Attempts([busy(), busy(), busy()]), clock)
+    assert [type(item) for item in items] == [Retrying] * 3
+    assert [item.attempt for item in items if isinstance(item, Retrying)] == [1, 2, 3]
+    assert 0.25 <= clock.slept[0] <= 0.5 <= clock.slept[1] <= 1.0 <= clock.slept[2] <= 2.0
+
+
+async def test_four_tries_and_no_more() -> None:
+    attempts = Attempts([busy() for _ in range(9)])
+    with pytest.raises(ProviderError, match="busy"):
+        await run(attempts, ManualClock())
+    assert attempts.made == 4
+
+
+async def test_what_is_not_retryable_is_raised_at_once() -> None:
+    attempts = Attempts([ProviderError("no such model")])
+    with pytest.raises(ProviderError, match="no such model"):
+        await run(attempts, ManualClock())
+    assert attempts.made == 1
+
+
+async def test_nothing_is_tried_again_once_something_was_said() -> None:
+    attempts = Attempts([busy()], TextDelta(text="half"))
+    with pytest.raises(ProviderError) as caught:
+        await run(attempts, ManualClock())
+    assert attempts.made == 1 and caught.value.retryable
+
+
+async def test_the_name_of_the_model_does_not_count_as_said() -> None:
+    items = await run(Attempts([busy()], ModelRouted(model="m")), ManualClock())
+    assert [type(item) for item in items] == [ModelRouted, Retrying, ModelRouted]
+
+
+async def test_a_service_that_names_a_time_is_not_asked_earlier() -> None:
+    clock = ManualClock()
+    await run(Attempts([busy(7000)]), clock)
+    assert clock.slept[0] >= 7.0
+
+
+async def test_a_wait_beyond_our_patience_is_an_error_now_that_carries_the_time() -> None:
+    clock = ManualClock()
+    with pytest.raises(ProviderError) as caught:
+        await run(Attempts([busy(3_600_000)]), clock)
+    assert clock.slept == [] and caught.value.retry_after_ms == 3_600_000
+    await run(Attempts([busy(3_600_000)]), clock, RetryPolicy(patience=10_000))
+    assert clock.slept[0] >= 3600
+
+
+async def test_the_system_clock_really_waits() -> None:
+    clock = SystemClock()
+    before = clock.now()
+    await clock.sleep(0.01)
+    assert clock.now() - before >= 0.01

@@ -1,0 +1,109 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.agent.messages import AssistantMessage, ModelRequest, ToolCall, ToolResult, UserMessage
+from treadle.agent.providers.script import Asked, Player, load, parse
+from treadle.errors import ConfigError, ProviderError
+
+
+def asked(last: str = "", turn: int = 1, system: str = "") -> Asked:
+    return Asked(last=last, turn=turn, system=system)
+
+
+def play(toml: str, *requests: Asked) -> list[str]:
+    player = Player(parse(toml))
+    return [player.next(request).whole_text for request in requests]
+
+
+def test_replies_without_a_condition_are_played_in_order() -> None:
+    assert play("reply = [{text='one'}, {text='two'}]", asked(), asked()) == ["one", "two"]
+
+
+def test_a_reply_whose_pattern_matches_goes_before_the_order() -> None:
+    toml = "reply = [{text='plain'}, {text='yes', when='tests? (pass|fail)'}]"
+    assert play(toml, asked("the test failed... tests fail"), asked("hello")) == ["yes", "plain"]
+
+
+def test_a_reply_can_be_bound_to_the_number_of_the_model_call_and_to_the_system_prompt() -> None:
+    toml = "reply = [{text='second', turn=2}, {text='sub', system='subagent', times='always'}, {text='first'}]"
+    assert play(toml, asked(), asked(turn=2), asked(system="a subagent")) == ["first", "second", "sub"]
+
+
+def test_a_reply_can_be_played_several_times_or_always() -> None:
+    toml = "reply = [{text='a', times=2}, {text='b', times='always'}]"
+    assert play(toml, *[asked()] * 4) == ["a", "a", "b", "b"]
+
+
+def test_a_script_can_start_again() -> None:
+    assert play("loop=true\nreply=[{text='a'},{text='b'}]", *[asked()] * 3) == ["a", "b", "a"]
+
+
+def test_running_out_of_replies_says_what_was_asked_and_what_to_do() -> None:
+    with pytest.raises(ProviderError, match=r"no reply left for 'do it' \(model call 2\).*loop = true") as caught:
+        play("reply=[{text='a'}]", asked(), asked("do it", turn=2))
+    assert not caught.value.retryable
+
+
+def test_a_loop_that_cannot_serve_the_request_still_ends() -> None:
+    with pytest.raises(ProviderError, match="no reply left"):
+        play("loop=true\nreply=[{text='a', when='never'}]", asked("hello"))
+
+
+def test_calls_get_ids_that_are_unique_in_a_conversation() -> None:
+    reply = parse("reply=[{call=[{name='x', arguments={a=1}}, {name='y', arguments='{bad', id='mine'}]}]").reply[0]
+    assert reply.calls(3) == (
+        ToolCall(id="call_3_0", name="x", arguments='{"a":1}'),
+        ToolCall(id="mine", name="y", arguments="{bad"),
+    )
+    assert reply.finish_reason == "tool_calls"
+
+
+def test_usage_that_was_not_written_is_unknown() -> None:
+    unknown, known = parse("reply=[{text='a'}, {cost=0.5, usage={input=3}}]").reply
+    assert unknown.used("m") is None
+    used = known.used("m")
+    assert used is not None and (used.input_tokens, used.cost_usd) == (3, 0.5)
+
+
+@given(st.text(), st.integers(0, 5), st.integers(1, 3))
+def test_the_pieces_make_up_the_text(text: str, piece: int, repeat: int) -> None:
+    reply = parse("reply=[{}]").reply[0]
+    reply = type(reply)(text=text, piece=piece, repeat=repeat)
+    assert "".join(reply.pieces) == text * repeat
+    assert all(reply.pieces)
+
+
+@pytest.mark.parametrize(
+    ("toml", "says"),
+    [
+        ("reply = [", "not valid TOML"),
+        ("reply = [{txt='a'}]", "unknown field `txt`.*reply"),
+        ("reply = [{when='('}]", "not a regular expression"),
+        ("reply = []", "no \\[\\[reply\\]\\]"),
+        ("model = 'x'", "required field `reply`"),
+        ("reply = [{fault='sneeze'}]", "sneeze"),
+    ],
+)
+def test_a_wrong_script_is_a_clear_error(toml: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        parse(toml, "demo.toml")
+
+
+def test_a_missing_file_is_a_clear_error() -> None:
+    with pytest.raises(ConfigError, match="cannot read the script /nowhere.toml"):
+        load("/nowhere.toml")
+
+
+def test_a_request_is_asked_by_its_newest_input() -> None:
+    call = ToolCall(id="1", name="bash", arguments="{}")
+    request = ModelRequest(
+        system="be good",
+        messages=(
+            UserMessage(text="go"),
+            AssistantMessage(calls=(call,)),
+            ToolResult(call="1", name="bash", text="2 failed"),
+        ),
+    )
+    assert Asked.of(request) == Asked(last="2 failed", turn=2, system="be good")
+    assert Asked.of(ModelRequest(system="", messages=())) == Asked(last="", turn=1)
