@@ -77,10 +77,13 @@ def check_garbage(module: ModuleType, rounds: int = 300) -> None:
 def check_cut_off(module: ModuleType) -> None:
     """The end of input inside a message is an error; between messages it is not."""
     for _, receiver, _, data in _sent(module):
-        receiver.receive(data[:-1])
-        assert _raises(RemoteProtocolError, receiver.end), f"cut off: {data!r}"
-        receiver.receive(data[-1:])
-        receiver.end()
+        other = module.Connection(receiver.role)
+        other.receive(data[: len(data) // 2])
+        assert _raises(RemoteProtocolError, other.end), f"cut off, and taken: {data!r}"
+        receiver.receive(data)
+        other = module.Connection(receiver.role)
+        other.receive(data)
+        assert other.end() == []
 
 
 def check_cap(module: ModuleType) -> None:

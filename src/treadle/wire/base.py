@@ -50,8 +50,12 @@ class Connection(Generic[M]):
         A message that cannot be read, or may not be said now, leaves its error in its place and changes no state: the
         messages after it still count. Bytes that leave no way to find the next message raise the error instead.
         """
+        return self.judge(self.decode(data))
+
+    def judge(self, messages: Iterable[M | RemoteProtocolError]) -> list[M | RemoteProtocolError]:
+        """Hold each message against the tables, and move the state by those that pass."""
         found: list[M | RemoteProtocolError] = []
-        for message in self.decode(data):
+        for message in messages:
             if not isinstance(message, RemoteProtocolError):
                 reason = self.refusal(self.peer, message)
                 if reason is not None:
@@ -61,8 +65,11 @@ class Connection(Generic[M]):
             found.append(message)
         return found
 
-    def end(self) -> None:
-        """The peer will send nothing more. Raises RemoteProtocolError when it stopped inside a message."""
+    def end(self) -> list[M | RemoteProtocolError]:
+        """The peer will send nothing more: what its last bytes still amount to, such as a line without its newline.
+
+        Raises RemoteProtocolError when it stopped inside a message.
+        """
         raise NotImplementedError
 
     def send(self, message: M) -> bytes:
