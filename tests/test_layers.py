@@ -24,7 +24,17 @@ LAYERS = [
 BESIDE = {"testing"}
 """Public helpers for tests may use what they help to test, and nothing in the product uses them."""
 
-LIGHT = ["wire.framing", "io.paths", "io.files", "io.tree", "io.keeper", "policy.patterns", "errors", "cli"]
+LIGHT = [
+    "wire.framing",
+    "io.paths",
+    "io.files",
+    "io.tree",
+    "io.keeper",
+    "policy.patterns",
+    "wire.messages",
+    "errors",
+    "cli",
+]
 HEAVY = {"msgspec", "asyncio", "dataclasses", "psutil", "tomllib", "click"}
 
 

@@ -3,7 +3,11 @@
 The names below are the whole public Python API. They load on first use, so importing treadle costs nothing.
 """
 
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing typing would cost every small command half an interpreter start
+    from typing import Any
 
 __version__ = "0.1.0"
 
