@@ -76,19 +76,24 @@ def check_garbage(module: ModuleType, rounds: int = 300) -> None:
 
 def check_cut_off(module: ModuleType) -> None:
     """The end of input inside a message is an error; between messages it is not."""
-    for _, receiver, _, data in _sent(module):
-        other = module.Connection(receiver.role)
-        other.receive(data[: len(data) // 2])
-        assert _raises(RemoteProtocolError, other.end), f"cut off, and taken: {data!r}"
-        receiver.receive(data)
-        other = module.Connection(receiver.role)
-        other.receive(data)
-        assert other.end() == []
+    for talk in _samples(module):
+        for index, (role, message) in enumerate(talk):
+            for whole in (False, True):
+                pair = Pair(module)
+                for earlier in talk[:index]:
+                    pair.say(*earlier)
+                data, receiver = pair.ends[role].send(message), pair.other(role)
+                receiver.receive(data if whole else data[: len(data) // 2])
+                if whole:
+                    assert receiver.end() == []
+                else:
+                    assert _raises(RemoteProtocolError, receiver.end), f"cut off, and taken: {data!r}"
 
 
 def check_cap(module: ModuleType) -> None:
     """A message over the cap is an error before it is held in memory, and not a crash."""
-    for sender, _, _, data in _sent(module):
+    for sender, receiver, _, data in _sent(module):
+        receiver.receive(data)
         if len(data) < 3:
             continue
         small = module.Connection(sender.peer, cap=len(data) // 2)
