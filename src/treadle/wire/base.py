@@ -16,7 +16,7 @@ CAP = 16 * 1024 * 1024
 """The longest line or frame that is taken, in bytes."""
 
 M = TypeVar("M")
-Transitions: TypeAlias = Mapping[tuple[Hashable, type], Hashable]
+Transitions: TypeAlias = Mapping[tuple[Any, type], Hashable]
 Conversation: TypeAlias = list[tuple[str, Any]]
 
 

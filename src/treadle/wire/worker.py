@@ -1,0 +1,463 @@
+"""The headless worker protocol: an agent as a process that another program owns, JSON lines on its stdin and stdout.
+
+The client asks (`init`, `send`, `status`, `cancel`, `shutdown`), the worker answers; requests may be written ahead of
+the answers. The messages are in worker_messages.py, the way to and from our events in worker_events.py, the reference
+in docs/reference/worker-protocol.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from treadle.errors import RemoteProtocolError, VersionMismatch
+from treadle.wire import base
+from treadle.wire.framing import LineSplitter
+from treadle.wire.worker_messages import (
+    REQUESTS,
+    Answer,
+    AnswerOk,
+    AnyPayload,
+    AnyResponse,
+    Cancel,
+    ContentDelta,
+    ErrorEnvelope,
+    ErrorEvent,
+    EventLine,
+    Heartbeat,
+    Init,
+    InitConfig,
+    InitOk,
+    Message,
+    PermissionRequest,
+    Result,
+    ResultUsage,
+    Send,
+    Shutdown,
+    ShutdownOk,
+    Status,
+    StatusOk,
+    Steer,
+    SteerOk,
+    ToolCall,
+    ToolEnd,
+    ToolStart,
+    Unknown,
+    UsageEvent,
+)
+
+# Versions. The same major is compatible; within it, a client is sent nothing newer than what it declared...
+
+PROTOCOL_VERSION = "0.2.0"
+"""The same as in the file PROTOCOL_VERSION beside this one, which is for programs that do not import us."""
+
+Version: TypeAlias = tuple[int, int]
+BASE: Version = (0, 2)
+NEWEST: Version = (0, 5)
+
+
+def parse_version(text: str) -> Version | None:
+    match = re.fullmatch(r"(\d{1,9})(?:\.(\d{1,9})(?:\.\d{1,9})?)?(?:[-+][0-9A-Za-z.+-]*)?", text, re.ASCII)
+    return (int(match[1]), int(match[2] or 0)) if match else None
+
+
+class Spoken(NamedTuple):
+    """What the two ends agreed on: the text for `init_ok`, and the version that decides what may be sent."""
+
+    text: str
+    version: Version
+
+
+def negotiate(requested: str | None, pinned: str | None = None) -> Spoken:
+    """`pinned` is our version when the environment fixes one; without it we go as far up as the client does.
+
+    Raises VersionMismatch when the major versions differ or the client's cannot be read.
+    """
+    ours = pinned or PROTOCOL_VERSION
+    if requested is None:
+        return Spoken(ours, BASE)
+    theirs, mine = parse_version(requested), parse_version(ours) or BASE
+    if theirs is None or theirs[0] != mine[0]:
+        raise VersionMismatch(f"Client requested {requested}, server is {ours}")
+    if pinned:
+        return Spoken(ours, max(BASE, min(theirs, mine)))
+    version = max(BASE, min(theirs, NEWEST))
+    return Spoken(ours if version == BASE else f"{version[0]}.{version[1]}.0", version)
+
+
+# Errors of single lines...
+
+UNKNOWN_ID = "unknown"
+NOT_INITIALIZED = "Not initialized. Send 'init' first."
+
+
+class BadLine(RemoteProtocolError):
+    """A line that cannot be acted on. `id` is the request's own, whenever that much could be read."""
+
+    def __init__(self, message: str, id: str = UNKNOWN_ID, details: Any = None) -> None:
+        super().__init__(message, details=details)
+        self.id = id
+
+
+def protocol_error(error: RemoteProtocolError) -> Result:
+    """The answer to a bad line: no session ids and no latencies, as nothing ran."""
+    return Result(
+        id=getattr(error, "id", UNKNOWN_ID),
+        status="error",
+        tool_calls_made=(),
+        iterations=0,
+        error=ErrorEnvelope(code="protocol_error", message=str(error), retryable=False, details=error.details),
+    )
+
+
+# What may be said when...
+
+
+class State(Enum):
+    NEW = "new"
+    OPENING = "opening"
+    READY = "ready"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+CLIENT = frozenset({Init, Send, Status, Cancel, Shutdown, Answer, Steer})
+WORKER = frozenset({InitOk, EventLine, Result, StatusOk, ShutdownOk, AnswerOk, SteerOk})
+
+NEW, OPENING, READY, CLOSING, CLOSED = State
+
+
+def _stays(state: State, *kinds: type) -> dict[tuple[State, type], State]:
+    return {(state, kind): state for kind in kinds}
+
+
+TRANSITIONS: dict[tuple[State, type], State] = {
+    **_stays(NEW, Cancel, Result),
+    (NEW, Init): OPENING,
+    (NEW, Shutdown): CLOSING,
+    # Written ahead: what the init will lead to is not known yet, so everything may follow it.
+    **_stays(OPENING, Init, Send, Status, Cancel, Answer, Steer, Result),
+    (OPENING, InitOk): READY,
+    (OPENING, Shutdown): CLOSING,
+    **_stays(READY, Send, Status, Cancel, Answer, Steer, EventLine, Result, StatusOk, AnswerOk, SteerOk),
+    (READY, Shutdown): CLOSING,
+    # A shutdown waits for what was asked before it, which can still be watched, steered and cancelled.
+    **_stays(CLOSING, Cancel, Status, Answer, Steer),
+    **_stays(CLOSING, InitOk, EventLine, Result, StatusOk, AnswerOk, SteerOk),
+    (CLOSING, ShutdownOk): CLOSED,
+}
+ANSWERED_BY: dict[type, type] = {InitOk: Init, StatusOk: Status, ShutdownOk: Shutdown, AnswerOk: Answer, SteerOk: Steer}
+
+
+class Connection(base.Connection[Message]):
+    SAYS = {"client": CLIENT, "worker": WORKER}
+    START = NEW
+    TRANSITIONS = TRANSITIONS
+
+    def __init__(self, role: str, *, cap: int = base.CAP) -> None:
+        super().__init__(role, cap=cap)
+        self._lines = LineSplitter(cap)
+        self._decode_line = decode_response if role == "client" else decode_request
+        self._open: Counter[tuple[type, str]] = Counter()
+        self._send: str | None = None
+        self._seq = 0
+
+    def decode(self, data: bytes) -> Iterable[Any]:
+        decode_line = self._decode_line
+        return [decode_line(line) if type(line) is bytes else line for line in self._lines.feed(data)]
+
+    def end(self) -> list[Any]:
+        rest = self._lines.end()
+        if not rest.strip():
+            return []
+        last = self._decode_line(rest)
+        if isinstance(last, RemoteProtocolError):
+            raise BadLine("The input ended inside a line", last.id if isinstance(last, BadLine) else UNKNOWN_ID)
+        return self.judge([last])
+
+    def encode(self, message: Message) -> bytes:
+        return encode(message)
+
+    def refusal(self, sender: str, message: Any) -> str | None:
+        kind = type(message)
+        if kind is EventLine:
+            return self._event_refusal(sender, message)
+        if kind is Unknown and sender != self.role:
+            return None
+        if kind in CLIENT and sender == "client":
+            if self.state is NEW and kind not in (Init, Cancel, Shutdown):
+                return NOT_INITIALIZED
+            if self.state is READY and kind is Init:
+                return "Already initialized."
+            if self.state in (CLOSING, CLOSED):
+                return "Shutting down." if (self.state, kind) not in TRANSITIONS else None
+        refusal = super().refusal(sender, message)
+        if refusal is None and kind in WORKER and not self._awaited(message):
+            return f"no {kind.__name__} is due for request {message.id!r}"
+        return refusal
+
+    def _event_refusal(self, sender: str, line: EventLine) -> str | None:
+        """Every event belongs to an open send. We number them without gaps; a peer's numbers are its own affair."""
+        if (self.state, EventLine) not in TRANSITIONS or sender != "worker":
+            return super().refusal(sender, line)
+        if line.send_id != self._send and not self._open[Send, line.send_id]:
+            return f"an event for {line.send_id!r}, which is no open send"
+        if sender == self.role and line.event_seq != (self._seq if line.send_id == self._send else 0):
+            return f"event {line.event_seq} of {line.send_id!r} is out of order"
+        return None
+
+    def _awaited(self, message: Any) -> bool:
+        if type(message) is Result:
+            # Any request can turn out to be one that cannot be served.
+            failed = message.error is not None and message.error.code == "protocol_error"
+            return failed or bool(self._open[Send, message.id] or self._open[Init, message.id])
+        return bool(self._open[ANSWERED_BY[type(message)], message.id])
+
+    def refused(self, message: Any, reason: str) -> RemoteProtocolError:
+        return BadLine(reason, message.id if type(message) is not EventLine else message.send_id)
+
+    def said(self, sender: str, message: Any) -> None:
+        kind = type(message)
+        if kind is EventLine:
+            self._send, self._seq = message.send_id, message.event_seq + 1
+        elif kind is not Unknown:
+            super().said(sender, message)
+            self._note(kind, message)
+
+    def _note(self, kind: type, message: Any) -> None:
+        """Keep the list of what is open, and see an init that failed."""
+        if kind in CLIENT:
+            if kind is not Cancel:
+                self._open[kind, message.id] += 1
+            return
+        asked = ANSWERED_BY.get(kind) or (Send if self._open[Send, message.id] else Init)
+        if self._open[asked, message.id] > 1:
+            self._open[asked, message.id] -= 1
+        else:
+            del self._open[asked, message.id]
+        if kind is Result and message.id == self._send:
+            self._send, self._seq = None, 0
+        failed = (kind is Result and asked is Init) or (kind is InitOk and message.error is not None)
+        if failed and self.state in (OPENING, READY):
+            self.state = OPENING if any(asked is Init for asked, _ in self._open) else NEW
+
+
+# Bytes...
+
+_encoder = msgspec.json.Encoder()
+_BAD_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ValueError)
+
+
+def encode(message: Message) -> bytes:
+    try:
+        return _encoder.encode(message) + b"\n"
+    except UnicodeEncodeError:
+        # Half a surrogate pair, as a file name or a program's output can hold, cannot be written as UTF-8.
+        return _encoder.encode(_mended(msgspec.to_builtins(message))) + b"\n"
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_mended(key): _mended(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mended(item) for item in value]
+    return value
+
+
+class _Envelope(msgspec.Struct, frozen=True):
+    type: Any = None
+    id: Any = None
+
+
+class _Inner(msgspec.Struct, frozen=True):
+    event: Any = None
+
+
+class _RawEventLine(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
+    event: msgspec.Raw
+    event_seq: int
+    send_id: str
+    session_id: str | None = None
+    task_id: str | None = None
+    worker_id: str | None = None
+
+
+_envelope = msgspec.json.Decoder(_Envelope)
+_inner = msgspec.json.Decoder(_Inner)
+_raw_event = msgspec.json.Decoder(_RawEventLine)
+_payload = msgspec.json.Decoder(AnyPayload)
+_response: msgspec.json.Decoder[AnyResponse] = msgspec.json.Decoder(AnyResponse)
+_requests = {name: msgspec.json.Decoder(kind) for name, kind in REQUESTS.items()}
+_RESPONSES = {"init_ok", "event", "result", "status_ok", "shutdown_ok", "answer_ok", "steer_ok"}
+_EVENTS = {kind.__struct_config__.tag for kind in AnyPayload.__args__}
+
+
+def _open_envelope(line: bytes) -> _Envelope | BadLine:
+    try:
+        return _envelope.decode(line)
+    except msgspec.ValidationError:
+        return BadLine("Expected JSON object")
+    except RecursionError:
+        return BadLine("Invalid JSON", details="nested too deeply")
+    except _BAD_JSON as error:
+        return BadLine("Invalid JSON", details=str(error))
+
+
+def decode_request(line: bytes) -> Any:
+    """A request, or the error with which to answer."""
+    try:
+        line.decode()
+        readable = True
+    except UnicodeDecodeError:
+        line, readable = line.decode(errors="replace").encode(), False
+    head = _open_envelope(line)
+    if isinstance(head, BadLine):
+        return head
+    id = head.id if isinstance(head.id, str) else UNKNOWN_ID
+    if not readable:
+        return BadLine("Invalid UTF-8", id)
+    if not isinstance(head.type, str):
+        return BadLine("Missing 'type' field", id)
+    if not isinstance(head.id, str):
+        return BadLine("Missing 'id' field")
+    if head.type not in _requests:
+        return BadLine(f"Unknown request type: {head.type[:100]!r}", id)
+    try:
+        return _requests[head.type].decode(line)
+    except RecursionError:
+        return BadLine(f"Invalid {head.type}: nested too deeply", id)
+    except _BAD_JSON as error:
+        return BadLine(f"Invalid {head.type}: {error}", id)
+
+
+def decode_response(line: bytes) -> Any:
+    """A response; Unknown for one that a later worker might send; or an error.
+
+    The envelope comes first and its inside second, so that an unknown event is a value to skip. Nearly every line is
+    well known, so the two are tried in one go before they are taken apart.
+    """
+    try:
+        return _response.decode(line)
+    except _BAD_JSON as error:
+        return _decode_strange(line, str(error))
+    except RecursionError:
+        return BadLine("Invalid JSON", details="nested too deeply")
+
+
+def _decode_strange(line: bytes, reason: str) -> Any:
+    head = _open_envelope(line)
+    if isinstance(head, BadLine):
+        return head
+    id = head.id if isinstance(head.id, str) else UNKNOWN_ID
+    if not isinstance(head.type, str):
+        return BadLine("Missing 'type' field", id)
+    if head.type not in _RESPONSES:
+        return Unknown(kind=head.type, raw=line)
+    if head.type != "event":
+        return BadLine(f"Invalid {head.type}: {reason}", id)
+    try:
+        outer = _raw_event.decode(line)
+        kind = _inner.decode(outer.event).event
+        if isinstance(kind, str) and kind not in _EVENTS:
+            event: Any = Unknown(kind=kind, raw=bytes(outer.event))
+            return EventLine(event, outer.event_seq, outer.send_id, outer.session_id, outer.task_id, outer.worker_id)
+    except _BAD_JSON as error:
+        reason = str(error)
+    return BadLine(f"Invalid event: {reason}", id)
+
+
+# Samples: the conversation of the specification, a refused version, and everything our extensions add...
+
+_SESSION = "550e8400-e29b-41d4-a716-446655440000"
+_CONFIG = InitConfig(
+    model="m/large", system_prompt="Be brief.", tools=("read_file", "bash"), task_id="t", worker_id="w"
+)
+
+
+def _event(seq: int, payload: AnyPayload, send: str = "2") -> tuple[str, Message]:
+    return "worker", EventLine(payload, seq, send, _SESSION, "t", "w")
+
+
+_OPENED: base.Conversation = [
+    ("client", Init(id="1", config=_CONFIG, protocol_version="0.2.0")),
+    ("worker", InitOk(id="1", session_id=_SESSION, protocol_version="0.2.0")),
+    ("client", Send(id="2", message="Read a.py — and explain it\u2028please")),
+]
+_DONE = Result(
+    id="2",
+    status="ok",
+    response="It prints.",
+    tool_calls_made=(ToolCall("read_file", {"file_path": "a.py"}),),
+    iterations=2,
+    usage=ResultUsage(prompt_tokens=20, completion_tokens=5, total_tokens=25),
+    session_id=_SESSION,
+    model_latency_ms=1200,
+    tool_latency_ms=50,
+    total_latency_ms=1250,
+)
+_CANCELLED = Result(
+    id="2",
+    status="error",
+    tool_calls_made=(),
+    iterations=0,
+    error=ErrorEnvelope(code="cancelled", message="cancelled", retryable=False),
+)
+SAMPLES: list[base.Conversation] = [
+    [
+        *_OPENED,
+        _event(0, ContentDelta("It ")),
+        _event(1, ToolStart("read_file", {"file_path": "a.py"})),
+        ("client", Status(id="3")),
+        ("worker", StatusOk(id="3", model="m/large", messages_count=1, session_id=_SESSION, active=True)),
+        _event(2, ToolEnd("read_file", "print(1)")),
+        _event(3, Heartbeat(5000)),
+        _event(4, UsageEvent(prompt_tokens=20, completion_tokens=5, total_tokens=25)),
+        _event(5, ErrorEvent(code="provider_error", message="Rate limited", retryable=True, provider="openrouter")),
+        ("worker", _DONE),
+        ("client", Shutdown(id="4")),
+        ("worker", ShutdownOk(id="4")),
+    ],
+    [
+        ("client", Init(id="1", config=_CONFIG, protocol_version="1.0.0")),
+        (
+            "worker",
+            InitOk(
+                id="1",
+                session_id="",
+                protocol_version="0.2.0",
+                error=ErrorEnvelope(
+                    code="protocol_version_mismatch", message="Client requested 1.0.0, server is 0.2.0", retryable=False
+                ),
+            ),
+        ),
+        *_OPENED,
+        ("client", Shutdown(id="3")),
+        ("client", Cancel(id="4", target_id="2")),
+        ("worker", _CANCELLED),
+        ("worker", ShutdownOk(id="3")),
+    ],
+    [
+        *_OPENED,
+        _event(0, PermissionRequest(name="bash", reason="bash (execute) requires approval", request_id="q1")),
+        ("client", Answer(id="3", target_id="2", request_id="q1", decision="allow", scope="session")),
+        ("worker", AnswerOk(id="3", accepted=True)),
+        ("client", Steer(id="4", target_id="2", message="Only the first line.")),
+        ("worker", SteerOk(id="4", accepted=False)),
+        ("worker", _CANCELLED),
+    ],
+]
+CROSSINGS = [
+    (_OPENED, ("client", Cancel(id="3", target_id="2")), ("worker", _DONE)),
+    (_OPENED, ("client", Shutdown(id="3")), _event(0, ContentDelta("It "))),
+    (_OPENED[:1], ("client", Send(id="2", message="early")), ("worker", _OPENED[1][1])),
+]

@@ -1,0 +1,334 @@
+"""What is said on the worker wire: requests, responses, and the events inside event lines.
+
+Base version 0.2.0. A number under a field or a type is the version that added it; an "extension" is our own addition,
+which a client turns on by naming it in `config.capabilities`. Fields without a default are always on the wire.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+# Requests...
+
+
+class Permissions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Over the whole session, except the seconds, which count per send."""
+
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
+    max_seconds: float | None = None
+
+
+class InitConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    model: str
+    system_prompt: str
+    tools: tuple[str, ...]
+    max_iterations: int | None = None
+    task_id: str | None = None
+    worker_id: str | None = None
+    capabilities: tuple[str, ...] = ()
+    """Our addition: which of EXTENSIONS this client uses. The fields below count only when they are named here."""
+    approval_mode: Literal["suggest", "auto-edit", "full-auto", "plan", "yolo"] | None = None
+    permissions: Permissions | None = None
+    budget: Budget | None = None
+    cwd: str | None = None
+    resume: str | None = None
+
+    def asked(self, extension: str) -> bool:
+        return extension in self.capabilities
+
+
+EXTENSIONS = ("answers", "steer", "approval_mode", "permissions", "budget", "cwd", "resume")
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    id: str
+
+
+class Init(Request, frozen=True, kw_only=True, tag="init"):
+    config: InitConfig
+    protocol_version: str | None = None
+
+
+class Send(Request, frozen=True, kw_only=True, tag="send"):
+    message: str
+
+
+class Status(Request, frozen=True, kw_only=True, tag="status"):
+    pass
+
+
+class Cancel(Request, frozen=True, kw_only=True, tag="cancel"):
+    target_id: str
+
+
+class Shutdown(Request, frozen=True, kw_only=True, tag="shutdown"):
+    pass
+
+
+class Answer(Request, frozen=True, kw_only=True, tag="answer"):
+    """Extension `answers`: to a permission_request, question or plan that carried this request_id."""
+
+    target_id: str
+    request_id: str
+    decision: Literal["allow", "deny"]
+    scope: Literal["once", "session", "always"] = "once"
+    text: str = ""
+
+
+class Steer(Request, frozen=True, kw_only=True, tag="steer"):
+    """Extension `steer`: text to put in front of the agent at its next step."""
+
+    target_id: str
+    message: str
+
+
+AnyRequest: TypeAlias = Init | Send | Status | Cancel | Shutdown | Answer | Steer
+REQUESTS: dict[str, type[Request]] = {
+    "init": Init,
+    "send": Send,
+    "status": Status,
+    "cancel": Cancel,
+    "shutdown": Shutdown,
+    "answer": Answer,
+    "steer": Steer,
+}
+
+# Events, the inside of an event line...
+
+
+class Payload(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="event", gc=False):
+    pass
+
+
+class ContentDelta(Payload, frozen=True, tag="content_delta", gc=False):
+    text: str
+
+
+class ToolStart(Payload, frozen=True, tag="tool_start"):
+    name: str
+    args: Any
+    id: str | None = None
+    """0.5"""
+
+
+class ToolEnd(Payload, frozen=True, tag="tool_end"):
+    name: str
+    result_preview: str
+    id: str | None = None
+    """0.5"""
+
+
+class UsageEvent(Payload, frozen=True, kw_only=True, tag="usage"):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    cost_micros: int | None = None
+    """0.3, as are all below"""
+    cost_currency: str | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    generation_id: str | None = None
+
+
+class ErrorEvent(Payload, frozen=True, kw_only=True, tag="error"):
+    code: str
+    message: str
+    retryable: bool
+    provider: str | None = None
+    details: Any = None
+
+
+class PermissionRequest(Payload, frozen=True, kw_only=True, tag="permission_request"):
+    """With a request_id (extension `answers`) it waits for an answer; an agent's question comes in this form too."""
+
+    name: str
+    reason: str | None = None
+    request_id: str | None = None
+    kind: Literal["permission", "question", "plan"] | None = None
+    args: Any = None
+    options: tuple[str, ...] = ()
+
+
+class PermissionDenied(Payload, frozen=True, tag="permission_denied"):
+    name: str
+    reason: str
+
+
+class PlanComplete(Payload, frozen=True, tag="plan_complete"):
+    plan: str
+    request_id: str | None = None
+    """Extension `answers`"""
+
+
+class ContextPrune(Payload, frozen=True, kw_only=True, tag="context_prune"):
+    messages_pruned: int
+    tokens_before: int
+    tokens_after: int
+
+
+class ContextCompact(Payload, frozen=True, tag="context_compact"):
+    pass
+
+
+class ContextHandoff(Payload, frozen=True, tag="context_handoff"):
+    pass
+
+
+class Heartbeat(Payload, frozen=True, tag="heartbeat"):
+    duration_ms: int
+
+
+class RoutedModel(Payload, frozen=True, tag="routed_model"):
+    """0.3"""
+
+    model: str
+
+
+class TurnState(Payload, frozen=True, tag="turn_state"):
+    """0.5"""
+
+    state: Literal["queued", "running", "cancelling", "completed"]
+
+
+AnyPayload: TypeAlias = (
+    ContentDelta
+    | ToolStart
+    | ToolEnd
+    | UsageEvent
+    | ErrorEvent
+    | PermissionRequest
+    | PermissionDenied
+    | PlanComplete
+    | ContextPrune
+    | ContextCompact
+    | ContextHandoff
+    | Heartbeat
+    | RoutedModel
+    | TurnState
+)
+
+# Responses...
+
+
+class ErrorEnvelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    code: str
+    message: str
+    retryable: bool
+    details: Any = None
+
+
+class Response(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    id: str
+
+
+class InitOk(Response, frozen=True, kw_only=True, tag="init_ok"):
+    session_id: str
+    protocol_version: str | None = None
+    error: ErrorEnvelope | None = None
+    capabilities: dict[str, Any] | None = None
+    """0.5"""
+
+
+class EventLine(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="event", gc=False):
+    event: AnyPayload
+    event_seq: int
+    send_id: str
+    session_id: str | None = None
+    task_id: str | None = None
+    worker_id: str | None = None
+
+
+class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    name: str
+    args: Any
+    id: str | None = None
+    """0.5"""
+
+
+class ResultUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+    cost_micros: int | None = None
+    """0.3, as are all below"""
+    cost_currency: str | None = None
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """0.4: what an orchestrator needs to decide whether to try again. `tool_calls_made` is a count."""
+
+    code: str
+    termination_reason: str
+    iterations: int
+    tool_calls_made: int
+    last_tool_name: str | None = None
+    last_tool: ToolCall | None = None
+    cancellation_source: str | None = None
+
+
+class Result(Response, frozen=True, kw_only=True, tag="result"):
+    status: Literal["ok", "error", "cancelled"]
+    """We say `ok` or `error`; some workers say `cancelled` too."""
+    tool_calls_made: tuple[ToolCall, ...]
+    iterations: int
+    response: str | None = None
+    usage: ResultUsage | None = None
+    error: ErrorEnvelope | None = None
+    session_id: str | None = None
+    task_id: str | None = None
+    worker_id: str | None = None
+    model_latency_ms: int | None = None
+    tool_latency_ms: int | None = None
+    total_latency_ms: int | None = None
+    failure: Failure | None = None
+
+
+class StatusOk(Response, frozen=True, kw_only=True, tag="status_ok"):
+    model: str
+    messages_count: int
+    session_id: str
+    active: bool
+    last_routed_model: str | None = None
+    """0.3"""
+
+
+class ShutdownOk(Response, frozen=True, kw_only=True, tag="shutdown_ok"):
+    pass
+
+
+class AnswerOk(Response, frozen=True, kw_only=True, tag="answer_ok"):
+    """Extension `answers`. Not accepted: that question is not open any more."""
+
+    accepted: bool
+
+
+class SteerOk(Response, frozen=True, kw_only=True, tag="steer_ok"):
+    """Extension `steer`. Not accepted: that send is not running, or its agent cannot be steered."""
+
+    accepted: bool
+
+
+AnyResponse: TypeAlias = InitOk | EventLine | Result | StatusOk | ShutdownOk | AnswerOk | SteerOk
+
+
+class Unknown(msgspec.Struct, frozen=True):
+    """A response or an event that this version does not know: to be skipped."""
+
+    kind: str
+    raw: bytes
+
+
+Message: TypeAlias = AnyRequest | AnyResponse

@@ -1,0 +1,262 @@
+import json
+from importlib.resources import files
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.errors import LineTooLong, LocalProtocolError, RemoteProtocolError, VersionMismatch
+from treadle.wire import worker
+from treadle.wire.worker import BadLine, Connection, Spoken, State, decode_request, decode_response, negotiate
+from treadle.wire.worker_messages import (
+    Cancel,
+    ContentDelta,
+    ErrorEnvelope,
+    EventLine,
+    Init,
+    InitConfig,
+    InitOk,
+    Result,
+    Send,
+    Shutdown,
+    Status,
+    ToolCall,
+    Unknown,
+)
+
+INIT = Init(id="1", config=InitConfig(model="m", system_prompt="s", tools=()))
+OK = InitOk(id="1", session_id="s1", protocol_version="0.2.0")
+
+
+def result(id: str, error: str | None = None) -> Result:
+    envelope = ErrorEnvelope(code=error, message=error, retryable=False) if error else None
+    return Result(id=id, status="error" if error else "ok", tool_calls_made=(), iterations=0, error=envelope)
+
+
+def line(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def opened(role: str) -> Connection:
+    """An end that has seen a whole handshake and a send with id 2."""
+    end = Connection(role)
+    for sender, message in [("client", INIT), ("worker", OK), ("client", Send(id="2", message="hi"))]:
+        if sender == role:
+            end.send(message)
+        else:
+            assert end.receive(worker.encode(message)) == [message]
+    return end
+
+
+def test_the_version_file_says_what_the_code_says() -> None:
+    assert files("treadle.wire").joinpath("PROTOCOL_VERSION").read_text() == worker.PROTOCOL_VERSION + "\n"
+
+
+@pytest.mark.parametrize(
+    ("requested", "pinned", "spoken"),
+    [
+        (None, None, Spoken("0.2.0", (0, 2))),
+        ("0.2.0", None, Spoken("0.2.0", (0, 2))),
+        ("0.2.9", None, Spoken("0.2.0", (0, 2))),
+        ("0.1.0", None, Spoken("0.2.0", (0, 2))),
+        ("0", None, Spoken("0.2.0", (0, 2))),
+        ("0.4.0", None, Spoken("0.4.0", (0, 4))),
+        ("0.5.0-rc.1", None, Spoken("0.5.0", (0, 5))),
+        ("0.99.0", None, Spoken("0.5.0", (0, 5))),
+        (None, "0.4.0", Spoken("0.4.0", (0, 2))),
+        ("0.5.0", "0.3.0", Spoken("0.3.0", (0, 3))),
+        ("2.1.0", "2.0.0", Spoken("2.0.0", (2, 0))),
+    ],
+)
+def test_a_client_of_the_same_major_is_spoken_to_in_its_own_version(
+    requested: str | None, pinned: str | None, spoken: Spoken
+) -> None:
+    assert negotiate(requested, pinned) == spoken
+
+
+@pytest.mark.parametrize("requested", ["1.0.0", "", "abc", "v0.2.0", "0.x", "-1.0", "٠.٢", "0." + "9" * 5000])
+def test_another_major_or_an_unreadable_version_is_refused_by_name(requested: str) -> None:
+    with pytest.raises(VersionMismatch) as caught:
+        negotiate(requested)
+    assert caught.value.message == f"Client requested {requested}, server is 0.2.0"
+
+
+@pytest.mark.parametrize(
+    ("data", "id", "message"),
+    [
+        (b"", "unknown", "Invalid JSON"),
+        (b"   ", "unknown", "Invalid JSON"),
+        (b"{not json", "unknown", "Invalid JSON"),
+        (b'{"type":"send","id":"7","message":"cut', "unknown", "Invalid JSON"),
+        (b"[1,2]", "unknown", "Expected JSON object"),
+        (b'"send"', "unknown", "Expected JSON object"),
+        (b"null", "unknown", "Expected JSON object"),
+        (b'{"id":"7"}', "7", "Missing 'type' field"),
+        (b'{"type":5,"id":"7"}', "7", "Missing 'type' field"),
+        (b'{"type":"send","message":"x"}', "unknown", "Missing 'id' field"),
+        (b'{"type":"send","id":7,"message":"x"}', "unknown", "Missing 'id' field"),
+        (b'{"type":"dance","id":"7"}', "7", "Unknown request type: 'dance'"),
+        (b'{"type":"send","id":"7"}', "7", "Invalid send: Object missing required field `message`"),
+        (b'{"type":"send","id":"7","message":5}', "7", "Invalid send: Expected `str`, got `int` - at `$.message`"),
+        (b'{"type":"cancel","id":"7"}', "7", "Invalid cancel: Object missing required field `target_id`"),
+        (b'{"type":"init","id":"7","config":{}}', "7", "Invalid init: Object missing required field `model`"),
+        (b'{"type":"send","id":"7","message":"\xff"}', "7", "Invalid UTF-8"),
+        (b'{"type":"status","id":"7","later":"\xff"}', "7", "Invalid UTF-8"),
+        (b'{"type":"send","id":"7","message":' + b"[" * 100_000, "unknown", "Invalid JSON"),
+        (b'{"type":"init","id":"7","config":' + b"[" * 400 + b"]" * 400 + b"}", "7", "Invalid init: Expected `object`"),
+    ],
+)
+def test_a_bad_request_says_what_is_wrong_and_whose_it_is(data: bytes, id: str, message: str) -> None:
+    error = decode_request(data)
+    assert isinstance(error, BadLine)
+    assert error.id == id
+    assert error.message.startswith(message)
+    answer = worker.protocol_error(error)
+    assert (answer.id, answer.status) == (id, "error")
+    assert answer.error is not None and answer.error.code == "protocol_error"
+
+
+def test_a_line_over_the_cap_costs_that_line_only() -> None:
+    end = Connection("worker", cap=200)
+    found = end.receive(line(type="send", id="1", message="x" * 500) + b"\n" + worker.encode(INIT))
+    assert isinstance(found[0], LineTooLong)
+    assert found[1:] == [INIT]
+
+
+def test_requests_may_be_written_all_at_once() -> None:
+    requests = [INIT, Send(id="2", message="a"), Cancel(id="3", target_id="2"), Status(id="4"), Shutdown(id="5")]
+    assert Connection("worker").receive(b"".join(map(worker.encode, requests))) == requests
+
+
+@pytest.mark.parametrize("request_", [Send(id="2", message="x"), Status(id="2")])
+def test_what_comes_before_init_is_told_to_send_it_first(request_: Any) -> None:
+    [error] = Connection("worker").receive(worker.encode(request_))
+    assert isinstance(error, BadLine) and (error.id, error.message) == ("2", "Not initialized. Send 'init' first.")
+
+
+def test_a_second_init_is_refused_and_the_session_goes_on() -> None:
+    end = opened("worker")
+    [error] = end.receive(worker.encode(INIT))
+    assert isinstance(error, BadLine) and error.id == "1"
+    assert end.state is State.READY
+    end.send(result("2"))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        InitOk(id="1", session_id="", error=ErrorEnvelope(code="x", message="x", retryable=False)),
+        result("1", "protocol_error"),
+    ],
+)
+def test_init_may_be_tried_again_after_it_failed(answer: Any) -> None:
+    end = Connection("worker")
+    end.receive(worker.encode(INIT))
+    end.send(answer)
+    assert end.state is State.NEW
+    assert end.receive(worker.encode(INIT)) == [INIT]
+    end.send(OK)
+    assert end.state is State.READY
+
+
+def test_a_worker_cannot_answer_a_send_twice_or_speak_of_it_afterwards() -> None:
+    end = opened("worker")
+    end.send(EventLine(ContentDelta("a"), 0, "2"))
+    end.send(result("2"))
+    for wrong in (result("2"), EventLine(ContentDelta("b"), 1, "2"), EventLine(ContentDelta("b"), 0, "2")):
+        with pytest.raises(LocalProtocolError):
+            end.send(wrong)
+
+
+def test_a_worker_numbers_its_events_without_gaps_from_zero() -> None:
+    end = opened("worker")
+    with pytest.raises(LocalProtocolError):
+        end.send(EventLine(ContentDelta("a"), 1, "2"))
+    end.send(EventLine(ContentDelta("a"), 0, "2"))
+    with pytest.raises(LocalProtocolError):
+        end.send(EventLine(ContentDelta("b"), 2, "2"))
+    end.send(EventLine(ContentDelta("b"), 1, "2"))
+
+
+def test_sends_that_share_an_id_each_get_their_own_result() -> None:
+    end = opened("worker")
+    end.receive(worker.encode(Send(id="2", message="again")))
+    end.send(EventLine(ContentDelta("a"), 0, "2"))
+    end.send(result("2"))
+    end.send(EventLine(ContentDelta("a"), 0, "2"))
+    end.send(result("2"))
+    with pytest.raises(LocalProtocolError):
+        end.send(result("2"))
+
+
+def test_a_client_refuses_a_result_that_is_not_its_own() -> None:
+    end = opened("client")
+    [error] = end.receive(worker.encode(result("99")))
+    assert isinstance(error, BadLine) and error.id == "99"
+    assert end.receive(worker.encode(result("2"))) == [result("2")]
+
+
+def test_an_unknown_event_or_response_is_a_value_to_skip() -> None:
+    end = opened("client")
+    strange = line(type="event", event={"event": "brain_wave", "hz": 7}, event_seq=0, send_id="2", session_id="s")
+    other = line(type="weather", id="9")
+    [event, response] = end.receive(strange + b"\n" + other + b"\n")
+    assert isinstance(event, EventLine) and event.event_seq == 0
+    assert isinstance(event.event, Unknown) and event.event.kind == "brain_wave"
+    assert isinstance(response, Unknown) and response.kind == "weather"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"hello",
+        b"",
+        b"[]",
+        line(id="1"),
+        line(type="result", id="2"),
+        line(type="event", event={"event": "content_delta"}, event_seq=0, send_id="2"),
+        line(type="event", event={"event": "heartbeat", "duration_ms": 1.5}, event_seq=0, send_id="2"),
+        line(type="event", event=5, event_seq=0, send_id="2"),
+        line(type="event", event={}, event_seq=0, send_id="2"),
+        b'{"type":"event","event":' + b'{"a":' * 100_000,
+    ],
+)
+def test_a_malformed_response_is_the_workers_fault(data: bytes) -> None:
+    assert isinstance(decode_response(data), RemoteProtocolError)
+
+
+def test_text_that_is_not_unicode_is_mended_and_sent() -> None:
+    call = ToolCall("bash", {"command": "cat \udcff", "more": ["\udcff", 1]})
+    data = worker.encode(Result(id="2", status="ok", tool_calls_made=(call,), iterations=1, response="a\ud800b"))
+    sent = json.loads(data)
+    assert sent["response"] == "a?b"
+    assert sent["tool_calls_made"] == [{"name": "bash", "args": {"command": "cat ?", "more": ["?", 1]}}]
+
+
+def test_fields_that_may_be_absent_are_left_out_and_the_others_are_always_there() -> None:
+    assert json.loads(worker.encode(result("2", "cancelled"))) == {
+        "type": "result",
+        "id": "2",
+        "status": "error",
+        "tool_calls_made": [],
+        "iterations": 0,
+        "error": {"code": "cancelled", "message": "cancelled", "retryable": False},
+    }
+
+
+@given(st.lists(st.binary(max_size=60), max_size=8), st.sampled_from(["client", "worker"]))
+def test_any_bytes_give_messages_or_protocol_errors_and_never_raise(parts: list[bytes], role: str) -> None:
+    end = Connection(role)
+    for part in parts:
+        end.receive(part)
+    try:
+        end.end()
+    except RemoteProtocolError:
+        pass
+
+
+def test_a_last_line_without_its_newline_counts() -> None:
+    end = Connection("worker")
+    assert end.receive(worker.encode(INIT)[:-1]) == []
+    assert end.end() == [INIT]
