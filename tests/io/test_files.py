@@ -337,3 +337,19 @@ def test_time_spent_waiting_is_bounded(tmp_path: Path) -> None:
         with pytest.raises(Busy), locked(str(tmp_path / "lock"), timeout=0.05):
             pass
         assert time.monotonic() - began >= 0.05
+
+
+def test_in_an_open_directory_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("theirs")
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "a").symlink_to(outside)
+    directory = os.open(inside, os.O_RDONLY | os.O_DIRECTORY)
+    inside.rename(tmp_path / "moved")
+    try:
+        write_atomic("a", b"ours", dir_fd=directory)
+    finally:
+        os.close(directory)
+    assert outside.read_text() == "theirs"
+    assert (tmp_path / "moved" / "a").read_text() == "ours" and os.listdir(tmp_path / "moved") == ["a"]

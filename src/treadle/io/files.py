@@ -41,47 +41,59 @@ def storage_error(error: OSError, path: str, doing: str) -> StorageError:
 # Replacing a whole file...
 
 
-def write_atomic(path: str, data: bytes, mode: int = 0o600, *, keep_mode: bool = False, sync: bool = True) -> None:
+def write_atomic(
+    path: str,
+    data: bytes,
+    mode: int = 0o600,
+    *,
+    keep_mode: bool = False,
+    sync: bool = True,
+    dir_fd: int | None = None,
+) -> None:
     """Replace what `path` holds by `data`: a reader, or a crash, sees the old content or the new, never a part.
 
     With `keep_mode` a file that is already there keeps its permissions and owner. A symbolic link is followed, so it
-    stays a link. Without `sync` a power cut may bring the old content back.
+    stays a link. Without `sync` a power cut may bring the old content back. With `dir_fd`, `path` is a name in that
+    open directory, whatever its path leads to by now, and a link of that name is replaced and not followed.
     """
-    path = os.path.realpath(path)
+    path = path if dir_fd is not None else os.path.realpath(path)
     directory = os.path.dirname(path)
     beside = os.path.join(directory, f".treadle-{os.urandom(8).hex()}.tmp")
     made = False
     try:
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=dir_fd)
         made = True
         try:
-            _set_rights(fd, path, mode, keep_mode)
+            _set_rights(fd, path, mode, keep_mode, dir_fd)
             _write_all(fd, data)
             if sync:
                 os.fsync(fd)
         finally:
             os.close(fd)
-        os.rename(beside, path)
+        os.rename(beside, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
         made = False
         if sync:
-            _sync_directory(directory)
+            _sync_directory(directory or ".", dir_fd)
     except OSError as error:
         raise storage_error(error, path, "write") from error
     finally:
         if made:
-            _forget(beside)
+            _forget(beside, dir_fd)
 
 
-def _forget(path: str) -> None:
+def _forget(path: str, dir_fd: int | None) -> None:
     try:
-        os.unlink(path)
+        os.unlink(path, dir_fd=dir_fd)
     except OSError:
         pass  # what failed before is the error worth telling
 
 
-def _set_rights(fd: int, path: str, mode: int, keep: bool) -> None:
-    if keep and os.path.exists(path):
-        old = os.stat(path)
+def _set_rights(fd: int, path: str, mode: int, keep: bool, dir_fd: int | None) -> None:
+    try:
+        old = os.stat(path, dir_fd=dir_fd, follow_symlinks=False) if keep else None
+    except FileNotFoundError:
+        old = None
+    if old and stat.S_ISREG(old.st_mode):
         mode = stat.S_IMODE(old.st_mode)
         new = os.fstat(fd)
         if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
@@ -98,8 +110,8 @@ def _write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def _sync_directory(directory: str) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _sync_directory(directory: str, dir_fd: int | None = None) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=dir_fd)
     try:
         os.fsync(fd)
     finally:

@@ -1,4 +1,4 @@
-"""What a tool is. Each tool is one file with one TOOL; `registry.py` finds them by listing this folder.
+"""What a tool is. Each tool is one file with one TOOL, named in `registry.BUILTIN`.
 
 A tool says what it will touch (`access`) before it may run (`run`); the loop asks the guard in between. A failure that
 the model should read and react to is a raised ToolError; anything else is a bug.
@@ -51,6 +51,12 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """Kept for the whole session, for tools that remember (todo, which files were read)."""
     resolve: Callable[[str], Path] = Path
     """A path as the model wrote it -> absolute, relative to cwd, with symlinks and `..` resolved."""
+
+
+class AnyArgs(msgspec.Struct, frozen=True):
+    """Arguments that another program describes and checks (MCP): such a tool has its own JSON Schema, `parameters`."""
+
+    values: dict[str, Any]
 
 
 class Tool(Protocol, Generic[A]):

@@ -1,0 +1,74 @@
+"""What changed in a file, as a unified diff. Only the part that differs is compared, so a big file costs little."""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from io import StringIO
+
+CONTEXT = 3
+MAX_LINES = 4000
+"""Longer changed parts on both sides are shown as one replacement: comparing them line by line takes too long."""
+MAX_BYTES = 64 << 10
+
+
+def unified(old: str, new: str, name: str) -> str:
+    """Empty when nothing changed. Cut, with a note, when it is longer than `MAX_BYTES`."""
+    if old == new:
+        return ""
+    before, after = lines_of(old), lines_of(new)
+    start, end = _same_ends(before, after)
+    lines = [f"--- a/{name}\n" if old else "--- /dev/null\n", f"+++ b/{name}\n"]
+    first = max(0, start - CONTEXT)
+    a = before[first : len(before) - max(0, end - CONTEXT)]
+    b = after[first : len(after) - max(0, end - CONTEXT)]
+    size = 0
+    for group in _groups(a, b):
+        for line in _hunk(a, b, group, first):
+            size += len(line)
+            if size > MAX_BYTES:
+                return "".join([*lines, "[the rest of the diff is left out]\n"])
+            lines.append(line)
+    return "".join(lines)
+
+
+def lines_of(text: str) -> list[str]:
+    """Cut at LF only, which stays in; `str.splitlines` would also cut at form feeds and U+2028."""
+    return StringIO(text, newline="\n").readlines()
+
+
+def _same_ends(a: list[str], b: list[str]) -> tuple[int, int]:
+    shorter = min(len(a), len(b))
+    start = next((place for place in range(shorter) if a[place] != b[place]), shorter)
+    room = shorter - start
+    return start, next((place for place in range(room) if a[-1 - place] != b[-1 - place]), room)
+
+
+_Opcode = tuple[str, int, int, int, int]
+
+
+def _groups(a: list[str], b: list[str]) -> list[list[_Opcode]]:
+    if len(a) > MAX_LINES and len(b) > MAX_LINES:
+        return [[("replace", 0, len(a), 0, len(b))]]
+    matcher = SequenceMatcher(None, a, b, autojunk=False)
+    return [list(group) for group in matcher.get_grouped_opcodes(CONTEXT)]
+
+
+def _hunk(a: list[str], b: list[str], group: list[_Opcode], offset: int) -> list[str]:
+    (_, a0, _, b0, _), (_, _, a1, _, b1) = group[0], group[-1]
+    lines = [f"@@ -{_range(a0, a1, offset)} +{_range(b0, b1, offset)} @@\n"]
+    for what, i0, i1, j0, j1 in group:
+        if what == "equal":
+            lines += [_line(" ", line) for line in a[i0:i1]]
+        else:
+            lines += [_line("-", line) for line in a[i0:i1]] + [_line("+", line) for line in b[j0:j1]]
+    return lines
+
+
+def _range(start: int, end: int, offset: int) -> str:
+    length = end - start
+    place = start + offset + (1 if length else 0)
+    return f"{place}" if length == 1 else f"{place},{length}"
+
+
+def _line(mark: str, line: str) -> str:
+    return mark + line if line.endswith("\n") else f"{mark}{line}\n\\ No newline at end of file\n"

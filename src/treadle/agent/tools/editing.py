@@ -1,0 +1,170 @@
+"""Finding the place an edit means, and changing only that. Pure: text in, text out.
+
+First the exact text, which must be there once. If it is not there at all, whole lines are compared with their white
+space evened out; that match must be unique too. Then the file keeps its own indentation, its own line ends and its
+own version of every line that the edit does not change.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher, get_close_matches
+
+import msgspec
+
+from treadle.agent.tools.diff import lines_of
+from treadle.errors import ToolError
+
+_INDENT = re.compile(r"[ \t]*")
+
+
+class Edited(msgspec.Struct, frozen=True):
+    text: str
+    count: int
+    tolerant: bool = False
+    """Whether the place was found only with white space evened out."""
+
+
+def apply(text: str, old: str, new: str, replace_all: bool = False) -> Edited:
+    """`text` with `old` replaced by `new`; a ToolError that helps when the place is not there or not unique."""
+    if not old:
+        raise ToolError("old_string is empty, and the file is not", hint="use write_file to replace a whole file")
+    if old == new:
+        raise ToolError("old_string and new_string are the same: there is nothing to change")
+    if old not in text and "\r\n" in text:
+        old, new = _crlf(old), _crlf(new)
+    count = text.count(old)
+    if count > 1 and not replace_all:
+        lines = line_numbers(text, old)
+        raise ToolError(
+            f"old_string is there {count} times, at lines {_listed(lines)}",
+            hint="add lines around it so that it is unique, or set replace_all",
+        )
+    if count:
+        return Edited(text.replace(old, new), count)
+    return _tolerant(text, old.replace("\r\n", "\n"), new.replace("\r\n", "\n"))
+
+
+def _crlf(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", "\r\n")
+
+
+def line_numbers(text: str, part: str) -> list[int]:
+    found, place, line, counted = [], text.find(part), 1, 0
+    while place >= 0:
+        line += text.count("\n", counted, place)
+        counted = place
+        found.append(line)
+        place = text.find(part, place + len(part))
+    return found
+
+
+def _listed(lines: list[int]) -> str:
+    return ", ".join(map(str, lines[:10])) + (f" and {len(lines) - 10} more" if len(lines) > 10 else "")
+
+
+# With white space evened out...
+
+
+def _tolerant(text: str, old: str, new: str) -> Edited:
+    wanted = _even(old.removesuffix("\n").split("\n"))
+    lines = lines_of(text)
+    places = _places(_even(lines), wanted) if any(wanted) else []
+    if not places:
+        raise ToolError("old_string is not in the file", hint=near_misses(lines, old))
+    if len(places) > 1:
+        raise ToolError(
+            f"old_string is not in the file exactly; but for white space it is there {len(places)} times, "
+            f"at lines {_listed([place + 1 for place in places])}",
+            hint="copy the lines exactly as they are, with enough around them to be unique",
+        )
+    start, end = places[0], places[0] + len(wanted)
+    changed = _rewritten(lines[start:end], old.removesuffix("\n").split("\n"), new)
+    return Edited("".join([*lines[:start], *changed, *lines[end:]]), 1, tolerant=True)
+
+
+def _even(lines: list[str]) -> list[str]:
+    return [" ".join(line.split()) for line in lines]
+
+
+def _places(lines: list[str], wanted: list[str]) -> list[int]:
+    size = len(wanted)
+    return [
+        place
+        for place in range(len(lines) - size + 1)
+        if lines[place] == wanted[0] and lines[place : place + size] == wanted
+    ]
+
+
+def _rewritten(found: list[str], old: list[str], new: str) -> list[str]:
+    """The new lines in the file's own style; `found` are the file's lines (with their ends) that `old` stands for."""
+    if not new:
+        return []
+    fresh = new.removesuffix("\n").split("\n")
+    end = "\r\n" if found[0].endswith("\r\n") else "\n"
+    indents = _indents(found, old)
+    lines: list[str] = []
+    for what, i0, i1, j0, j1 in SequenceMatcher(None, old, fresh, autojunk=False).get_opcodes():
+        if what == "equal":
+            lines += found[i0:i1]
+        else:
+            lines += [_reindented(line, indents) + end for line in fresh[j0:j1]]
+    lines = [line if line.endswith("\n") else line + end for line in lines]
+    if not found[-1].endswith("\n"):
+        lines[-1] = lines[-1].rstrip("\r\n")
+    return lines
+
+
+def _indents(found: list[str], old: list[str]) -> dict[str, str]:
+    """How the file indents what `old` indents so."""
+    pairs: dict[str, str] = {}
+    for theirs, ours in zip(old, found, strict=True):
+        if theirs.strip():
+            pairs.setdefault(_indent(theirs), _indent(ours))
+    return pairs
+
+
+def _indent(line: str) -> str:
+    found = _INDENT.match(line)
+    return found[0] if found else ""
+
+
+def _reindented(line: str, indents: dict[str, str]) -> str:
+    indent = _indent(line)
+    if not line.strip() or not indents:
+        return line
+    known = max((theirs for theirs in indents if indent.startswith(theirs)), key=len, default=None)
+    if known is not None:
+        return indents[known] + _converted(indent[len(known) :], indents) + line[len(indent) :]
+    shallow = min(indents, key=len)  # less indented than anything in `old`: go out by as much as it does
+    missing = len(shallow) - len(indent)
+    return indents[shallow][: max(0, len(indents[shallow]) - missing)] + line[len(indent) :]
+
+
+def _converted(deeper: str, indents: dict[str, str]) -> str:
+    """Indentation beyond what is known, in tabs or spaces as the file has it."""
+    for theirs, ours in indents.items():
+        if theirs and ours and set(theirs) != set(ours):
+            if set(ours) == {"\t"} and set(deeper) == {" "}:
+                unit = max(1, len(theirs) // len(ours))
+                return "\t" * (len(deeper) // unit) + " " * (len(deeper) % unit)
+            if set(ours) == {" "} and set(deeper) == {"\t"}:
+                return " " * (len(ours) // len(theirs)) * len(deeper)
+    return deeper
+
+
+# When it is not there at all...
+
+
+def near_misses(lines: list[str], old: str) -> str:
+    """Which lines of the file look most like what was looked for."""
+    wanted = max(_even(old.split("\n")), key=len)[:200]
+    numbers: dict[str, int] = {}
+    for number, line in enumerate(_even(lines[:20_000]), 1):
+        if line and len(line) <= 2 * len(wanted) + 20:
+            numbers.setdefault(line, number)
+    near = get_close_matches(wanted, numbers, n=3, cutoff=0.5) if wanted else []
+    if not near:
+        return "nothing in the file looks like it; read the file again"
+    listed = "; ".join(f"line {numbers[line]}: {lines[numbers[line] - 1].strip()[:160]}" for line in near)
+    return f"the nearest lines are {listed}"

@@ -1,0 +1,210 @@
+"""How tools read and change files of the workspace, which may be hostile or be changed by others meanwhile.
+
+Reading never blocks on a FIFO and never touches a device. Writing goes through the directory that was resolved when
+permission was asked: it is opened step by step without following links, so a symlink swapped in since then is an
+error, not a way out. A file that changed since it was loaded is not overwritten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from treadle.agent.tools import diff
+from treadle.agent.tools.base import ToolContext
+from treadle.agent.tools.paths import missing, show, shown
+from treadle.errors import StorageError, ToolError
+from treadle.events import FileChanged
+from treadle.io.files import write_atomic
+
+MAX_EDIT = 32 << 20
+_SEEN = "files_seen"
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a symlink that leads nowhere",
+}
+_PIN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """Which version of a file something was; another one has another stamp."""
+
+    inode: int
+    size: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> Stamp:
+        return cls(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def open_regular(path: str | Path, dir_fd: int | None = None) -> int:
+    """A descriptor for reading an ordinary file; every other kind of thing is a ToolError that says what it is."""
+    try:
+        _must_be_regular(path, os.lstat(path, dir_fd=dir_fd))
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        fd = os.open(path, flags, dir_fd=dir_fd)
+    except OSError as error:
+        raise explain(error, Path(path)) from error
+    try:
+        _must_be_regular(path, os.fstat(fd))
+    except ToolError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _must_be_regular(path: str | Path, found: os.stat_result) -> None:
+    if stat.S_ISDIR(found.st_mode):
+        raise ToolError(f"{show(path)} is a directory", hint="use glob to list it, or name a file in it")
+    if not stat.S_ISREG(found.st_mode):
+        raise ToolError(f"{show(path)} is {_KINDS.get(stat.S_IFMT(found.st_mode), 'not a file')}, not an ordinary file")
+
+
+def explain(error: OSError, path: Path) -> ToolError:
+    """What the system said, in words that help a model to go on."""
+    if error.errno == errno.ENOENT:
+        return missing(path)
+    if error.errno == errno.ELOOP:
+        return ToolError(f"{show(path)} is a symlink that leads in a circle, or was put there just now")
+    if error.errno == errno.ENOTDIR:
+        return ToolError(f"{show(path)}: something on the way is not a directory")
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return ToolError(f"{show(path)} may not be read or written: {error.strerror}")
+    return ToolError(f"{show(path)}: {error.strerror}")
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A whole file as it was at one moment. `stamp` is None when there was none."""
+
+    path: Path
+    data: bytes
+    stamp: Stamp | None
+
+
+def load(path: Path) -> Loaded:
+    """The whole of a file that is to be changed."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return Loaded(path, b"", None)
+    except OSError as error:
+        raise explain(error, path) from error
+    if stat.S_ISREG(found.st_mode) and found.st_size > MAX_EDIT:
+        raise ToolError(
+            f"{show(path)} has {found.st_size:,} bytes; at most {MAX_EDIT:,} can be edited or replaced here",
+            hint="use bash (sed, python) for it",
+        )
+    with open(open_regular(path), "rb") as file:
+        stamp = Stamp.of(os.fstat(file.fileno()))
+        return Loaded(path, file.read(MAX_EDIT + 1), stamp)
+
+
+def saw(context: ToolContext, path: Path, stamp: Stamp | None) -> None:
+    """Remember which version of the file the model knows."""
+    context.state.setdefault(_SEEN, {})[str(path)] = stamp
+
+
+def changed_since_seen(context: ToolContext, loaded: Loaded) -> bool:
+    seen = context.state.get(_SEEN, {}).get(str(loaded.path))
+    return seen is not None and seen != loaded.stamp
+
+
+def save(context: ToolContext, loaded: Loaded, data: bytes, old: str, new: str) -> FileChanged:
+    """Replace the loaded file by `data`, or make it: all or nothing. The event says how the text changed."""
+    path = loaded.path
+    with context.writing((show(path),)), pinned(path.parent) as parent:
+        if _stamp(path.name, parent) != loaded.stamp:
+            raise ToolError(
+                f"{show(path)} was changed by somebody else at this very moment; nothing was written",
+                hint="read it again and redo the change",
+            )
+        context.backup(path)
+        try:
+            write_atomic(path.name, data, 0o666 & ~_umask(), keep_mode=True, dir_fd=parent)
+        except StorageError as error:
+            raise ToolError(f"{show(path)} was not changed: {error.message}", hint=error.hint) from error
+        saw(context, path, _stamp(path.name, parent))
+    return FileChanged(
+        path=show(path),
+        change="modified" if loaded.stamp else "added",
+        diff=diff.unified(_printable(old), _printable(new), shown(path, context.cwd)),
+        call=context.call,
+    )
+
+
+def _stamp(name: str, parent: int) -> Stamp | None:
+    try:
+        return Stamp.of(os.stat(name, dir_fd=parent, follow_symlinks=False))
+    except FileNotFoundError:
+        return None
+
+
+async def changing(context: ToolContext, work: Callable[[], tuple[str, FileChanged | None]]) -> str:
+    """Run `work` in a thread and tell what it changed; an interrupt waits for it, so that no write goes untold."""
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        result, change = await asyncio.shield(running)
+    except asyncio.CancelledError:
+        with suppress(ToolError):
+            _, change = await running
+            _tell(context, change)
+        raise
+    _tell(context, change)
+    return result
+
+
+def _tell(context: ToolContext, change: FileChanged | None) -> None:
+    if change is not None:
+        context.emit(change)
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+@contextmanager
+def pinned(directory: Path) -> Iterator[int]:
+    """The open directory at this resolved path, made where missing, reached without following any link."""
+    fd = os.open("/", _PIN)
+    try:
+        for name in directory.parts[1:]:
+            inner = _enter(fd, name)
+            os.close(fd)
+            fd = inner
+        yield fd
+    except OSError as error:
+        raise explain(error, directory) from error
+    finally:
+        os.close(fd)
+
+
+def _enter(fd: int, name: str) -> int:
+    try:
+        return os.open(name, _PIN, dir_fd=fd)
+    except FileNotFoundError:
+        try:
+            os.mkdir(name, dir_fd=fd)
+        except FileExistsError:
+            pass  # somebody else made it just now
+        return os.open(name, _PIN, dir_fd=fd)
+
+
+def _umask() -> int:
+    try:
+        with open("/proc/self/status") as status:
+            return next(int(line.split()[1], 8) for line in status if line.startswith("Umask:"))
+    except (OSError, StopIteration):
+        mask = os.umask(0o022)
+        os.umask(mask)
+        return mask

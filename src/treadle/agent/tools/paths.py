@@ -1,0 +1,68 @@
+"""Paths as a model writes them, and as it can read them back.
+
+A name may hold any byte but `/` and NUL; what we tell a model must be printable text. `show` writes the odd bytes of
+a name as escapes, and `resolve` reads such an escape back when that is the file that exists.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from difflib import get_close_matches
+from pathlib import Path
+
+from treadle.errors import ToolError
+
+_ODD = re.compile("[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
+_ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
+
+
+def resolve(cwd: Path, text: str) -> Path:
+    """Absolute, relative to `cwd`, with `~`, `..` and symlinks worked out, also for a file that is still to be made."""
+    if not text.strip():
+        raise ToolError("the path is empty")
+    if "\0" in text:
+        raise ToolError("the path contains a NUL character")
+    if text == "~" or text.startswith("~/"):
+        text = os.path.expanduser(text)
+    path = os.path.join(cwd, text)
+    if "\\x" in text and not os.path.lexists(path):
+        meant = os.fsdecode(_ESCAPE.sub(lambda found: chr(int(found[1], 16)), path).encode("latin-1", "ignore"))
+        if path.isascii() and "\0" not in meant and os.path.lexists(meant):
+            path = meant
+    return Path(os.path.realpath(path))
+
+
+def show(path: str | Path) -> str:
+    """The path as text for a model or an event: one line, valid UTF-8."""
+    text = str(path)
+    return _ODD.sub(_escape, text) if _ODD.search(text) else text
+
+
+def _escape(found: re.Match[str]) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in found[0].encode("utf-8", "surrogateescape"))
+
+
+def shown(path: Path, cwd: Path) -> str:
+    """As short as can be: relative to the working directory where it lies in it."""
+    return show(path.relative_to(cwd)) if path.is_relative_to(cwd) and path != cwd else show(path)
+
+
+def missing(path: Path) -> ToolError:
+    """There is no such file: say so, with the names that were perhaps meant."""
+    parent = path.parent
+    while not parent.is_dir() and parent != parent.parent:
+        parent = parent.parent
+    what = f"{show(path)} does not exist"
+    if parent != path.parent:
+        what += f"; the deepest directory that does is {show(parent)}"
+    wanted = path.relative_to(parent).parts[0]
+    try:
+        names = os.listdir(parent)[:10_000]
+    except OSError:
+        names = []
+    near = {name.lower(): name for name in names}
+    meant = [near[low] for low in get_close_matches(wanted.lower(), near, n=3, cutoff=0.6)]
+    return ToolError(
+        what, hint="did you mean " + " or ".join(show(parent / name) for name in meant) + "?" if meant else None
+    )

@@ -1,0 +1,59 @@
+"""Write a whole file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from treadle.agent.tools import text
+from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.files import changed_since_seen, changing, load, save
+from treadle.agent.tools.paths import show, shown
+from treadle.errors import ToolError
+from treadle.events import FileChanged, ToolKind
+from treadle.session import Access
+
+
+class WriteArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    file_path: Annotated[str, Meta(description="The file to write, absolute or relative to the working directory.")]
+    content: Annotated[str, Meta(description="The whole new content of the file.")]
+
+
+class WriteFile:
+    name = "write_file"
+    description = (
+        "Make a file, or replace all of what it holds. Missing directories are made. A file that has changed since "
+        "you read it is not overwritten. To change a part of a file, use edit_file."
+    )
+    kind: ToolKind = "write"
+    Args = WriteArgs
+
+    def access(self, args: WriteArgs, resolve: Callable[[str], Path]) -> Access:
+        return Access(tool=self.name, kind=self.kind, paths=(show(resolve(args.file_path)),), args=args)
+
+    async def run(self, args: WriteArgs, context: ToolContext) -> str:
+        path = context.resolve(args.file_path)
+        return await changing(context, lambda: _write(path, args.content, context))
+
+
+TOOL: Tool[WriteArgs] = WriteFile()
+
+
+def _write(path: Path, content: str, context: ToolContext) -> tuple[str, FileChanged | None]:
+    loaded = load(path)
+    if changed_since_seen(context, loaded):
+        raise ToolError(
+            f"{show(path)} has changed since you read it; nothing was written",
+            hint="read it again, then write what should be there now",
+        )
+    data = content.encode("utf-8")
+    size = f"{len(data):,} bytes, {content.count(chr(10)) + bool(content and content[-1] != chr(10)):,} lines"
+    if loaded.stamp and loaded.data == data:
+        return f"{shown(path, context.cwd)} already holds exactly this ({size}); nothing was written", None
+    old = "" if text.binary(loaded.data[: text.SNIFF]) else next(text.decodings(loaded.data), text.Text("", "")).text
+    change = save(context, loaded, data, old, content)
+    return f"{'Replaced' if loaded.stamp else 'Made'} {shown(path, context.cwd)} ({size})", change

@@ -1,0 +1,201 @@
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.agent.tools.workspace import Workspace
+from treadle.agent.tools import read_file
+from treadle.errors import ToolError
+
+
+def numbered(*lines: str, first: int = 1) -> str:
+    return "".join(f"{number:>6}\t{line}\n" for number, line in enumerate(lines, first))
+
+
+async def test_lines_come_with_their_numbers(workspace: Workspace) -> None:
+    workspace.write("a.txt", "one\ntwo\n")
+    assert await workspace.run("read_file", file_path="a.txt") == numbered("one", "two")
+
+
+async def test_path_is_accepted_for_file_path(workspace: Workspace) -> None:
+    workspace.write("a.txt", "one\n")
+    assert await workspace.run("read_file", path="a.txt") == numbered("one")
+
+
+async def test_a_last_line_without_newline_is_a_line(workspace: Workspace) -> None:
+    workspace.write("a.txt", "one\ntwo")
+    assert await workspace.run("read_file", file_path="a.txt") == numbered("one", "two")
+
+
+async def test_an_empty_file_is_said_to_be_empty(workspace: Workspace) -> None:
+    workspace.write("a.txt", "")
+    assert "is empty" in await workspace.run("read_file", file_path="a.txt")
+
+
+@pytest.mark.parametrize("window", [{"offset": 3, "limit": 2}, {"start_line": 3, "end_line": 4}])
+async def test_a_window_tells_exactly_how_to_go_on(workspace: Workspace, window: dict[str, int]) -> None:
+    workspace.write("a.txt", "".join(f"l{n}\n" for n in range(1, 11)))
+    result = await workspace.run("read_file", file_path="a.txt", **window)
+    assert result == numbered("l3", "l4", first=3) + "[lines 3 to 4 of 10; to go on: offset=5]"
+
+
+async def test_following_the_continuations_reads_every_line_once(workspace: Workspace) -> None:
+    lines = [f"line {n} " + "x" * (n % 300) for n in range(1, 3000)]
+    workspace.write("a.txt", "\n".join(lines) + "\n")
+    seen: list[str] = []
+    offset = 1
+    while True:
+        result = await workspace.run("read_file", file_path="a.txt", offset=offset)
+        assert len(result) <= workspace.context.output_cap
+        *body, note = result.split("\n")
+        seen += [row.split("\t", 1)[1] for row in body]
+        if "to go on" not in note:
+            break
+        offset = int(note.rsplit("offset=", 1)[1].rstrip("]"))
+    assert seen == lines
+
+
+async def test_a_window_past_the_end_says_how_long_the_file_is(workspace: Workspace) -> None:
+    workspace.write("a.txt", "one\ntwo")
+    with pytest.raises(ToolError, match="has only 2 lines"):
+        await workspace.run("read_file", file_path="a.txt", offset=3)
+
+
+async def test_a_window_that_ends_before_it_begins_is_an_error(workspace: Workspace) -> None:
+    workspace.write("a.txt", "one\n")
+    with pytest.raises(ToolError, match="before the first line"):
+        await workspace.run("read_file", file_path="a.txt", start_line=5, end_line=2)
+
+
+async def test_a_very_long_line_is_cut_with_a_note_and_never_within_a_character(workspace: Workspace) -> None:
+    workspace.write("a.txt", "x" + "é" * 50_000 + "\nnext\n")
+    result = await workspace.run("read_file", file_path="a.txt")
+    first, second = result.rstrip("\n").split("\n")
+    assert "more bytes in this line" in first and "�" not in first and "\\x" not in first
+    assert second.endswith("\tnext")
+    kept = first.split("\t", 1)[1].split(" [...")[0]
+    assert int(first.split("[... ")[1].split()[0]) == 1 + 100_000 - len(kept.encode())
+
+
+async def test_crlf_is_told_and_not_shown(workspace: Workspace) -> None:
+    workspace.write("a.txt", "one\r\ntwo\r\n")
+    assert await workspace.run("read_file", file_path="a.txt") == numbered("one", "two") + "[lines end in CRLF]"
+
+
+async def test_other_encodings_are_read_and_named(workspace: Workspace) -> None:
+    workspace.write("latin.txt", "caf\xe9\n".encode("latin-1"))
+    workspace.write("wide.txt", b"\xff\xfe" + "wide é\n".encode("utf-16-le"))
+    workspace.write("bom.txt", b"\xef\xbb\xbf" + b"marked\n")
+    assert await workspace.run("read_file", file_path="latin.txt") == numbered("café") + "[read as cp1252]"
+    assert await workspace.run("read_file", file_path="wide.txt") == numbered("wide é") + "[read as UTF-16]"
+    assert await workspace.run("read_file", file_path="bom.txt") == numbered("marked")
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"\x89PNG\r\n\x1a\n" + b"x" * 40, "PNG image"),
+        (b"\xff\xd8\xff\xe0" + b"\0" * 40, "JPEG image"),
+        (b"RIFF\0\0\0\0WEBPVP8 ", "WebP image"),
+        (b"%PDF-1.7\n", "PDF"),
+        (b"\x7fELF\2\1\1\0", "ELF"),
+        (b"text and then\0a NUL", "a binary file"),
+    ],
+)
+async def test_what_is_no_text_is_refused_by_its_content(workspace: Workspace, data: bytes, what: str) -> None:
+    workspace.write("picture.txt", data)
+    with pytest.raises(ToolError, match=what):
+        await workspace.run("read_file", file_path="picture.txt")
+
+
+async def test_text_that_begins_like_a_magic_number_is_still_text(workspace: Workspace) -> None:
+    workspace.write("a.txt", "BM is how this sentence begins\n")
+    workspace.write("b.txt", "ID3 too\n")
+    assert "BM is" in await workspace.run("read_file", file_path="a.txt")
+    assert "ID3 too" in await workspace.run("read_file", file_path="b.txt")
+
+
+async def test_a_missing_file_names_the_nearest_ones(workspace: Workspace) -> None:
+    workspace.write("src/parser.py", "x\n")
+    with pytest.raises(ToolError, match=r"does not exist.*did you mean .*src/parser\.py"):
+        await workspace.run("read_file", file_path="src/praser.py")
+    with pytest.raises(ToolError, match=r"deepest directory that does is .*work .*did you mean .*/src"):
+        await workspace.run("read_file", file_path="srcs/parser.py")
+
+
+async def test_a_directory_is_no_file(workspace: Workspace) -> None:
+    workspace.write("src/a.py", "x\n")
+    with pytest.raises(ToolError, match="is a directory"):
+        await workspace.run("read_file", file_path="src")
+    with pytest.raises(ToolError, match="not a directory"):
+        await workspace.run("read_file", file_path="src/a.py/b")
+
+
+async def test_fifos_sockets_and_devices_are_refused_and_do_not_hang(workspace: Workspace) -> None:
+    os.mkfifo(workspace.root / "pipe")
+    with pytest.raises(ToolError, match="is a FIFO"):
+        await workspace.run("read_file", file_path="pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(workspace.root / "socket"))
+        with pytest.raises(ToolError, match="is a socket"):
+            await workspace.run("read_file", file_path="socket")
+    with pytest.raises(ToolError, match="is a device"):
+        await workspace.run("read_file", file_path="/dev/zero")
+
+
+async def test_a_symlink_loop_is_an_error_and_a_link_is_read(workspace: Workspace) -> None:
+    (workspace.root / "a").symlink_to("b")
+    (workspace.root / "b").symlink_to("a")
+    with pytest.raises(ToolError, match="symlink"):
+        await workspace.run("read_file", file_path="a")
+    workspace.write("real.txt", "here\n")
+    (workspace.root / "link").symlink_to("real.txt")
+    assert await workspace.run("read_file", file_path="link") == numbered("here")
+
+
+async def test_the_kernel_files_that_have_no_size_are_read(workspace: Workspace) -> None:
+    assert "Linux version" in await workspace.run("read_file", file_path="/proc/version")
+
+
+async def test_a_name_with_newline_or_invalid_utf8_can_be_read_as_it_is_shown(workspace: Workspace) -> None:
+    for name in (b"two\nlines", b"caf\xe9", b"\xff\xfe"):
+        with open(os.path.join(os.fsencode(workspace.root), name), "wb") as file:
+            file.write(b"inside\n")
+    for shown in (r"two\x0alines", r"caf\xe9", r"\xff\xfe"):
+        assert await workspace.run("read_file", file_path=shown) == numbered("inside")
+
+
+async def test_a_window_of_a_huge_file_is_not_read_into_memory(workspace: Workspace) -> None:
+    import tracemalloc
+
+    path = workspace.root / "huge.log"
+    block = b"".join(b"line %06d of a block that is repeated\n" % n for n in range(25_000))
+    with path.open("wb") as file:
+        for _ in range(100):
+            file.write(block)
+    assert path.stat().st_size > 90_000_000
+    tracemalloc.start()
+    result = await workspace.run("read_file", file_path="huge.log", offset=2_400_001, limit=3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert result.endswith("[lines 2,400,001 to 2,400,003 of 2,500,000; to go on: offset=2400004]")
+    assert peak < 16_000_000
+
+
+@given(text=st.text(alphabet="ab\n\té", max_size=80), first=st.integers(1, 12), count=st.integers(1, 12))
+def test_any_window_has_the_lines_that_a_plain_split_has(
+    tmp_path_factory: pytest.TempPathFactory, text: str, first: int, count: int
+) -> None:
+    path = tmp_path_factory.mktemp("window") / "a.txt"
+    path.write_text(text)
+    lines = text.split("\n")[:-1] if text.endswith("\n") else text.split("\n")
+    wanted = lines[first - 1 : first - 1 + count] if text else []
+    try:
+        result, _ = read_file._read(Path(path), first, count, 10_000)
+    except ToolError:
+        assert not wanted
+    else:
+        assert result.startswith(numbered(*wanted, first=first)) if wanted else "is empty" in result

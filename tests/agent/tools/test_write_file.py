@@ -1,0 +1,179 @@
+import os
+import resource
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.agent.tools.workspace import Workspace
+from treadle.agent.tools import files, registry
+from treadle.errors import Denied, ToolError
+from treadle.events import FileChanged
+
+
+async def test_a_new_file_is_made_with_its_directories(workspace: Workspace) -> None:
+    result = await workspace.run("write_file", file_path="a/b/c.txt", content="one\ntwo\n")
+    assert (workspace.root / "a/b/c.txt").read_text() == "one\ntwo\n"
+    assert result == "Made a/b/c.txt (8 bytes, 2 lines)"
+    [event] = workspace.events
+    assert isinstance(event, FileChanged)
+    assert (event.path, event.change, event.call) == (str(workspace.root / "a/b/c.txt"), "added", "call-1")
+    assert event.diff == "--- /dev/null\n+++ b/a/b/c.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n"
+
+
+async def test_a_new_file_has_the_mode_that_the_umask_leaves(workspace: Workspace) -> None:
+    old = os.umask(0o027)
+    try:
+        await workspace.run("write_file", file_path="a.txt", content="x")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((workspace.root / "a.txt").stat().st_mode) == 0o640
+
+
+async def test_a_replaced_file_keeps_its_mode_and_is_backed_up_first(workspace: Workspace) -> None:
+    path = workspace.write("run.sh", "old\n")
+    path.chmod(0o755)
+    await workspace.run("write_file", file_path="run.sh", content="new\n")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
+    assert workspace.backups == [(path, b"old\n")]
+    [event] = workspace.events
+    assert isinstance(event, FileChanged) and event.change == "modified" and "-old\n+new\n" in event.diff
+
+
+async def test_writing_what_is_there_already_changes_nothing(workspace: Workspace) -> None:
+    path = workspace.write("a.txt", "same\n")
+    before = path.stat()
+    assert "nothing was written" in await workspace.run("write_file", file_path="a.txt", content="same\n")
+    assert path.stat() == before and not workspace.events and not workspace.backups
+
+
+async def test_a_symlink_stays_a_link_and_its_target_is_written(workspace: Workspace) -> None:
+    target = workspace.write("real.txt", "old\n")
+    (workspace.root / "link").symlink_to("real.txt")
+    await workspace.run("write_file", file_path="link", content="new\n")
+    assert (workspace.root / "link").is_symlink() and target.read_text() == "new\n"
+
+
+async def test_what_will_be_touched_is_the_target_of_a_link_out_of_the_tree(workspace: Workspace) -> None:
+    (workspace.root / "etc").symlink_to("/etc")
+    (workspace.root / "dangling").symlink_to("/var/not-there/x")
+    tool = registry.load("write_file")
+    for given, real in (("etc/passwd", "/etc/passwd"), ("dangling", "/var/not-there/x"), ("a/../../x", "../x")):
+        args = registry.decode(tool, f'{{"file_path": "{given}", "content": ""}}')
+        expected = os.path.normpath(workspace.root / real)
+        assert tool.access(args, workspace.context.resolve).paths == (expected,)
+
+
+@pytest.mark.parametrize("swapped", ["file", "directory"])
+async def test_a_symlink_swapped_in_after_permission_was_given_is_not_followed(
+    workspace: Workspace, tmp_path: Path, swapped: str
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    secret = outside / "a.txt"
+    secret.write_text("secret\n")
+    path = workspace.write("dir/a.txt", "old\n")
+    loaded = files.load(path)
+    if swapped == "file":
+        path.unlink()
+        path.symlink_to(secret)
+    else:
+        path.parent.rename(workspace.root / "moved")
+        (workspace.root / "dir").symlink_to(outside)
+    with pytest.raises(ToolError):
+        files.save(workspace.context, loaded, b"new\n", "old\n", "new\n")
+    assert secret.read_text() == "secret\n" and not workspace.events
+
+
+async def test_a_file_that_changed_since_it_was_read_is_not_overwritten(workspace: Workspace) -> None:
+    path = workspace.write("a.txt", "one\n")
+    await workspace.run("read_file", file_path="a.txt")
+    path.write_text("one, and what somebody else added\n")
+    with pytest.raises(ToolError, match="has changed since you read it"):
+        await workspace.run("write_file", file_path="a.txt", content="mine\n")
+    assert "somebody else" in path.read_text()
+    await workspace.run("read_file", file_path="a.txt")
+    await workspace.run("write_file", file_path="a.txt", content="mine\n")
+    await workspace.run("write_file", file_path="a.txt", content="mine again\n")
+    assert path.read_text() == "mine again\n"
+
+
+async def test_a_claimed_file_is_not_written(workspace: Workspace) -> None:
+    path = workspace.write("a.txt", "old\n")
+    workspace.claimed.add(str(path))
+    with pytest.raises(Denied, match="claimed by another agent"):
+        await workspace.run("write_file", file_path="a.txt", content="new\n")
+    assert path.read_text() == "old\n"
+
+
+async def test_a_directory_or_a_fifo_in_its_place_is_an_error(workspace: Workspace) -> None:
+    (workspace.root / "dir").mkdir()
+    os.mkfifo(workspace.root / "pipe")
+    workspace.write("file", "x")
+    for name, message in (("dir", "is a directory"), ("pipe", "is a FIFO"), ("file/a.txt", "not a directory")):
+        with pytest.raises(ToolError, match=message):
+            await workspace.run("write_file", file_path=name, content="x")
+
+
+async def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(workspace: Workspace) -> None:
+    path = workspace.write("a.txt", "old\n")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    import signal
+
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(ToolError, match="was not changed.*File too large"):
+            await workspace.run("write_file", file_path="a.txt", content="new\n" * 10_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+    assert path.read_text() == "old\n" and os.listdir(workspace.root) == ["a.txt"] and not workspace.events
+
+
+UNPRIVILEGED = """
+import asyncio, os, sys
+from pathlib import Path
+from tests.agent.tools.workspace import Workspace
+from treadle.errors import ToolError
+workspace = Workspace(Path(sys.argv[1]))
+for tool, more in (("write_file", {"content": "a"}), ("read_file", {}),
+                   ("edit_file", {"old_string": "a", "new_string": "b"})):
+    asyncio.run(workspace.run(tool, file_path="mine", **more))  # all is imported while we still may
+os.setgid(65534); os.setuid(65534)
+for tool, args in (("read_file", {"file_path": "secret"}), ("write_file", {"file_path": "locked/new", "content": "x"}),
+                   ("write_file", {"file_path": "secret", "content": "x"}),
+                   ("edit_file", {"file_path": "secret", "old_string": "a", "new_string": "b"})):
+    try:
+        asyncio.run(workspace.run(tool, **args))
+    except ToolError as error:
+        print(tool, "may not" in str(error) or "not changed" in str(error), error)
+    else:
+        print(tool, "was allowed")
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs to be root to stop being it")
+def test_files_that_may_not_be_read_or_written_are_clear_errors(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    (root / "secret").write_text("a")
+    (root / "secret").chmod(0o600)
+    (root / "locked").mkdir(mode=0o755)
+    for directory in [root, *root.parents]:
+        if directory == Path("/tmp"):
+            break
+        directory.chmod(0o755)
+    here = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-c", UNPRIVILEGED, str(root)],
+        cwd=here, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": f"{here}:{here / 'src'}"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line.split()[:2] for line in lines] == [
+        ["read_file", "True"], ["write_file", "True"], ["write_file", "True"], ["edit_file", "True"],
+    ]  # fmt: skip
+    assert (root / "secret").read_text() == "a"
