@@ -18,9 +18,12 @@ TreadleError
 │   └── Cancelled               cancelled
 └── RemoteError                 the other end of a wire
     ├── RemoteProtocolError     protocol_error    it said what the protocol does not allow
+    │   ├── InvalidJson         invalid_json      what it sent cannot be parsed at all
+    │   ├── Violation           protocol_violation  parsed, but not allowed here: the first line, the order, an id
     │   ├── LineTooLong         line_too_long
     │   └── VersionMismatch     protocol_version_mismatch
     ├── PeerExited              peer_exited       with exit code and the tail of its stderr
+    ├── PeerFatal               peer_fatal        it gave up, and said why
     ├── PeerStalled             peer_stalled
     └── ProviderError           provider_error    a model service failed; may be retryable
         ├── RateLimited         rate_limited
@@ -149,6 +152,14 @@ class RemoteProtocolError(RemoteError):
     code = "protocol_error"
 
 
+class InvalidJson(RemoteProtocolError):
+    code = "invalid_json"
+
+
+class Violation(RemoteProtocolError):
+    code = "protocol_violation"
+
+
 class LineTooLong(RemoteProtocolError):
     code = "line_too_long"
 
@@ -165,6 +176,10 @@ class PeerExited(RemoteError):
         super().__init__(f"{what} exited with code {exit_code}{said}", **more)
         self.exit_code = exit_code
         self.stderr_tail = stderr_tail
+
+
+class PeerFatal(RemoteError):
+    code = "peer_fatal"
 
 
 class PeerStalled(RemoteError):
