@@ -1,19 +1,156 @@
-"""From a model's name to a provider for it."""
+"""From a model's name to a provider for it. `docs/reference/models.md` is this file in words."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from treadle.agent.providers.base import Provider
+from treadle.agent.providers.prices import Price
+from treadle.agent.providers.retry import Clock, RetryPolicy
+from treadle.agent.providers.windows import window
 from treadle.errors import ConfigError
 
+if TYPE_CHECKING:  # the HTTP client is slow to import, and a scripted model does not need it
+    from treadle.agent.providers.http import Endpoint, Format
 
-def resolve(name: str | None, env: Mapping[str, str]) -> Provider:
-    name = name or env.get("TREADLE_MODEL") or ""
-    kind, _, rest = name.partition(":")
-    if kind == "scripted" and rest:
+
+class Vendor(msgspec.Struct, frozen=True, kw_only=True):
+    base_url: str = ""
+    key: str = ""
+    """The vendor's usual variable for the key; none where none is needed."""
+    base: str = ""
+    """The vendor's usual variable for another base URL."""
+
+
+VENDORS = {
+    "openrouter": Vendor(base_url="https://openrouter.ai/api/v1", key="OPENROUTER_API_KEY", base="OPENROUTER_BASE_URL"),
+    "anthropic": Vendor(base_url="https://api.anthropic.com/v1", key="ANTHROPIC_API_KEY", base="ANTHROPIC_BASE_URL"),
+    "openai": Vendor(base_url="https://api.openai.com/v1", key="OPENAI_API_KEY", base="OPENAI_BASE_URL"),
+    "ollama": Vendor(base_url="http://127.0.0.1:11434/v1", base="OLLAMA_HOST"),
+    "chat": Vendor(),
+}
+PREFIXES = (*VENDORS, "scripted")
+FAMILIES = {"claude": "anthropic", "gpt": "openai", "chatgpt": "openai", "o1": "openai", "o3": "openai", "o4": "openai"}
+
+HOW = """set one of
+  ANTHROPIC_API_KEY   and  TREADLE_MODEL=anthropic:MODEL
+  OPENAI_API_KEY      and  TREADLE_MODEL=openai:MODEL
+  OPENROUTER_API_KEY  and  TREADLE_MODEL=openrouter:VENDOR/MODEL
+  TREADLE_BASE_URL    and  TREADLE_MODEL=chat:MODEL for a server of your own (TREADLE_API_KEY if it wants a key)
+  or, with Ollama running, TREADLE_MODEL=ollama:MODEL"""
+
+
+class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person can set about models in a config file. The environment beats it."""
+
+    base_url: str = ""
+    api_key: str = ""
+    headers: dict[str, str] = {}
+    idle_timeout: float = 120.0
+    retry: RetryPolicy = RetryPolicy()
+    prices: dict[str, Price] = {}
+    windows: dict[str, int] = {}
+
+
+def resolve(
+    name: str | None, env: Mapping[str, str], settings: ModelSettings | None = None, *, clock: Clock | None = None
+) -> Provider:
+    """The provider for a model. Raises ConfigError that says what to set; makes no connection."""
+    settings = settings or ModelSettings()
+    name = (name or env.get("TREADLE_MODEL") or "").strip()
+    if not name:
+        raise ConfigError("no model is chosen", hint=HOW)
+    vendor, model = choose(name, env, settings)
+    if vendor == "scripted":
         from treadle.agent.providers.script import load
         from treadle.agent.providers.scripted import ScriptedProvider
 
-        return ScriptedProvider(load(rest))
-    raise ConfigError(f"unknown model {name!r}")
+        return ScriptedProvider(load(model), retry=settings.retry, clock=clock)
+    from treadle.agent.providers.http import HttpProvider
+
+    known = [settings.prices.get(f"{vendor}:{model}"), settings.prices.get(model)]
+    return HttpProvider(
+        endpoint(vendor, env, settings),
+        model,
+        _format(vendor),
+        context_window=settings.windows.get(f"{vendor}:{model}") or settings.windows.get(model) or window(model),
+        price=next((price for price in known if price is not None), None),
+        clock=clock,
+    )
+
+
+def choose(name: str, env: Mapping[str, str], settings: ModelSettings) -> tuple[str, str]:
+    """Whose model it is and what they call it."""
+    prefix, colon, rest = name.partition(":")
+    if colon and prefix in PREFIXES:
+        if not rest:
+            raise ConfigError(f"the model name {name!r} stops after its prefix")
+        return prefix, rest
+    if env.get("TREADLE_BASE_URL") or settings.base_url:
+        return "chat", name
+    vendor, slash, model = name.partition("/")
+    if slash:
+        direct = vendor in ("anthropic", "openai") and _configured(vendor, env)
+        return (vendor, model) if direct else ("openrouter", name)
+    family = re.match(r"[a-z]+\d?", name)
+    if not colon and family and (owner := FAMILIES.get(family[0]) or FAMILIES.get(family[0].rstrip("0123456789"))):
+        return owner, name
+    raise ConfigError(
+        f"nobody is known to serve the model {name!r}",
+        hint=f"write WHO:{name}, where WHO is one of {', '.join(PREFIXES)}",
+    )
+
+
+def endpoint(vendor: str, env: Mapping[str, str], settings: ModelSettings) -> Endpoint:
+    from treadle.agent.providers.http import Endpoint
+
+    facts = VENDORS[vendor]
+    base = env.get("TREADLE_BASE_URL") or settings.base_url or env.get(facts.base, "")
+    key = env.get("TREADLE_API_KEY") or env.get(facts.key, "") or settings.api_key
+    if vendor == "chat" and not base:
+        raise ConfigError("chat: models need the address of their server", hint="set TREADLE_BASE_URL")
+    if facts.key and not key and not base:
+        raise ConfigError(f"there is no key for {vendor}", hint=f"set {facts.key}, or {HOW}")
+    return Endpoint(
+        name=vendor,
+        base_url=_base(vendor, base) if base else facts.base_url,
+        key=key.strip(),
+        key_variable="TREADLE_API_KEY" if env.get("TREADLE_API_KEY") else facts.key or "TREADLE_API_KEY",
+        headers=({"x-title": "Treadle"} if vendor == "openrouter" else {}) | settings.headers,
+        idle_timeout=settings.idle_timeout,
+        retry=settings.retry,
+    )
+
+
+def _configured(vendor: str, env: Mapping[str, str]) -> bool:
+    return bool(env.get(VENDORS[vendor].key) or env.get(VENDORS[vendor].base))
+
+
+def _base(vendor: str, base: str) -> str:
+    base = base.strip().rstrip("/")
+    if vendor == "ollama" and "://" not in base:  # OLLAMA_HOST may be host, host:port or :port, and 0.0.0.0
+        host, _, port = base.partition(":")
+        base = f"http://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port or 11434}"
+    if vendor in ("anthropic", "ollama") and not base.endswith("/v1"):
+        base += "/v1"  # these variables leave it out by custom
+    if "://" not in base:
+        raise ConfigError(f"the base URL {base!r} has no scheme", hint="write it as https://HOST/v1")
+    return base
+
+
+def _format(vendor: str) -> Format:
+    if vendor == "anthropic":
+        from treadle.agent.providers.anthropic import AnthropicFormat
+
+        return AnthropicFormat()
+    if vendor == "openai":
+        from treadle.agent.providers.responses import ResponsesFormat
+
+        return ResponsesFormat()
+    from treadle.agent.providers.chat import ChatFormat
+
+    return ChatFormat(openrouter=vendor == "openrouter")

@@ -20,6 +20,7 @@ from treadle.events import Usage
 
 Fault: TypeAlias = Literal[
     "cut",
+    "early_end",
     "garbage",
     "stall",
     "slow",
@@ -30,7 +31,6 @@ Fault: TypeAlias = Literal[
     "reset",
     "hang",
     "html",
-    "empty",
 ]
 """What can go wrong on the wire on top of what the script says; the reference page says what each does."""
 
@@ -191,6 +191,15 @@ class Player:
         self._used = [0] * len(script.reply)
 
     def next(self, asked: Asked) -> ScriptedReply:
+        found = self._find(asked)
+        self._used[found] += 1
+        return self.script.reply[found]
+
+    def peek(self, asked: Asked) -> ScriptedReply:
+        """What `next` would give, without using it up."""
+        return self.script.reply[self._find(asked)]
+
+    def _find(self, asked: Asked) -> int:
         found = self._choose(asked)
         if found is None and self.script.loop:
             self._used = [0] * len(self.script.reply)
@@ -201,8 +210,7 @@ class Player:
                 provider="scripted",
                 hint='add a [[reply]], give one `times = "always"`, or set `loop = true`',
             )
-        self._used[found] += 1
-        return self.script.reply[found]
+        return found
 
     def _choose(self, asked: Asked) -> int | None:
         left = [at for at, reply in enumerate(self.script.reply) if reply.times == "always" or self._left(at, reply)]

@@ -1,0 +1,241 @@
+"""One HTTP client under three wire formats: send, stream, time out when silent, say what went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Protocol
+from urllib.parse import urlsplit
+
+import httpx2
+import msgspec
+
+from treadle import __version__
+from treadle.agent.messages import ModelRequest
+from treadle.agent.providers.base import Reply, ReplyItem
+from treadle.agent.providers.failures import from_response
+from treadle.agent.providers.prices import Price, cost
+from treadle.agent.providers.retry import Clock, RetryPolicy, SystemClock, retrying
+from treadle.agent.providers.sse import decoder_for
+from treadle.errors import ConfigError, LineTooLong, ProviderError
+
+LARGEST_REPLY = 256 * 1024 * 1024
+LARGEST_ERROR = 64 * 1024
+LINGER = 0.25
+"""Seconds to wait, after the last event, for the end of the body that lets the connection be used again."""
+
+
+class Reader(Protocol):
+    """Makes one reply of the events of one stream. Pure."""
+
+    @property
+    def done(self) -> bool:
+        """Whether the service has said its last."""
+        ...
+
+    def read(self, events: list[bytes]) -> list[ReplyItem]: ...
+
+    def reply(self) -> Reply:
+        """The whole of it; raises a retryable ProviderError if the stream ended before the reply did."""
+        ...
+
+
+class Format(Protocol):
+    """A wire format: what to send where, and how to read what comes back. Pure."""
+
+    @property
+    def path(self) -> str: ...
+
+    def headers(self, key: str) -> dict[str, str]: ...
+
+    def body(self, request: ModelRequest, provider: str, model: str) -> bytes: ...
+
+    def reader(self, provider: str, model: str) -> Reader: ...
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Which service, and how patient we are with it."""
+
+    name: str
+    base_url: str
+    key: str = ""
+    key_variable: str = ""
+    headers: dict[str, str] = {}
+    idle_timeout: float = 120.0
+    connect_timeout: float = 15.0
+    retry: RetryPolicy = RetryPolicy()
+
+
+class HttpProvider:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        model: str,
+        format: Format,
+        *,
+        context_window: int | None = None,
+        price: Price | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.name = endpoint.name
+        self.model = model
+        self.context_window = context_window
+        self._endpoint = endpoint
+        self._format = format
+        self._price = price
+        self._clock = clock or SystemClock()
+        self._client: httpx2.AsyncClient | None = None
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
+        body = self._format.body(request, self.name, self.model)
+        return retrying(lambda: self._attempt(body), self._endpoint.retry, self._clock)
+
+    async def _attempt(self, body: bytes) -> AsyncGenerator[ReplyItem, None]:
+        began = time.monotonic()
+        reader = self._format.reader(self.name, self.model)
+        try:
+            async with self._open().stream("POST", self._url(self._format.path), content=body) as response:
+                await self._accepted(response)
+                decoder = decoder_for(response.headers.get("content-type", ""))
+                received = 0
+                chunks = response.aiter_bytes()
+                async for chunk in chunks:
+                    received += len(chunk)
+                    if received > LARGEST_REPLY:
+                        raise LineTooLong(f"the reply is larger than {LARGEST_REPLY} bytes")
+                    for item in reader.read(decoder.feed(chunk)):
+                        yield item
+                    if reader.done:
+                        await _linger(chunks)
+                        break
+                else:
+                    for item in reader.read(decoder.end()):
+                        yield item
+        except (httpx2.HTTPError, httpx2.InvalidURL, LineTooLong) as error:
+            raise self._failed(error) from error
+        yield self._finished(reader.reply(), began)
+
+    async def models(self) -> list[str]:
+        try:
+            response = await self._open().get(self._url("/models"))
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise self._failed(error) from error
+        if response.status_code != 200:
+            raise from_response(response.status_code, response.headers, response.content, provider=self.name)
+        try:
+            return sorted(entry.id for entry in msgspec.json.decode(response.content, type=_Listing).data)
+        except msgspec.DecodeError as error:
+            raise ProviderError(f"{self.name} sent a list of models that is not one: {error}") from None
+
+    async def aclose(self) -> None:
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.aclose()
+
+    def _open(self) -> httpx2.AsyncClient:
+        if self._client is None:
+            endpoint = self._endpoint
+            headers = {"content-type": "application/json", "accept-encoding": "identity"}
+            headers |= {
+                "user-agent": f"treadle/{__version__}",
+                **self._format.headers(endpoint.key),
+                **endpoint.headers,
+            }
+            idle = endpoint.idle_timeout
+            local = _loopback(endpoint.base_url)
+            try:
+                self._client = httpx2.AsyncClient(
+                    headers=headers,
+                    timeout=httpx2.Timeout(connect=endpoint.connect_timeout, read=idle, write=idle, pool=None),
+                    # A server on this machine is reached without a proxy and without TLS, so no certificates are read.
+                    trust_env=not local,
+                    verify=not local,
+                )
+            except (UnicodeEncodeError, ValueError) as error:
+                raise ConfigError(f"{endpoint.key_variable or 'the API key'} cannot be sent: {error}") from None
+        return self._client
+
+    def _url(self, path: str) -> str:
+        return self._endpoint.base_url.rstrip("/") + path
+
+    async def _accepted(self, response: httpx2.Response) -> None:
+        """Raise unless it begins to stream."""
+        kind = response.headers.get("content-type", "")
+        if response.status_code == 200 and "html" not in kind:
+            return
+        body = b""
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) >= LARGEST_ERROR:
+                break
+        if response.status_code == 200:
+            raise ProviderError(
+                f"{self.name} answered with a web page, not a stream: {body[:200].decode('utf-8', 'replace')}",
+                provider=self.name,
+                status=200,
+                hint=f"is {self._endpoint.base_url} the base URL of a model API?",
+            )
+        raise from_response(
+            response.status_code, response.headers, body, provider=self.name, hint=self._hint(response.status_code)
+        )
+
+    def _hint(self, status: int) -> str | None:
+        if status in (401, 403) and self._endpoint.key_variable:
+            return f"check {self._endpoint.key_variable}"
+        if status == 404:
+            return (
+                f"does {self._endpoint.base_url} have the model {self.model!r}? `treadle models` lists what it offers"
+            )
+        if 300 <= status < 400:
+            return f"{self._endpoint.base_url} has moved; set the new base URL"
+        return None
+
+    def _failed(self, error: Exception) -> ProviderError:
+        name, where = self.name, self._endpoint.base_url
+        if isinstance(error, (LineTooLong, httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.DecodingError)):
+            return ProviderError(f"{name} at {where}: {error}", provider=name)
+        if isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout)):
+            why = str(error) or "no answer"
+            return ProviderError(f"cannot reach {name} at {where}: {why}", provider=name, retryable=True)
+        if isinstance(error, httpx2.TimeoutException):
+            idle = f"{self._endpoint.idle_timeout:g} s"
+            return ProviderError(f"{name} said nothing for {idle}", provider=name, retryable=True)
+        why = str(error) or type(error).__name__
+        return ProviderError(f"the connection to {name} broke: {why}", provider=name, retryable=True)
+
+    def _finished(self, reply: Reply, began: float) -> Reply:
+        usage = reply.usage
+        if usage is None:
+            return reply
+        paid = usage.cost_usd if usage.cost_usd is not None else cost(usage, self._price)
+        took = round((time.monotonic() - began) * 1000)
+        return msgspec.structs.replace(reply, usage=msgspec.structs.replace(usage, cost_usd=paid, duration_ms=took))
+
+
+class _Model(msgspec.Struct):
+    id: str
+
+
+class _Listing(msgspec.Struct):
+    data: list[_Model] = []
+
+
+async def _linger(chunks: AsyncIterator[bytes]) -> None:
+    try:
+        async with asyncio.timeout(LINGER):
+            async for _ in chunks:
+                return
+    except (TimeoutError, httpx2.HTTPError):
+        pass  # the reply is complete: only the connection is lost
+
+
+def _loopback(url: str) -> bool:
+    parts = urlsplit(url)
+    if parts.scheme != "http":
+        return False
+    try:
+        return parts.hostname == "localhost" or ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False

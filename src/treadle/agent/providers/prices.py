@@ -1,0 +1,33 @@
+"""What a model call cost, when the price is known. We ship no prices: a wrong one is worse than none."""
+
+from __future__ import annotations
+
+import msgspec
+
+from treadle.events import Usage
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """US dollars per million tokens, as in `[prices."openai:gpt-5"]` of the settings."""
+
+    input: float
+    output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+def cost(usage: Usage, price: Price | None) -> float | None:
+    """None when any token of this call has no known price."""
+    if price is None:
+        return None
+    total = 0.0
+    for tokens, each in (
+        (usage.input_tokens, price.input),
+        (usage.output_tokens, price.output),
+        (usage.cache_read_tokens, price.cache_read),
+        (usage.cache_write_tokens, price.cache_write),
+    ):
+        if tokens and each is None:
+            return None
+        total += tokens * (each or 0.0)
+    return total / 1_000_000

@@ -1,0 +1,62 @@
+"""What the three readers share: decoding one event, tool arguments, token counts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+import msgspec
+
+from treadle.errors import ProviderError
+
+T = TypeVar("T")
+
+
+def decode(decoder: msgspec.json.Decoder[T], data: bytes, provider: str) -> T:
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return _again(decoder, data, provider, error)
+
+
+def _again(decoder: msgspec.json.Decoder[T], data: bytes, provider: str, error: Exception) -> T:
+    """Some services cut a surrogate pair in two between events; the halves are not text, the rest of the event is."""
+    if b"\\u" in data:
+        try:
+            whole = json.loads(data, parse_constant=str)
+            mended = json.dumps(whole, ensure_ascii=False).encode("utf-8", "replace")
+            return decoder.decode(mended)
+        except (ValueError, RecursionError):
+            pass
+    start = data[:200].decode("utf-8", "replace")
+    raise ProviderError(
+        f"{provider} sent an event that cannot be read: {error}",
+        provider=provider,
+        retryable=True,
+        details={"event": start},
+    ) from None
+
+
+def cut(provider: str) -> ProviderError:
+    return ProviderError(f"{provider} ended the stream before the end of the reply", provider=provider, retryable=True)
+
+
+def arguments(text: str) -> dict[str, Any]:
+    """A call's arguments to show again. Services refuse malformed ones; the tool's result says what was wrong."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def count(table: Any, *names: str) -> int:
+    """A number of tokens, through nested tables; anything else that a service puts there is 0."""
+    for name in names:
+        table = table.get(name) if isinstance(table, dict) else None
+    return int(table) if isinstance(table, (int, float)) and table >= 0 else 0
+
+
+def dollars(table: Any) -> float | None:
+    value = table.get("cost") if isinstance(table, dict) else None
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

@@ -1,0 +1,20 @@
+"""How many tokens well-known models take. Settings override it; for every other model it is unknown."""
+
+from __future__ import annotations
+
+WINDOWS = {
+    "claude-": 200_000,
+    "gpt-4o": 128_000,
+    "gpt-4.1": 1_047_576,
+    "gpt-5": 400_000,
+    "gpt-5-chat": 128_000,
+    "o1": 200_000,
+    "o3": 200_000,
+    "o4-mini": 200_000,
+}
+
+
+def window(model: str) -> int | None:
+    """By the longest beginning of the name, after a vendor's name if there is one."""
+    bare = model.rpartition("/")[2]
+    return next((WINDOWS[start] for start in sorted(WINDOWS, key=len, reverse=True) if bare.startswith(start)), None)

@@ -1,0 +1,151 @@
+"""What every provider promises, asked of each wire format over a real socket and of the scripted one without."""
+
+import json
+
+import pytest
+
+from tests.agent.providers.helpers import WIRES, ask, collect, playing, reply, text
+from treadle.agent.messages import ToolCall
+from treadle.agent.providers.base import Reply
+from treadle.errors import AuthFailed, ContextOverflow, ProviderError, RateLimited
+from treadle.events import Retrying, ThinkingDelta
+from treadle.testing.clock import ManualClock
+
+EVERY = [*WIRES, "scripted"]
+pytestmark = pytest.mark.parametrize("kind", EVERY)
+
+
+async def test_text_comes_in_pieces_and_then_whole(kind: str) -> None:
+    async with playing(kind, "reply=[{text='Grüße an alle 🎉 da'}]") as provider:
+        items = await collect(provider)
+    assert text(items) == "Grüße an alle 🎉 da"
+    assert len(items) == 6 and isinstance(items[-1], Reply)
+    assert items[-1].message.text == "Grüße an alle 🎉 da" and items[-1].finish == "stop"
+
+
+async def test_thinking_is_told_apart_from_text(kind: str) -> None:
+    async with playing(kind, "reply=[{thinking='hm, let me see', text='Yes'}]") as provider:
+        items = await collect(provider)
+    assert "".join(item.text for item in items if isinstance(item, ThinkingDelta)) == "hm, let me see"
+    last = items[-1]
+    assert isinstance(last, Reply) and last.message.text == "Yes"
+    assert [(thought.text, thought.provider) for thought in last.message.thinking] == [("hm, let me see", kind)]
+
+
+async def test_several_calls_arrive_whole_and_in_order(kind: str) -> None:
+    toml = """
+    [[reply]]
+    text = "Looking."
+    [[reply.call]]
+    name = "grep"
+    arguments = { pattern = "ü\\n\\"x\\"", paths = ["a", "b"] }
+    [[reply.call]]
+    name = "todo"
+    id = "mine"
+    [[reply.call]]
+    name = "bash"
+    arguments = "{broken"
+    """
+    async with playing(kind, toml) as provider:
+        last = await reply(provider)
+    grep, todo, bash = last.message.calls
+    assert (grep.id, grep.name) == ("call_1_0", "grep")
+    assert json.loads(grep.arguments) == {"pattern": 'ü\n"x"', "paths": ["a", "b"]}
+    assert todo == ToolCall(id="mine", name="todo", arguments="{}")
+    assert (bash.name, bash.arguments) == ("bash", "{broken")
+    assert last.finish == "tool_calls"
+
+
+async def test_usage_is_in_buckets_that_do_not_overlap(kind: str) -> None:
+    used = "input=10, output=5, cache_read=1000, cache_write=200"
+    async with playing(kind, f"reply=[{{text='x', usage={{{used}}}, cost=0.25}}]") as provider:
+        usage = (await reply(provider)).usage
+    assert usage is not None and usage.cost_usd == 0.25
+    buckets = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
+    assert buckets == (10, 5, 1000, 200)
+
+
+async def test_usage_that_was_not_reported_is_unknown(kind: str) -> None:
+    async with playing(kind, "reply=[{text='x'}]") as provider:
+        assert (await reply(provider)).usage is None
+
+
+async def test_the_price_is_unknown_unless_somebody_says_it(kind: str) -> None:
+    async with playing(kind, "reply=[{text='x', usage={input=10, output=1}}]") as provider:
+        usage = (await reply(provider)).usage
+    assert usage is not None and usage.cost_usd is None
+
+
+@pytest.mark.parametrize("finish", ["stop", "length", "refusal"])
+async def test_the_reason_for_the_end_is_told(kind: str, finish: str) -> None:
+    async with playing(kind, f"reply=[{{text='x', finish='{finish}'}}]") as provider:
+        assert (await reply(provider)).finish == finish
+
+
+async def test_an_empty_reply_is_a_reply(kind: str) -> None:
+    async with playing(kind, "reply=[{text=''}]") as provider:
+        items = await collect(provider)
+    assert [type(item) for item in items] == [Reply]
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 503, 529])
+async def test_a_passing_trouble_is_tried_again(kind: str, status: int) -> None:
+    clock = ManualClock()
+    toml = f"reply=[{{error={{status={status}, message='later', retry_after=2}}}}, {{text='done'}}]"
+    async with playing(kind, toml, clock) as provider:
+        items = await collect(provider)
+    assert isinstance(items[0], Retrying) and "later" in items[0].error.message
+    assert text(items) == "done" and clock.slept[0] >= 2.0
+
+
+async def test_a_lasting_trouble_is_an_error_with_the_services_words_and_code(kind: str) -> None:
+    clock = ManualClock()
+    toml = "reply=[{times='always', error={status=429, message='too many', retry_after=1}}]"
+    async with playing(kind, toml, clock) as provider:
+        with pytest.raises(RateLimited, match="429: too many") as caught:
+            await collect(provider)
+    assert (caught.value.status, caught.value.retry_after_ms, len(clock.slept)) == (429, 1000, 3)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "error"),
+    [
+        (401, "bad key", AuthFailed),
+        (400, "prompt is too long: 9 tokens > 5 maximum", ContextOverflow),
+        (404, "no such model", ProviderError),
+    ],
+)
+async def test_our_own_mistake_is_reported_at_once(
+    kind: str, status: int, message: str, error: type[ProviderError]
+) -> None:
+    clock = ManualClock()
+    async with playing(kind, f"reply=[{{error={{status={status}, message='{message}'}}}}]", clock) as provider:
+        with pytest.raises(error, match=message) as caught:
+            await collect(provider)
+    assert clock.slept == [] and not caught.value.retryable
+
+
+async def test_a_reply_that_is_cut_off_after_it_began_is_a_retryable_error(kind: str) -> None:
+    async with playing(kind, "reply=[{text='a b c d e f g h', fault='cut'}]") as provider:
+        with pytest.raises(ProviderError) as caught:
+            await collect(provider)
+    assert caught.value.retryable
+
+
+async def test_two_replies_can_stream_at_once(kind: str) -> None:
+    toml = "reply=[{when='one', text='1 1 1', pace=0.01}, {when='two', text='2 2 2', pace=0.01}]"
+    async with playing(kind, toml) as provider:
+        one, two = provider.stream(ask("one")), provider.stream(ask("two"))
+        seen: dict[str, list[str]] = {"1": [], "2": []}
+        for _ in range(4):
+            for key, items in (("1", one), ("2", two)):
+                item = await anext(items)
+                seen[key].append(item.message.text if isinstance(item, Reply) else getattr(item, "text", ""))
+        assert seen == {"1": ["1 ", "1 ", "1", "1 1 1"], "2": ["2 ", "2 ", "2", "2 2 2"]}
+        await one.aclose()  # type: ignore[attr-defined]
+        await two.aclose()  # type: ignore[attr-defined]
+
+
+async def test_it_lists_models(kind: str) -> None:
+    async with playing(kind, "model='demo'\nreply=[{}]") as provider:
+        assert await provider.models() == ["demo"]

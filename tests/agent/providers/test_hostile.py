@@ -1,0 +1,116 @@
+"""A service that stalls, lies, breaks off and floods: a clear error or a whole reply, never a hang or a traceback."""
+
+import asyncio
+import resource
+from contextlib import aclosing
+
+import pytest
+
+from tests.agent.providers.helpers import ONCE, WIRES, ask, collect, serving, text
+from treadle.agent.providers.base import Reply
+from treadle.agent.providers.names import resolve
+from treadle.agent.providers.script import Fault, parse
+from treadle.errors import ProviderError
+from treadle.events import Retrying, TextDelta
+from treadle.testing.clock import ManualClock
+from treadle.testing.server import ModelServer
+
+pytestmark = pytest.mark.parametrize("kind", WIRES)
+LONG = "reply=[{text='eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf', usage={input=1, output=1}}]"
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        ("cut", "broke"),
+        ("early_end", "before the end"),
+        ("garbage", "cannot be read"),
+        ("stall", "said nothing for 0.2 s"),
+        ("short_length", "before the end|cannot be read"),
+        ("long_length", "broke"),
+        ("reset", "broke"),
+        ("hang", "said nothing for 0.2 s"),
+        ("html", "web page.*base URL"),
+    ],
+)
+async def test_each_fault_is_a_clear_error(kind: str, fault: Fault, says: str) -> None:
+    async with serving(kind, LONG, faults=[fault], idle=0.2, retry=ONCE) as (provider, _):
+        with pytest.raises(ProviderError, match=says) as caught:
+            await collect(provider)
+        assert caught.value.retryable == (fault != "html")
+        assert caught.value.provider == kind
+        assert text(await collect(provider)).startswith("eins"), "the provider works again afterwards"
+
+
+@pytest.mark.parametrize("fault", ["hang", "cut"])
+async def test_what_breaks_before_anything_was_said_is_tried_again(kind: str, fault: Fault) -> None:
+    quick = "reply=[{call=[{name='bash', arguments={command='ls'}}]}]"
+    async with serving(kind, quick, faults=[fault, fault], idle=0.2) as (provider, server):
+        items = await collect(provider)
+    assert [type(item) for item in items] == [Retrying, Retrying, Reply]
+    assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize("fault", ["slow", "split"])
+async def test_slow_bytes_and_split_characters_lose_nothing(kind: str, fault: Fault) -> None:
+    async with serving(kind, "reply=[{text='Grüße 🎉 中文'}]", faults=[fault], idle=0.5) as (provider, _):
+        assert text(await collect(provider)) == "Grüße 🎉 中文"
+
+
+async def test_a_stream_that_still_talks_has_no_time_limit(kind: str) -> None:
+    async with serving(kind, "reply=[{text='a b c d e f g h', pace=0.05}]", idle=0.2, retry=ONCE) as (provider, _):
+        assert text(await collect(provider)) == "a b c d e f g h"
+
+
+async def test_an_event_of_64_mb_is_read_with_bounded_memory(kind: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    async with serving(kind, LONG, faults=["giant"]) as (provider, _):
+        assert text(await collect(provider)).endswith("zwölf")
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 400 * 1024, f"{grown} KiB more"
+
+
+async def test_a_reply_without_end_is_stopped(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treadle.agent.providers.http.LARGEST_REPLY", 100_000)
+    async with serving(kind, "reply=[{text='word ', repeat=20000}]", retry=ONCE) as (provider, _):
+        with pytest.raises(ProviderError, match="larger than 100000 bytes") as caught:
+            await collect(provider)
+    assert not caught.value.retryable
+
+
+async def test_closing_the_stream_early_closes_the_connection(kind: str) -> None:
+    async with serving(kind, "reply=[{text='a b', pace=0.001, repeat=100000, times='always'}]") as (provider, server):
+        async with aclosing(provider.stream(ask())) as items:
+            async for item in items:
+                if isinstance(item, TextDelta):
+                    break
+        async with asyncio.timeout(5):
+            await server.all_gone()
+
+
+async def test_cancelling_the_reader_closes_the_connection(kind: str) -> None:
+    async with serving(kind, LONG, faults=["stall"], idle=60) as (provider, server):
+        task = asyncio.create_task(collect(provider))
+        async with asyncio.timeout(5):
+            await server.arrived(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with asyncio.timeout(5):
+            await server.all_gone()
+
+
+async def test_a_connection_is_used_again_after_a_whole_reply(kind: str) -> None:
+    async with serving(kind, "reply=[{text='x', times='always'}]") as (provider, server):
+        for _ in range(3):
+            await collect(provider)
+        assert (len(server.asked), server.connections) == (3, 1)
+
+
+async def test_nobody_listening_is_tried_again_and_then_said(kind: str) -> None:
+    async with ModelServer(parse("reply=[{}]")) as server:
+        url = server.url
+    provider = resolve(f"{kind}:m", {"TREADLE_BASE_URL": url + "/v1"}, clock=ManualClock())
+    with pytest.raises(ProviderError, match=f"cannot reach {kind} at {url}"):
+        await collect(provider)
+    await provider.aclose()

@@ -1,0 +1,115 @@
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from treadle.agent.providers.sse import EventDecoder, WholeDecoder, decoder_for
+from treadle.errors import LineTooLong
+
+
+def decode(*chunks: bytes) -> list[bytes]:
+    decoder = EventDecoder()
+    return [data for chunk in chunks for data in decoder.feed(chunk)] + decoder.end()
+
+
+def by_the_book(stream: bytes) -> list[bytes]:
+    """The specification, line by line, in the slowest way; an unfinished last event counts."""
+    text = stream.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    events: list[bytes] = []
+    data: list[bytes] = []
+    for line in [*text.split(b"\n"), b""]:
+        if not line:
+            if data:
+                events.append(b"\n".join(data))
+            data = []
+            continue
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            data.append(value.removeprefix(b" "))
+    return events
+
+
+def test_plain_events() -> None:
+    assert decode(b"data: one\n\ndata: two\n\n") == [b"one", b"two"]
+
+
+def test_comments_names_and_empty_lines_are_no_events() -> None:
+    assert decode(b": ping\n\n\n\nevent: x\nid: 1\nretry: 5\n\ndata: y\n\n:\n\n") == [b"y"]
+
+
+def test_every_line_end_is_accepted() -> None:
+    assert decode(b"data: a\r\n\r\ndata: b\r\rdata: c\n\n") == [b"a", b"b", b"c"]
+
+
+def test_a_line_end_may_be_split_between_chunks() -> None:
+    assert decode(b"data: a\r", b"\n\r", b"\n", b"data: b\r", b"\r", b"data: c\n", b"\n") == [b"a", b"b", b"c"]
+
+
+def test_lines_of_data_are_joined_and_one_space_is_dropped() -> None:
+    assert decode(b"data: a\ndata:b\ndata:  c\ndata\n\n") == [b"a\nb\n c\n"]
+
+
+def test_a_byte_order_mark_is_skipped() -> None:
+    assert decode(b"\xef\xbb", b"\xbfdata: a\n\n") == [b"a"]
+
+
+def test_a_character_may_be_split_between_chunks() -> None:
+    assert decode(b"data: \xf0\x9f", b"\x8e", b"\x89\n\n") == ["🎉".encode()]
+
+
+def test_a_last_event_without_its_blank_line_is_not_lost() -> None:
+    assert decode(b"data: a\n\ndata: [DONE]") == [b"a", b"[DONE]"]
+
+
+def test_text_that_looks_like_a_field_inside_data_is_data() -> None:
+    assert decode(b"event: x\ndata: {}\n\n", b"id: 1\ndata: y\n\n", b"event: x\nid: 2\ndata: z\n\n") == [
+        b"{}",
+        b"y",
+        b"z",
+    ]
+
+
+LINES = st.sampled_from(
+    [b"data: x", b"data:", b"data", b"data:  {", b": c", b"event: e", b"id: 1", b"junk", b"", "data: ü".encode()]
+)
+ENDS = st.sampled_from([b"\n", b"\r\n", b"\r"])
+
+
+@given(st.lists(st.tuples(LINES, ENDS), max_size=30), st.lists(st.integers(0, 300), max_size=30), st.booleans())
+@example([(b"data: x", b"\r"), (b"", b"\n")], [8], False)
+def test_any_stream_in_any_pieces_is_read_by_the_book(
+    lines: list[tuple[bytes, bytes]], cuts: list[int], marked: bool
+) -> None:
+    stream = (b"\xef\xbb\xbf" if marked else b"") + b"".join(line + end for line, end in lines)
+    places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
+    chunks = [stream[a:b] for a, b in zip(places, places[1:], strict=False)]
+    assert decode(*chunks) == decode(stream) == by_the_book(stream)
+    assert decode(*[stream[at : at + 1] for at in range(len(stream))]) == by_the_book(stream)
+
+
+@given(st.lists(st.binary(max_size=40), max_size=10))
+def test_arbitrary_bytes_are_survived(chunks: list[bytes]) -> None:
+    assert decode(*chunks) == decode(b"".join(chunks)) == by_the_book(b"".join(chunks))
+
+
+def test_an_event_over_the_cap_is_an_error_as_soon_as_it_is_over() -> None:
+    decoder = EventDecoder(cap=1000)
+    decoder.feed(b"data: " + b"x" * 900)
+    with pytest.raises(LineTooLong, match="1000 bytes"):
+        decoder.feed(b"x" * 200)
+
+
+def test_the_cap_is_for_one_event_and_not_for_the_stream() -> None:
+    decoder = EventDecoder(cap=1000)
+    for _ in range(100):
+        assert decoder.feed(b"data: " + b"x" * 500 + b"\n\n") == [b"x" * 500]
+
+
+def test_one_json_document_in_place_of_a_stream_is_one_event() -> None:
+    decoder = decoder_for("application/json; charset=utf-8")
+    assert isinstance(decoder, WholeDecoder)
+    assert decoder.feed(b'{"a":\n\n') + decoder.feed(b"1}") + decoder.end() == [b'{"a":\n\n1}']
+
+
+def test_a_stream_that_calls_itself_json_is_still_a_stream() -> None:
+    decoder = WholeDecoder()
+    assert decoder.feed(b"data: a\n\nda") + decoder.feed(b"ta: b\n\n") + decoder.end() == [b"a", b"b"]
