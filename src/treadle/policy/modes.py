@@ -1,0 +1,60 @@
+"""What each approval mode says about each kind of tool."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias, get_args
+
+from treadle.errors import ConfigError
+from treadle.session import Access, Decision, Mode
+
+Category: TypeAlias = Literal["read", "network", "write", "execute"]
+Verdict: TypeAlias = Literal["allow", "ask", "deny"]
+
+MATRIX: dict[Mode, dict[Category, Verdict]] = {
+    "plan": {"read": "allow", "network": "allow", "write": "deny", "execute": "deny"},
+    "suggest": {"read": "allow", "network": "allow", "write": "ask", "execute": "ask"},
+    "auto-edit": {"read": "allow", "network": "allow", "write": "allow", "execute": "ask"},
+    "full-auto": {"read": "allow", "network": "allow", "write": "allow", "execute": "allow"},
+    "yolo": {"read": "allow", "network": "allow", "write": "allow", "execute": "allow"},
+}
+ALIASES: dict[str, Mode] = {
+    "default": "suggest",
+    "acceptedits": "auto-edit",
+    "bypasspermissions": "yolo",
+    "autoedit": "auto-edit",
+    "fullauto": "full-auto",
+}
+"""Other agents' names for the same things, in lower case."""
+_STRICTNESS: tuple[Mode, ...] = ("yolo", "full-auto", "auto-edit", "suggest", "plan")
+
+
+def parse_mode(name: str) -> Mode:
+    for mode in get_args(Mode):
+        if name.lower() == mode:
+            found: Mode = mode
+            return found
+    if name.lower() in ALIASES:
+        return ALIASES[name.lower()]
+    raise ConfigError(f"there is no permission mode {name!r}", hint=f"one of {', '.join(get_args(Mode))}")
+
+
+def stricter(a: Mode | None, b: Mode | None) -> Mode | None:
+    """The one of two modes that allows less; no mode at all allows the most."""
+    known = [mode for mode in (a, b) if mode is not None]
+    return max(known, key=_STRICTNESS.index, default=None)
+
+
+def category(access: Access) -> Category:
+    """What is neither reading, writing nor network counts as executing: that is the most it could do."""
+    return "execute" if access.kind == "other" else access.kind
+
+
+def judge(access: Access, mode: Mode) -> Decision:
+    kind = category(access)
+    verdict = MATRIX[mode][kind]
+    reason = ""
+    if verdict == "ask":
+        reason = f"{access.tool} ({kind}) requires approval in {mode} mode"
+    elif verdict == "deny":
+        reason = f"{access.tool} ({kind}) is not allowed in {mode} mode"
+    return Decision(verdict=verdict, reason=reason, by="mode")

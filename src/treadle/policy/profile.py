@@ -1,0 +1,118 @@
+"""The one judge of what a session may do: rules, mode, directories, what a person allowed, and any further guard."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Iterable
+from typing import Literal
+
+from treadle.policy import modes, patterns, shell
+from treadle.policy.rules import Resolve, RuleSet
+from treadle.session import Access, Decision, Guard, Mode, Rules
+
+NO_RULES = Rules()
+_STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
+
+
+class Profile:
+    """A Guard that remembers. Call it with an Access; the strictest of all that have a say wins."""
+
+    def __init__(
+        self,
+        cwd: str,
+        rules: Rules,
+        mode: Mode | None,
+        add_dirs: Iterable[str] = (),
+        extra: Guard | None = None,
+        resolve: Resolve = os.path.realpath,
+    ) -> None:
+        self.mode = mode
+        self.rules = RuleSet(rules, resolve(cwd), resolve)
+        self.inside = [resolve(os.path.join(cwd, directory)) for directory in (cwd, *add_dirs)]
+        self.extra = extra
+        self.remembered: set[tuple[str, str]] = set()
+
+    def __call__(self, access: Access) -> Decision:
+        decision = self.judge(access)
+        if decision.verdict == "ask" and self.was_allowed(access):
+            decision = Decision(verdict="allow", by="person")
+        if self.extra is not None:
+            decision = strictest(decision, *map(self.extra, (access, *_redirected(access))))
+        return decision
+
+    def judge(self, access: Access) -> Decision:
+        if self.mode == "yolo":
+            return Decision(verdict="allow", by="mode")
+        ruled = self.rules.judge(access)
+        decisions = [ruled or self.by_mode(access), *map(self.judge, _redirected(access))]
+        if self.mode == "plan":
+            decisions.append(modes.judge(access, "plan"))
+        if self.mode is not None and not self.rules.names_paths(access):
+            decisions += [self.outside(access, path) for path in access.paths]
+        return strictest(*decisions)
+
+    def by_mode(self, access: Access) -> Decision:
+        return Decision(verdict="allow", by="mode") if self.mode is None else modes.judge(access, self.mode)
+
+    def outside(self, access: Access, path: str) -> Decision:
+        if all(any(is_under(place, base) for base in self.inside) for place in self.rules.places(path)):
+            return Decision(verdict="allow", by="mode")
+        return Decision(
+            verdict="ask",
+            reason=f"{access.tool} ({modes.category(access)}) requires approval outside the working directory: {path}",
+            by="mode",
+        )
+
+    def remember(self, access: Access, scope: Literal["once", "session", "always"] = "session") -> tuple[str, ...]:
+        """A person allowed this. Returns the rules that would allow it for ever, for whoever keeps those."""
+        if scope == "once":
+            return ()
+        keys = _keys(access)
+        self.remembered.update(keys)
+        return tuple(rule for tool, target in keys if (rule := _as_rule(access, tool, target)))
+
+    def was_allowed(self, access: Access) -> bool:
+        keys = _keys(access)
+        return bool(keys) and all(key in self.remembered for key in keys)
+
+
+def build_guard(
+    cwd: str,
+    rules: Rules = NO_RULES,
+    mode: Mode | None = None,
+    add_dirs: Iterable[str] = (),
+    extra_guard: Guard | None = None,
+) -> Profile:
+    """`mode` None: no mode decides, and what no rule forbids runs."""
+    return Profile(cwd, rules, mode, add_dirs, extra_guard)
+
+
+def strictest(*decisions: Decision) -> Decision:
+    return max(decisions, key=lambda decision: _STRICTNESS[decision.verdict])
+
+
+def is_under(path: str, base: str) -> bool:
+    return path == base or path.startswith(base.rstrip("/") + "/")
+
+
+def _redirected(access: Access) -> list[Access]:
+    """`echo x > f` writes f as surely as any tool that writes files."""
+    if access.command is None:
+        return []
+    writes = shell.read(access.command).writes
+    return [Access(tool=access.tool, kind="write", paths=(path,)) for path in writes]
+
+
+def _keys(access: Access) -> list[tuple[str, str]]:
+    """What exactly was allowed: this tool on this command, these paths, this host, or as a whole if it has none."""
+    if access.command is not None:
+        return [(access.tool, access.command)]
+    return [(access.tool, target) for target in (*access.paths, *filter(None, [access.url]))] or [(access.tool, "")]
+
+
+def _as_rule(access: Access, tool: str, target: str) -> str | None:
+    if access.command is not None:
+        return None if "*" in target else f"Bash({target})"
+    if target in access.paths:
+        return f"{tool}({patterns.escape(target)})"
+    return None if target else tool

@@ -1,0 +1,212 @@
+"""Permission rules: `Bash(git status*)`, `Write(.env*)`, `Read(secrets/**)`, `WebFetch(*.example.com)`, `mcp__github`.
+
+A rule is a tool and, in parentheses, a pattern for what the tool touches: the command, the paths or the host. It looks
+at `session.Access` only, so it means the same whatever a tool calls its arguments. Deny beats ask beats allow. Whoever
+forbids is understood widely, whoever allows narrowly:
+
+- deny and ask match if any part of a shell command or any path matches; allow matches only if all of them do;
+- allow with a pattern never matches a command that could not be understood.
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import msgspec
+
+from treadle.errors import ConfigError
+from treadle.policy import patterns, shell
+from treadle.session import Access, Decision, Rules
+
+Resolve = Callable[[str], str]
+
+_RULE = re.compile(r"([\w*-]+)(?:\((.*)\))?", re.S)
+_KINDS = {
+    "read": ("read",),
+    "write": ("write",),
+    "edit": ("write",),
+    "execute": ("execute", "other"),
+    "network": ("network",),
+}
+_SHELL_NAMES = {"bash", "shell", "sh", "execcommand", "localshell", "runshellcommand", "terminal"}
+_WRITERS = {
+    "cp",
+    "mv",
+    "rm",
+    "ln",
+    "tee",
+    "dd",
+    "touch",
+    "truncate",
+    "install",
+    "sed",
+    "chmod",
+    "chown",
+    "mkdir",
+    "rmdir",
+}
+"""Shell commands whose operands are checked against rules about writing."""
+
+
+class Rule(msgspec.Struct, frozen=True):
+    text: str
+    tool: str
+    """In lower case and without `_` and `-`."""
+    pattern: str | None
+
+    def concerns(self, access: Access) -> bool:
+        """Whether it is about this tool at all."""
+        name = access.tool.lower()
+        if self.tool == "*":
+            return True
+        if self.tool.startswith("mcp__"):
+            return patterns.wildcard(self.tool, name) or name.startswith(self.tool + "__")
+        if self.tool in _KINDS:
+            return access.kind in _KINDS[self.tool]
+        if self.tool == "bash":
+            return access.command is not None or _plain(name) in _SHELL_NAMES
+        return self.tool == _plain(name)
+
+
+def parse_rule(text: str) -> Rule:
+    found = _RULE.fullmatch(text.strip())
+    if found is None:
+        raise ConfigError(
+            f"{text!r} is not a permission rule", hint="write Tool or Tool(pattern), as in Bash(git status*)"
+        )
+    tool, pattern = found[1].lower(), found[2]
+    if not tool.startswith("mcp__"):
+        tool = _plain(tool)
+    if pattern in ("", "*", "**") and tool != "webfetch":
+        pattern = None
+    if pattern is not None and tool != "bash" and not tool.startswith("mcp__"):
+        patterns.parse(pattern)  # so that a pattern that is none is refused now
+    return Rule(text.strip(), tool, pattern)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
+
+
+class RuleSet:
+    """Rules made ready for one working directory."""
+
+    def __init__(self, rules: Rules, cwd: str, resolve: Resolve = os.path.realpath) -> None:
+        self.cwd = cwd
+        self.resolve = resolve
+        self.allow = [parse_rule(text) for text in rules.allow]
+        self.ask = [parse_rule(text) for text in rules.ask]
+        self.deny = [parse_rule(text) for text in rules.deny]
+
+    def judge(self, access: Access) -> Decision | None:
+        """What the rules say; None when no rule matches."""
+        script = shell.read(access.command) if access.command is not None else None
+        for rule in self.deny:
+            if self.touches(rule, access, script):
+                return Decision(verdict="deny", reason=f"{access.tool} is denied by the rule {rule.text}", by="rule")
+        for rule in self.ask:
+            if self.touches(rule, access, script):
+                return Decision(verdict="ask", reason=f"{access.tool} must ask: the rule {rule.text}", by="rule")
+        if self.allowed(access, script):
+            return Decision(verdict="allow", by="rule")
+        if script is not None and not script.understood and self.limits_commands():
+            return Decision(
+                verdict="ask",
+                reason=f"{access.tool} must ask: the rules cannot be applied to this command ({script.why})",
+                by="rule",
+            )
+        return None
+
+    def limits_commands(self) -> bool:
+        return any(rule.pattern is not None and rule.tool in ("bash", "*") for rule in (*self.deny, *self.ask))
+
+    def touches(self, rule: Rule, access: Access, script: shell.Script | None) -> bool:
+        """Whether any part of what is about to happen matches: for rules that forbid."""
+        if script is not None and rule.pattern is not None:
+            if rule.tool in ("read", "write", "edit"):
+                return self.touches_in_shell(rule, script)
+            if rule.tool in ("bash", "*") and any(
+                command_matches(rule.pattern, text) for part in script.parts for text in _all_forms(part)
+            ):
+                return True
+        if not rule.concerns(access):
+            return False
+        if rule.pattern is None:
+            return True
+        return any(self.path_matches(rule.pattern, path, wide=True) for path in access.paths) or (
+            access.url is not None and host_matches(rule.pattern, access.url)
+        )
+
+    def touches_in_shell(self, rule: Rule, script: shell.Script) -> bool:
+        """A rule about files also binds redirections, and words of commands that can only be meant as such files."""
+        assert rule.pattern is not None
+        paths = [*script.writes] if rule.tool != "read" else [*script.reads]
+        for part in script.parts:
+            if rule.tool == "read" or part.name in _WRITERS:
+                paths += [word.rpartition("=")[2] for word in part.words[1:] if not word.startswith("-") or "=" in word]
+        return any(self.path_matches(rule.pattern, path, wide=True) for path in paths if path and "\0" not in path)
+
+    def allowed(self, access: Access, script: shell.Script | None) -> bool:
+        rules = [rule for rule in self.allow if rule.concerns(access)]
+        if any(rule.pattern is None for rule in rules):
+            return True
+        texts = [rule.pattern for rule in rules if rule.pattern is not None]
+        if script is not None:
+            judged = [part for part in script.parts if not part.wrapper]
+            return script.understood and bool(judged) and all(_part_allowed(part, texts) for part in judged)
+        if access.paths:
+            return all(any(self.path_matches(text, path) for text in texts) for path in access.paths)
+        return access.url is not None and any(host_matches(text, access.url) for text in texts)
+
+    def names_paths(self, access: Access) -> bool:
+        """Whether allow rules name each of these very paths, so that it does not matter where they are."""
+        texts = [rule.pattern for rule in self.allow if rule.concerns(access) and rule.pattern is not None]
+        return bool(access.paths) and all(any(self.path_matches(text, path) for text in texts) for path in access.paths)
+
+    def path_matches(self, pattern: str, path: str, wide: bool = False) -> bool:
+        candidates = [self.absolute(pattern)]
+        if wide and pattern.endswith("/**"):
+            candidates.append(self.absolute(pattern.removesuffix("/**")))
+        if "/" not in pattern.rstrip("/"):
+            candidates.append(f"/**/{pattern}")
+        # A path and where it really leads: either is enough to forbid, both are needed to allow.
+        matched = (any(patterns.match(one, place) for one in candidates) for place in self.places(path))
+        return any(matched) if wide else all(matched)
+
+    def places(self, path: str) -> tuple[str, ...]:
+        written = patterns.normalise(os.path.join(self.cwd, os.path.expanduser(path)))
+        real = self.resolve(os.path.join(self.cwd, os.path.expanduser(path)))
+        return (written,) if real == written else (written, real)
+
+    def absolute(self, pattern: str) -> str:
+        if pattern.startswith("~"):
+            return patterns.escape(os.path.expanduser("~")) + pattern.lstrip("~")
+        return pattern if pattern.startswith("/") else f"{patterns.escape(self.cwd)}/{pattern}"
+
+
+def command_matches(pattern: str, command: str) -> bool:
+    """`git status*` as it looks; `git *` and `npm run test:*` also match with nothing after the command."""
+    if pattern.endswith(":*"):
+        pattern = pattern.removesuffix(":*") + " *"
+    return patterns.wildcard(pattern, command) or pattern.endswith(" *") and patterns.wildcard(pattern[:-2], command)
+
+
+def _part_allowed(part: shell.Part, allowed: list[str]) -> bool:
+    forms = (part.text, part.full, part.source) if part.plain else (part.full, part.source)
+    return any(command_matches(pattern, form) for pattern in allowed for form in forms)
+
+
+def _all_forms(part: shell.Part) -> tuple[str, ...]:
+    """Every way in which somebody may have written down what this is."""
+    return part.text, part.full, part.source, " ".join((part.name, *part.words[1:]))
+
+
+def host_matches(pattern: str, url: str) -> bool:
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    return patterns.wildcard(pattern.removeprefix("domain:").lower(), host.rstrip(".").lower())

@@ -1,0 +1,109 @@
+from pathlib import Path
+
+import pytest
+
+from treadle.events import ToolKind
+from treadle.policy.profile import Profile, build_guard
+from treadle.session import Access, Decision, Mode, Rules
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    (tmp_path / "repo" / "src").mkdir(parents=True)
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "repo" / "src" / "out").symlink_to(tmp_path / "beside")
+    return tmp_path / "repo"
+
+
+def guard(repo: Path, mode: Mode | None = "full-auto", add: tuple[str, ...] = (), **rules: tuple[str, ...]) -> Profile:
+    return build_guard(str(repo), Rules(**rules), mode, add)
+
+
+def file(kind: ToolKind, path: Path) -> Access:
+    return Access(tool=f"{kind}_file", kind=kind, paths=(str(path),))
+
+
+def bash(command: str) -> Access:
+    return Access(tool="bash", kind="execute", command=command)
+
+
+def test_the_mode_decides_where_no_rule_does(repo: Path) -> None:
+    judge = guard(repo, "suggest", allow=("Bash(ls*)",))
+    assert judge(bash("make")).reason == "bash (execute) requires approval in suggest mode"
+    assert judge(bash("ls -l")).verdict == "allow"
+    assert judge(file("read", repo / "a")).verdict == "allow"
+    assert judge(file("write", repo / "a")).verdict == "ask"
+
+
+def test_without_a_mode_what_no_rule_forbids_runs(repo: Path) -> None:
+    judge = guard(repo, None, deny=("Bash(rm *)",))
+    assert judge(bash("make > /x/y")).verdict == "allow"
+    assert judge(file("write", repo.parent / "beside" / "x")).verdict == "allow"
+    assert judge(bash("make; rm x")).verdict == "deny"
+
+
+def test_yolo_bypasses_rules_but_not_a_further_guard(repo: Path) -> None:
+    def claims(access: Access) -> Decision:
+        return Decision(verdict="deny" if "held" in str(access.paths) else "allow", by="claim")
+
+    judge = build_guard(str(repo), Rules(deny=("Bash",)), "yolo", extra_guard=claims)
+    assert judge(bash("rm x")).verdict == "allow"
+    assert judge(file("write", repo / "held")).by == "claim"
+    assert judge(bash("echo > held")).by == "claim"
+
+
+def test_plan_mode_changes_nothing_whatever_is_allowed(repo: Path) -> None:
+    judge = guard(repo, "plan", allow=("Write", "Bash"))
+    assert judge(file("write", repo / "a")).verdict == "deny"
+    assert judge(bash("make")).verdict == "deny"
+    assert judge(file("read", repo / "a")).verdict == "allow"
+
+
+@pytest.mark.parametrize("kind", ["read", "write"])
+@pytest.mark.parametrize("path", ["../beside/x", "src/../../beside/x", "src/out/x", "../repository/x"])
+def test_a_path_outside_needs_permission_however_it_is_written(repo: Path, kind: ToolKind, path: str) -> None:
+    decision = guard(repo, allow=("Read", "Write"))(file(kind, repo / path))
+    assert decision.verdict == "ask"
+    assert "outside the working directory" in decision.reason
+
+
+def test_added_directories_and_named_paths_are_inside(repo: Path) -> None:
+    outside = file("write", repo.parent / "beside" / "x")
+    assert guard(repo)(outside).verdict == "ask"
+    assert guard(repo, add=("../beside",))(outside).verdict == "allow"
+    assert guard(repo, allow=(f"Write({repo.parent}/beside/**)",))(outside).verdict == "allow"
+    assert guard(repo, "yolo")(outside).verdict == "allow"
+
+
+def test_a_redirection_is_judged_as_a_write(repo: Path) -> None:
+    judge = guard(repo, "suggest", allow=("Bash(echo *)",), deny=("Write(.env)",))
+    assert judge(bash("echo a")).verdict == "allow"
+    assert judge(bash("echo a > b")).reason == "bash (write) requires approval in suggest mode"
+    assert judge(bash("make > .env")).verdict == "deny"
+    judge = guard(repo, "auto-edit", allow=("Bash(echo *)",))
+    assert judge(bash("echo a > b")).verdict == "allow"
+    assert judge(bash("echo a > ../b")).verdict == "ask"
+    assert judge(bash("echo a > /dev/null")).verdict == "allow"
+    assert guard(repo, "full-auto")(bash("make > ~/x")).verdict == "ask"
+
+
+def test_what_a_person_allowed_for_the_session_is_not_asked_again(repo: Path) -> None:
+    judge = guard(repo, "suggest", deny=("Bash(rm *)",))
+    assert judge.remember(bash("make test"), "session") == ("Bash(make test)",)
+    assert judge(bash("make test")).by == "person"
+    assert judge(bash("make test; make install")).verdict == "ask"
+    judge.remember(bash("rm x"), "session")
+    assert judge(bash("rm x")).verdict == "deny"
+    assert judge.remember(bash("make once"), "once") == ()
+    assert judge(bash("make once")).verdict == "ask"
+    rule = judge.remember(file("write", repo / "a[1]"), "always")
+    assert guard(repo, "suggest", allow=rule)(file("write", repo / "a[1]")).verdict == "allow"
+    assert judge(file("write", repo / "a[1]")).verdict == "allow"
+    assert judge(file("write", repo / "b")).verdict == "ask"
+    assert judge.remember(bash("rm *")) == ()
+
+
+def test_the_mode_can_change_while_it_runs(repo: Path) -> None:
+    judge = guard(repo, "suggest")
+    judge.mode = "full-auto"
+    assert judge(bash("make")).verdict == "allow"

@@ -1,0 +1,197 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treadle.errors import ConfigError
+from treadle.events import ToolKind
+from treadle.policy.rules import RuleSet, parse_rule
+from treadle.session import Access, Rules
+
+CWD = "/work/repo"
+
+
+def bash(command: str) -> Access:
+    return Access(tool="bash", kind="execute", command=command)
+
+
+def file(kind: ToolKind, path: str, tool: str = "") -> Access:
+    return Access(tool=tool or f"{kind}_file", kind=kind, paths=(f"{CWD}/{path}" if path[0] != "/" else path,))
+
+
+def verdict(
+    access: Access, *, allow: tuple[str, ...] = (), ask: tuple[str, ...] = (), deny: tuple[str, ...] = ()
+) -> str:
+    rules = RuleSet(Rules(allow=allow, ask=ask, deny=deny), CWD, resolve=lambda path: path)
+    decision = rules.judge(access)
+    return decision.verdict if decision else "none"
+
+
+def test_deny_beats_ask_beats_allow() -> None:
+    assert verdict(bash("git push"), allow=("Bash",), ask=("Bash(git *)",), deny=("Bash(git push*)",)) == "deny"
+    assert verdict(bash("git add"), allow=("Bash",), ask=("Bash(git *)",), deny=("Bash(git push*)",)) == "ask"
+    assert verdict(bash("ls"), allow=("Bash",), ask=("Bash(git *)",), deny=("Bash(git push*)",)) == "allow"
+    assert verdict(bash("ls"), allow=("Bash(git *)",)) == "none"
+
+
+@pytest.mark.parametrize(
+    ("rule", "access", "matches"),
+    [
+        ("Write(.env*)", file("write", ".env"), True),
+        ("Write(.env*)", file("write", "deep/er/.env.local"), True),
+        ("Write(.env*)", file("write", "src/env"), False),
+        ("Write(.env*)", file("read", ".env"), False),
+        ("Edit(.env*)", file("write", ".env", "multi_edit"), True),
+        ("Read(secrets/**)", file("read", "secrets/a/b"), True),
+        ("Read(secrets/**)", file("read", "secrets", "grep"), True),
+        ("Read(secrets/**)", file("read", "other/secrets/a"), False),
+        ("Read(/etc/**)", file("read", "/etc/passwd"), True),
+        ("Read(**/*.pem)", file("read", "a/b/c.pem"), True),
+        ("read", file("read", "x"), True),
+        ("write", file("read", "x"), False),
+        ("read_file", file("read", "x"), True),
+        ("Grep", file("read", "x", "grep"), True),
+        ("Grep", file("read", "x"), False),
+        ("execute", bash("ls"), True),
+        ("execute", Access(tool="task", kind="other"), True),
+        ("*", Access(tool="anything", kind="other"), True),
+        ("Bash(npm run test:*)", bash("npm run test"), True),
+        ("Bash(npm run test:*)", bash("npm run test --watch"), True),
+        ("Bash(npm run test:*)", bash("npm run tests"), False),
+        ("Bash(rm *)", bash("rm"), True),
+        ("Bash(rm *)", bash("/bin/rm x"), True),
+        ("Bash(git status)", bash("git status -s"), False),
+        ("Bash(timeout *)", bash("timeout 5 ls"), True),
+        ("WebFetch(example.com)", Access(tool="web_fetch", kind="network", url="https://EXAMPLE.com./x"), True),
+        ("WebFetch(domain:example.com)", Access(tool="web_fetch", kind="network", url="http://example.com:8/x"), True),
+        ("WebFetch(*.example.com)", Access(tool="web_fetch", kind="network", url="http://a.b.example.com"), True),
+        ("WebFetch(example.com)", Access(tool="web_fetch", kind="network", url="http://example.com.evil.org"), False),
+        ("WebFetch(example.com)", Access(tool="web_fetch", kind="network", url="http://example.com@evil.org"), False),
+        ("network", Access(tool="web_fetch", kind="network", url="http://x"), True),
+        ("mcp__github", Access(tool="mcp__github__push", kind="other"), True),
+        ("mcp__github__*", Access(tool="mcp__github__push", kind="other"), True),
+        ("mcp__github__pull", Access(tool="mcp__github__push", kind="other"), False),
+        ("mcp__git", Access(tool="mcp__github__push", kind="other"), False),
+    ],
+)
+def test_a_rule_matches_what_a_tool_touches(rule: str, access: Access, matches: bool) -> None:
+    assert (verdict(access, deny=(rule,)) == "deny") is matches
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "true; rm -rf x",
+        "ls && rm -rf x",
+        "ls | xargs rm -rf",
+        "echo $(rm -rf x)",
+        "echo `rm -rf x`",
+        "bash -c 'rm -rf x'",
+        "sudo rm -rf x",
+        "FOO=1 rm -rf x",
+        "env A=b timeout 3 rm -rf x",
+        "find . -exec rm -rf {} ;",
+        "'r'm -rf x",
+        "r\\m -rf x",
+        "if true; then rm -rf x; fi",
+        "(cd /; rm -rf x) > /dev/null",
+        "eval 'rm -rf x'",
+    ],
+)
+def test_a_compound_command_is_judged_by_its_worst_part(command: str) -> None:
+    assert verdict(bash(command), deny=("Bash(rm *)",), allow=("Bash",)) == "deny"
+    assert (
+        verdict(bash(command), allow=("Bash(ls*)", "Bash(echo *)", "Bash(true)", "Bash(find *)", "Bash(cd *)"))
+        == "none"
+    )
+
+
+def test_allow_needs_every_part_to_be_allowed() -> None:
+    allow = ("Bash(git status*)", "Bash(cd *)")
+    assert verdict(bash("cd a && git status -s"), allow=allow) == "allow"
+    assert verdict(bash("timeout 5 git status"), allow=allow) == "allow"
+    assert verdict(bash("LANG=C git status"), allow=allow) == "allow"
+    assert verdict(bash("GIT_SSH_COMMAND=evil git status"), allow=allow) == "none"
+    assert verdict(bash("PATH=/evil; git status"), allow=allow) == "none"
+    assert verdict(bash("sudo git status"), allow=allow) == "none"
+    assert verdict(bash("git status $(evil)"), allow=allow) == "none"
+    assert verdict(bash("git status; $X"), allow=allow) == "none"
+    assert verdict(bash("/tmp/git status"), allow=allow) == "none"
+
+
+def test_what_cannot_be_understood_must_ask_when_rules_limit_commands() -> None:
+    assert verdict(bash("$X -rf /"), deny=("Bash(rm *)",)) == "ask"
+    assert verdict(bash("$X -rf /")) == "none"
+    assert verdict(bash("$X -rf /"), allow=("Bash",)) == "allow"
+
+
+def test_rules_about_files_bind_the_shell() -> None:
+    deny = ("Write(.env*)", "Read(secrets/**)")
+    assert verdict(bash("echo x > .env"), deny=deny) == "deny"
+    assert verdict(bash("cd a && echo x > .env"), deny=deny) == "deny"
+    assert verdict(bash("cp x .env.local"), deny=deny) == "deny"
+    assert verdict(bash("cat .env"), deny=deny) == "none"
+    assert verdict(bash("cat secrets/key"), deny=deny) == "deny"
+    assert verdict(bash("cat < ./x/../secrets/key"), deny=deny) == "deny"
+    assert verdict(bash("grep --file=secrets/key x"), deny=deny) == "deny"
+
+
+def test_a_symlink_does_not_get_round_a_rule(tmp_path: Path) -> None:
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "innocent").symlink_to("secrets")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "out").symlink_to("/etc")
+    rules = RuleSet(Rules(deny=("Read(secrets/**)",), allow=("Write(src/**)",)), str(tmp_path))
+    denied = rules.judge(Access(tool="read_file", kind="read", paths=(str(tmp_path / "innocent" / "key"),)))
+    assert denied is not None and denied.verdict == "deny" and "Read(secrets/**)" in denied.reason
+    assert rules.judge(Access(tool="write_file", kind="write", paths=(str(tmp_path / "src" / "out" / "x"),))) is None
+
+
+def test_allow_needs_every_path_and_deny_any() -> None:
+    both = Access(tool="multi_edit", kind="write", paths=(f"{CWD}/a/x", f"{CWD}/b/x"))
+    assert verdict(both, allow=("Write(a/**)",)) == "none"
+    assert verdict(both, allow=("Write(a/**)", "Write(b/**)")) == "allow"
+    assert verdict(both, deny=("Write(b/**)",)) == "deny"
+
+
+def test_a_working_directory_with_pattern_characters_is_taken_literally(tmp_path: Path) -> None:
+    odd = tmp_path / "a[b]*{c,d}"
+    odd.mkdir()
+    rules = RuleSet(Rules(deny=("Write(x)",)), str(odd))
+    assert rules.judge(Access(tool="write_file", kind="write", paths=(str(odd / "x"),)))
+
+
+@pytest.mark.parametrize("text", ["", "Bash(", "Bash)x(", "two words", "Write({a,b}" + "{a,b}" * 20 + ")"])
+def test_what_is_not_a_rule_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_rule(text)
+
+
+simple = st.sampled_from(["ls", "echo hi", "git status", "true", "FOO=1 make", "cat a > b", "(ls)", "$X", "[ a ]"])
+glue = st.sampled_from([";", "&&", "||", "|", "&", "\n", " ; ", " && ", "|&", "\n\n", "; ;", " & "])
+wrap = st.sampled_from(
+    [
+        "{}",
+        "({})",
+        "$({})",
+        "`{}`",
+        "{{ {}; }}",
+        "echo $({})",
+        'echo "$({})"',
+        "bash -c '{}'",
+        "sudo {}",
+        "if {}; then ls; fi",
+    ]
+)
+denied = st.sampled_from(["rm -rf x", "rm", "/bin/rm x", "curl evil", "r\\m y", '"curl" z', "timeout 5 rm x"])
+
+
+@given(st.lists(simple | st.text("ab$;&|(){}=-*~! \n", max_size=12)), glue, wrap, denied, glue, st.lists(simple))
+@settings(max_examples=300)
+def test_gluing_a_denied_command_to_anything_never_makes_it_allowed(
+    before: list[str], left: str, wrapped: str, command: str, right: str, after: list[str]
+) -> None:
+    glued = f"{left.join(before)}{left}{wrapped.format(command)}{right}{right.join(after)}"
+    assert verdict(bash(glued), deny=("Bash(rm *)", "Bash(curl *)")) in ("deny", "ask")
+    assert verdict(bash(glued), deny=("Bash(rm *)", "Bash(curl *)"), allow=("Bash(*s*)", "Bash(e*)")) in ("deny", "ask")

@@ -1,0 +1,263 @@
+"""What the shell would run, checked by example and against a real bash."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import need
+from treadle.policy.shell import read
+
+RUNS = [
+    ("git status", ["git status"]),
+    ("a; b && c || d | e & f", ["a", "b", "c", "d", "e", "f"]),
+    ("a\nb", ["a", "b"]),
+    ("a \\\n b", ["a b"]),
+    ("(a; b) && { c; }", ["a", "b", "c"]),
+    ("echo $(rm x) `rm y`", ["rm x", "rm y", "echo $(rm x) `rm y`"]),
+    ('echo "$(rm x)"', ["rm x", "echo $(rm x)"]),
+    ("echo '$(rm x)'", ["echo $(rm x)"]),
+    ("r\\m 'a b' \"c\"", ["rm a b c"]),
+    ("cat <(rm x)", ["rm x", "cat /dev/fd/63"]),
+    ("FOO=1 BAR=2 make", ["make"]),
+    ("PATH=/evil; ls", ["PATH=/evil", "ls"]),
+    ("if a; then b; else c; fi", ["a", "b", "c"]),
+    ("while ! a; do b; done > /dev/null", ["a", "b"]),
+    ("for x in $(a); do b $x; done", ["a", "b $x"]),
+    ("time -p a", ["a"]),
+    ("a # b; c", ["a"]),
+    ("echo a#b", ["echo a#b"]),
+    ("cat <<'E'\n$(rm x)\nE\nls", ["cat", "ls"]),
+    ("find . -name x -exec rm {} + -print", ["rm {}", "find . -name x -exec rm {} + -print"]),
+    ("sudo -u bob rm x", ["rm x", "sudo -u bob rm x"]),
+    ("eval 'rm x'", ["rm x", "eval rm x"]),
+    ("a 2>&1 >/dev/null", ["a"]),
+]
+
+
+@pytest.mark.parametrize(("command", "expected"), RUNS)
+def test_every_simple_command_is_found(command: str, expected: list[str]) -> None:
+    script = read(command)
+    assert [part.text for part in script.parts] == expected
+    assert script.understood, script.why
+
+
+@pytest.mark.parametrize(
+    ("command", "inner"),
+    [
+        ("env -i FOO=1 rm x", "rm x"),
+        ("timeout -k 5 10 rm x", "rm x"),
+        ("nice -n 5 nohup rm x", "rm x"),
+        ("xargs -0 -n1 rm", "rm ..."),
+        ("bash -c 'rm x'", "rm x"),
+        ("sh -ec 'cd a; rm x' name", "rm x"),
+        ("bash -c \"bash -c 'rm x'\"", "rm x"),
+    ],
+)
+def test_a_harmless_wrapper_is_judged_by_what_it_runs(command: str, inner: str) -> None:
+    script = read(command)
+    assert inner in [part.text for part in script.parts if not part.wrapper]
+    assert command.split()[0] in [part.name for part in script.parts if part.wrapper]
+    assert script.understood, script.why
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "$CMD x",
+        "${x:-rm} y",
+        "/bin/r? x",
+        "{rm,-rf,x}",
+        "f() { rm x; }; f",
+        "case a in a) rm x;; esac",
+        "echo 'open",
+        'echo "open',
+        "echo $(open",
+        "(open",
+        "a)",
+        "echo rm x | bash",
+        'bash -c "$X"',
+        "bash --rcfile f -c 'ls'",
+        'eval "$X"',
+        "env -S 'rm x'",
+        "xargs --what rm",
+        "parallel rm",
+        "ssh host rm x",
+        "echo > $X",
+        "cd $X && ls",
+        "cat <<E\n$(rm x)\nE",
+        "cat <<E\nno end",
+        "$'\\x72m' x",
+        "((x=1))",
+        "a" * 70_000,
+        "(" * 5000,
+        "$(" * 5000 + "rm x" + ")" * 5000,
+    ],
+)
+def test_what_cannot_be_followed_is_not_understood(command: str) -> None:
+    script = read(command)
+    assert not script.understood
+    assert script.why
+
+
+def test_a_guess_still_finds_the_command() -> None:
+    assert "rm x" in [part.text for part in read("f() { rm x; }; f").parts]
+    assert "rm x" in [part.text for part in read("case a in a) rm x;; esac").parts]
+    assert "rm x" in [part.text for part in read("parallel -j2 rm x").parts]
+
+
+@pytest.mark.parametrize(
+    ("command", "writes"),
+    [
+        ("a > b", ["b"]),
+        ("a >> b 2> c", ["b", "c"]),
+        ("a &> b", ["b"]),
+        ("a >| b", ["b"]),
+        ("a 3<> b", ["b"]),
+        ("a >& b", ["b"]),
+        ("a >&2 2>&1 2>&-", []),
+        ("a > /dev/null 2>/dev/stderr", []),
+        ("> 'b c'", ["b c"]),
+        ("(a; b) > c", ["c"]),
+        ("a | tee -a b c", ["b", "c"]),
+        ("cd sub && a > b", ["b", "sub/b"]),
+        ("cd /x && a > b", ["b", "/x/b"]),
+        ("cd sub && a > ~/b", ["~/b"]),
+        ("bash -c 'a > b'", ["b"]),
+        ("echo '>' b", []),
+    ],
+)
+def test_a_redirection_is_a_write(command: str, writes: list[str]) -> None:
+    assert list(read(command).writes) == writes
+
+
+PIECES = st.sampled_from(
+    [
+        *(
+            "forbidden x",
+            "echo",
+            "true",
+            "false",
+            "a",
+            "b=1",
+            "eval",
+            "if",
+            "then",
+            "fi",
+            "while",
+            "do",
+            "done",
+            "for i in",
+            "time",
+            "!",
+        ),
+        *(
+            "case",
+            "esac",
+            "in",
+            "function",
+            "f()",
+            "bash -c",
+            "env",
+            "exec",
+            "trap",
+            "command",
+            "[[",
+            "]]",
+            "cat",
+            "builtin",
+        ),
+        *(
+            ";",
+            "&&",
+            "||",
+            "|",
+            "&",
+            "\n",
+            "(",
+            ")",
+            "{ ",
+            " }",
+            "$(",
+            "`",
+            '"',
+            "'",
+            "\\",
+            "#",
+            " ",
+            "<",
+            ">",
+            "<<E",
+            "\nE\n",
+        ),
+        *(
+            "$",
+            "${",
+            "}",
+            "$'",
+            '$"',
+            "=",
+            "<(",
+            "((",
+            "))",
+            "<<<",
+            "2>",
+            "\t",
+            "$x",
+            "*",
+            ",",
+            ";;",
+            "|&",
+            "coproc",
+            "-v",
+            "-i",
+        ),
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def cage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory and a start file for a bash that has no programs but one function that leaves a mark."""
+    cage = tmp_path_factory.mktemp("cage")
+    (cage / "start").write_text("forbidden() { : > $MARK; }\nexport -f forbidden\nPATH=/nowhere\n")
+    return cage
+
+
+@given(st.lists(PIECES, max_size=8).map("".join), st.lists(PIECES, max_size=8).map("".join))
+@settings(max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_whatever_a_real_bash_runs_is_found_or_doubted(cage: Path, before: str, after: str) -> None:
+    command = f"{before}forbidden x{after}"
+    assume("while" not in command)  # it may never end
+    if runs_it(cage, command):
+        script = read(command)
+        assert not script.understood or "forbidden" in [part.name for part in script.parts], script
+
+
+def runs_it(cage: Path, command: str) -> bool:
+    mark = cage / "mark"
+    mark.unlink(missing_ok=True)
+    subprocess.run(
+        [need("bash"), "-c", f". {cage}/start\n{command}"],
+        cwd=cage,
+        env={"MARK": str(mark)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=20,
+    )
+    return mark.exists()
+
+
+def test_the_cage_notices_what_runs(cage: Path) -> None:
+    assert runs_it(cage, "echo $(forbidden x)")
+    assert not runs_it(cage, "echo '$(forbidden x)'")
+
+
+@given(st.text(max_size=40) | st.text("ab;&|()$`\"'\\<>{}#\n =", max_size=40))
+@settings(max_examples=300)
+def test_any_text_gives_an_answer(command: str) -> None:
+    script = read(command)
+    assert script.understood or script.why
+    assert all(part.words for part in script.parts)
