@@ -10,6 +10,7 @@ TreadleError
 │   ├── Denied                  permission_denied a rule, mode, hook or person said no
 │   ├── ToolError               tool_error        a tool could not do what was asked
 │   ├── StorageError            storage_error     disk full, unreadable, written by a newer version
+│   ├── WorkspaceError          workspace_error   a working copy cannot be made, compared or brought back
 │   ├── LimitReached            limit_reached
 │   │   ├── MaxIterations       max_iterations
 │   │   ├── BudgetExceeded      budget_exceeded
@@ -118,6 +119,10 @@ class ToolError(LocalError):
 
 class StorageError(LocalError):
     code = "storage_error"
+
+
+class WorkspaceError(LocalError):
+    code = "workspace_error"
 
 
 class LimitReached(LocalError):

@@ -1,0 +1,66 @@
+"""Run a helper program such as git to its end and collect what it says. Agents and tools are spawned in `tree.py`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from treadle.errors import LocalError, NotFound, TimedOut
+
+
+class Finished(NamedTuple):
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def complaint(self) -> str:
+        """The last of what it said on stderr."""
+        return self.stderr.decode("utf-8", "replace").strip()[-2000:]
+
+
+def run_program(
+    argv: Sequence[str],
+    *,
+    cwd: str | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    timeout: float = 60.0,
+) -> Finished:
+    """Blocks; call it in a thread where a loop runs. When time is up, it and its children are killed: TimedOut."""
+    try:
+        process = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        if cwd is not None and not os.path.isdir(cwd):
+            raise NotFound(f"no such directory: {cwd}") from error
+        raise NotFound(f"the program {argv[0]!r} is not installed", hint="install it, or put it on PATH") from error
+    except OSError as error:
+        raise LocalError(f"cannot start {argv[0]!r}: {error.strerror}") from error
+    with process:
+        try:
+            stdout, stderr = process.communicate(stdin, timeout)
+        except BaseException as error:
+            _kill(process)
+            process.communicate()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise TimedOut(f"{' '.join(argv[:3])} did not end within {timeout:g} s") from None
+            raise
+    return Finished(process.returncode, stdout, stderr)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass

@@ -1,0 +1,174 @@
+"""What a directory holds, at one moment and at another, and the difference. No repository in it is touched.
+
+A git directory of our own, kept elsewhere, takes the snapshots; bytes are stored as they are, whatever attributes or
+settings say. What `.gitignore` files name is not looked at, and neither is anything called `.git`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Literal
+
+import msgspec
+
+from treadle.errors import WorkspaceError
+from treadle.io.programs import Finished
+from treadle.work.git import Repository, git
+
+_AS_THEY_ARE = "* -text -eol -ident -filter -working-tree-encoding !diff !merge\n"
+_CONFIG = """[core]
+    repositoryformatversion = 0
+    bare = false
+    autocrlf = false
+    symlinks = true
+    filemode = true
+"""
+_ALONE = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+_DIFF = ["--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", "--src-prefix=a/", "--dst-prefix=b/"]
+SNAPSHOT_TIMEOUT = 600.0
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    kind: Literal["added", "modified", "deleted", "renamed"]
+    path: str
+    old_path: str | None = None
+    """Where a renamed file was."""
+    binary: bool = False
+    lines_added: int | None = None
+    lines_removed: int | None = None
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A file in a snapshot."""
+
+    mode: str
+    blob: str
+
+    @property
+    def is_link(self) -> bool:
+        return self.mode == "120000"
+
+    @property
+    def executable(self) -> bool:
+        return self.mode == "100755"
+
+
+class Shadow:
+    def __init__(self, directory: str, root: str) -> None:
+        self.directory = directory
+        self.root = root
+
+    @classmethod
+    def create(cls, directory: str, root: str) -> Shadow:
+        git("init", "--quiet", "--bare", directory, cwd=root, env=_ALONE)
+        os.makedirs(os.path.join(directory, "info"), exist_ok=True)
+        _write(os.path.join(directory, "config"), _CONFIG)
+        _write(os.path.join(directory, "info", "attributes"), _AS_THEY_ARE)
+        shadow = cls(directory, root)
+        shadow._borrow(Repository.find(root))
+        return shadow
+
+    def _borrow(self, repository: Repository | None) -> None:
+        """Start from what the repository around `root` knows already, so that unchanged files need not be read."""
+        if repository is None or repository.git("rev-parse", "--show-object-format").strip() != "sha1":
+            return
+        _write(os.path.join(self.directory, "objects", "info", "alternates"), f"{repository.common}/objects\n")
+        excludes = os.path.join(repository.common, "info", "exclude")
+        if os.path.exists(excludes):
+            shutil.copyfile(excludes, os.path.join(self.directory, "info", "exclude"))
+        index = os.path.join(repository.top, repository.git("rev-parse", "--git-path", "index").strip())
+        if os.path.realpath(repository.top) == os.path.realpath(self.root) and os.path.exists(index):
+            ours = os.path.join(self.directory, "index")
+            shutil.copy2(index, ours)
+            if self._git("ls-files", "--stage", check=False).code != 0:
+                os.unlink(ours)  # a split index, or a form that needs its own repository
+
+    def _git(self, *arguments: str, check: bool = True, timeout: float = 60.0) -> Finished:
+        env = {**_ALONE, "GIT_DIR": self.directory, "GIT_WORK_TREE": self.root}
+        return git(*arguments, cwd=self.root, env=env, check=check, timeout=timeout)
+
+    def snapshot(self) -> str:
+        """The id of the tree that is there now."""
+        done = self._git("add", "--all", "--ignore-errors", ".", check=False, timeout=SNAPSHOT_TIMEOUT)
+        if done.code not in (0, 1):
+            raise WorkspaceError(f"cannot look at {self.root}: {done.complaint}")
+        return self._git("write-tree").stdout.decode().strip()
+
+    def changes(self, before: str, after: str) -> list[Change]:
+        names = os.fsdecode(self._git("diff-tree", "-r", "-z", "--name-status", *_DIFF, before, after).stdout)
+        counts = self._counts(before, after)
+        found: list[Change] = []
+        fields = iter(names.split("\0")[:-1])
+        for status in fields:
+            path = next(fields)
+            old = path if status[0] in "RC" else None
+            path = next(fields) if old is not None else path
+            added, removed = counts.get(path, (None, None))
+            found.append(
+                Change(
+                    kind=_KINDS[status[0]],
+                    path=path,
+                    old_path=old,
+                    binary=path in counts and added is None,
+                    lines_added=added,
+                    lines_removed=removed,
+                )
+            )
+        return found
+
+    def _counts(self, before: str, after: str) -> dict[str, tuple[int | None, int | None]]:
+        text = os.fsdecode(self._git("diff-tree", "-r", "-z", "--numstat", *_DIFF, before, after).stdout)
+        fields = iter(text.split("\0")[:-1])
+        counts: dict[str, tuple[int | None, int | None]] = {}
+        for field in fields:
+            added, removed, path = field.split("\t", 2)
+            if not path:  # a rename: the old and the new name follow
+                next(fields)
+                path = next(fields)
+            counts[path] = (None, None) if added == "-" else (int(added), int(removed))
+        return counts
+
+    def patch(self, before: str, after: str) -> bytes:
+        """A patch from which `git apply` makes one out of the other, binary files included."""
+        return self._git("diff-tree", "-r", "-p", "--binary", "--full-index", *_DIFF, before, after).stdout
+
+    def entries(self, tree: str, paths: list[str]) -> dict[str, Entry]:
+        """Those of the paths that are in the snapshot."""
+        if not paths:
+            return {}
+        done = self._git("ls-tree", "-r", "-z", "--full-tree", tree)
+        wanted = set(paths)
+        found = {}
+        for row in os.fsdecode(done.stdout).split("\0")[:-1]:
+            head, path = row.split("\t", 1)
+            mode, kind, blob = head.split()
+            if path in wanted and kind == "blob":
+                found[path] = Entry(mode=mode, blob=blob)
+        return found
+
+    def read(self, entry: Entry) -> bytes:
+        return self._git("cat-file", "blob", entry.blob).stdout
+
+
+_KINDS: dict[str, Literal["added", "modified", "deleted", "renamed"]] = {
+    "A": "added",
+    "M": "modified",
+    "T": "modified",
+    "D": "deleted",
+    "R": "renamed",
+    "C": "added",
+}
+
+
+def status_lines(changes: list[Change]) -> str:
+    """In the form of `git status --porcelain`."""
+    marks = {"added": "A ", "modified": "M ", "deleted": "D ", "renamed": "R "}
+    return "\n".join(
+        f"{marks[change.kind]} {f'{change.old_path} -> ' if change.old_path else ''}{change.path}" for change in changes
+    )
