@@ -160,6 +160,24 @@ def test_init_may_be_tried_again_after_it_failed(answer: Any) -> None:
     assert end.state is State.READY
 
 
+def test_an_init_written_ahead_twice_is_refused_once_the_first_has_succeeded() -> None:
+    end = Connection("worker")
+    second = Init(id="9", config=INIT.config)
+    assert end.receive(worker.encode(INIT) + worker.encode(second)) == [INIT, second]
+    end.send(OK)
+    end.send(result("9", "protocol_error"))
+    assert end.state is State.READY
+
+
+def test_an_init_written_ahead_may_follow_one_that_fails() -> None:
+    end = Connection("worker")
+    end.receive(worker.encode(INIT) + worker.encode(Init(id="9", config=INIT.config)))
+    end.send(result("1", "protocol_error"))
+    assert end.state is State.OPENING
+    end.send(InitOk(id="9", session_id="s"))
+    assert end.state is State.READY
+
+
 def test_a_worker_cannot_answer_a_send_twice_or_speak_of_it_afterwards() -> None:
     end = opened("worker")
     end.send(EventLine(ContentDelta("a"), 0, "2"))

@@ -43,6 +43,7 @@ USAGE = Usage(
         (TextDelta(text="a"), [wire.ContentDelta("a")], [wire.ContentDelta("a")]),
         (TextDelta(text="a", parent="call"), [], []),
         (ThinkingDelta(text="a"), [], []),
+        (Usage(input_tokens=5, source="estimate"), [], []),
         (FileChanged(path="a", change="added"), [], []),
         (TurnStarted(prompt="p"), [], [wire.TurnState("queued"), wire.TurnState("running")]),
         (ToolStarted(call="c", name="n", args={}), [wire.ToolStart("n", {})], [wire.ToolStart("n", {}, "c")]),

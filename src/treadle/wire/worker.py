@@ -228,26 +228,32 @@ class Connection(base.Connection[Message]):
         kind = type(message)
         if kind is EventLine:
             self._send, self._seq = message.send_id, message.event_seq + 1
+        elif kind is InitOk and message.error is not None:
+            self._note(kind, message)
+            self._init_failed()
         elif kind is not Unknown:
             super().said(sender, message)
-            self._note(kind, message)
+            if self._note(kind, message) is Init and kind is Result:
+                self._init_failed()
 
-    def _note(self, kind: type, message: Any) -> None:
-        """Keep the list of what is open, and see an init that failed."""
+    def _note(self, kind: type, message: Any) -> type | None:
+        """Keep the list of what is open; which kind of request this message has answered."""
         if kind in CLIENT:
             if kind is not Cancel:
                 self._open[kind, message.id] += 1
-            return
+            return None
         asked = ANSWERED_BY.get(kind) or (Send if self._open[Send, message.id] else Init)
-        if self._open[asked, message.id] > 1:
-            self._open[asked, message.id] -= 1
-        else:
+        self._open[asked, message.id] -= 1
+        if self._open[asked, message.id] <= 0:
             del self._open[asked, message.id]
         if kind is Result and message.id == self._send:
             self._send, self._seq = None, 0
-        failed = (kind is Result and asked is Init) or (kind is InitOk and message.error is not None)
-        if failed and self.state in (OPENING, READY):
-            self.state = OPENING if any(asked is Init for asked, _ in self._open) else NEW
+        return asked
+
+    def _init_failed(self) -> None:
+        """Back to the start, unless an earlier init has succeeded or a later one is still open."""
+        if self.state is OPENING and not any(kind is Init for kind, _ in self._open):
+            self.state = NEW
 
 
 # Bytes...

@@ -114,6 +114,9 @@ class Outgoing:
         return (denied,)
 
     def _usage(self, event: Usage) -> tuple[wire.AnyPayload, ...]:
+        """One per model call that said what it used; a guess is not sent."""
+        if event.source == "estimate":
+            return ()
         went_in = event.input_tokens + event.cache_read_tokens + event.cache_write_tokens
         more: dict[str, Any] = {}
         if self._version >= (0, 3):

@@ -1,0 +1,1 @@
+"""Agents offered on wires: one file per protocol."""

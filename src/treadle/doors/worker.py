@@ -1,0 +1,391 @@
+"""Any agent as a worker process: requests in, responses and events out.
+
+Requests are served in the order they came, one after the other, with four exceptions that act at once even while a send
+runs: `cancel`, `status`, `answer` and `steer`. The wire's own rules are in wire/worker.py; a line that breaks them is
+answered in its turn and changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Protocol, TypeAlias
+
+from treadle.doors.worker_session import (
+    CANCELLED,
+    capabilities,
+    failed,
+    heartbeat_seconds,
+    result,
+    session_spec,
+)
+from treadle.errors import NotFound, RemoteProtocolError, TreadleError, VersionMismatch
+from treadle.events import AnyEvent, ModelRouted, TurnEnded
+from treadle.session import Agent, EventReader, Prompt, Session
+from treadle.session import Answer as PersonsAnswer
+from treadle.wire.worker import NOT_INITIALIZED, PROTOCOL_VERSION, BadLine, Connection, negotiate, protocol_error
+from treadle.wire.worker_events import Outgoing, envelope
+from treadle.wire.worker_messages import (
+    Answer,
+    AnswerOk,
+    AnyPayload,
+    AnyResponse,
+    Cancel,
+    ErrorEnvelope,
+    EventLine,
+    Heartbeat,
+    Init,
+    InitConfig,
+    InitOk,
+    Send,
+    Shutdown,
+    ShutdownOk,
+    Status,
+    StatusOk,
+    Steer,
+    SteerOk,
+    TurnState,
+)
+from treadle.work.fold import Fold
+from treadle.work.session import error_info
+
+PENDING = 1000
+"""Requests that may wait. A client that writes ahead without end is held back, not stored."""
+UNWRITTEN = 256 * 1024
+"""Bytes that may wait for a client that does not read, before its session is held back."""
+STALLED_SECONDS = 600.0
+"""A client that takes nothing for this long is given up."""
+
+
+class Stream(Protocol):
+    async def read(self) -> bytes: ...
+    async def write(self, data: bytes) -> None: ...
+
+
+class End:
+    """The client will ask nothing more."""
+
+
+Item: TypeAlias = Init | Send | Status | Shutdown | RemoteProtocolError | End
+
+
+class Active:
+    """The send under way."""
+
+    def __init__(self, id: str, out: Outgoing) -> None:
+        self.id = id
+        self.out = out
+        self.turn: str | None = None
+        self.seq = 0
+        self.started = time.monotonic()
+        self.cancelled = False
+        self.fold = Fold()
+
+
+class Opened:
+    """What an accepted init settled."""
+
+    def __init__(self, session: Session, config: InitConfig, model: str, version: tuple[int, int]) -> None:
+        self.session = session
+        self.model = model
+        self.config = config
+        self.version = version
+        self.ids = {"session_id": session.id, "task_id": config.task_id, "worker_id": config.worker_id}
+        self.messages = 0
+        self.routed: str | None = None
+
+
+class Worker:
+    def __init__(
+        self, agent: Agent, stream: Stream, *, environ: Mapping[str, str], warn: Callable[[str], None]
+    ) -> None:
+        self._agent = agent
+        self._stream = stream
+        self._environ = environ
+        self._warn = warn
+        self._connection = Connection("worker")
+        self._pending: deque[Item] = deque()
+        self._cancelled: set[int] = set()
+        self._unwritten: list[bytes] = []
+        self._size = 0
+        self._arrived, self._taken = asyncio.Event(), asyncio.Event()
+        self._to_write, self._written = asyncio.Event(), asyncio.Event()
+        self._opened: Opened | None = None
+        self._active: Active | None = None
+        self._helpers: set[asyncio.Task[None]] = set()
+        self._interval = heartbeat_seconds(environ, warn)
+
+    async def run(self) -> int:
+        """Serve until the client is done with us. The exit code: 0, or 1 when it went away in the middle."""
+        reading, writing, serving = (
+            asyncio.create_task(work, name=f"worker {name}")
+            for name, work in (("reader", self._read()), ("writer", self._write()), ("server", self._serve()))
+        )
+        try:
+            await asyncio.wait([serving, writing], return_when=asyncio.FIRST_COMPLETED)
+            if not serving.done():
+                return 1
+            serving.result()
+            while self._unwritten and not writing.done():
+                self._written.clear()
+                await asyncio.wait(
+                    [writing, asyncio.ensure_future(self._written.wait())], return_when="FIRST_COMPLETED"
+                )
+            return 1 if writing.done() else 0
+        finally:
+            for task in (reading, writing, serving, *self._helpers):
+                task.cancel()
+            await asyncio.gather(reading, writing, serving, *self._helpers, return_exceptions=True)
+            if self._opened is not None:
+                await self._opened.session.close()
+
+    # In
+
+    async def _read(self) -> None:
+        while data := await self._stream.read():
+            self._take(self._connection.receive(data))
+            while len(self._pending) >= PENDING:
+                self._taken.clear()
+                await self._taken.wait()
+        try:
+            self._take(self._connection.end())
+        except RemoteProtocolError as error:
+            self._take([error])
+        self._queue(End())
+
+    def _take(self, items: list[Any]) -> None:
+        """What acts at once does so here; the rest waits its turn."""
+        for item in items:
+            if isinstance(item, Cancel):
+                self._cancel(item.target_id)
+            elif isinstance(item, Answer | Steer | Status) and self._opened is not None:
+                self._at_once(self._opened, item)
+            else:
+                self._queue(item)
+
+    def _queue(self, item: Item) -> None:
+        self._pending.append(item)
+        self._arrived.set()
+
+    def _at_once(self, opened: Opened, item: Answer | Steer | Status) -> None:
+        match item:
+            case Status():
+                self._say_status(opened, item)
+            case Answer() if opened.config.asked("answers"):
+                self._help(self._answer(opened.session, item))
+            case Steer() if opened.config.asked("steer"):
+                self._help(self._steer(opened.session, item))
+            case _:
+                needed = "answers" if isinstance(item, Answer) else "steer"
+                self._refuse(item.id, f"config.capabilities of the init must name {needed!r} for this")
+
+    def _help(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._helpers.add(task)
+        task.add_done_callback(self._helpers.discard)
+
+    # Out
+
+    def _say(self, message: AnyResponse) -> None:
+        line = self._connection.send(message)
+        self._unwritten.append(line)
+        self._size += len(line)
+        self._to_write.set()
+
+    async def _write(self) -> None:
+        """Everything that is there goes out in one piece; nothing waits for more to come."""
+        while True:
+            await self._to_write.wait()
+            self._to_write.clear()
+            data, self._unwritten, self._size = b"".join(self._unwritten), [], 0
+            try:
+                async with asyncio.timeout(STALLED_SECONDS):
+                    await self._stream.write(data)
+            except TimeoutError:
+                self._warn(f"the client has read nothing for {STALLED_SECONDS:g} s; giving up")
+                return
+            except OSError:
+                return
+            self._written.set()
+
+    async def _room(self) -> None:
+        while self._size > UNWRITTEN:
+            self._written.clear()
+            await self._written.wait()
+
+    def _refuse(self, id: str, reason: str) -> None:
+        self._say(protocol_error(BadLine(reason, id)))
+
+    # In turn
+
+    async def _serve(self) -> None:
+        while True:
+            while not self._pending:
+                self._arrived.clear()
+                await self._arrived.wait()
+            item = self._pending.popleft()
+            self._taken.set()
+            match item:
+                case Init():
+                    await self._init(item)
+                case Send():
+                    await self._send(item)
+                case Shutdown():
+                    self._refuse_the_rest()
+                    self._say(ShutdownOk(id=item.id))
+                    return
+                case RemoteProtocolError():
+                    self._say(protocol_error(item))
+                case End():
+                    return
+                case _:
+                    # It was written ahead of the init's answer.
+                    if self._opened is None:
+                        self._refuse(item.id, NOT_INITIALIZED)
+                    else:
+                        self._at_once(self._opened, item)
+
+    def _refuse_the_rest(self) -> None:
+        for item in self._pending:
+            if isinstance(item, RemoteProtocolError):
+                self._say(protocol_error(item))
+
+    async def _init(self, request: Init) -> None:
+        if self._opened is not None:
+            self._refuse(request.id, "Already initialized.")
+            return
+        pinned = self._environ.get("HEDDLE_PROTOCOL_VERSION") or None
+        try:
+            spoken = negotiate(request.protocol_version, pinned)
+            spec = session_spec(request.config, self._environ, self._warn)
+            session = await self._agent.open(spec)
+        except VersionMismatch as error:
+            said = ErrorEnvelope(code=error.code, message=error.message, retryable=False)
+            self._say(InitOk(id=request.id, session_id="", protocol_version=pinned or PROTOCOL_VERSION, error=said))
+            return
+        except Exception as error:
+            self._refuse(request.id, error_info(error).message)
+            return
+        self._opened = Opened(session, request.config, spec.model or "", spoken.version)
+        self._say(
+            InitOk(
+                id=request.id,
+                session_id=session.id,
+                protocol_version=spoken.text,
+                capabilities=capabilities(request.config, session.info, spoken.version),
+            )
+        )
+
+    # A send
+
+    async def _send(self, request: Send) -> None:
+        opened = self._opened
+        if opened is None:
+            self._refuse(request.id, NOT_INITIALIZED)
+            return
+        if id(request) in self._cancelled:
+            self._cancelled.discard(id(request))
+            self._say(failed(request.id, CANCELLED, opened.version, opened.ids))
+            return
+        active = Active(request.id, Outgoing(opened.version, answers=opened.config.asked("answers")))
+        reader = opened.session.events(after=-1)
+        beating = asyncio.create_task(self._beat(opened, active))
+        self._active = active
+        try:
+            active.turn = await opened.session.prompt(Prompt(text=request.message))
+            self._catch_up(opened)
+            if active.cancelled:
+                self._help(opened.session.interrupt(active.turn, "cancelled"))
+            await self._stream_turn(opened, active, reader)
+            ending = result(request.id, active.fold.summary(), opened.version, opened.ids)
+        except TreadleError as error:
+            ending = failed(request.id, envelope(error_info(error)), opened.version, opened.ids)
+        finally:
+            self._active = None
+            beating.cancel()
+            reader.close()
+        if opened.version >= (0, 5):
+            self._event(opened, active, TurnState("completed"))
+        opened.messages += 1 + ending.iterations
+        self._say(ending)
+
+    async def _stream_turn(self, opened: Opened, active: Active, reader: EventReader) -> None:
+        while batch := await reader.batch():
+            for event in batch:
+                if event.turn != active.turn:
+                    continue
+                self._pass_on(opened, active, event)
+                if type(event) is TurnEnded:
+                    return
+            await self._room()
+
+    def _pass_on(self, opened: Opened, active: Active, event: AnyEvent) -> None:
+        active.fold.add(event)
+        for payload in active.out.payloads(event):
+            self._event(opened, active, payload)
+        if type(event) is ModelRouted:
+            opened.routed = event.model
+
+    def _event(self, opened: Opened, active: Active, payload: AnyPayload) -> None:
+        ids = opened.ids
+        self._say(EventLine(payload, active.seq, active.id, ids["session_id"], ids["task_id"], ids["worker_id"]))
+        active.seq += 1
+
+    async def _beat(self, opened: Opened, active: Active) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            if not self._unwritten:
+                self._event(opened, active, Heartbeat(round((time.monotonic() - active.started) * 1000)))
+
+    def _catch_up(self, opened: Opened) -> None:
+        """Status requests written ahead of the init that they waited for wait no longer."""
+        waiting = [item for item in self._pending if isinstance(item, Status)]
+        for item in waiting:
+            self._pending.remove(item)
+            self._say_status(opened, item)
+
+    # At once
+
+    def _say_status(self, opened: Opened, request: Status) -> None:
+        self._say(
+            StatusOk(
+                id=request.id,
+                model=opened.model,
+                messages_count=opened.messages + (1 if self._active else 0),
+                session_id=opened.session.id,
+                active=self._active is not None,
+                last_routed_model=opened.routed if opened.version >= (0, 3) else None,
+            )
+        )
+
+    def _cancel(self, target: str) -> None:
+        """The active send, and those of that id that still wait. An id that is neither is forgotten."""
+        for item in self._pending:
+            if isinstance(item, Send) and item.id == target:
+                self._cancelled.add(id(item))
+        active, opened = self._active, self._opened
+        if active is None or opened is None or active.id != target or active.cancelled:
+            return
+        active.cancelled = True
+        if opened.version >= (0, 5):
+            self._event(opened, active, TurnState("cancelling"))
+        if active.turn is not None:
+            self._help(opened.session.interrupt(active.turn, "cancelled"))
+
+    async def _answer(self, session: Session, request: Answer) -> None:
+        answer = PersonsAnswer(decision=request.decision, scope=request.scope, text=request.text, by="client")
+        try:
+            await session.answer(request.request_id, answer)
+            accepted = True
+        except NotFound:
+            accepted = False
+        self._say(AnswerOk(id=request.id, accepted=accepted))
+
+    async def _steer(self, session: Session, request: Steer) -> None:
+        active = self._active
+        accepted = False
+        if active is not None and active.turn is not None and active.id == request.target_id:
+            accepted = await session.steer(active.turn, request.message)
+        self._say(SteerOk(id=request.id, accepted=accepted))

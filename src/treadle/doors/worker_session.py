@@ -1,0 +1,193 @@
+"""Between the worker wire and our sessions: what an init asks for, and what a finished turn amounts to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+from treadle.errors import ConfigError
+from treadle.session import AgentInfo, Limits, Mode, Rules, SessionSpec
+from treadle.wire.worker import Version
+from treadle.wire.worker_events import envelope, micros
+from treadle.wire.worker_messages import (
+    EXTENSIONS,
+    ErrorEnvelope,
+    Failure,
+    InitConfig,
+    Result,
+    ResultUsage,
+    ToolCall,
+)
+from treadle.work.fold import TurnSummary
+
+HEARTBEAT_MS = 5000
+
+
+def heartbeat_seconds(environ: Mapping[str, str], warn: Callable[[str], None]) -> float:
+    given = environ.get("HEDDLE_HEARTBEAT_INTERVAL", "").strip()
+    if not given:
+        return HEARTBEAT_MS / 1000
+    if given.isascii() and given.isdigit() and 0 < int(given) < 10**9:
+        return int(given) / 1000
+    warn(f"HEDDLE_HEARTBEAT_INTERVAL is {given[:40]!r}, not a positive number of milliseconds; using {HEARTBEAT_MS}")
+    return HEARTBEAT_MS / 1000
+
+
+def session_spec(config: InitConfig, environ: Mapping[str, str], warn: Callable[[str], None]) -> SessionSpec:
+    """Raises ConfigError when the client or the environment asks for what cannot be."""
+    for field in ("approval_mode", "permissions", "budget", "cwd", "resume"):
+        if getattr(config, field) is not None and not config.asked(field):
+            warn(f"config.{field} is ignored, as config.capabilities does not name it")
+    permissions = config.permissions if config.asked("permissions") else None
+    return SessionSpec(
+        cwd=_cwd(config),
+        model=config.model or environ.get("HEDDLE_MODEL") or None,
+        system_prompt=config.system_prompt or None,
+        tools=config.tools,
+        rules=Rules(allow=permissions.allow, ask=permissions.ask, deny=permissions.deny) if permissions else Rules(),
+        mode=_mode(config, environ),
+        limits=_limits(config),
+        resume=config.resume if config.asked("resume") else None,
+        answers=config.asked("answers"),
+    )
+
+
+def _cwd(config: InitConfig) -> str:
+    if config.cwd is None or not config.asked("cwd"):
+        return os.getcwd()
+    if not os.path.isabs(config.cwd) or not os.path.isdir(config.cwd):
+        raise ConfigError(f"config.cwd is {config.cwd!r}, which is not the absolute path of a directory")
+    return config.cwd
+
+
+def _mode(config: InitConfig, environ: Mapping[str, str]) -> Mode | None:
+    if config.approval_mode is not None and config.asked("approval_mode"):
+        return config.approval_mode
+    given = environ.get("HEDDLE_APPROVAL_MODE", "").strip()
+    for mode in get_args(Mode):
+        if mode == given:
+            found: Mode = mode
+            return found
+    if given:
+        raise ConfigError(f"HEDDLE_APPROVAL_MODE is {given!r}", hint=f"the modes are {', '.join(get_args(Mode))}")
+    return None
+
+
+def _limits(config: InitConfig) -> Limits:
+    if config.max_iterations is not None and config.max_iterations < 1:
+        raise ConfigError(f"config.max_iterations is {config.max_iterations}", hint="it must be at least 1")
+    budget = config.budget if config.asked("budget") else None
+    if budget is None:
+        return Limits(max_iterations=config.max_iterations)
+    return Limits(
+        max_iterations=config.max_iterations,
+        max_cost_usd=budget.max_cost_usd,
+        max_tokens=budget.max_tokens,
+        max_seconds=budget.max_seconds,
+    )
+
+
+def capabilities(config: InitConfig, info: AgentInfo, version: Version) -> dict[str, Any] | None:
+    """For init_ok: to a client that knows the field (0.5), and to one that asked for extensions."""
+    told: dict[str, Any] = {}
+    if version >= (0, 5):
+        told = {
+            "enabled_tools": sorted(info.tools),
+            "explicit_tool_allowlist": True,
+            "runtime_modes": ["default"],
+            "transcript_placement": False,
+            "failure_details_version": "v2",
+            "routing_request_metadata": False,
+            "effective_routing_metadata": False,
+            "cache_usage_metrics": True,
+            "cancellation": True,
+            "turn_state_events": True,
+        }
+    if config.capabilities:
+        told["extensions"] = [name for name in config.capabilities if name in EXTENSIONS]
+    return told or None
+
+
+CANCELLED = ErrorEnvelope(code="cancelled", message="cancelled", retryable=False)
+
+
+def result(id: str, summary: TurnSummary, version: Version, ids: Mapping[str, Any]) -> Result:
+    """The result of a send, from the totals of its turn. `ids`: session_id, task_id, worker_id."""
+    calls = tuple(
+        ToolCall(use.started.name, use.started.args, use.started.call if version >= (0, 5) else None)
+        for use in summary.tools
+    )
+    error: ErrorEnvelope | None = None
+    if summary.outcome == "interrupted":
+        error = CANCELLED
+    elif summary.outcome != "completed":
+        error = (
+            envelope(summary.error)
+            if summary.error
+            else ErrorEnvelope(code="provider_error", message="the session ended without saying why", retryable=True)
+        )
+    return Result(
+        id=id,
+        status="error" if error else "ok",
+        response=None if error else summary.text,
+        tool_calls_made=calls,
+        usage=_usage(summary, version),
+        iterations=summary.iterations,
+        error=error,
+        failure=_failure(error, summary, calls) if error and version >= (0, 4) else None,
+        model_latency_ms=summary.model_ms,
+        tool_latency_ms=summary.tool_ms,
+        total_latency_ms=summary.total_ms,
+        **ids,
+    )
+
+
+def failed(id: str, error: ErrorEnvelope, version: Version, ids: Mapping[str, Any]) -> Result:
+    """The result of a send that never ran."""
+    return Result(
+        id=id,
+        status="error",
+        tool_calls_made=(),
+        iterations=0,
+        error=error,
+        failure=_failure(error, TurnSummary(), ()) if version >= (0, 4) else None,
+        model_latency_ms=0,
+        tool_latency_ms=0,
+        total_latency_ms=0,
+        **ids,
+    )
+
+
+def _usage(summary: TurnSummary, version: Version) -> ResultUsage | None:
+    """Nothing rather than a guess, when a model call went by without saying what it used."""
+    usage = summary.usage
+    if not usage.calls or usage.estimated:
+        return None
+    more: dict[str, Any] = {}
+    if version >= (0, 3):
+        more = {
+            "cost_micros": micros(usage.cost_usd),
+            "cost_currency": None if usage.cost_usd is None else "USD",
+            "cached_tokens": usage.cache_read_tokens or None,
+            "cache_write_tokens": usage.cache_write_tokens or None,
+            "reasoning_tokens": usage.reasoning_tokens or None,
+        }
+    return ResultUsage(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.output_tokens,
+        total_tokens=usage.total_tokens,
+        **more,
+    )
+
+
+def _failure(error: ErrorEnvelope, summary: TurnSummary, calls: tuple[ToolCall, ...]) -> Failure:
+    return Failure(
+        code=error.code,
+        termination_reason=error.message,
+        iterations=summary.iterations,
+        tool_calls_made=len(calls),
+        last_tool_name=calls[-1].name if calls else None,
+        last_tool=calls[-1] if calls else None,
+        cancellation_source="user" if error.code == "cancelled" else None,
+    )

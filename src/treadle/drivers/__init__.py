@@ -1,0 +1,1 @@
+"""Outside agents made into sessions: one file per program or protocol."""
