@@ -1,0 +1,149 @@
+"""What runs on this machine, read from /proc, and signals that cannot hit the wrong process.
+
+A process is known by its number and its start time together, since numbers are used again. Where there is no /proc
+(macOS) the table is empty. Light: the keeper and its stems live on this.
+"""
+
+from __future__ import annotations
+
+import _signal as signal  # type: ignore[import-not-found]  # `signal` makes enums, which cost the keeper 8 ms, 0.7 MB
+import errno
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+HAS_PROC = os.path.exists("/proc/self/stat")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS = os.sysconf("SC_CLK_TCK")
+CHASE = 100
+
+
+class Process:
+    __slots__ = ("name", "parent", "pid", "rss", "start", "state")
+
+    def __init__(self, pid: int, parent: int, start: int, state: str, rss: int, name: str) -> None:
+        self.pid = pid
+        self.parent = parent
+        self.start = start  # in ticks since the machine started
+        self.state = state
+        self.rss = rss  # bytes
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<{self.pid} {self.name} {self.state}>"
+
+
+def look(pid: int) -> Process | None:
+    """The process with this number, or None when there is none."""
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            text = os.read(fd, 4096)
+        finally:
+            os.close(fd)
+    except OSError:
+        return None
+    # The name stands in brackets and may itself hold brackets and spaces.
+    head, _, tail = text.rpartition(b")")
+    fields = tail.split()
+    if len(fields) < 22:
+        return None
+    name = head.partition(b"(")[2].decode("utf-8", "replace")
+    return Process(pid, int(fields[1]), int(fields[19]), fields[0].decode(), int(fields[21]) * PAGE, name)
+
+
+def start_time(pid: int) -> int:
+    """The start time that tells this process from an earlier one of the same number; 0 when it is gone."""
+    found = look(pid)
+    return found.start if found else 0
+
+
+def table() -> list[Process]:
+    if not HAS_PROC:
+        return []
+    return [found for name in os.listdir("/proc") if name.isdigit() and (found := look(int(name)))]
+
+
+def descendants(root: int, processes: list[Process] | None = None, *, apart: Container[int] = ()) -> list[Process]:
+    """All that descend from `root` and still run, parents first; the branches of those in `apart` are left out."""
+    children: dict[int, list[Process]] = {}
+    for process in table() if processes is None else processes:
+        children.setdefault(process.parent, []).append(process)
+    found: list[Process] = []
+    todo = [root]
+    for parent in todo:
+        for process in children.get(parent, ()):
+            if process.pid not in apart:
+                todo.append(process.pid)
+                if process.state not in "ZX":
+                    found.append(process)
+    return found
+
+
+def send(process: Process, signum: int) -> bool:
+    """Signal exactly this process: False when it is gone, even if its number is in use again, or is not ours."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except (AttributeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (errno.ENOSYS, errno.EPERM):
+            return False
+        handle = -1
+    try:
+        # A handle holds on to one process: if that is the one we mean now, no other can be hit later.
+        if start_time(process.pid) != process.start:
+            return False
+        if handle >= 0:
+            signal.pidfd_send_signal(handle, signum)
+        else:
+            os.kill(process.pid, signum)
+    except OSError:
+        return False
+    finally:
+        if handle >= 0:
+            os.close(handle)
+    return True
+
+
+def cull(reap: Callable[[], bool], apart: Container[int] = ()) -> list[Process]:
+    """One round of SIGKILL to all that descend from this process; gives those it found. `reap` collects the dead.
+
+    To be called until `reap` says that none is left, as they may fork while they die.
+    """
+    found = descendants(os.getpid(), apart=apart)
+    for signum in (signal.SIGSTOP, signal.SIGKILL):  # all stand still first, so none can replace another that dies
+        for process in found:
+            send(process, signum)
+    # One that forks and exits faster than the table can be read is always a child of ours, its parent being dead.
+    for _ in range(CHASE):
+        if not reap():
+            break
+        for pid in children():
+            if pid not in apart:
+                try:
+                    os.kill(pid, signal.SIGKILL)  # cannot be another: we alone free our children's numbers
+                except OSError:
+                    pass
+    return found
+
+
+def children() -> list[int]:
+    """Our own children, dead ones too, from the one short file that has them. Only for a process without threads."""
+    try:
+        fd = os.open("/proc/thread-self/children", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return [int(pid) for pid in os.read(fd, 65536).split()]
+        finally:
+            os.close(fd)
+    except OSError:
+        return []
+
+
+def command_line(pid: int) -> list[str]:
+    """Its program and arguments; empty for a process that is gone or has none to show."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return [os.fsdecode(part) for part in file.read().split(b"\0")[:-1]]
+    except OSError:
+        return []
