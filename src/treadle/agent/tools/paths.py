@@ -13,8 +13,9 @@ from pathlib import Path
 
 from treadle.errors import ToolError
 
-_ODD = re.compile("[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
-_ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
+_ODD = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_ODD_OR_ESCAPE = re.compile(_ODD.pattern + r"|\\(?=x)")
+_ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 
 
 def resolve(cwd: Path, text: str) -> Path:
@@ -27,16 +28,16 @@ def resolve(cwd: Path, text: str) -> Path:
         text = os.path.expanduser(text)
     path = os.path.join(cwd, text)
     if "\\x" in text and not os.path.lexists(path):
-        meant = os.fsdecode(_ESCAPE.sub(lambda found: chr(int(found[1], 16)), path).encode("latin-1", "ignore"))
-        if path.isascii() and "\0" not in meant and os.path.lexists(meant):
-            path = meant
+        meant = _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), os.fsencode(path))
+        if b"\0" not in meant and os.path.lexists(meant):
+            path = os.fsdecode(meant)
     return Path(os.path.realpath(path))
 
 
 def show(path: str | Path) -> str:
     """The path as text for a model or an event: one line, valid UTF-8."""
     text = str(path)
-    return _ODD.sub(_escape, text) if _ODD.search(text) else text
+    return _ODD_OR_ESCAPE.sub(_escape, text) if _ODD.search(text) else text
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -22,6 +22,7 @@ BUILTIN = (
     "write_file",
     "edit_file",
     "multi_edit",
+    "glob",
 )
 
 _SAME = {"path": "file_path", "file_path": "path", "filename": "file_path", "file": "file_path"}

@@ -1,0 +1,117 @@
+"""Find files by the pattern of their names."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.files import explain
+from treadle.agent.tools.ignore import Walk
+from treadle.agent.tools.paths import show, shown
+from treadle.errors import ConfigError, ToolError
+from treadle.events import ToolKind
+from treadle.policy import patterns
+from treadle.session import Access
+
+MAX_FILES = 1000
+
+
+class GlobArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pattern: Annotated[
+        str, Meta(description="Such as *.py, src/**/*.{ts,tsx} or docs/. Without / it holds at any depth.")
+    ]
+    path: Annotated[str | None, Meta(description="The directory to look in; without it, the working directory.")] = None
+    include_ignored: Annotated[bool, Meta(description="Also files that .gitignore leaves out.")] = False
+
+
+class Glob:
+    name = "glob"
+    description = (
+        f"Find files by name pattern, the most recently changed first, at most {MAX_FILES}. * stays within a name, ** "
+        "crosses directories, {a,b} and [a-z] are alternatives. What .gitignore leaves out, .git, and what lies "
+        "behind symlinks is not listed."
+    )
+    kind: ToolKind = "read"
+    Args = GlobArgs
+
+    def access(self, args: GlobArgs, resolve: Callable[[str], Path]) -> Access:
+        return Access(tool=self.name, kind=self.kind, paths=(show(where(args, resolve)[0]),), args=args)
+
+    async def run(self, args: GlobArgs, context: ToolContext) -> str:
+        base, pattern = where(args, context.resolve)
+        if not base.is_dir():
+            raise explain(_why_no_directory(base), base)
+        walk = Walk(str(base), ignore=not args.include_ignored)
+        try:
+            total, found = await asyncio.to_thread(search, walk, pattern)
+        finally:
+            walk.stopped = True  # when this was interrupted, the thread ends at its next directory
+        return _render(total, found, walk.unreadable, base, context)
+
+
+TOOL: Tool[GlobArgs] = Glob()
+
+
+def where(args: GlobArgs, resolve: Callable[[str], Path]) -> tuple[Path, str]:
+    """The directory that the pattern's plain beginning leads to, and what is left of the pattern from there."""
+    pattern = args.pattern.removeprefix("./")
+    if not pattern:
+        raise ToolError("the pattern is empty", hint="for all files use **")
+    if "/" not in pattern:
+        return resolve(args.path or "."), f"**/{pattern}"
+    names = pattern.split("/")
+    plain = next((place for place, name in enumerate(names[:-1]) if set(name) & set("*?[{\\")), len(names) - 1)
+    beginning = "/".join(names[:plain]) or ("/" if plain else ".")
+    return resolve(os.path.join(args.path or "", beginning)), "/".join(names[plain:]) or "**"
+
+
+def search(walk: Walk, pattern: str) -> tuple[int, list[tuple[int, str]]]:
+    """How many files match, and the newest of them, the newest first; files of the same age by their path."""
+    try:
+        wanted = patterns.parse(pattern).regex.fullmatch
+    except ConfigError as error:
+        raise ToolError(error.message, hint=error.hint) from None
+    matching = [(relative, entry) for relative, entry in walk if wanted(relative)]
+    newest = heapq.nsmallest(MAX_FILES, ((_age(entry), relative) for relative, entry in matching))
+    return len(matching), newest
+
+
+def _age(entry: os.DirEntry[str]) -> int:
+    try:
+        return -entry.stat(follow_symlinks=False).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _why_no_directory(base: Path) -> OSError:
+    try:
+        os.scandir(base).close()
+    except OSError as error:
+        return error
+    return NotADirectoryError(20, "Not a directory")
+
+
+def _render(total: int, found: list[tuple[int, str]], unreadable: int, base: Path, context: ToolContext) -> str:
+    lines: list[str] = []
+    room = context.output_cap - 256
+    for _, relative in found:
+        line = shown(base / relative, context.cwd)
+        room -= len(line.encode()) + 1
+        if room < 0:
+            break
+        lines.append(line)
+    if not total:
+        lines.append("[no file matches]")
+    elif len(lines) < total:
+        lines.append(f"[the {len(lines):,} newest of {total:,} files; narrow the pattern or the path to see others]")
+    if unreadable:
+        lines.append(f"[{unreadable:,} directories could not be read]")
+    return "\n".join(lines)

@@ -1,0 +1,40 @@
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import need
+from treadle.agent.tools import diff
+
+texts = st.lists(st.sampled_from(["a", "b", "c", "", "d\x0ce", "\u2028", "x\r"]), max_size=14).flatmap(
+    lambda lines: st.sampled_from(["\n".join(lines), "\n".join(lines) + "\n" if lines else ""])
+)
+
+
+@settings(max_examples=40)
+@given(old=texts, new=texts)
+def test_any_diff_can_be_applied_by_git(tmp_path_factory: pytest.TempPathFactory, old: str, new: str) -> None:
+    git = need("git")
+    root = tmp_path_factory.mktemp("diff")
+    text = diff.unified(old, new, "file")
+    assert bool(text) == (old != new)
+    if old == new or not old:
+        return
+    (root / "file").write_bytes(old.encode())
+    (root / "patch").write_bytes(text.encode())
+    subprocess.run([git, "apply", "--unidiff-zero", "patch"], cwd=root, check=True, capture_output=True)
+    assert (root / "file").read_bytes() == new.encode()
+
+
+def test_line_numbers_count_from_the_start_of_the_file() -> None:
+    old = "".join(f"{number}\n" for number in range(1, 1001))
+    assert "@@ -497,7 +497,7 @@\n 497\n" in diff.unified(old, old.replace("500\n", "five hundred\n"), "f")
+
+
+def test_a_big_file_with_a_small_change_and_a_wholly_new_one_take_no_time(tmp_path: Path) -> None:
+    old = "".join(f"line {number}\n" for number in range(200_000))
+    assert diff.unified(old, old.replace("line 100000\n", ""), "f").count("\n-") == 1
+    replaced = diff.unified(old, old.replace("line", "row"), "f")
+    assert replaced.endswith("[the rest of the diff is left out]\n") and len(replaced) < 70_000

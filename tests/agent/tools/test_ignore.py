@@ -1,0 +1,137 @@
+import os
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import need
+from treadle.agent.tools.ignore import Rules, Walk
+
+
+def walked(root: Path, **more: bool) -> list[str]:
+    return [relative for relative, _ in Walk(str(root), **more)]
+
+
+def tree(root: Path, *names: str, **contents: str) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+
+
+@pytest.mark.parametrize(
+    ("rules", "left", "kept"),
+    [
+        ("*.log", ["a.log", "d/a.log"], ["a.txt", "a.log.txt"]),
+        ("/a.log", ["a.log"], ["d/a.log"]),
+        ("d/a.log", ["d/a.log"], ["x/d/a.log", "a.log"]),
+        ("build/", ["build/", "x/build/"], ["build"]),
+        ("**/temp", ["temp", "a/temp", "a/b/temp/"], ["tempo"]),
+        ("a/**/b", ["a/b", "a/x/b", "a/x/y/b"], ["b", "xa/b"]),
+        ("a/**", ["a/b", "a/b/c/"], ["a/"]),
+        ("*.log\n!keep.log", ["a.log"], ["keep.log"]),
+        ("!keep.log\n*.log", ["keep.log"], []),
+        ("# a comment\n\n   \n\\#real\n\\!real", ["#real", "!real"], ["# a comment"]),
+        ("trail   \nsaved\\ ", ["trail", "saved "], ["trail   ", "saved"]),
+        ("[ab]?.c", ["ax.c", "by.c"], ["cx.c", "a.c"]),
+        ("[!a].c\n[^z].d", ["b.c", "a.d"], ["a.c", "z.d"]),
+        ("[]x].c", ["].c", "x.c"], ["y.c"]),
+        ("open[", ["open["], ["open"]),
+        ("foo*bar*baz", ["fooXbarYbaz", "foobarbaz"], ["foobaz", "foobar"]),
+        ("crlf\r\nnext\r", ["crlf", "next"], []),
+        ("**", ["a", "b/"], []),
+        ("/", [], ["a", "a/"]),
+    ],
+)
+def test_rules_mean_what_git_says_they_mean(rules: str, left: list[str], kept: list[str]) -> None:
+    compiled = Rules(rules)
+    for path in left:
+        assert compiled.ignored(path, path.rstrip("/").rpartition("/")[2] + "/" * path.endswith("/")) is True, path
+    for path in kept:
+        assert not compiled.ignored(path, path.rstrip("/").rpartition("/")[2] + "/" * path.endswith("/")), path
+
+
+def test_a_hostile_pattern_takes_no_time() -> None:
+    rules = Rules("*a" * 40 + "b\n" + "[a-z]*" * 30 + "!")
+    assert rules.ignored("a" * 255, "a" * 255) is None
+
+
+def test_the_walk_is_in_the_order_of_names_and_enters_no_git(tmp_path: Path) -> None:
+    tree(tmp_path, "b.txt", "a/z", "a/b/c", "a.txt", ".git/config", "a/.git", ".hidden/x")
+    assert walked(tmp_path) == [".hidden/x", "a/b/c", "a/z", "a.txt", "b.txt"]
+
+
+def test_inner_rules_beat_outer_ones_and_an_ignored_directory_is_not_entered(tmp_path: Path) -> None:
+    tree(tmp_path, "a.log", "d/a.log", "d/b.log", "out/x", "out/keep")
+    (tmp_path / ".gitignore").write_text("*.log\nout/\n!out/keep\n")
+    (tmp_path / "d" / ".gitignore").write_text("!a.log\n")
+    assert walked(tmp_path) == [".gitignore", "d/.gitignore", "d/a.log"]
+    assert walked(tmp_path, ignore=False) == [
+        ".gitignore", "a.log", "d/.gitignore", "d/a.log", "d/b.log", "out/keep", "out/x",
+    ]  # fmt: skip
+
+
+def test_rules_above_hold_up_to_the_top_of_the_repository(tmp_path: Path) -> None:
+    tree(tmp_path, "repo/src/a.log", "repo/src/a.txt", "repo/src/a.bak", "repo/.git/HEAD")
+    (tmp_path / ".gitignore").write_text("*.txt\n")
+    (tmp_path / "repo" / ".gitignore").write_text("*.log\n/src/*.bak\n")
+    assert walked(tmp_path / "repo" / "src") == ["a.txt"]
+
+
+def test_links_are_not_followed_and_odd_things_are_not_files(tmp_path: Path) -> None:
+    tree(tmp_path, "real/a")
+    (tmp_path / "out").symlink_to("/etc")
+    (tmp_path / "loop").symlink_to(".")
+    (tmp_path / "file-link").symlink_to("real/a")
+    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "real" / ".gitignore")
+    assert walked(tmp_path) == ["real/a"]
+
+
+def test_a_directory_that_vanishes_or_is_too_deep_is_counted(tmp_path: Path) -> None:
+    here = os.getcwd()
+    os.chdir(tmp_path)
+    try:
+        for _ in range(30):
+            os.mkdir("d" * 200)
+            os.chdir("d" * 200)
+    finally:
+        os.chdir(here)
+    walk = Walk(str(tmp_path))
+    assert list(walk) == [] and walk.unreadable == 1
+    missing = Walk(str(tmp_path / "none"))
+    assert list(missing) == [] and missing.unreadable == 1
+
+
+# git counts bytes, so that `?` is half of an é; here it is a character. Hence only ASCII:
+NAMES = ["a", "b", "ab", "a.log", "b.log", "build", "x y", "a[b]", "-"]
+PARTS = ["*", "?", "a", "b", "*.log", "build", "**", "[ab]", "[!a]*", "a*", "*b*", "\\a", "x y", "a[[]b]"]
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_random_rules_leave_out_what_git_leaves_out(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    git = need("git")
+    root = tmp_path_factory.mktemp("repo")
+    subprocess.run([git, "init", "-q", str(root)], check=True)
+    chooser = random.Random(data.draw(st.integers(0, 10_000)))
+    for _ in range(25):
+        path = root.joinpath(*(chooser.choice(NAMES) for _ in range(chooser.randint(1, 4))))
+        if not any(parent.is_file() for parent in path.parents) and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("")
+    rule = st.builds(
+        lambda negated, start, parts, end: "!" * negated + start + "/".join(parts) + end,
+        st.booleans(), st.sampled_from(["", "", "/"]),
+        st.lists(st.sampled_from(PARTS), min_size=1, max_size=3), st.sampled_from(["", "", "/"]),
+    )  # fmt: skip
+    (root / ".gitignore").write_text("\n".join(data.draw(st.lists(rule, min_size=1, max_size=5))) + "\n")
+    said = subprocess.run(
+        [git, "-C", str(root), "ls-files", "-z", "--others", "--exclude-standard"], check=True, capture_output=True
+    ).stdout
+    assert sorted(walked(root)) == sorted(os.fsdecode(name) for name in said.split(b"\0") if name)

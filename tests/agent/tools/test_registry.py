@@ -1,0 +1,132 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.agent.tools.workspace import Workspace
+from treadle.agent.tools import registry
+from treadle.agent.tools.base import AnyArgs, ToolContext
+from treadle.errors import ToolError
+from treadle.session import Access
+
+
+def test_every_file_with_a_tool_is_listed_under_its_own_name() -> None:
+    folder = Path(registry.__file__).parent
+    with_tool = {path.stem for path in folder.glob("*.py") if "\nTOOL:" in path.read_text()}
+    assert set(registry.BUILTIN) == with_tool
+    assert [registry.load(name).name for name in registry.BUILTIN] == list(registry.BUILTIN)
+
+
+@pytest.mark.parametrize("name", registry.BUILTIN)
+def test_a_schema_is_one_closed_piece_that_describes_every_argument(name: str) -> None:
+    schema = registry.parameters(registry.load(name))
+    text = json.dumps(schema)
+    assert schema["type"] == "object" and schema["additionalProperties"] is False
+    assert "$ref" not in text and "$defs" not in text and '"null"' not in text
+    for argument in schema["properties"].values():
+        assert len(argument["description"]) > 5 and ("type" in argument or "enum" in argument)
+
+
+def test_nested_structures_are_inlined_and_closed() -> None:
+    items = registry.parameters(registry.load("multi_edit"))["properties"]["edits"]["items"]
+    assert items["additionalProperties"] is False and set(items["required"]) == {"old_string", "new_string"}
+
+
+def test_only_what_was_asked_for_is_offered_and_unknown_names_are_told() -> None:
+    offered = registry.builtin(["glob", "save_memory", "read_file", "glob"], denied=["read_file"])
+    assert offered.names == ("glob",) and offered.unknown == ("save_memory",)
+    assert len(registry.builtin([])) == 0
+    assert registry.builtin().names == registry.BUILTIN
+    assert [schema.name for schema in offered.schemas()] == ["glob"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"), [("readfile", "read_file"), ("ReadFile", "read_file"), ("edit", "edit_file")]
+)
+def test_an_unknown_tool_is_answered_with_the_tools_there_are_and_the_nearest(asked: str, meant: str) -> None:
+    with pytest.raises(ToolError, match=rf"there is no tool '{asked}'.*write_file.*did you mean {meant}\?"):
+        registry.builtin().get(asked)
+
+
+def test_without_any_tools_that_is_said() -> None:
+    with pytest.raises(ToolError, match="no tools are enabled"):
+        registry.builtin([]).get("bash")
+
+
+def decoded(name: str, arguments: str) -> dict[str, Any]:
+    return msgspec.structs.asdict(registry.decode(registry.load(name), arguments))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"file_path": "a", "offset": 5}',
+        '{"path": "a", "offset": "5"}',
+        '{"filePath": "a", "offset": 5, "limit": null}',
+        '"{\\"file_path\\": \\"a\\", \\"offset\\": 5}"',
+    ],
+)
+def test_arguments_are_read_as_models_really_write_them(arguments: str) -> None:
+    assert decoded("read_file", arguments) | {"file_path": "a", "offset": 5} == decoded("read_file", arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("{", "not valid JSON"),
+        ("[1]", "must be a JSON object"),
+        ('{"file_path": "\\ud800"}', "not valid JSON"),
+        ("", "missing argument 'file_path'.*arguments: file_path, offset \\(optional\\)"),
+        ('{"file_path": null}', "argument 'file_path': Expected 'str'"),
+        ('{"file_path": 5}', "argument 'file_path': Expected 'str', got 'int'"),
+        ('{"file_path": "a", "offset": -1}', "argument 'offset'"),
+        ('{"file_path": "a", "limits": 1}', "no argument 'limits'.*did you mean 'limit'"),
+        ('{"file_path": "a", "path": "b"}', "given twice"),
+        ('{"file_path": "a", "x": ' + "[" * 5000 + "]" * 5000 + "}", "read_file"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_told_by_name(arguments: str, message: str) -> None:
+    with pytest.raises(ToolError, match=message):
+        decoded("read_file", arguments)
+
+
+@given(text=st.text(max_size=30) | st.recursive(st.none() | st.text(max_size=3), st.lists).map(json.dumps))
+def test_any_text_is_decoded_or_a_tool_error(text: str) -> None:
+    try:
+        registry.decode(registry.load("read_file"), text)
+    except ToolError as error:
+        assert str(error)
+
+
+class Foreign:
+    name = "mcp__there__do"
+    description = "Described by another program."
+    kind: Any = "other"
+    Args = AnyArgs
+    parameters = {"type": "object", "properties": {"deep": {"type": "array"}}}
+
+    def access(self, args: AnyArgs, resolve: Any) -> Access:
+        return Access(tool=self.name, kind=self.kind, args=args.values)
+
+    async def run(self, args: AnyArgs, context: ToolContext) -> str:
+        return json.dumps(args.values)
+
+
+async def test_a_tool_with_a_schema_of_its_own_gets_the_arguments_as_they_are(workspace: Workspace) -> None:
+    offered = registry.builtin(["glob"])
+    offered.add(Foreign())
+    tool = offered.get("mcp__there__do")
+    assert registry.parameters(tool) == Foreign.parameters
+    args = registry.decode(tool, '{"deep": [1, {"path": null}]}')
+    assert await registry.run(tool, args, workspace.context) == '{"deep": [1, {"path": null}]}'
+
+
+async def test_every_result_is_capped_in_one_place(workspace: Workspace) -> None:
+    workspace.write("a.txt", "x" * 100_000)
+    tool = Foreign()
+    result = await registry.run(tool, AnyArgs({"text": "y" * 100_000}), workspace.context)
+    assert len(result) < 25_000 and "left out" in result
