@@ -105,7 +105,8 @@ def _name(name: str) -> str:
     first, *starred = parts
     if not starred:
         return first
-    return first + "".join(f"(?>[^/]*?{part})" for part in starred[:-1]) + f"[^/]*{starred[-1]}"
+    stars = "".join(f"(?>[^/]*?{part})" for part in starred[:-1])
+    return f"(?=[^/]){first}{stars}[^/]*{starred[-1]}"
 
 
 def _class_end(name: str, start: int) -> int:
