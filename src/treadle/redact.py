@@ -1,0 +1,151 @@
+"""Secrets out of text on its way out: logs, receipts, recordings, HTTP. Not session history, which resume needs whole.
+
+A Redactor knows the shapes of common keys, and the exact values it is given. A stream of it gives, for any way of
+cutting a text into chunks, exactly what `text` gives for the whole: it holds back what could still become a secret, at
+most to the end of the line. Imports nothing of ours and nothing heavy.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+MARK = "[redacted]"
+SHORTEST = 6
+"""Exact values shorter than this would take ordinary words with them."""
+
+_LONGEST = 4096
+_TOKEN = r"[A-Za-z0-9_\-]"
+_SHAPES = [
+    rf"\bsk-{_TOKEN}{{16,512}}",
+    r"\bgh[pousr]_[A-Za-z0-9]{30,255}",
+    r"\bgithub_pat_[A-Za-z0-9_]{22,255}",
+    rf"\bglpat-{_TOKEN}{{20,255}}",
+    r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b",
+    rf"\bAIza{_TOKEN}{{35}}",
+    r"\bxox[abeprs]-[A-Za-z0-9-]{10,255}",
+    r"\b(?:npm|hf)_[A-Za-z0-9]{30,255}",
+    rf"\bpypi-{_TOKEN}{{40,512}}",
+    rf"\beyJ{_TOKEN}{{8,1024}}\.eyJ{_TOKEN}{{2,1024}}\.{_TOKEN}{{8,1024}}",
+    r"(?P<bearer>(?i:\bbearer)[ \t]{1,8})[A-Za-z0-9._~+/=\-]{8,2048}",
+    r"(?P<header>(?i:\b(?:authorization|x-api-key|api-key)):[ \t]{0,8}(?:(?i:basic)[ \t]{1,8})?)"
+    r"[A-Za-z0-9._~+/=\-]{8,2048}",
+    r"(?P<variable>\b[A-Z0-9_]{0,64}(?:API_?KEY|ACCESS_KEY|SECRET_KEY|PRIVATE_KEY|TOKEN|SECRET|PASSWORD|PASSWD)="
+    r"[\"']?)[^\s\"'$\[{<(][^\s\"']{5,1024}",
+    r"(?P<field>\"[\w-]{0,64}(?i:api[_-]?key|token|secret|password|passwd)\"[ \t]{0,8}:[ \t]{0,8}\")"
+    r"[^\"\n\[][^\"\n]{5,1024}",
+]
+_PEM_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_MARKER = 80
+_SECRET_NAME = re.compile(r".*(API_?KEY|ACCESS_KEY|SECRET_KEY|PRIVATE_KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)")
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of this name holds a secret."""
+    return _SECRET_NAME.fullmatch(name.upper()) is not None
+
+
+class Redactor:
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        forms = {form for value in values for line in value.splitlines() for form in _forms(line.strip())}
+        exact = sorted((form for form in forms if len(form) >= SHORTEST), key=len, reverse=True)
+        self.longest = max(_LONGEST, *(len(form) for form in exact), 0)
+        self.regex = re.compile("|".join([*map(re.escape, exact), *_SHAPES]))
+
+    @classmethod
+    def of_environment(cls, environment: Mapping[str, str], values: Iterable[str] = ()) -> Redactor:
+        """One that also knows the values of all variables that look like secrets."""
+        return cls([*values, *(value for name, value in environment.items() if is_secret_name(name))])
+
+    def text(self, text: str) -> str:
+        stream = self.stream()
+        return stream.feed(text) + stream.end()
+
+    def tree(self, value: Any) -> Any:
+        """The same JSON value with every text in it redacted."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {self.text(key) if isinstance(key, str) else key: self.tree(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.tree(item) for item in value]
+        return value
+
+    def stream(self) -> Stream:
+        return Stream(self)
+
+
+def _forms(value: str) -> tuple[str, ...]:
+    """As it is, and as it looks inside a JSON string."""
+    return value, value.replace("\\", "\\\\").replace('"', '\\"')
+
+
+class Stream:
+    """Feed chunks, send on what comes back, and finish with `end`."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._keys = _KeyBlocks()
+        self._before = ""
+        """The last character that was sent on: a word that began there is not a new word."""
+        self._held = ""
+
+    def feed(self, chunk: str) -> str:
+        self._held += self._keys.feed(chunk)
+        return self._send(max(self._held.rfind("\n") + 1, len(self._held) - self._redactor.longest))
+
+    def end(self) -> str:
+        self._held += self._keys.end()
+        return self._send(len(self._held))
+
+    def _send(self, upto: int) -> str:
+        if upto <= 0:
+            return ""
+        subject = self._before + self._held
+        at = start = len(self._before)
+        upto += start
+        out = []
+        for found in self._redactor.regex.finditer(subject, start):
+            if found.end() > upto:
+                upto = min(upto, found.start())
+                break
+            kept = found[found.lastgroup] if found.lastgroup else ""
+            out += [subject[at : found.start()], kept, MARK]
+            at = found.end()
+        out.append(subject[at:upto])
+        if upto > start:
+            self._before, self._held = subject[upto - 1], subject[upto:]
+        return "".join(out)
+
+
+class _KeyBlocks:
+    """Takes out whole PEM private keys, which are the only secrets of more than one line."""
+
+    def __init__(self) -> None:
+        self._inside = False
+        self._held = ""
+
+    def feed(self, chunk: str) -> str:
+        return self._pass(chunk, last=False)
+
+    def end(self) -> str:
+        return self._pass("", last=True)
+
+    def _pass(self, chunk: str, last: bool) -> str:
+        text = self._held + chunk
+        out = []
+        while found := (_PEM_END if self._inside else _PEM_BEGIN).search(text):
+            out.append("" if self._inside else text[: found.start()] + MARK)
+            text = text[found.end() :]
+            self._inside = not self._inside
+        marker = text.rfind("-----", max(text.rfind("\n") + 1, len(text) - _PEM_MARKER))
+        tail = len(text.rstrip("-"))
+        keep = len(text) if last else min(marker if marker >= 0 else len(text), tail)
+        out.append("" if self._inside else text[:keep])
+        self._held = text[keep:]
+        return "".join(out)

@@ -1,0 +1,138 @@
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from treadle.redact import MARK, Redactor, is_secret_name
+
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow+/=\nabc\n-----END RSA PRIVATE KEY-----"
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9"
+SECRETS = [
+    "sk-proj-abcdefghijklmnop1234",
+    "sk-ant-api03-AAAABBBBCCCCDDDD-eeee_ffff",
+    "ghp_" + "a1B2" * 9,
+    "github_pat_" + "a1B2_" * 6,
+    "AKIAIOSFODNN7EXAMPLE",
+    "AIza" + "x" * 35,
+    "xoxb-1234567890-abcdef",
+    "hf_" + "a" * 34,
+    JWT,
+    PEM,
+]
+CONTEXTS = [
+    ("Authorization: Bearer abc.def-123", "Authorization: Bearer [redacted]"),
+    ("x-api-key: abcdef123456", "x-api-key: [redacted]"),
+    ("export OPENAI_API_KEY=whatever123", "export OPENAI_API_KEY=[redacted]"),
+    ("DB_PASSWORD='hunter2hunter2' next", "DB_PASSWORD='[redacted]' next"),
+    ('{"access_token": "abc def ghi", "n": 1}', '{"access_token": "[redacted]", "n": 1}'),
+]
+INNOCENT = [
+    "max_tokens: 4096, input_tokens=123456",
+    "token = get_token(request)",
+    "PRIMARY_KEY=whatever",
+    "API_KEY=$SECRET_FROM_ELSEWHERE",
+    "task-force sk-short ghp_short bearer of news",
+    "the password is missing",
+    "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----",
+]
+KNOWN = ["correct horse battery", 'quo"te\\d', "line-one-secret\nline-two-secret"]
+
+
+@pytest.fixture(scope="module")
+def redactor() -> Redactor:
+    return Redactor(KNOWN)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_a_key_is_known_by_its_shape(redactor: Redactor, secret: str) -> None:
+    assert redactor.text(f"before {secret} after") == f"before {MARK} after"
+    assert redactor.text(f'{{"x":"{secret}"}}') == f'{{"x":"{MARK}"}}'
+
+
+@pytest.mark.parametrize(("text", "expected"), CONTEXTS)
+def test_a_secret_is_known_by_its_name_which_stays_readable(redactor: Redactor, text: str, expected: str) -> None:
+    assert redactor.text(text) == expected
+
+
+@pytest.mark.parametrize("text", INNOCENT)
+def test_ordinary_text_is_left_alone(redactor: Redactor, text: str) -> None:
+    assert redactor.text(text) == text
+
+
+def test_known_values_are_found_plain_in_json_and_line_by_line(redactor: Redactor) -> None:
+    assert redactor.text("a correct horse battery b") == f"a {MARK} b"
+    assert redactor.text('{"k":"quo\\"te\\\\d"}') == f'{{"k":"{MARK}"}}'
+    assert "secret" not in redactor.text("line-one-secret\\nline-two-secret and line-two-secret")
+
+
+def test_an_unfinished_private_key_is_taken_out_to_the_end(redactor: Redactor) -> None:
+    assert redactor.text("x -----BEGIN PRIVATE KEY-----\nabc\ndef") == f"x {MARK}"
+
+
+def test_values_of_secret_variables_are_known() -> None:
+    redactor = Redactor.of_environment({"MY_API_KEY": "abcdef", "PLAIN": "ghijkl", "X_TOKEN": "short"})
+    assert redactor.text("abcdef ghijkl short") == f"{MARK} ghijkl short"
+    assert [
+        name for name in ("A_TOKEN", "gh_token", "TOKENS", "HOME", "AWS_SECRET_ACCESS_KEY") if is_secret_name(name)
+    ] == [
+        "A_TOKEN",
+        "gh_token",
+        "AWS_SECRET_ACCESS_KEY",
+    ]
+
+
+def test_a_json_value_is_redacted_through_and_through(redactor: Redactor) -> None:
+    value = {"a": [1, None, {"b": SECRETS[0]}], SECRETS[0]: True}
+    assert redactor.tree(value) == {"a": [1, None, {"b": MARK}], MARK: True}
+
+
+pieces = st.lists(
+    st.one_of(
+        st.sampled_from([*SECRETS, *KNOWN, *(text for text, _ in CONTEXTS), *INNOCENT]),
+        st.sampled_from(
+            ["\n", " ", "-----", "-----BEGIN ", "sk-", "eyJ", "TOKEN=", "bearer ", '"secret": "', "x" * 5000, "_"]
+        ),
+        st.text("ab -\n_=.", max_size=8),
+    ),
+    max_size=8,
+)
+
+
+@given(pieces.map("".join), st.lists(st.integers(1, 60), min_size=1))
+@example("-----BEGIN PRIVATE KEY-----abc-----END PRIVATE KEY-----", [1])
+@example("x" * 9000 + SECRETS[0] + "y" * 9000, [7])
+@settings(max_examples=200)
+def test_how_a_text_is_cut_into_chunks_makes_no_difference(text: str, sizes: list[int]) -> None:
+    redactor = Redactor(KNOWN)
+    stream = redactor.stream()
+    out, at, number = "", 0, 0
+    while at < len(text):
+        size = sizes[number % len(sizes)]
+        out += stream.feed(text[at : at + size])
+        at, number = at + size, number + 1
+    assert out + stream.end() == redactor.text(text)
+
+
+@given(pieces, st.sampled_from([secret for secret in SECRETS if secret != PEM]))
+def test_a_secret_never_comes_through_and_redacting_twice_is_redacting_once(around: list[str], secret: str) -> None:
+    redactor = Redactor()
+    once = redactor.text(f"{''.join(around)} {secret} {''.join(around)}")
+    assert secret not in once
+    assert redactor.text(once) == once
+
+
+def test_a_long_text_without_lines_is_not_held_in_memory() -> None:
+    stream = Redactor().stream()
+    sent = sum(len(stream.feed("word " * 2000)) for _ in range(50))
+    assert sent > 490_000
+
+
+def test_a_million_characters_take_linear_time() -> None:
+    for hostile in (
+        "TOKEN" * 200_000,
+        "a" * 1_000_000,
+        "eyJ" * 300_000,
+        "-" * 1_000_000,
+        '"' * 1_000_000,
+        "A_" * 500_000,
+    ):
+        Redactor().text(hostile)
