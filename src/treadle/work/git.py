@@ -104,8 +104,8 @@ class Worktree:
         self.start = start
 
     def changed(self) -> bool:
-        """Whether anything is there that `start` does not have: a commit, an edit, a new file, ignored ones too."""
-        done = git("status", "--porcelain", "--ignored", "-z", cwd=self.path)
+        """Whether anything is there that `start` does not have: a commit, an edit, a new file that is not ignored."""
+        done = git("status", "--porcelain", "-z", cwd=self.path)
         if done.stdout:
             return True
         head = git("rev-parse", "--verify", "HEAD", cwd=self.path).stdout.decode().strip()

@@ -1,0 +1,249 @@
+"""Where a run works: a copy, a git worktree, or the directory itself; and what it changed there.
+
+What `.gitignore` names is not part of the difference and goes with the copy. Anything else that is new or changed keeps
+its workspace, until it has been brought back or a person throws it away.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from treadle.errors import WorkspaceError
+from treadle.io.files import storage_error, write_atomic
+from treadle.policy.patterns import match
+from treadle.work.git import Repository
+from treadle.work.merge import Merged, bring_back
+from treadle.work.shadow import Change, Shadow, status_lines
+
+WorkspaceMode: TypeAlias = Literal["staged", "worktree", "pass_through"]
+COPY_CAP = 8 * 1024**3
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    after: str
+    changes: tuple[Change, ...]
+    patch: bytes
+    status: str
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """What has to be known to come back to a workspace after a crash."""
+
+    mode: WorkspaceMode
+    source: str
+    root: str
+    directory: str
+    before: str
+    branch: str | None = None
+    start: str | None = None
+
+
+class Workspace:
+    def __init__(self, place: Place, notes: Sequence[str] = ()) -> None:
+        self.place = place
+        self.root = place.root
+        self.notes = list(notes)
+        self._shadow = Shadow(os.path.join(place.directory, "shadow.git"), place.root)
+        self._difference: Difference | None = None
+
+    @classmethod
+    def open(cls, directory: str) -> Workspace | None:
+        """The one that was prepared in `directory`, or None when preparing did not get that far."""
+        try:
+            with open(os.path.join(directory, "workspace.json"), "rb") as file:
+                return cls(msgspec.json.decode(file.read(), type=Place))
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None
+
+    def difference(self) -> Difference:
+        """What is different now from what it was at the start."""
+        before, after = self.place.before, self._shadow.snapshot()
+        changes = self._shadow.changes(before, after)
+        self._difference = Difference(
+            after=after,
+            changes=tuple(changes),
+            patch=self._shadow.patch(before, after),
+            status=status_lines(changes),
+        )
+        return self._difference
+
+    def apply(self) -> Merged:
+        """Bring the changes to the source, all of them or none."""
+        if self.place.mode == "pass_through":
+            return Merged()
+        found = self._difference or self.difference()
+        return bring_back(self._shadow, self.place.before, found.after, self.place.source)
+
+    def release(self, *, applied: bool = False) -> str | None:
+        """Remove the workspace if nothing would be lost; else say where it is kept."""
+        kept = None
+        if self.place.mode == "staged":
+            kept = self._release_copy(applied)
+        elif self.place.mode == "worktree":
+            kept = self._release_worktree(applied)
+        if kept is None:
+            remove_tree(os.path.join(self.place.directory, "shadow.git"))
+        return kept
+
+    def _release_copy(self, applied: bool) -> str | None:
+        if os.path.isdir(self.root):
+            if not applied and self.difference().changes:
+                return self.root
+            remove_tree(self.root)
+        return None
+
+    def _release_worktree(self, applied: bool) -> str | None:
+        repository = Repository.find(self.place.source)
+        top = os.path.join(self.place.directory, "workspace")
+        if repository is None or self.place.branch is None or self.place.start is None:
+            return top if os.path.isdir(top) else None
+        tree = repository.worktree(top, self.place.branch, self.place.start)
+        if applied and os.path.isdir(top) and not _has_commits(tree.repository, tree.branch, tree.start):
+            with repository.lock():
+                repository.git("worktree", "remove", "--force", top)
+        return None if tree.remove_if_unchanged() else top
+
+
+def _has_commits(repository: Repository, branch: str, start: str) -> bool:
+    return repository.commit(f"refs/heads/{branch}") != start
+
+
+def prepare(
+    mode: WorkspaceMode,
+    source: str,
+    directory: str,
+    *,
+    name: str,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    cap: int = COPY_CAP,
+) -> Workspace:
+    """Make a workspace for `source`. `directory` is the run's own; `name` tells its branch from others."""
+    source = os.path.realpath(source)
+    if not os.path.isdir(source):
+        raise WorkspaceError(f"{source} is not a directory", hint="name the directory to work on with --root")
+    notes: list[str] = []
+    root, branch, start = source, None, None
+    copy = os.path.join(directory, "workspace")
+    try:
+        if mode == "staged":
+            root = copy
+            os.mkdir(copy, 0o700)
+            notes = Copy(source, copy, include, exclude, cap).run()
+        elif mode == "worktree":
+            branch = f"treadle/{name}"
+            root, start, notes = _add_worktree(source, copy, branch)
+        shadow = Shadow.create(os.path.join(directory, "shadow.git"), root)
+        before = shadow.snapshot()
+    except BaseException:
+        if mode == "staged":
+            remove_tree(copy)
+        raise
+    place = Place(mode=mode, source=source, root=root, directory=directory, before=before, branch=branch, start=start)
+    write_atomic(os.path.join(directory, "workspace.json"), msgspec.json.encode(place), sync=False)
+    return Workspace(place, notes)
+
+
+def _add_worktree(source: str, path: str, branch: str) -> tuple[str, str, list[str]]:
+    repository = Repository.find(source)
+    if repository is None:
+        raise WorkspaceError(f"{source} is not in a git repository", hint="use --workspace-mode staged")
+    tree = repository.add_worktree(path, branch)
+    inside = os.path.relpath(source, os.path.realpath(repository.top))
+    root = os.path.normpath(os.path.join(tree.path, inside))
+    os.makedirs(root, exist_ok=True)
+    pending = repository.git("status", "--porcelain").splitlines()
+    notes = [f"{len(pending)} uncommitted changes of {source} are not in the worktree"] if pending else []
+    return root, tree.start, notes
+
+
+class Copy:
+    """A copy of a directory without `.git`, devices, or links that lead out of it."""
+
+    def __init__(self, source: str, target: str, include: Sequence[str], exclude: Sequence[str], cap: int) -> None:
+        self.source = source
+        self.target = target
+        self.include = tuple(include)
+        self.exclude = tuple(exclude)
+        self.left = cap
+        self.cap = cap
+        self.notes: list[str] = []
+
+    def run(self) -> list[str]:
+        """Do it; returns what was left out and might be missed."""
+        self._directory("")
+        return self.notes
+
+    def _directory(self, path: str) -> None:
+        try:
+            with os.scandir(os.path.join(self.source, path)) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except PermissionError as error:
+            self.notes.append(f"{path or '.'} was left out: {error.strerror}")
+            return
+        except OSError as error:
+            raise storage_error(error, os.path.join(self.source, path), "read") from error
+        for entry in found:
+            inside = os.path.join(path, entry.name)
+            if entry.name == ".git" or os.path.realpath(entry.path) == os.path.realpath(self.target):
+                continue
+            if any(match(pattern, inside) for pattern in self.exclude):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                self._directory(inside)
+            elif not self.include or any(match(pattern, inside) for pattern in self.include):
+                self._entry(entry, inside)
+
+    def _entry(self, entry: os.DirEntry[str], path: str) -> None:
+        target = os.path.join(self.target, path)
+        try:
+            if entry.is_symlink():
+                self._link(entry, path, target)
+            elif entry.is_file(follow_symlinks=False):
+                self._file(entry, path, target)
+        except PermissionError as error:
+            self.notes.append(f"{path} was left out: {error.strerror}")
+        except OSError as error:
+            raise storage_error(error, target, "copy") from error
+
+    def _link(self, entry: os.DirEntry[str], path: str, target: str) -> None:
+        # Where it really ends: `b/../x` is no longer inside when b itself is a link upwards.
+        to, end = os.readlink(entry.path), os.path.realpath(entry.path)
+        if os.path.isabs(to) or not f"{end}/".startswith(f"{self.source.rstrip('/')}/"):
+            self.notes.append(f"{path} was left out: it is a link that leads out of the directory")
+            return
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.symlink(to, target)
+
+    def _file(self, entry: os.DirEntry[str], path: str, target: str) -> None:
+        self.left -= entry.stat(follow_symlinks=False).st_size
+        if self.left < 0:
+            raise WorkspaceError(
+                f"{self.source} holds more than {self.cap} bytes, which is the most that is copied",
+                hint="leave things out with --exclude, or use --workspace-mode worktree",
+            )
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copy2(entry.path, target, follow_symlinks=False)
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory of ours, whatever its permissions have become."""
+
+    def retry(function: Callable[..., Any], place: str, error: Any) -> None:
+        for each in (os.path.dirname(place), place):
+            if os.path.isdir(each) and not os.path.islink(each):
+                os.chmod(each, stat.S_IRWXU)
+        if os.path.lexists(place):
+            shutil.rmtree(place) if os.path.isdir(place) and not os.path.islink(place) else os.unlink(place)
+
+    if os.path.lexists(path):
+        try:
+            shutil.rmtree(path, onerror=retry)
+        except OSError as error:
+            raise storage_error(error, path, "remove") from error
