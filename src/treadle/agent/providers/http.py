@@ -137,6 +137,9 @@ class HttpProvider:
     def _open(self) -> httpx2.AsyncClient:
         if self._client is None:
             endpoint = self._endpoint
+            if not (endpoint.key.isascii() and endpoint.key.isprintable()):
+                what = endpoint.key_variable or "the API key"
+                raise ConfigError(f"{what} has characters that no key has", hint="was it copied whole and alone?")
             headers = {"content-type": "application/json", "accept-encoding": "identity"}
             headers |= {
                 "user-agent": f"treadle/{__version__}",
@@ -145,16 +148,13 @@ class HttpProvider:
             }
             idle = endpoint.idle_timeout
             local = _loopback(endpoint.base_url)
-            try:
-                self._client = httpx2.AsyncClient(
-                    headers=headers,
-                    timeout=httpx2.Timeout(connect=endpoint.connect_timeout, read=idle, write=idle, pool=None),
-                    # A server on this machine is reached without a proxy and without TLS, so no certificates are read.
-                    trust_env=not local,
-                    verify=not local,
-                )
-            except (UnicodeEncodeError, ValueError) as error:
-                raise ConfigError(f"{endpoint.key_variable or 'the API key'} cannot be sent: {error}") from None
+            self._client = httpx2.AsyncClient(
+                headers=headers,
+                timeout=httpx2.Timeout(connect=endpoint.connect_timeout, read=idle, write=idle, pool=None),
+                # A server on this machine is reached without a proxy and without TLS, so no certificates are read.
+                trust_env=not local,
+                verify=not local,
+            )
         return self._client
 
     def _url(self, path: str) -> str:
@@ -232,10 +232,9 @@ async def _linger(chunks: AsyncIterator[bytes]) -> None:
 
 
 def _loopback(url: str) -> bool:
-    parts = urlsplit(url)
-    if parts.scheme != "http":
-        return False
     try:
-        return parts.hostname == "localhost" or ipaddress.ip_address(parts.hostname or "").is_loopback
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        return parts.scheme == "http" and (host == "localhost" or ipaddress.ip_address(host).is_loopback)
     except ValueError:
         return False

@@ -16,7 +16,7 @@ def asked(body: dict[str, Any]) -> Asked:
     if isinstance(given, str):
         given = [{"role": "user", "content": given}]
     last, turn, speaking, system = "", 1, False, [str(body.get("instructions") or "")]
-    for item in given:
+    for item in [item for item in given if isinstance(item, dict)]:
         if item.get("role") in ("system", "developer"):
             system.append(text_of(item.get("content")))
             continue

@@ -1,0 +1,177 @@
+import json
+from typing import Any
+
+import pytest
+
+from tests.agent.providers.helpers import ask, collect, reply, serving
+from treadle.agent.messages import (
+    AssistantMessage,
+    ModelRequest,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+    UserMessage,
+)
+from treadle.agent.providers.anthropic import AnthropicFormat, AnthropicReader
+from treadle.agent.providers.base import Reply, ReplyItem
+from treadle.errors import ProviderError
+from treadle.events import ModelRouted, TextDelta, ThinkingDelta
+
+MARK = {"type": "ephemeral"}
+
+
+def read(*events: dict[str, Any]) -> tuple[list[ReplyItem], Reply]:
+    reader = AnthropicReader("anthropic", "m")
+    return reader.read([json.dumps(event).encode() for event in events]), reader.reply()
+
+
+def body(request: ModelRequest, model: str = "claude-opus-4-1") -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(AnthropicFormat().body(request, "anthropic", model))
+    return made
+
+
+STOP: dict[str, Any] = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}
+
+
+async def test_the_request_has_what_the_conversation_has() -> None:
+    request = ModelRequest(
+        system="be brief",
+        messages=(
+            UserMessage(text="go"),
+            AssistantMessage(
+                text="ok",
+                calls=(
+                    ToolCall(id="c:1", name="bash", arguments='{"a":1}'),
+                    ToolCall(id="c2", name="x", arguments="{"),
+                ),
+            ),
+            ToolResult(call="c:1", name="bash", text="done"),
+            ToolResult(call="c2", name="x", text="bad arguments", ok=False),
+            UserMessage(text="and?"),
+        ),
+        tools=(ToolSchema(name="bash", description="Run it.", parameters={"type": "object"}),),
+        max_output_tokens=100,
+        temperature=0.5,
+    )
+    async with serving("anthropic", "reply=[{text='x'}]") as (provider, server):
+        await collect(provider, request)
+    sent = server.asked[0].body
+    assert sent["system"] == [{"type": "text", "text": "be brief", "cache_control": MARK}]
+    assert sent["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "go", "cache_control": MARK}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "text", "text": "ok"},
+                {"type": "tool_use", "id": "c_1", "name": "bash", "input": {"a": 1}},
+                {"type": "tool_use", "id": "c2", "name": "x", "input": {}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c_1", "content": "done"},
+                {"type": "tool_result", "tool_use_id": "c2", "content": "bad arguments", "is_error": True},
+                {"type": "text", "text": "and?", "cache_control": MARK},
+            ],
+        },
+    ]
+    assert sent["tools"] == [{"name": "bash", "description": "Run it.", "input_schema": {"type": "object"}}]
+    assert (sent["max_tokens"], sent["temperature"]) == (100, 0.5)
+    assert server.asked[0].path == "/v1/messages"
+    assert server.asked[0].headers["anthropic-version"] == "2023-06-01"
+
+
+def test_how_hard_to_think_is_said_in_the_words_the_model_knows() -> None:
+    request = ModelRequest(system="", messages=(), reasoning="medium", temperature=0.5)
+    new, old = body(request, "claude-opus-4-7"), body(request, "claude-sonnet-4-20250514")
+    assert (new["thinking"], new["output_config"]) == ({"type": "adaptive"}, {"effort": "medium"})
+    assert old["thinking"] == {"type": "enabled", "budget_tokens": 12_000}
+    assert old["max_tokens"] > 12_000 and "temperature" not in old
+    assert body(ModelRequest(system="", messages=()), "claude-3-5-haiku-latest")["max_tokens"] == 8192
+    assert "temperature" not in body(ModelRequest(system="", messages=(), temperature=1.0), "claude-sonnet-5")
+
+
+def test_nothing_empty_is_sent_because_the_service_refuses_it() -> None:
+    messages = (UserMessage(text=""), AssistantMessage(text=" "), UserMessage(text="go"))
+    (only,) = body(ModelRequest(system="", messages=messages))["messages"]
+    assert [block["text"] for block in only["content"]] == ["(nothing)", "go"]
+
+
+async def test_thinking_goes_back_unchanged_with_its_signature() -> None:
+    async with serving("anthropic", "reply=[{thinking='hm ok', call=[{name='bash'}]}, {text='a'}]") as (
+        provider,
+        server,
+    ):
+        first = (await reply(provider)).message
+        await collect(provider, ModelRequest(system="", messages=(*ask().messages, first)))
+    thinking, call = server.asked[1].body["messages"][1]["content"]
+    assert thinking == {"type": "thinking", "thinking": "hm ok", "signature": "signed-1"}
+    assert call["type"] == "tool_use"
+
+
+def test_hidden_thinking_goes_back_as_it_came_and_strangers_thoughts_stay_away() -> None:
+    hidden = {"type": "redacted_thinking", "data": "xyz"}
+    _, whole = read({"type": "content_block_start", "index": 0, "content_block": hidden}, STOP)
+    foreign = Thinking(text="x", signature="s", provider="chat")
+    unsigned = Thinking(text="x", provider="anthropic")
+    message = AssistantMessage(text="t", thinking=(*whole.message.thinking, foreign, unsigned))
+    (sent,) = body(ModelRequest(system="", messages=(message,)))["messages"]
+    assert sent["content"] == [hidden, {"type": "text", "text": "t"}]
+
+
+def test_blocks_that_begin_with_content_keep_it() -> None:
+    items, whole = read(
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "a"}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "b"}},
+        {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": "c"}},
+        {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "d"}},
+        STOP,
+    )
+    assert items == [ThinkingDelta(text="a"), ThinkingDelta(text="b"), TextDelta(text="c"), TextDelta(text="d")]
+    assert (whole.message.thinking[0].text, whole.message.text) == ("ab", "cd")
+
+
+def test_a_delta_without_a_start_is_still_text() -> None:
+    _, whole = read({"type": "content_block_delta", "index": 3, "delta": {"type": "text_delta", "text": "x"}}, STOP)
+    assert whole.message.text == "x"
+
+
+def test_a_call_whose_input_came_at_once_is_whole() -> None:
+    block = {"type": "tool_use", "id": "c", "name": "bash", "input": {"a": 1}}
+    _, whole = read({"type": "content_block_start", "index": 0, "content_block": block}, STOP)
+    assert whole.message.calls == (ToolCall(id="c", name="bash", arguments='{"a":1}'),)
+
+
+def test_usage_joins_the_start_and_the_end() -> None:
+    start = {
+        "id": "msg_1",
+        "model": "m-2",
+        "usage": {"input_tokens": 9, "cache_read_input_tokens": 5, "output_tokens": 1},
+    }
+    end = {**STOP, "usage": {"output_tokens": 20, "input_tokens": None}}
+    items, whole = read({"type": "message_start", "message": start}, {"type": "ping"}, end, {"type": "message_stop"})
+    usage = whole.usage
+    assert usage is not None and items == [ModelRouted(model="m-2")]
+    assert (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) == (9, 5, 20)
+    assert (usage.request_id, usage.model) == ("msg_1", "m-2")
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [("max_tokens", "length"), ("refusal", "refusal"), ("stop_sequence", "stop"), ("pause_turn", "other")],
+)
+def test_reasons_for_the_end(reason: str, finish: str) -> None:
+    assert read({"type": "message_delta", "delta": {"stop_reason": reason}})[1].finish == finish
+
+
+def test_an_error_inside_the_stream_is_an_error() -> None:
+    with pytest.raises(ProviderError, match="Overloaded") as caught:
+        read({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
+    assert caught.value.retryable
+
+
+def test_a_stream_without_its_end_is_cut() -> None:
+    with pytest.raises(ProviderError, match="before the end"):
+        read({"type": "content_block_delta", "delta": {"type": "text_delta", "text": "x"}})

@@ -1,0 +1,260 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.agent.providers.helpers import ask, collect, reply, serving
+from treadle.agent.messages import (
+    AssistantMessage,
+    ModelRequest,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+    UserMessage,
+)
+from treadle.agent.providers.base import Reply, ReplyItem
+from treadle.agent.providers.chat import Calls, ChatFormat, ChatReader
+from treadle.errors import ProviderError, RateLimited
+from treadle.events import ModelRouted, TextDelta, ThinkingDelta
+
+BASH = ToolSchema(name="bash", description="Run it.", parameters={"type": "object"})
+
+
+def read(*chunks: dict[str, Any] | bytes) -> tuple[list[ReplyItem], Reply]:
+    reader = ChatReader("chat", "m")
+    items = reader.read([chunk if isinstance(chunk, bytes) else json.dumps(chunk).encode() for chunk in chunks])
+    return items, reader.reply()
+
+
+def delta(finish: str | None = None, **fields: Any) -> dict[str, Any]:
+    return {"id": "1", "choices": [{"index": 0, "delta": fields, "finish_reason": finish}]}
+
+
+def call(name: str | None = None, arguments: str | None = None, **fields: Any) -> dict[str, Any]:
+    return {**fields, "function": {"name": name, "arguments": arguments}}
+
+
+async def test_the_request_has_what_the_conversation_has() -> None:
+    request = ModelRequest(
+        system="be brief",
+        messages=(
+            UserMessage(text="go"),
+            AssistantMessage(calls=(ToolCall(id="c1", name="bash", arguments='{"a":1}'),)),
+            ToolResult(call="c1", name="bash", text="done"),
+        ),
+        tools=(BASH,),
+        max_output_tokens=100,
+        temperature=0.5,
+        reasoning="low",
+    )
+    async with serving("chat", "reply=[{text='x'}]") as (provider, server):
+        await collect(provider, request)
+    body = server.asked[0].body
+    function = {"name": "bash", "arguments": '{"a":1}'}
+    assert body["messages"] == [
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "done"},
+    ]
+    described = {"name": "bash", "description": "Run it.", "parameters": {"type": "object"}}
+    assert body["tools"] == [{"type": "function", "function": described}]
+    assert (body["max_tokens"], body["temperature"], body["reasoning_effort"]) == (100, 0.5, "low")
+    assert body["stream_options"] == {"include_usage": True}
+    assert server.asked[0].path == "/v1/chat/completions"
+
+
+async def test_a_local_server_is_sent_no_key() -> None:
+    async with serving("chat", "reply=[{text='x'}]") as (provider, server):
+        await collect(provider)
+    assert "authorization" not in server.asked[0].headers
+
+
+async def test_malformed_arguments_are_not_sent_back() -> None:
+    broken = AssistantMessage(calls=(ToolCall(id="c", name="bash", arguments="{broken"),))
+    request = ModelRequest(system="", messages=(UserMessage(text="go"), broken))
+    async with serving("chat", "reply=[{text='x'}]") as (provider, server):
+        await collect(provider, request)
+    assert server.asked[0].body["messages"][1]["tool_calls"][0]["function"]["arguments"] == "{}"
+
+
+async def test_reasoning_goes_back_within_its_turn_and_to_whom_it_came_from() -> None:
+    async with serving("chat", "reply=[{thinking='hm', call=[{name='bash'}]}, {text='a'}, {text='b'}]") as (
+        provider,
+        server,
+    ):
+        first = (await reply(provider)).message
+        done = ToolResult(call=first.calls[0].id, name="bash", text="ok")
+        messages = (*ask().messages, first, done)
+        await collect(provider, ModelRequest(system="", messages=messages))
+        await collect(provider, ModelRequest(system="", messages=(*messages, UserMessage(text="next"))))
+    assert server.asked[1].body["messages"][1]["reasoning"] == "hm"
+    assert "reasoning" not in server.asked[2].body["messages"][1]
+    stranger = AssistantMessage(text="x", thinking=(Thinking(text="hm", raw={"reasoning": "hm"}, provider="openai"),))
+    body = ChatFormat().body(ModelRequest(system="", messages=(stranger,)), "chat", "m")
+    assert b"reasoning" not in body
+
+
+def test_openrouter_gets_what_only_it_understands() -> None:
+    request = ModelRequest(system="s", messages=(UserMessage(text="u"),), reasoning="high")
+    body = json.loads(ChatFormat(openrouter=True).body(request, "openrouter", "anthropic/claude-x"))
+    mark = {"type": "ephemeral"}
+    assert body["messages"] == [
+        {"role": "system", "content": [{"type": "text", "text": "s", "cache_control": mark}]},
+        {"role": "user", "content": [{"type": "text", "text": "u", "cache_control": mark}]},
+    ]
+    assert (body["usage"], body["reasoning"]) == ({"include": True}, {"effort": "high"})
+    other = json.loads(ChatFormat(openrouter=True).body(request, "openrouter", "openai/gpt-x"))
+    assert other["messages"][1]["content"] == "u"
+
+
+def test_usage_is_found_in_a_trailing_chunk_without_choices_and_in_any_other() -> None:
+    used = {"prompt_tokens": 10, "completion_tokens": 2}
+    for chunks in (
+        [delta(content="x", finish="stop"), {"choices": [], "usage": used}],
+        [delta(content="x"), {**delta(finish="stop"), "usage": used}],
+        [delta(content="x", finish="stop"), {"usage": used}],
+        [{**delta(content="x"), "usage": {"prompt_tokens": 1}}, {**delta(finish="stop"), "usage": used}],
+    ):
+        usage = read(*chunks, b"[DONE]")[1].usage
+        assert usage is not None and (usage.input_tokens, usage.output_tokens) == (10, 2)
+
+
+def test_strange_usage_is_not_fatal() -> None:
+    usage = {"prompt_tokens": None, "completion_tokens": "7", "prompt_tokens_details": None, "cost": "free"}
+    _, whole = read({**delta(content="x", finish="stop"), "usage": usage})
+    assert whole.usage is not None and (whole.usage.input_tokens, whole.usage.cost_usd) == (0, None)
+
+
+def test_cached_tokens_are_not_counted_twice() -> None:
+    usage = {"prompt_tokens": 100, "prompt_cache_hit_tokens": 60, "completion_tokens": 1}
+    used = read({**delta(content="x", finish="stop"), "usage": usage})[1].usage
+    assert used is not None and (used.input_tokens, used.cache_read_tokens) == (40, 60)
+
+
+def test_reasoning_under_either_name_is_thinking() -> None:
+    items, whole = read(delta(reasoning_content="a"), delta(reasoning_content="b"), delta(content="c", finish="stop"))
+    assert items == [ThinkingDelta(text="a"), ThinkingDelta(text="b"), TextDelta(text="c")]
+    assert whole.message.thinking[0].raw == {"reasoning_content": "ab"}
+
+
+def test_pieces_of_reasoning_details_become_whole_blocks() -> None:
+    piece = {"type": "reasoning.text", "index": 0}
+    _, whole = read(
+        delta(reasoning="a", reasoning_details=[{**piece, "text": "a"}]),
+        delta(reasoning="b", reasoning_details=[{**piece, "text": "b"}]),
+        delta(reasoning_details=[{**piece, "text": None, "signature": "s"}]),
+        delta(reasoning_details=[{"type": "reasoning.encrypted", "index": 1, "data": "z"}]),
+        delta(content="c", finish="stop"),
+    )
+    assert whole.message.thinking[0].raw == {
+        "reasoning_details": [
+            {**piece, "text": "ab", "signature": "s"},
+            {"type": "reasoning.encrypted", "index": 1, "data": "z"},
+        ]
+    }
+
+
+def test_another_model_than_asked_is_reported_once() -> None:
+    items, whole = read(
+        {**delta(content="x"), "model": "m-2026"}, {**delta(content="y", finish="stop"), "model": "m-2026"}
+    )
+    assert items[0] == ModelRouted(model="m-2026") and items.count(items[0]) == 1
+    assert whole.message.model == "m-2026"
+
+
+def test_content_in_parts_is_text() -> None:
+    assert read(delta(content=[{"type": "text", "text": "x"}], finish="stop"))[1].message.text == "x"
+
+
+def test_an_error_inside_the_stream_is_an_error() -> None:
+    with pytest.raises(RateLimited, match="busy"):
+        read({"id": "1", "error": {"code": 429, "message": "busy"}, "choices": [delta()["choices"][0]]})
+    with pytest.raises(ProviderError, match="stopped with an error") as caught:
+        read(delta(content="x", finish="error"))
+    assert caught.value.retryable
+
+
+def test_a_stream_without_finish_is_cut_unless_it_says_done() -> None:
+    assert read(delta(content="x"), b"[DONE]")[1].finish == "stop"
+    with pytest.raises(ProviderError, match="before the end"):
+        read(delta(content="x"))
+
+
+def test_a_document_in_place_of_a_stream_is_read() -> None:
+    items, whole = read({"id": "1", "choices": [{"message": {"content": "x"}, "finish_reason": "stop"}]})
+    assert items == [TextDelta(text="x")] and whole.message.text == "x"
+
+
+def test_half_a_surrogate_pair_costs_one_character_and_not_the_reply() -> None:
+    half = b'{"choices":[{"delta":{"content":"a\\ud83d"}}]}'
+    assert read(half, delta(content="b", finish="stop"))[1].message.text == "a?b"
+
+
+@pytest.mark.parametrize("data", [b"not json", b"[]", b'{"choices": 5}', b"", b"\xff\xff", b"[" * 100_000])
+def test_garbage_is_a_retryable_error(data: bytes) -> None:
+    with pytest.raises(ProviderError, match="cannot be read") as caught:
+        read(data)
+    assert caught.value.retryable
+
+
+def calls(*pieces: dict[str, Any]) -> list[tuple[str, str, str]]:
+    _, whole = read(*[delta(tool_calls=[piece]) for piece in pieces], delta(finish="tool_calls"))
+    return [(made.id, made.name, made.arguments) for made in whole.message.calls]
+
+
+def test_calls_are_joined_by_index() -> None:
+    assert calls(
+        call("a", "", index=0, id="1"),
+        call("b", '{"x"', index=1, id="2"),
+        call(None, "{}", index=0),
+        call(None, ":1}", index=1),
+    ) == [("1", "a", "{}"), ("2", "b", '{"x":1}')]
+
+
+def test_a_name_that_is_sent_again_is_not_doubled() -> None:
+    assert calls(call("bash", "{", index=0, id="1"), call("bash", "}", index=0, id="1")) == [("1", "bash", "{}")]
+
+
+def test_calls_without_an_index_are_told_apart_by_id() -> None:
+    assert calls(call("a", "{}", id="1"), call("b", "{", id="2"), call(None, "}")) == [
+        ("1", "a", "{}"),
+        ("2", "b", "{}"),
+    ]
+
+
+def test_calls_that_are_all_numbered_zero_are_told_apart_by_id() -> None:
+    assert calls(call("a", "{}", index=0, id="1"), call("b", "{}", index=0, id="2")) == [
+        ("1", "a", "{}"),
+        ("2", "b", "{}"),
+    ]
+
+
+def test_a_call_without_id_gets_one_and_arguments_may_be_a_table() -> None:
+    ((made, name, arguments),) = calls({"index": 0, "function": {"name": "a", "arguments": {"x": 1}}})
+    assert made.startswith("call_") and (name, json.loads(arguments)) == ("a", {"x": 1})
+
+
+def test_a_reply_with_calls_that_says_stop_still_wants_them_run() -> None:
+    _, whole = read(delta(tool_calls=[call("a", "{}", index=0, id="1")]), delta(finish="stop"))
+    assert whole.finish == "tool_calls"
+
+
+@given(st.lists(st.tuples(st.text("abc", min_size=1), st.text(max_size=20)), min_size=1, max_size=4), st.data())
+def test_calls_cut_and_interleaved_in_any_way_come_out_whole(made: list[tuple[str, str]], data: st.DataObject) -> None:
+    joined = Calls()
+    rest = []
+    for index, (name, arguments) in enumerate(made):
+        joined.add(index, f"id{index}", name, "")
+        places = sorted(data.draw(st.lists(st.integers(0, len(arguments)), max_size=3)))
+        ends = [0, *places, len(arguments)]
+        rest.append([arguments[a:b] for a, b in zip(ends, ends[1:], strict=False)])
+    while any(rest):
+        index = data.draw(st.sampled_from([at for at, pieces in enumerate(rest) if pieces]))
+        joined.add(index, None, None, rest[index].pop(0))
+    assert [(one.id, one.name, one.arguments) for one in joined.whole()] == [
+        (f"id{at}", name, arguments if arguments.strip() else "{}") for at, (name, arguments) in enumerate(made)
+    ]

@@ -1,0 +1,125 @@
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from treadle.agent.providers.base import Provider
+from treadle.agent.providers.names import ModelSettings, choose, endpoint, resolve
+from treadle.agent.providers.prices import Price
+from treadle.errors import ConfigError
+
+KEYS = {"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a", "OPENROUTER_API_KEY": "r"}
+
+
+def where(name: str, env: Mapping[str, str], settings: ModelSettings | None = None) -> tuple[str, str, str, str]:
+    """Vendor, model, base URL and key."""
+    settings = settings or ModelSettings()
+    vendor, model = choose(name, env, settings)
+    found = endpoint(vendor, env, settings)
+    return vendor, model, found.base_url, found.key
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("openrouter:z-ai/glm:free", ("openrouter", "z-ai/glm:free", "https://openrouter.ai/api/v1", "r")),
+        ("anthropic:claude-x", ("anthropic", "claude-x", "https://api.anthropic.com/v1", "a")),
+        ("openai:gpt-5", ("openai", "gpt-5", "https://api.openai.com/v1", "o")),
+        ("ollama:qwen3:8b", ("ollama", "qwen3:8b", "http://127.0.0.1:11434/v1", "")),
+        ("anthropic/claude-x", ("anthropic", "claude-x", "https://api.anthropic.com/v1", "a")),
+        ("openai/gpt-5", ("openai", "gpt-5", "https://api.openai.com/v1", "o")),
+        ("qwen/qwen3:free", ("openrouter", "qwen/qwen3:free", "https://openrouter.ai/api/v1", "r")),
+        ("claude-sonnet-4-5", ("anthropic", "claude-sonnet-4-5", "https://api.anthropic.com/v1", "a")),
+        ("gpt-5-mini", ("openai", "gpt-5-mini", "https://api.openai.com/v1", "o")),
+        ("o3", ("openai", "o3", "https://api.openai.com/v1", "o")),
+    ],
+)
+def test_a_name_finds_its_service(name: str, expected: tuple[str, str, str, str]) -> None:
+    assert where(name, KEYS) == expected
+
+
+def test_a_vendors_model_goes_to_openrouter_when_only_that_has_a_key() -> None:
+    assert where("anthropic/claude-x", {"OPENROUTER_API_KEY": "r"})[:2] == ("openrouter", "anthropic/claude-x")
+
+
+def test_our_own_variables_go_before_the_vendors() -> None:
+    env = {**KEYS, "TREADLE_BASE_URL": "http://box:1/v1", "TREADLE_API_KEY": "t"}
+    assert where("openai:m", env) == ("openai", "m", "http://box:1/v1", "t")
+    assert where("some/thing", env) == ("chat", "some/thing", "http://box:1/v1", "t")
+    assert where("llama3:8b", env)[:2] == ("chat", "llama3:8b")
+
+
+def test_the_environment_goes_before_the_settings() -> None:
+    settings = ModelSettings(base_url="http://file/v1", api_key="f")
+    assert where("m", {}, settings) == ("chat", "m", "http://file/v1", "f")
+    assert where("openai:m", {"OPENAI_API_KEY": "o"}, settings)[3] == "o"
+    assert where("m", {"TREADLE_BASE_URL": "http://env/v1"}, settings)[2] == "http://env/v1"
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "value", "base"),
+    [
+        ("anthropic:m", "ANTHROPIC_BASE_URL", "http://x:1", "http://x:1/v1"),
+        ("anthropic:m", "ANTHROPIC_BASE_URL", "http://x:1/v1/", "http://x:1/v1"),
+        ("openai:m", "OPENAI_BASE_URL", "http://x:1/v1", "http://x:1/v1"),
+        ("ollama:m", "OLLAMA_HOST", "0.0.0.0", "http://127.0.0.1:11434/v1"),
+        ("ollama:m", "OLLAMA_HOST", ":9", "http://127.0.0.1:9/v1"),
+        ("ollama:m", "OLLAMA_HOST", "box:9", "http://box:9/v1"),
+        ("ollama:m", "OLLAMA_HOST", "https://box/", "https://box/v1"),
+    ],
+)
+def test_the_vendors_usual_variables_are_understood_and_need_no_key(
+    name: str, variable: str, value: str, base: str
+) -> None:
+    assert where(name, {variable: value})[2:] == (base, "")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (None, "no model is chosen.*ANTHROPIC_API_KEY.*TREADLE_BASE_URL"),
+        ("openai:gpt-5", "no key for openai.*set OPENAI_API_KEY"),
+        ("vendor/model", "no key for openrouter.*set OPENROUTER_API_KEY"),
+        ("chat:m", "set TREADLE_BASE_URL"),
+        ("openai:", "stops after its prefix"),
+        ("mystery", "write WHO:mystery.*openrouter, anthropic"),
+        ("qwen3:8b", "write WHO:qwen3:8b"),
+    ],
+)
+def test_what_is_missing_is_said_exactly(name: str | None, says: str) -> None:
+    with pytest.raises(ConfigError, match=f"(?s){says}"):
+        resolve(name, {})
+
+
+def test_a_base_url_without_scheme_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no scheme"):
+        resolve("chat:m", {"TREADLE_BASE_URL": "localhost:8000"})
+
+
+def test_the_model_may_come_from_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text("model='demo'\nreply=[{}]")
+    provider: Provider = resolve(None, {"TREADLE_MODEL": f"scripted:{tmp_path / 's.toml'}"})
+    assert (provider.name, provider.model) == ("scripted", "demo")
+
+
+def test_windows_and_prices_can_be_set_by_either_name() -> None:
+    env = {"TREADLE_BASE_URL": "http://x/v1"}
+    assert resolve("chat:m", env).context_window is None
+    assert resolve("anthropic:claude-x", env).context_window == 200_000
+    settings = ModelSettings(windows={"chat:m": 5, "n": 6}, prices={"n": Price(input=1, output=2)})
+    assert resolve("chat:m", env, settings).context_window == 5
+    assert resolve("chat:n", env, settings).context_window == 6
+
+
+def test_a_scripted_model_does_not_load_the_http_client(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text("reply=[{}]")
+    code = f"""
+import sys
+from treadle.agent.providers.names import resolve
+resolve("scripted:{tmp_path}/s.toml", {{}})
+print("httpx2" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -1,0 +1,48 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.agent.providers.reading import arguments, count, decode, dollars
+from treadle.errors import ProviderError
+
+TABLES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["a", "b", "cost"]), inner, max_size=3),
+)
+
+
+@given(TABLES)
+def test_whatever_a_service_puts_there_a_count_is_a_count(table: object) -> None:
+    assert count(table, "a", "b") >= 0
+    assert dollars(table) is None or isinstance(dollars(table), float)
+
+
+def test_a_count_is_found_through_tables() -> None:
+    assert count({"a": {"b": 7}}, "a", "b") == 7
+    assert dollars({"cost": 1}) == 1.0
+
+
+@given(st.text())
+def test_arguments_to_show_again_are_always_an_object(text: str) -> None:
+    assert isinstance(arguments(text), dict)
+
+
+def test_arguments_that_are_an_object_are_kept() -> None:
+    assert arguments('{"a": [1]}') == {"a": [1]}
+    assert arguments("[1]") == {} == arguments("[" * 100_000)
+
+
+@given(st.binary(max_size=60))
+def test_an_event_is_decoded_or_refused_with_a_clear_error(data: bytes) -> None:
+    decoder = msgspec.json.Decoder(dict[str, str])
+    try:
+        assert isinstance(decode(decoder, data, "acme"), dict)
+    except ProviderError as error:
+        assert error.retryable and "acme sent an event that cannot be read" in error.message
+
+
+def test_a_lone_surrogate_is_mended() -> None:
+    assert decode(msgspec.json.Decoder(dict[str, str]), b'{"a":"x\\udc00"}', "acme") == {"a": "x?"}
+    with pytest.raises(ProviderError):
+        decode(msgspec.json.Decoder(dict[str, str]), b'{"a":"\\u', "acme")

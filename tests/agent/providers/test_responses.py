@@ -1,0 +1,152 @@
+import json
+from typing import Any
+
+import pytest
+
+from tests.agent.providers.helpers import ask, collect, reply, serving
+from treadle.agent.messages import AssistantMessage, ModelRequest, ToolCall, ToolResult, ToolSchema, UserMessage
+from treadle.agent.providers.base import Reply, ReplyItem
+from treadle.agent.providers.responses import ResponsesFormat, ResponsesReader
+from treadle.errors import ContextOverflow, ProviderError
+from treadle.events import ModelRouted, TextDelta, ThinkingDelta
+
+
+def read(*events: dict[str, Any]) -> tuple[list[ReplyItem], Reply]:
+    reader = ResponsesReader("openai", "m")
+    return reader.read([json.dumps(event).encode() for event in events]), reader.reply()
+
+
+def body(request: ModelRequest, model: str) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(ResponsesFormat().body(request, "openai", model))
+    return made
+
+
+async def test_the_request_has_what_the_conversation_has() -> None:
+    request = ModelRequest(
+        system="be brief",
+        messages=(
+            UserMessage(text="go"),
+            AssistantMessage(text="ok", calls=(ToolCall(id="c1", name="bash", arguments='{"a":1}'),)),
+            ToolResult(call="c1", name="bash", text="done"),
+        ),
+        tools=(ToolSchema(name="bash", description="Run it.", parameters={"type": "object"}),),
+        max_output_tokens=100,
+        temperature=0.5,
+    )
+    async with serving("openai", "reply=[{text='x'}]") as (provider, server):
+        await collect(provider, request)
+    sent = server.asked[0].body
+    assert sent["instructions"] == "be brief"
+    assert sent["input"] == [
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": "ok"},
+        {"type": "function_call", "call_id": "c1", "name": "bash", "arguments": '{"a":1}'},
+        {"type": "function_call_output", "call_id": "c1", "output": "done"},
+    ]
+    tool = {"type": "function", "name": "bash", "description": "Run it.", "parameters": {"type": "object"}}
+    assert sent["tools"] == [{**tool, "strict": False}]
+    assert (sent["store"], sent["max_output_tokens"], sent["temperature"]) == (False, 100, 0.5)
+    assert server.asked[0].path == "/v1/responses"
+
+
+def test_only_models_that_reason_are_asked_for_sealed_reasoning() -> None:
+    request = ModelRequest(system="", messages=(), temperature=0.1, reasoning="high")
+    assert body(request, "gpt-5-codex")["include"] == ["reasoning.encrypted_content"]
+    assert "temperature" not in body(request, "o4-mini")
+    assert body(request, "gpt-5")["reasoning"] == {"effort": "high", "summary": "auto"}
+    assert "include" not in body(request, "gpt-4.1")
+
+
+async def test_reasoning_items_go_back_unchanged_before_what_they_led_to() -> None:
+    async with serving("openai", "reply=[{thinking='hm', call=[{name='bash'}]}, {text='a'}]") as (provider, server):
+        first = (await reply(provider)).message
+        await collect(provider, ModelRequest(system="", messages=(*ask().messages, first)))
+    reasoning, call = server.asked[1].body["input"][1:]
+    assert reasoning["type"] == "reasoning" and reasoning["encrypted_content"] == "sealed"
+    assert call["type"] == "function_call"
+
+
+def test_reasoning_without_its_seal_is_not_sent_back() -> None:
+    item = {"type": "reasoning", "id": "rs_1", "summary": [{"text": "a"}, {"text": "b"}]}
+    _, whole = read(
+        {"type": "response.output_item.done", "item": item},
+        {"type": "response.completed", "response": {"status": "completed"}},
+    )
+    assert whole.message.thinking[0].text == "a\n\nb"
+    assert body(ModelRequest(system="", messages=(whole.message,)), "m")["input"] == []
+
+
+def test_parts_of_a_summary_are_kept_apart() -> None:
+    items, _ = read(
+        {"type": "response.reasoning_summary_part.added", "summary_index": 0},
+        {"type": "response.reasoning_summary_text.delta", "delta": "a"},
+        {"type": "response.reasoning_summary_part.added", "summary_index": 1},
+        {"type": "response.reasoning_text.delta", "delta": "b"},
+        {"type": "response.completed", "response": {}},
+    )
+    assert items == [ThinkingDelta(text="a"), ThinkingDelta(text="\n\n"), ThinkingDelta(text="b")]
+
+
+def test_another_model_than_asked_is_reported() -> None:
+    items, whole = read(
+        {"type": "response.created", "response": {"model": "m-2026"}}, {"type": "response.completed", "response": {}}
+    )
+    assert items == [ModelRouted(model="m-2026")] and whole.message.model == "m-2026"
+
+
+def test_a_service_that_sends_only_the_end_is_understood() -> None:
+    message = {"type": "message", "content": [{"type": "output_text", "text": "x"}]}
+    call = {"type": "function_call", "call_id": "c", "name": "bash", "arguments": "{}"}
+    items, whole = read({"type": "response.completed", "response": {"output": [message, call]}})
+    assert items == [TextDelta(text="x")]
+    assert whole.message.calls == (ToolCall(id="c", name="bash", arguments="{}"),) and whole.finish == "tool_calls"
+
+
+def test_unknown_events_are_skipped() -> None:
+    _, whole = read({"type": "response.new_thing", "delta": {"a": 1}}, {"type": "response.completed", "response": {}})
+    assert whole.finish == "stop"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {
+            "type": "response.failed",
+            "response": {"status": "failed", "error": {"code": "server_error", "message": "oh"}},
+        },
+        {"type": "error", "code": "server_error", "message": "oh"},
+        {"error": {"type": "server_error", "message": "oh"}},
+    ],
+)
+def test_a_failure_inside_the_stream_is_an_error(event: dict[str, Any]) -> None:
+    with pytest.raises(ProviderError, match="oh") as caught:
+        read(event)
+    assert caught.value.retryable
+
+
+def test_too_long_a_prompt_is_told_apart() -> None:
+    with pytest.raises(ContextOverflow):
+        read({"type": "error", "code": "context_length_exceeded", "message": "too long"})
+
+
+def test_a_stream_without_its_end_is_cut() -> None:
+    with pytest.raises(ProviderError, match="before the end"):
+        read({"type": "response.output_text.delta", "delta": "x"})
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        {
+            "status": "incomplete",
+            "incomplete_details": None,
+            "usage": 5,
+            "output": [1, {"type": "message", "content": 3}],
+        },
+        {"output": {"a": 1}},
+        {"usage": {"input_tokens_details": []}},
+    ],
+)
+def test_strange_ends_are_survived(response: dict[str, Any]) -> None:
+    _, whole = read({"type": "response.completed", "response": response})
+    assert whole.message.calls == ()
