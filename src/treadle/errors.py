@@ -25,6 +25,7 @@ TreadleError
     │   └── VersionMismatch     protocol_version_mismatch
     ├── PeerExited              peer_exited       with exit code and the tail of its stderr
     ├── PeerFatal               peer_fatal        it gave up, and said why
+    ├── PeerClosed              peer_closed       it closed the stream that we write to
     ├── PeerStalled             peer_stalled
     └── ProviderError           provider_error    a model service failed; may be retryable
         ├── RateLimited         rate_limited
@@ -185,6 +186,10 @@ class PeerExited(RemoteError):
 
 class PeerFatal(RemoteError):
     code = "peer_fatal"
+
+
+class PeerClosed(RemoteError):
+    code = "peer_closed"
 
 
 class PeerStalled(RemoteError):

@@ -1,0 +1,65 @@
+"""The one pump between a stream and a wire: ask the core; if it needs bytes, read; repeat.
+
+link = Link(child.stdio, Connection("host"))
+await link.send(hello)
+async for message in link: ...
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from treadle.errors import PeerStalled
+from treadle.io.streams import Stream
+
+WRITE_TIMEOUT = 30.0
+
+Received = TypeVar("Received", covariant=True)
+Said = TypeVar("Said", contravariant=True)
+
+
+class Wire(Protocol[Received, Said]):
+    """What a `wire` module's `Connection` gives."""
+
+    def receive(self, data: bytes) -> Sequence[Received]: ...
+    def send(self, message: Said) -> bytes: ...
+    def end(self) -> Sequence[Received]: ...
+
+
+class Link(Generic[Received, Said]):
+    """Iterate to hear the peer until it ends; `send` to speak, from as many tasks as you like."""
+
+    def __init__(
+        self, stream: Stream, wire: Wire[Received, Said], *, write_timeout: float | None = WRITE_TIMEOUT
+    ) -> None:
+        self.stream = stream
+        self.wire = wire
+        self.write_timeout = write_timeout
+        self._turn = asyncio.Lock()
+
+    async def __aiter__(self) -> AsyncIterator[Received]:
+        """Nothing is read while the last message is being dealt with, so a slow listener slows the speaker."""
+        while data := await self.stream.read():
+            for message in self.wire.receive(data):
+                yield message
+        for message in self.wire.end():
+            yield message
+
+    async def send(self, *messages: Said) -> None:
+        """Returns when the system has taken all. A peer that takes nothing for too long is `PeerStalled`.
+
+        The stream is closed then, as a message may be half-written.
+        """
+        async with self._turn:  # so that what the wire has noted as said is said in that order
+            data = b"".join([self.wire.send(message) for message in messages])
+            try:
+                async with asyncio.timeout(self.write_timeout):
+                    await self.stream.write(data)
+            except TimeoutError:
+                self.stream.close()
+                raise PeerStalled(f"the peer has not read for {self.write_timeout:g} s; gave up on it") from None
+
+    def close(self) -> None:
+        self.stream.close()

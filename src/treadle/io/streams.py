@@ -1,0 +1,326 @@
+"""Byte streams: a child's standard streams, our own, a Unix socket, two ends in memory. All have the same few methods.
+
+Reading gives whatever has come, up to 64 KiB, and nothing is read ahead; writing returns when the system has taken it
+all. So a slow reader at one end slows the writer at the other, and nothing piles up in between. No threads.
+Children are started in `child.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from treadle.errors import NotFound, PeerClosed, StorageError, TimedOut
+from treadle.io import files
+
+CHUNK = 64 * 1024
+
+
+class Stream(Protocol):
+    async def read(self) -> bytes:
+        """What has come, at least one byte; `b""` at the end, also when the other end broke off."""
+
+    async def write(self, data: bytes) -> None:
+        """Returns when all is handed on. Raises `PeerClosed` when nobody will read it. Writes do not mix."""
+
+    def close_write(self) -> None:
+        """Tell the other end that no more will come, and go on reading."""
+
+    def close(self) -> None:
+        """Let go of both directions. A read under way returns `b""`."""
+
+
+class Waiting:
+    """Coroutines that wait for something here to change."""
+
+    def __init__(self) -> None:
+        self._futures: set[asyncio.Future[None]] = set()
+
+    async def wait(self) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self._futures.add(future)
+        try:
+            await future
+        finally:
+            self._futures.discard(future)
+
+    def wake(self) -> None:
+        for future in self._futures:
+            if not future.done():
+                future.set_result(None)
+
+
+class FdStream:
+    """A stream over descriptors, which it owns. -1 is a direction that does not exist.
+
+    `shared` descriptors are also open in other processes, as our own stdin and stdout are: making them non-blocking
+    would make them so for all, so each is asked first and given no more than it surely takes.
+    """
+
+    def __init__(self, read_fd: int, write_fd: int, *, shared: bool = False) -> None:
+        self._read_fd = read_fd
+        self._write_fd = write_fd
+        self._step = select.PIPE_BUF if shared else CHUNK * 16
+        self._turn = asyncio.Lock()
+        self._closing = Waiting()
+        for fd in {read_fd, write_fd} - {-1}:
+            if not shared:
+                os.set_blocking(fd, False)
+
+    async def read(self) -> bytes:
+        while (fd := self._read_fd) >= 0:
+            try:
+                if not _ready(fd, select.POLLIN):
+                    await self._until_ready(fd, reading=True)
+                    continue
+                data = os.read(fd, CHUNK)
+            except BlockingIOError:
+                continue
+            except OSError:  # reset, or EIO from a terminal whose other side is closed
+                return b""
+            await asyncio.sleep(0)  # a source that never runs dry must not keep others from their turn
+            return data
+        return b""
+
+    async def write(self, data: bytes) -> None:
+        async with self._turn:
+            view = memoryview(data)
+            while view:
+                if (fd := self._write_fd) < 0:
+                    raise PeerClosed("the stream is closed for writing")
+                try:
+                    if not _ready(fd, select.POLLOUT):
+                        await self._until_ready(fd, reading=False)
+                        continue
+                    view = view[os.write(fd, view[: self._step]) :]
+                except BlockingIOError:
+                    continue
+                except OSError as error:
+                    raise PeerClosed(f"the other end no longer reads: {error.strerror}") from error
+
+    async def _until_ready(self, fd: int, *, reading: bool) -> None:
+        loop = asyncio.get_running_loop()
+        add, remove = (loop.add_reader, loop.remove_reader) if reading else (loop.add_writer, loop.remove_writer)
+        add(fd, self._closing.wake)
+        try:
+            await self._closing.wait()
+        finally:
+            if fd in (self._read_fd, self._write_fd):  # else it is closed, and its number may be another's
+                remove(fd)
+
+    def close_write(self) -> None:
+        fd, self._write_fd = self._write_fd, -1
+        if fd >= 0:
+            self._let_go(fd, still_used=fd == self._read_fd)
+
+    def close(self) -> None:
+        self.close_write()
+        fd, self._read_fd = self._read_fd, -1
+        if fd >= 0:
+            self._let_go(fd, still_used=False)
+
+    def _let_go(self, fd: int, *, still_used: bool) -> None:
+        loop = _running_loop()
+        if loop is not None:
+            loop.remove_writer(fd)
+            if not still_used:
+                loop.remove_reader(fd)
+        if still_used:
+            with socket.socket(fileno=os.dup(fd)) as handle:
+                _quietly(lambda: handle.shutdown(socket.SHUT_WR))
+        else:
+            os.close(fd)
+        self._closing.wake()
+
+
+def _ready(fd: int, event: int) -> bool:
+    poller = select.poll()
+    poller.register(fd, event)
+    return bool(poller.poll(0))
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None  # closed after the loop: nobody waits any more
+
+
+def _quietly(call: Callable[[], object]) -> None:
+    try:
+        call()
+    except OSError:
+        pass
+
+
+# Our own standard streams...
+
+
+def take_stdio() -> FdStream:
+    """Our stdin and stdout as a stream, for a program whose stdout belongs to a protocol.
+
+    From here on a stray `print` goes to stderr, and no child can read our stdin or write to our stdout.
+    """
+    stream = FdStream(os.dup(0), os.dup(1), shared=True)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    return stream
+
+
+# Unix sockets...
+
+
+async def connect_unix(path: str, timeout: float = 10.0) -> FdStream:
+    """Raises `NotFound` when nobody listens there."""
+    deadline = time.monotonic() + timeout
+    handle = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    handle.setblocking(False)
+    try:
+        while True:
+            try:
+                handle.connect(path)
+                break
+            except BlockingIOError:  # its queue is full; unlike a TCP socket this one cannot be waited on
+                if time.monotonic() > deadline:
+                    raise TimedOut(f"nobody answered at {path} within {timeout:g} s") from None
+                await asyncio.sleep(0.01)
+    except OSError as error:
+        handle.close()
+        raise NotFound(f"nobody listens at {path}: {error.strerror}") from error
+    except BaseException:
+        handle.close()
+        raise
+    return _over(handle)
+
+
+def _over(handle: socket.socket) -> FdStream:
+    fd = handle.detach()
+    return FdStream(fd, fd)
+
+
+class Listener:
+    """A Unix socket that only this user can reach. `accept` gives a stream for each that connects."""
+
+    def __init__(self, path: str, handle: socket.socket) -> None:
+        self.path = path
+        self._handle = handle
+
+    async def accept(self) -> FdStream:
+        while True:
+            client, _ = await asyncio.get_running_loop().sock_accept(self._handle)
+            if _same_user(client):
+                client.setblocking(False)
+                return _over(client)
+            client.close()
+
+    def close(self) -> None:
+        if self._handle.fileno() >= 0:
+            _quietly(lambda: os.unlink(self.path))
+            self._handle.close()
+
+
+def listen_unix(path: str, backlog: int = 128) -> Listener:
+    """Listen at `path`, in place of a dead socket but never of one that is served."""
+    handle = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with files.locked(path + ".lock"):
+            if os.path.exists(path):
+                if handle.connect_ex(path) == 0:
+                    raise StorageError(f"{path} is already served by another process")
+                os.unlink(path)
+                handle.close()
+                handle = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            handle.bind(path)
+            os.chmod(path, 0o600)  # before anybody can connect
+            handle.listen(backlog)
+        handle.setblocking(False)
+    except OSError as error:
+        handle.close()
+        raise files.storage_error(error, path, "listen at") from error
+    except BaseException:
+        handle.close()
+        raise
+    return Listener(path, handle)
+
+
+def _same_user(client: socket.socket) -> bool:
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True  # macOS: the socket's own permissions decide
+    _, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return user in (0, os.geteuid())
+
+
+# In memory...
+
+
+def pair() -> tuple[MemoryStream, MemoryStream]:
+    """Two ends: what is written to one is read from the other. Each direction holds at most 64 KiB."""
+    there, back = _Pipe(), _Pipe()
+    return MemoryStream(back, there), MemoryStream(there, back)
+
+
+class MemoryStream:
+    def __init__(self, incoming: _Pipe, outgoing: _Pipe) -> None:
+        self._incoming = incoming
+        self._outgoing = outgoing
+        self._turn = asyncio.Lock()
+
+    async def read(self) -> bytes:
+        return await self._incoming.take()
+
+    async def write(self, data: bytes) -> None:
+        async with self._turn:
+            await self._outgoing.put(data)
+
+    def close_write(self) -> None:
+        self._outgoing.end()
+
+    def close(self) -> None:
+        self._outgoing.end()
+        self._incoming.abandon()
+
+
+class _Pipe:
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._ended = False
+        self._abandoned = False
+        self._changed = Waiting()
+
+    async def take(self) -> bytes:
+        while not self._held and not self._ended and not self._abandoned:
+            await self._changed.wait()
+        data = bytes(self._held)
+        self._held.clear()
+        self._changed.wake()
+        return data
+
+    async def put(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            if self._ended or self._abandoned:
+                raise PeerClosed("the other end no longer reads" if self._abandoned else "the stream is closed")
+            room = CHUNK - len(self._held)
+            if room <= 0:
+                await self._changed.wait()
+                continue
+            self._held += view[:room]
+            view = view[room:]
+            self._changed.wake()
+
+    def end(self) -> None:
+        self._ended = True
+        self._changed.wake()
+
+    def abandon(self) -> None:
+        self._abandoned = True
+        self._held.clear()
+        self._changed.wake()

@@ -1,0 +1,279 @@
+"""Every stream gives what was written, pushes back on who writes too fast, and ends cleanly."""
+
+import asyncio
+import os
+import pty
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from treadle.errors import NotFound, PeerClosed, StorageError
+from treadle.io.streams import FdStream, Stream, connect_unix, listen_unix, pair
+
+ROOT = Path(__file__).parents[2]
+Ends = tuple[Stream, Stream]
+
+
+async def memory(tmp_path: Path) -> Ends:
+    return pair()
+
+
+async def unix(tmp_path: Path) -> Ends:
+    listener = listen_unix(str(tmp_path / "s"))
+    client, server = await asyncio.gather(connect_unix(str(tmp_path / "s")), listener.accept())
+    listener.close()
+    return client, server
+
+
+async def pipes(tmp_path: Path) -> Ends:
+    (there_read, there_write), (back_read, back_write) = os.pipe(), os.pipe()
+    return FdStream(back_read, there_write), FdStream(there_read, back_write)
+
+
+async def shared(tmp_path: Path) -> Ends:
+    (there_read, there_write), (back_read, back_write) = os.pipe(), os.pipe()
+    return FdStream(back_read, there_write, shared=True), FdStream(there_read, back_write, shared=True)
+
+
+@pytest.fixture(params=[memory, unix, pipes, shared], ids=lambda make: make.__name__)
+async def ends(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Ends]:
+    make: Callable[[Path], Awaitable[Ends]] = request.param
+    left, right = await make(tmp_path)
+    yield left, right
+    left.close()
+    right.close()
+
+
+async def read_all(stream: Stream) -> bytes:
+    data = bytearray()
+    while chunk := await stream.read():
+        assert len(chunk) <= 64 * 1024
+        data += chunk
+    return bytes(data)
+
+
+async def test_what_is_written_at_one_end_is_read_at_the_other(ends: Ends) -> None:
+    left, right = ends
+    await left.write(b"there")
+    await right.write(b"back")
+    assert (await right.read(), await left.read()) == (b"there", b"back")
+
+
+async def test_a_lot_arrives_whole_and_in_order(ends: Ends) -> None:
+    left, right = ends
+    data = os.urandom(3_000_000)
+
+    async def write() -> None:
+        await left.write(data)
+        left.close_write()
+
+    _, got = await asyncio.gather(write(), read_all(right))
+    assert got == data
+
+
+async def test_a_writer_waits_for_a_reader_that_does_not_read(ends: Ends) -> None:
+    left, right = ends
+    writing = asyncio.create_task(left.write(bytes(5_000_000)))
+    done, _ = await asyncio.wait([writing], timeout=0.05)
+    assert not done
+    got = 0
+    while got < 5_000_000:
+        got += len(await right.read())
+    await writing
+
+
+async def test_two_writers_do_not_mix(ends: Ends) -> None:
+    left, right = ends
+
+    async def write() -> None:
+        await asyncio.gather(left.write(b"a" * 500_000), left.write(b"b" * 500_000))
+        left.close_write()
+
+    _, got = await asyncio.gather(write(), read_all(right))
+    assert got in (b"a" * 500_000 + b"b" * 500_000, b"b" * 500_000 + b"a" * 500_000)
+
+
+async def test_no_more_writing_is_the_end_for_the_reader_and_the_other_way_stays_open(ends: Ends) -> None:
+    left, right = ends
+    await left.write(b"last")
+    left.close_write()
+    assert await read_all(right) == b"last"
+    await right.write(b"answer")
+    assert await left.read() == b"answer"
+    with pytest.raises(PeerClosed):
+        await left.write(b"more")
+
+
+async def test_writing_to_an_end_that_is_closed_says_so(ends: Ends) -> None:
+    left, right = ends
+    right.close()
+    with pytest.raises(PeerClosed):
+        await left.write(bytes(1_000_000))
+    assert await left.read() == b""
+
+
+async def test_a_writer_that_waits_learns_that_the_reader_went_away(ends: Ends) -> None:
+    left, right = ends
+    writing = asyncio.create_task(left.write(bytes(5_000_000)))
+    await asyncio.wait([writing], timeout=0.02)
+    right.close()
+    with pytest.raises(PeerClosed):
+        await writing
+
+
+async def test_closing_wakes_our_own_reader(ends: Ends) -> None:
+    left, _ = ends
+    reading = asyncio.create_task(left.read())
+    await asyncio.sleep(0)
+    left.close()
+    assert await asyncio.wait_for(reading, 5) == b""
+
+
+async def test_a_cancelled_read_loses_nothing(ends: Ends) -> None:
+    left, right = ends
+    reading = asyncio.create_task(right.read())
+    await asyncio.sleep(0)
+    reading.cancel()
+    await asyncio.gather(reading, return_exceptions=True)
+    await left.write(b"kept")
+    assert await right.read() == b"kept"
+
+
+async def test_closing_twice_is_harmless(ends: Ends) -> None:
+    left, _ = ends
+    left.close()
+    left.close()
+    left.close_write()
+    assert await left.read() == b""
+
+
+async def test_a_source_that_never_runs_dry_lets_others_have_their_turn() -> None:
+    stream = FdStream(os.open("/dev/zero", os.O_RDONLY), -1)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    for _ in range(100):
+        assert await stream.read()
+    task.cancel()
+    stream.close()
+    assert turns >= 50
+
+
+async def test_a_terminal_whose_other_side_is_closed_has_ended() -> None:
+    ours, theirs = pty.openpty()
+    stream = FdStream(ours, -1)
+    os.write(theirs, b"x")
+    assert await stream.read() == b"x"
+    os.close(theirs)
+    assert await stream.read() == b""
+    stream.close()
+
+
+# Our own standard streams...
+
+ECHO = """
+import asyncio, os, sys
+from treadle.io.streams import take_stdio
+async def main():
+    stream = take_stdio()
+    print("stray", flush=True)
+    assert os.read(0, 1) == b""
+    while data := await stream.read():
+        await stream.write(data.upper())
+asyncio.run(main())
+"""
+ECHO_ARGV = [sys.executable, "-c", ECHO]
+ECHO_ENV = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+
+
+def test_own_stdio_works_over_pipes_and_stray_prints_go_to_stderr() -> None:
+    data = b"abc\n" * 200_000
+    result = subprocess.run(ECHO_ARGV, input=data, capture_output=True, env=ECHO_ENV, timeout=60)
+    assert (result.stdout == data.upper(), result.stderr, result.returncode) == (True, b"stray\n", 0)
+
+
+def test_own_stdio_works_over_files(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"abc" * 100_000)
+    with open(tmp_path / "in", "rb") as source, open(tmp_path / "out", "wb") as target:
+        subprocess.run(ECHO_ARGV, stdin=source, stdout=target, stderr=subprocess.PIPE, env=ECHO_ENV, check=True)
+    assert (tmp_path / "out").read_bytes() == b"ABC" * 100_000
+
+
+def test_own_stdio_works_over_dev_null() -> None:
+    result = subprocess.run(ECHO_ARGV, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=ECHO_ENV, stderr=-1)
+    assert (result.returncode, result.stderr) == (0, b"stray\n")
+
+
+def test_own_stdio_works_over_a_socket_and_leaves_it_blocking() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        process = subprocess.Popen(ECHO_ARGV, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, env=ECHO_ENV)
+        ours.sendall(b"abc")
+        assert ours.recv(10) == b"ABC"
+        assert os.get_blocking(theirs.fileno())
+        ours.shutdown(socket.SHUT_WR)
+        assert process.communicate(timeout=30) == (None, b"stray\n")
+
+
+def test_own_stdio_works_on_a_terminal_and_leaves_it_blocking() -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(ECHO_ARGV, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE, env=ECHO_ENV)
+    os.write(ours, b"abc\n")
+    said = b""
+    while b"ABC" not in said:
+        said += os.read(ours, 100)
+    assert os.get_blocking(theirs)
+    os.write(ours, b"\x04")
+    assert process.communicate(timeout=30) == (None, b"stray\n")
+    os.close(ours)
+    os.close(theirs)
+
+
+# Unix sockets...
+
+
+async def test_a_socket_is_for_this_user_alone_and_goes_with_its_listener(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    listener = listen_unix(str(path))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    listener.close()
+    listener.close()
+    assert not path.exists()
+
+
+async def test_a_dead_socket_is_replaced_and_a_live_one_is_not(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    dead = socket.socket(socket.AF_UNIX)
+    dead.bind(path)
+    dead.close()
+    listener = listen_unix(path)
+    with pytest.raises(StorageError, match="already served"):
+        listen_unix(path)
+    listener.close()
+
+
+async def test_connecting_where_nobody_listens_says_so(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="nobody listens"):
+        await connect_unix(str(tmp_path / "none"))
+    with pytest.raises(StorageError, match="listen at|lock"):
+        listen_unix(str(tmp_path / "no" / "dir"))
+
+
+async def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
+    listener = listen_unix(str(tmp_path / "s"), backlog=1)
+    clients = [asyncio.create_task(connect_unix(str(tmp_path / "s"))) for _ in range(10)]
+    servers = [await listener.accept() for _ in clients]
+    for stream in [*servers, *await asyncio.gather(*clients)]:
+        stream.close()
+    listener.close()
