@@ -1,0 +1,80 @@
+"""What a tool call of an agent that we do not know is about to touch, guessed from its name and its arguments.
+
+A wrong guess is possible; it errs towards finding too much, because it is used to find what a policy forbids.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from treadle.events import ToolKind
+from treadle.session import Access
+
+_WORDS: dict[str, ToolKind] = {
+    **dict.fromkeys(("bash", "shell", "exec", "execute", "command", "terminal", "run", "sh", "zsh", "kill"), "execute"),
+    **dict.fromkeys(("fetch", "web", "http", "url", "browser", "browse", "download", "curl"), "network"),
+    **dict.fromkeys(
+        (
+            "write",
+            "edit",
+            "create",
+            "delete",
+            "remove",
+            "patch",
+            "replace",
+            "insert",
+            "update",
+            "move",
+            "rename",
+            "save",
+        ),
+        "write",
+    ),
+    **dict.fromkeys(("read", "view", "cat", "open", "grep", "glob", "find", "list", "ls", "search", "stat"), "read"),
+}
+"""Looked up in this order of what could do most harm, not in the order of the name's words."""
+_PATH_KEY = re.compile(r"path|file|dir|folder|notebook|destination|target", re.I)
+_COMMAND_KEY = re.compile(r"^(command|cmd|script|shell_command|commandline|command_line)$", re.I)
+_URL_KEY = re.compile(r"url|uri|href|endpoint", re.I)
+
+
+def access_of(name: str, args: Any) -> Access:
+    """`paths` are as they were written, since nobody here knows from where they count."""
+    paths = tuple(_texts(args, _PATH_KEY))
+    command = next(iter(_texts(args, _COMMAND_KEY)), None)
+    url = next(iter(_texts(args, _URL_KEY)), None)
+    return Access(tool=name, kind=_kind(name, command, url), paths=paths, command=command, url=url, args=args)
+
+
+def _kind(name: str, command: str | None, url: str | None) -> ToolKind:
+    words = set(re.findall(r"[a-z]+", re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower()))
+    for word, kind in _WORDS.items():
+        if word in words:
+            return kind
+    return "execute" if command is not None else "network" if url is not None else "other"
+
+
+def _texts(args: Any, key: re.Pattern[str], depth: int = 0) -> Iterator[str]:
+    """The strings under keys of this kind: directly, in lists, and in the objects of a list of edits."""
+    if depth > 4:
+        return
+    if isinstance(args, list):
+        for item in args:
+            yield from _texts(item, key, depth + 1)
+    if not isinstance(args, dict):
+        return
+    for name, value in args.items():
+        if key.search(str(name)):
+            yield from _strings(value)
+        elif isinstance(value, dict | list):
+            yield from _texts(value, key, depth + 1)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        if value and all(isinstance(item, str) for item in value):
+            yield from value

@@ -1,0 +1,109 @@
+"""A work order's policy: seven lists, as one judge. An empty list is no rule.
+
+Names of tools are compared without regard to case, `_` and `-`; `*` stands for anything, and the names read, write,
+edit, bash stand for every tool of that kind, as in permission rules. Paths are in the one dialect of `patterns.py`,
+relative to the workspace; a pattern without `/` is looked for at any depth. Hosts may have `*`.
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import msgspec
+
+from treadle.errors import ConfigError
+from treadle.policy import patterns, shell
+from treadle.policy.rules import Rule, RuleSet, host_matches, parse_rule
+from treadle.session import Access, Decision, Rules
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"]+", re.I)
+ALLOW = Decision(verdict="allow", by="rule")
+
+
+class Lists(msgspec.Struct, frozen=True, kw_only=True):
+    allowed_tools: Sequence[str] = ()
+    disallowed_tools: Sequence[str] = ()
+    deny_read: Sequence[str] = ()
+    deny_write: Sequence[str] = ()
+    allow_network: Sequence[str] = ()
+    deny_network: Sequence[str] = ()
+    require_approval_for: Sequence[str] = ()
+
+
+class ListPolicy:
+    """A Guard for one workspace. Raises ConfigError when a pattern is none."""
+
+    def __init__(self, lists: Lists, root: str) -> None:
+        self.lists = lists
+        self.root = os.path.realpath(root)
+        self._allowed = [_named(name) for name in lists.allowed_tools]
+        self._disallowed = [_named(name) for name in lists.disallowed_tools]
+        self._approval = [_named(name) for name in lists.require_approval_for]
+        for path in (*lists.deny_read, *lists.deny_write):
+            patterns.parse(path)
+        denied = [f"Read({path})" for path in lists.deny_read] + [f"Write({path})" for path in lists.deny_write]
+        self._paths = RuleSet(Rules(deny=tuple(denied)), self.root)
+
+    def __call__(self, access: Access) -> Decision:
+        if any(_concerns(name, access) for name in self._disallowed):
+            return _deny(f"the tool {access.tool} is disallowed")
+        if self._allowed and not any(_concerns(name, access) for name in self._allowed):
+            return _deny(f"the tool {access.tool} is not in the list of allowed tools")
+        denied = self._denied_path(access) or self._denied_host(access)
+        if denied is not None:
+            return denied
+        if any(_concerns(name, access) for name in self._approval):
+            return Decision(verdict="ask", reason=f"the tool {access.tool} requires approval", by="rule")
+        return ALLOW
+
+    def _denied_path(self, access: Access) -> Decision | None:
+        ruled = self._paths.judge(access)
+        if ruled is not None and ruled.verdict == "deny":
+            return ruled
+        writes = list(access.paths) if access.kind == "write" else []
+        if access.command is not None:
+            writes += shell.read(access.command).writes
+        for path in writes:
+            real = os.path.realpath(os.path.join(self.root, path))
+            if not f"{real}/".startswith(f"{self.root.rstrip('/')}/") and real != os.devnull:
+                return _deny(f"{path} is outside the workspace, where nothing may be written")
+        return None
+
+    def _denied_host(self, access: Access) -> Decision | None:
+        urls = [access.url] if access.url else []
+        if access.command is not None:
+            urls += _URL.findall(access.command)
+        for url in urls:
+            host = _host(url)
+            if any(host_matches(pattern, url) for pattern in self.lists.deny_network):
+                return _deny(f"the host {host} is denied")
+            if self.lists.allow_network and not any(host_matches(name, url) for name in self.lists.allow_network):
+                return _deny(f"the host {host} is not in the list of allowed hosts")
+        return None
+
+
+def _deny(reason: str) -> Decision:
+    return Decision(verdict="deny", reason=reason, by="rule")
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or url
+    except ValueError:
+        return url
+
+
+def _named(name: str) -> Rule | str:
+    """A name with `*` in it is kept as text; a plain one is a rule without a pattern."""
+    if "(" in name or not name.strip():
+        raise ConfigError(f"{name!r} is not the name of a tool", hint="give only its name, such as Bash")
+    return name.lower() if "*" in name else parse_rule(name)
+
+
+def _concerns(name: Rule | str, access: Access) -> bool:
+    if isinstance(name, str):
+        return patterns.wildcard(name, access.tool.lower())
+    return name.concerns(access)

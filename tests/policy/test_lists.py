@@ -1,0 +1,101 @@
+"""A work order's seven lists, judged."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.errors import ConfigError
+from treadle.policy.lists import ListPolicy, Lists
+from treadle.session import Access
+
+
+def policy(tmp_path: Path, **lists: list[str]) -> ListPolicy:
+    return ListPolicy(Lists(**lists), str(tmp_path))  # type: ignore[arg-type]
+
+
+def read(path: str) -> Access:
+    return Access(tool="read_file", kind="read", paths=(path,))
+
+
+def write(path: str) -> Access:
+    return Access(tool="write_file", kind="write", paths=(path,))
+
+
+def run(command: str) -> Access:
+    return Access(tool="bash", kind="execute", command=command)
+
+
+def fetch(url: str) -> Access:
+    return Access(tool="web_fetch", kind="network", url=url)
+
+
+def test_empty_lists_allow_everything_inside_the_workspace(tmp_path: Path) -> None:
+    judge = policy(tmp_path)
+    for access in (read("/etc/hosts"), write(f"{tmp_path}/a"), run("make"), fetch("https://example.com")):
+        assert judge(access).verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    ("lists", "access", "verdict"),
+    [
+        ({"disallowed_tools": ["Bash"]}, run("ls"), "deny"),
+        ({"disallowed_tools": ["KillBash"]}, run("ls"), "allow"),
+        ({"disallowed_tools": ["mcp__*__*"]}, Access(tool="mcp__github__push", kind="other"), "deny"),
+        ({"disallowed_tools": ["Read-File"]}, read("a"), "deny"),
+        ({"disallowed_tools": ["read*"]}, read("a"), "deny"),
+        ({"allowed_tools": ["read"]}, read("a"), "allow"),
+        ({"allowed_tools": ["read"]}, run("ls"), "deny"),
+        ({"allowed_tools": ["*"], "disallowed_tools": ["bash"]}, run("ls"), "deny"),
+        ({"require_approval_for": ["Write"]}, write("a"), "ask"),
+        ({"require_approval_for": ["Write"], "disallowed_tools": ["write"]}, write("a"), "deny"),
+        ({"deny_read": ["**/.env"]}, read("deep/.env"), "deny"),
+        ({"deny_read": [".env"]}, read("deep/.env"), "deny"),
+        ({"deny_read": ["secrets/**"]}, read("secrets/a"), "deny"),
+        ({"deny_read": ["secrets/**"]}, read("public/a"), "allow"),
+        ({"deny_read": [".env"]}, run("cat .env"), "deny"),
+        ({"deny_read": [".env"]}, write(".env"), "allow"),
+        ({"deny_write": ["**/.git/**"]}, write(".git/config"), "deny"),
+        ({"deny_write": ["a.txt"]}, run("echo x > a.txt"), "deny"),
+        ({"deny_write": ["a.txt"]}, read("a.txt"), "allow"),
+        ({"deny_network": ["*.evil.com"]}, fetch("https://a.evil.com/x"), "deny"),
+        ({"deny_network": ["*.evil.com"]}, run("curl https://a.evil.com/x"), "deny"),
+        ({"allow_network": ["example.com"]}, fetch("https://example.com"), "allow"),
+        ({"allow_network": ["example.com"]}, fetch("https://example.org"), "deny"),
+        ({"allow_network": ["*"], "deny_network": ["b.com"]}, fetch("https://b.com"), "deny"),
+        ({}, write("/etc/passwd"), "deny"),
+        ({}, write("../up"), "deny"),
+        ({}, run("echo x > /etc/motd"), "deny"),
+        ({}, run("make 2> /dev/null"), "allow"),
+    ],
+)
+def test_each_list_says_what_it_should(
+    tmp_path: Path, lists: dict[str, list[str]], access: Access, verdict: str
+) -> None:
+    decision = policy(tmp_path, **lists)(access)
+    assert decision.verdict == verdict
+    assert decision.reason or verdict == "allow"
+
+
+def test_a_link_out_of_the_workspace_does_not_help(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "way").symlink_to("/etc")
+    assert policy(tmp_path / "in")(write("way/passwd")).verdict == "deny"
+
+
+def test_what_is_no_pattern_or_name_is_refused_at_once(tmp_path: Path) -> None:
+    for lists in ({"deny_read": [""]}, {"disallowed_tools": ["Bash(rm *)"]}, {"allowed_tools": ["(", ""]}):
+        with pytest.raises(ConfigError):
+            policy(tmp_path, **lists)
+
+
+names = st.sampled_from(["read", "write", "bash", "edit", "*", "re*", "read_file", "x"])
+accesses = st.sampled_from([read("a/.env"), write("b"), run("ls"), fetch("https://a.com")])
+
+
+@given(st.lists(names, max_size=3), st.lists(names, max_size=3), accesses)
+def test_what_is_disallowed_stays_so_whatever_is_allowed(allowed: list[str], denied: list[str], access: Access) -> None:
+    alone = ListPolicy(Lists(disallowed_tools=denied), "/work")(access)
+    both = ListPolicy(Lists(disallowed_tools=denied, allowed_tools=allowed), "/work")(access)
+    assert alone.verdict == "allow" or both.verdict == "deny"
