@@ -6,7 +6,9 @@ import importlib
 
 import click
 
-COMMANDS: dict[str, str] = {}
+COMMANDS: dict[str, str] = {
+    "coord": "treadle.cli.coord:coord",
+}
 """name -> "module:attribute" of a click command, and its one line of help is read from there."""
 
 
