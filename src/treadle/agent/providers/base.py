@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
@@ -41,7 +41,7 @@ class Provider(Protocol):
         """Tokens the model can take, when known."""
         ...
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[ReplyItem]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
         """Deltas as they come, Retrying before each wait, then one Reply.
 
         Raises errors.ProviderError (or a subclass) when it failed for good: the message says what the service said.

@@ -6,7 +6,8 @@ the model should read and react to is a raised ToolError; anything else is a bug
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -16,6 +17,12 @@ from treadle.events import Event, Task, ToolKind
 from treadle.session import Access, Answer, Writing
 
 A = TypeVar("A", bound=msgspec.Struct)
+
+
+@contextmanager
+def writing_freely(paths: tuple[str, ...]) -> Iterator[None]:
+    """A Writing for a session in which nobody claims anything."""
+    yield
 
 
 class Background(Protocol):

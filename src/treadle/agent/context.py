@@ -1,0 +1,164 @@
+"""Keeping a conversation inside the model's window: count, prune old tool results first, then compact.
+
+History on disk is never rewritten: pruning and compacting are records that change what the model sees.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from treadle.agent.messages import AssistantMessage, ChatMessage, ToolResult, UserMessage
+from treadle.agent.transcript import PRUNED, Compacted, Pruned, Said, Transcript, close_dangling, prune
+from treadle.errors import TreadleError
+from treadle.events import ContextCompacted, ContextPruned, Event, Usage, Warned
+
+DEFAULT_WINDOW = 128_000
+"""Assumed when the provider does not say and the settings do not either."""
+PRUNE_AT = 0.7
+COMPACT_AT = 0.8
+PROTECT = 40_000
+WORTH_PRUNING = 20_000
+FEWEST_TO_COMPACT = 4
+
+SUMMARY_PROMPT = """\
+Summarise the conversation so far for a colleague who takes over this very moment and will not see it.
+Keep: what the person asked for, in their words where it matters; decisions and why; files read and changed, with
+paths; commands and results that still matter; errors met and how they were solved; what remains, next step first.
+Leave out pleasantries and anything already obsolete. Answer with the summary only."""
+SUMMARY_MARK = "[Summary of the conversation so far]\n"
+
+Summarise = Callable[[tuple[ChatMessage, ...]], Awaitable[str]]
+
+
+def estimate(message: ChatMessage) -> int:
+    """Tokens by the rule of thumb of four bytes each, for what no provider has counted yet."""
+    match message:
+        case AssistantMessage():
+            size = len(message.text.encode()) + sum(len(call.name) + len(call.arguments) + 16 for call in message.calls)
+            size += sum(len(block.text) for block in message.thinking)
+        case _:
+            size = len(message.text.encode())
+    return size // 4 + 4
+
+
+class Context:
+    """The messages that go to the model, and about how many tokens they are."""
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        emit: Callable[[Event], None],
+        *,
+        window: int | None = None,
+        overhead: int = 0,
+        protect: int = PROTECT,
+    ) -> None:
+        self.transcript = transcript
+        self.window = window or DEFAULT_WINDOW
+        self.messages = transcript.view()
+        self._emit = emit
+        self._overhead = overhead
+        self._protect = min(protect, self.window // 3)
+        self._counted: tuple[int, int] | None = None
+        """(number of messages, tokens) as of the last reply whose usage the provider told."""
+
+    def add(self, message: ChatMessage, turn: str) -> None:
+        self.transcript.append(Said(message=message, turn=turn))
+        self.messages.append(message)
+
+    def with_fresh_ids(self, message: AssistantMessage) -> AssistantMessage:
+        """Some servers give no ids to tool calls, or the same ones again; everything here tells calls apart by them."""
+        taken = {call.id for old in self.messages if isinstance(old, AssistantMessage) for call in old.calls} | {""}
+        calls = []
+        for call in message.calls:
+            if call.id in taken:
+                call = msgspec.structs.replace(call, id=f"call_{secrets.token_hex(8)}")
+            taken.add(call.id)
+            calls.append(call)
+        return msgspec.structs.replace(message, calls=tuple(calls))
+
+    def counted(self, usage: Usage) -> None:
+        """The provider has counted everything up to the reply that was just added."""
+        total = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens + usage.output_tokens
+        if total and usage.source == "provider":
+            self._counted = (len(self.messages), total)
+
+    def tokens(self) -> int:
+        start, known = self._counted or (0, self._overhead)
+        return known + sum(map(estimate, self.messages[start:]))
+
+    def close_dangling(self, turn: str) -> None:
+        """Answer the calls that an interruption left open, so that the next request is well formed."""
+        closed = close_dangling(self.messages)
+        have = {id(message) for message in self.messages}
+        for message in closed:
+            if id(message) not in have:
+                self.transcript.append(Said(message=message, turn=turn))
+        self.messages = closed
+
+    def reload(self) -> None:
+        """After clearing or rewinding."""
+        self.messages = self.transcript.view()
+        self._counted = None
+
+    async def fit(self, summarise: Summarise) -> None:
+        """Make room when the window fills up."""
+        if self.tokens() >= PRUNE_AT * self.window:
+            self._prune()
+        if self.tokens() >= COMPACT_AT * self.window:
+            await self.compact(summarise)
+
+    def _prune(self) -> None:
+        room, old = self._protect, len(self.messages)
+        while old and room > 0:
+            old -= 1
+            room -= estimate(self.messages[old])
+        results = [
+            message
+            for message in self.messages[:old]
+            if isinstance(message, ToolResult) and len(message.text) > 2 * len(PRUNED)
+        ]
+        gain = sum(estimate(message) - estimate(UserMessage(text=PRUNED)) for message in results)
+        if gain < min(WORTH_PRUNING, self.window // 10):
+            return
+        before = self.tokens()
+        calls = tuple(message.call for message in results)
+        self.transcript.append(Pruned(calls=calls))
+        self.messages = [prune(message, calls) for message in self.messages]
+        self._counted = (len(self.messages), max(before - gain, 0))
+        self._emit(ContextPruned(messages_pruned=len(calls), tokens_before=before, tokens_after=self.tokens()))
+
+    async def compact(self, summarise: Summarise) -> bool:
+        """Replace all but the last part by a summary. A summary that cannot be had is a warning: the turn goes on."""
+        cut = self._cut()
+        if cut < FEWEST_TO_COMPACT:
+            return False
+        before = self.tokens()
+        try:
+            summary = (await summarise(tuple(close_dangling(self.messages[:cut])))).strip()
+        except TreadleError as error:
+            self._emit(Warned(message=f"the conversation could not be summarised: {error}", code="compact_failed"))
+            return False
+        if not summary:
+            self._emit(Warned(message="the summary of the conversation came back empty", code="compact_failed"))
+            return False
+        summary = SUMMARY_MARK + summary
+        kept = self.messages[cut:]
+        self.transcript.append(Compacted(summary=summary, kept=len(kept)))
+        self.messages = [UserMessage(text=summary), *kept]
+        self._counted = None
+        self._emit(ContextCompacted(tokens_before=before, tokens_after=self.tokens(), summary=summary))
+        return True
+
+    def _cut(self) -> int:
+        """Where the protected part begins: never between a tool call and its result."""
+        room, cut = self._protect, len(self.messages)
+        while cut and room > 0:
+            cut -= 1
+            room -= estimate(self.messages[cut])
+        while cut < len(self.messages) and isinstance(self.messages[cut], ToolResult):
+            cut += 1
+        return cut

@@ -1,0 +1,332 @@
+"""The loop: ask the model, run the tools it asked for, repeat until it answers.
+
+Policy is passed in: what may run (`permit`), what fits (`context`), when to stop (`budget`, `repeats`), what else
+happens around a tool (`hooks`). A tool that fails is a result for the model to read. A model that fails raises, and the
+session turns that into the end of the turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import groupby
+from typing import Any, Protocol
+
+import msgspec
+
+from treadle.agent.budget import Budget
+from treadle.agent.context import SUMMARY_PROMPT, Context, estimate
+from treadle.agent.messages import (
+    AssistantMessage,
+    ChatMessage,
+    ModelRequest,
+    ToolCall,
+    ToolResult,
+    ToolSchema,
+    UserMessage,
+)
+from treadle.agent.providers.base import Provider, Reply
+from treadle.agent.repeats import Repeats
+from treadle.agent.tools import registry
+from treadle.agent.tools.base import AnyTool, ToolContext
+from treadle.agent.tools.registry import Registry
+from treadle.errors import ContextOverflow, EmptyReply, ProviderError, ToolError, TreadleError
+from treadle.events import (
+    Event,
+    Message,
+    TextDelta,
+    ThinkingDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    Usage,
+    Warned,
+)
+from treadle.session import Access, Decision
+from treadle.work.fold import Totals
+from treadle.work.session import Turn, error_info
+
+PARALLEL_READS = 8
+CONTINUATIONS = 3
+CONTINUE = "Your reply was cut off. Go on exactly where it stopped, without repeating anything."
+DELTAS_BETWEEN_PAUSES = 64
+
+
+class Hooks(Protocol):
+    async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
+        """A reason to block the call, or None."""
+        ...
+
+    async def post_tool(self, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
+        """Text to add to the result, or nothing."""
+        ...
+
+
+class NoHooks:
+    """For a session without any."""
+
+    async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
+        return None
+
+    async def post_tool(self, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
+        return ""
+
+
+class Parts(msgspec.Struct, kw_only=True):
+    """What one turn works with."""
+
+    provider: Provider
+    weak: Provider
+    system: str
+    tools: Registry
+    schemas: tuple[ToolSchema, ...]
+    context: Context
+    budget: Budget
+    repeats: Repeats
+    hooks: Hooks
+    permit: Callable[[str, AnyTool, Any, Access], Awaitable[tuple[Decision, Any]]]
+    """Judge a call, asking a person where that is needed; the arguments come back, perhaps changed by that person."""
+    tool_context: Callable[[str], ToolContext]
+    spent: Callable[[], Totals]
+    emit: Callable[[Event], None]
+    room: Callable[[], Awaitable[None]]
+    max_output_tokens: int | None = None
+
+
+class Loop:
+    def __init__(self, turn: Turn, parts: Parts) -> None:
+        self.turn = turn
+        self.parts = parts
+        self.running: dict[str, asyncio.Task[ToolResult]] = {}
+        self._said: list[str] = []
+        self._partial: list[str] = []
+        self._continued = 0
+
+    async def run(self, message: UserMessage) -> TurnEnded:
+        self.parts.context.add(message, self.turn.id)
+        try:
+            async with asyncio.timeout(self.parts.budget.seconds_left()) as limit:
+                return await self._steps()
+        except TimeoutError:
+            if limit.expired():
+                raise self.parts.budget.out_of_time() from None
+            raise
+        finally:
+            self._keep_what_there_is()
+
+    async def _steps(self) -> TurnEnded:
+        turn, parts = self.turn, self.parts
+        while True:
+            parts.budget.check(turn.iterations, parts.spent())
+            await parts.context.fit(self._summarise)
+            reply = await self._reply()
+            calls = reply.message.calls
+            if calls:
+                results = await self._run_calls(calls)
+                for result in results:
+                    parts.context.add(result, turn.id)
+                parts.repeats.note(calls)
+            elif reply.finish == "length" and self._continued < CONTINUATIONS:
+                self._continued += 1
+                parts.context.add(UserMessage(text=CONTINUE), turn.id)
+            elif not turn.steering:
+                return self._answer(reply)
+            while turn.steering:
+                parts.context.add(UserMessage(text=turn.steering.popleft()), turn.id)
+
+    def _answer(self, reply: Reply) -> TurnEnded:
+        if reply.finish == "length":
+            self.parts.emit(
+                Warned(message=f"the answer is still cut off after {CONTINUATIONS} continuations", code="output_limit")
+            )
+        # A continued answer is one answer, in as many pieces as it took.
+        self.turn.text = "".join(self._said[-1 - self._continued :])
+        self._said = []
+        return self.turn.ending("completed", stop_reason=reply.finish)
+
+    def _keep_what_there_is(self) -> None:
+        """However the turn ended, history is well formed and holds the text that was already said."""
+        turn, context = self.turn, self.parts.context
+        if partial := "".join(self._partial):
+            context.add(AssistantMessage(text=partial, model=self.parts.provider.model), turn.id)
+            self._said.append(partial)
+        context.close_dangling(turn.id)
+        if self._said:
+            turn.text = "\n\n".join(text for text in self._said if text)
+
+    # The model
+
+    async def _reply(self) -> Reply:
+        """One reply that says something: an empty one is asked for once more."""
+        for _ in range(2):
+            reply = await self._fitting_reply()
+            if reply.message.text or reply.message.calls or reply.finish in ("length", "refusal"):
+                return reply
+        raise EmptyReply("the model answered with nothing, twice", provider=self.parts.provider.name)
+
+    async def _fitting_reply(self) -> Reply:
+        try:
+            return await self._stream()
+        except ContextOverflow:
+            if not await self.parts.context.compact(self._summarise):
+                raise
+            return await self._stream()
+
+    async def _stream(self) -> Reply:
+        parts, started = self.parts, time.monotonic()
+        request = ModelRequest(
+            system=parts.system,
+            messages=tuple(parts.context.messages),
+            tools=parts.schemas,
+            max_output_tokens=parts.max_output_tokens,
+        )
+        self._partial = []
+        reply, count = None, 0
+        self.turn.iterations += 1
+        stream = parts.provider.stream(request)
+        try:
+            async for item in stream:
+                if isinstance(item, Reply):
+                    reply = item
+                    continue
+                parts.emit(item)
+                if type(item) is TextDelta:
+                    self._partial.append(item.text)
+                count += 1
+                if count % DELTAS_BETWEEN_PAUSES == 0:
+                    await parts.room()
+        except ProviderError as error:
+            reply = self._cut_off(error)
+        finally:
+            await stream.aclose()
+        if reply is None:
+            raise ProviderError("the provider's stream ended without a reply", provider=parts.provider.name)
+        reply = msgspec.structs.replace(reply, message=parts.context.with_fresh_ids(reply.message))
+        self._note(reply, round((time.monotonic() - started) * 1000), request)
+        return reply
+
+    def _cut_off(self, error: ProviderError) -> Reply:
+        """A stream that broke after some text is a reply to continue, when trying again can help."""
+        text = "".join(self._partial)
+        if not text or not error.retryable or self._continued >= CONTINUATIONS:
+            raise error
+        self.parts.emit(Warned(message=f"the reply broke off, asking for the rest: {error}", code="reply_cut"))
+        return Reply(message=AssistantMessage(text=text, model=self.parts.provider.model), finish="length")
+
+    def _note(self, reply: Reply, duration_ms: int, request: ModelRequest) -> None:
+        """Put a whole reply into history and tell what it said and cost."""
+        parts, message = self.parts, reply.message
+        self._partial = []
+        model = message.model or parts.provider.model
+        for block in message.thinking:
+            if block.text:
+                parts.emit(Message(text=block.text, kind="thinking", model=model))
+        if message.text:
+            parts.emit(Message(text=message.text, model=model))
+            self._said.append(message.text)
+        usage = reply.usage or Usage(
+            model=model,
+            input_tokens=len(request.system) // 4 + sum(map(estimate, request.messages)),
+            output_tokens=estimate(message),
+            source="estimate",
+        )
+        parts.emit(msgspec.structs.replace(usage, duration_ms=duration_ms))
+        if message.text or message.calls or message.thinking:
+            parts.context.add(message, self.turn.id)
+        parts.context.counted(usage)
+
+    async def _summarise(self, messages: tuple[ChatMessage, ...]) -> str:
+        request = ModelRequest(system=SUMMARY_PROMPT, messages=(*messages, UserMessage(text=SUMMARY_PROMPT)))
+        text = ""
+        async for item in self.parts.weak.stream(request):
+            if isinstance(item, Reply):
+                text = item.message.text
+                if item.usage:
+                    self.parts.emit(item.usage)
+            elif not isinstance(item, TextDelta | ThinkingDelta):
+                self.parts.emit(item)
+        return text
+
+    # Tools
+
+    async def _run_calls(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """Neighbouring calls that only read run at once, the others one after the other; results keep the order."""
+        results: list[ToolResult] = []
+        for reading, group in groupby(calls, key=self._only_reads):
+            if reading:
+                limit = asyncio.Semaphore(PARALLEL_READS)
+                async with asyncio.TaskGroup() as tasks:
+                    started = [tasks.create_task(self._run_call(call, limit)) for call in group]
+                results += [task.result() for task in started]
+            else:
+                for call in group:
+                    results.append(await self._run_call(call))
+        return results
+
+    def _only_reads(self, call: ToolCall) -> bool:
+        return call.name in self.parts.tools and self.parts.tools.get(call.name).kind == "read"
+
+    async def _run_call(self, call: ToolCall, limit: asyncio.Semaphore | None = None) -> ToolResult:
+        """A call's own interruption is a result; the turn's is not."""
+        async with limit or asyncio.Semaphore():
+            task = self.running[call.id] = asyncio.create_task(self._judge_and_run(call))
+            try:
+                await asyncio.wait([task])
+            finally:
+                task.cancel()
+                await asyncio.wait([task])
+                del self.running[call.id]
+        if task.cancelled():
+            return self._result(call, "Error: a person stopped this tool before it finished", ok=False)
+        return task.result()
+
+    async def _judge_and_run(self, call: ToolCall) -> ToolResult:
+        parts = self.parts
+        context = parts.tool_context(call.id)
+        try:
+            tool = parts.tools.get(call.name)
+            args: Any = registry.decode(tool, call.arguments)
+            access = tool.access(args, context.resolve)
+            decision, permitted = await parts.permit(call.id, tool, args, access)
+        except ToolError as error:
+            return self._result(call, f"Error: {error}", ok=False)
+        # As the model wrote them, or as a person changed them.
+        plain = msgspec.json.decode(call.arguments or "{}") if permitted is args else msgspec.to_builtins(permitted)
+        if decision.verdict == "allow":
+            blocked = await parts.hooks.pre_tool(call.name, plain, access)
+            if blocked is not None:
+                decision = Decision(verdict="deny", reason=blocked or "a hook blocked it", by="hook")
+        if decision.verdict != "allow":
+            parts.emit(ToolDenied(call=call.id, name=call.name, reason=decision.reason, args=plain, by=decision.by))
+            return self._result(call, f"Error: not allowed: {decision.reason}", ok=False)
+        return await self._run_tool(call, tool, permitted, plain, access, context)
+
+    async def _run_tool(
+        self, call: ToolCall, tool: AnyTool, args: Any, plain: Any, access: Access, context: ToolContext
+    ) -> ToolResult:
+        parts, started = self.parts, time.monotonic()
+        parts.emit(
+            ToolStarted(
+                call=call.id, name=call.name, args=plain, kind=access.kind, paths=access.paths, command=access.command
+            )
+        )
+        text, ok = "[interrupted]", False
+        try:
+            text = await registry.run(tool, args, context)
+            ok = True
+        except TreadleError as error:
+            text = f"Error: {error}"
+        except Exception as error:
+            text = f"Error: this tool has a bug: {type(error).__name__}: {error}"
+            parts.emit(Warned(message=f"{call.name} failed unexpectedly: {error_info(error).message}", code="tool_bug"))
+        finally:
+            duration_ms = round((time.monotonic() - started) * 1000)
+            parts.emit(ToolEnded(call=call.id, name=call.name, result=text, ok=ok, duration_ms=duration_ms))
+        text += await parts.hooks.post_tool(call.name, plain, access, text, ok)
+        await parts.room()
+        return self._result(call, text, ok=ok)
+
+    def _result(self, call: ToolCall, text: str, *, ok: bool) -> ToolResult:
+        return ToolResult(call=call.id, name=call.name, text=text, ok=ok)

@@ -1,0 +1,429 @@
+"""A session on disk: append-only JSON lines that are never rewritten, and the resume format.
+
+    sessions/ID/history.jsonl   one record a line, the first a Header
+    sessions/ID/lock            held while a process has the session open
+    sessions/ID/backups/        files as they were before a turn changed them
+    sessions/ID/output/         tool output too long for the conversation
+
+What the model sees is derived from the records (`view`): pruning, compaction, clearing and rewinding are records too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from treadle import __version__
+from treadle.agent.messages import AssistantMessage, ChatMessage, ToolResult, UserMessage
+from treadle.errors import Busy, ConfigError, NotFound, StorageError
+from treadle.events import Usage
+from treadle.io import files, paths
+
+FORMAT = 1
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="session"):
+    format: int
+    id: str
+    cwd: str
+    model: str
+    created: float
+    version: str
+    name: str | None = None
+    forked_from: str | None = None
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
+    message: ChatMessage
+    turn: str = ""
+    ts: float = 0.0
+
+
+class TurnBegan(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="turn_began"):
+    turn: str
+    prompt: str
+    ts: float = 0.0
+
+
+class TurnOver(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="turn_over"):
+    turn: str
+    outcome: str
+    ts: float = 0.0
+
+
+class Spent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="spent"):
+    usage: Usage
+
+
+class Pruned(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="pruned"):
+    calls: tuple[str, ...]
+
+
+class Compacted(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="compacted"):
+    """The view is now this summary and the last `kept` messages of what it was."""
+
+    summary: str
+    kept: int
+
+
+class Cleared(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="cleared"):
+    pass
+
+
+class Rewound(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="rewound"):
+    """The conversation is as it was before `turn` began."""
+
+    turn: str
+
+
+class BackedUp(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="backed_up"):
+    """What `path` held before `turn` first changed it; no blob: it did not exist."""
+
+    turn: str
+    path: str
+    blob: str | None
+    mode: int = 0o644
+
+
+class Named(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="named"):
+    name: str
+
+
+Record: TypeAlias = (
+    Header | Said | TurnBegan | TurnOver | Spent | Pruned | Compacted | Cleared | Rewound | BackedUp | Named
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+
+INTERRUPTED = "[interrupted: this tool did not finish]"
+PRUNED = "[this output was removed to save room; run the tool again if it is needed]"
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the list of sessions."""
+
+    id: str
+    name: str | None
+    cwd: str
+    model: str
+    created: float
+    updated: float
+    prompt: str
+    turns: int
+
+
+class Transcript:
+    """The open history of one session. Appending raises StorageError when the disk says no; nothing is half written."""
+
+    def __init__(self, header: Header, directory: str, records: list[Record], *, persist: bool = True) -> None:
+        self.header = header
+        self.directory = directory
+        self.records = records
+        self.skipped = 0
+        self._persist = persist
+        self._lock: files.locked | None = None
+        self._backed_up: set[tuple[str, str]] = {
+            (record.turn, record.path) for record in records if isinstance(record, BackedUp)
+        }
+
+    @classmethod
+    def create(
+        cls,
+        *,
+        cwd: str,
+        model: str,
+        session_id: str | None = None,
+        name: str | None = None,
+        persist: bool = True,
+        forked: Transcript | None = None,
+    ) -> Transcript:
+        session_id = session_id or str(uuid.uuid4())
+        header = Header(
+            format=FORMAT,
+            id=session_id,
+            cwd=cwd,
+            model=model,
+            created=time.time(),
+            version=__version__,
+            name=name,
+            forked_from=forked.header.id if forked else None,
+        )
+        directory = _directory(session_id) if persist else tempfile.mkdtemp(prefix="treadle-session-")
+        inherited: list[Record] = []
+        if forked:
+            inherited = [record for record in forked.records if not isinstance(record, BackedUp)]
+        transcript = cls(header, directory, [], persist=persist)
+        if persist:
+            if os.path.exists(transcript._file):
+                raise ConfigError(f"there is a session {session_id} already", hint=f"resume it: --resume {session_id}")
+            paths.private_dir(directory)
+            transcript._hold()
+        transcript._write([header, *inherited])
+        transcript.records = inherited
+        return transcript
+
+    @classmethod
+    def open(cls, session_id: str) -> Transcript:
+        """Open for going on; raises Busy when another process has it open."""
+        transcript = cls.read(session_id)
+        transcript._hold()
+        return transcript
+
+    @classmethod
+    def read(cls, session_id: str) -> Transcript:
+        """Load without holding it: for lists, forks and looking."""
+        directory = _directory(session_id)
+        records, skipped = _load(os.path.join(directory, "history.jsonl"))
+        if not records or not isinstance(records[0], Header):
+            raise NotFound(f"no session {session_id!r}", hint="`treadle sessions` lists them")
+        transcript = cls(records[0], directory, records[1:])
+        transcript.skipped = skipped
+        return transcript
+
+    @property
+    def _file(self) -> str:
+        return os.path.join(self.directory, "history.jsonl")
+
+    def append(self, *records: Record, sync: bool = False) -> None:
+        self._write(records, sync=sync)
+        self.records.extend(records)
+
+    def _write(self, records: Iterable[Record], *, sync: bool = False) -> None:
+        if self._persist:
+            files.append_lines(self._file, [_encoder.encode(record) for record in records], sync=sync)
+
+    def _hold(self) -> None:
+        lock = files.locked(os.path.join(self.directory, "lock"), timeout=0)
+        try:
+            lock.__enter__()
+        except Busy as error:
+            raise Busy(
+                f"session {self.header.id} is open in another process", hint="wait for it to end, or fork it"
+            ) from error
+        self._lock = lock
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.__exit__(None, None, None)
+            self._lock = None
+        if not self._persist:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    # What the records say
+
+    @property
+    def name(self) -> str | None:
+        names = [record.name for record in self.records if isinstance(record, Named)]
+        return names[-1] if names else self.header.name
+
+    def view(self) -> list[ChatMessage]:
+        """The conversation as the model sees it, with every tool call answered."""
+        messages: list[ChatMessage] = []
+        for record in _effective(self.records):
+            match record:
+                case Said(message=message):
+                    messages.append(message)
+                case Pruned(calls=calls):
+                    messages = [prune(message, calls) for message in messages]
+                case Compacted(summary=summary, kept=kept):
+                    messages = [UserMessage(text=summary), *(messages[-kept:] if kept else [])]
+                case Cleared():
+                    messages = []
+        return close_dangling(messages)
+
+    def turns(self) -> list[TurnBegan]:
+        """The turns that still count, oldest first."""
+        return [record for record in _effective(self.records) if isinstance(record, TurnBegan)]
+
+    def spent(self) -> list[Usage]:
+        """All usage ever: rewinding does not give tokens back."""
+        return [record.usage for record in self.records if isinstance(record, Spent)]
+
+    # Files
+
+    def back_up(self, turn: str, path: str) -> None:
+        """Keep what `path` holds now, once per turn, before it is changed."""
+        if (turn, path) in self._backed_up:
+            return
+        blob, mode = None, 0o644
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+                mode = os.fstat(file.fileno()).st_mode & 0o7777
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise files.storage_error(error, path, "back up") from error
+        else:
+            blob = hashlib.sha256(data).hexdigest()
+            self.keep("backups", blob, data)
+        self.append(BackedUp(turn=turn, path=path, blob=blob, mode=mode))
+        self._backed_up.add((turn, path))
+
+    def folder(self, name: Literal["backups", "output"]) -> str:
+        return paths.private_dir(os.path.join(self.directory, name))
+
+    def keep(self, folder: Literal["backups", "output"], name: str, data: bytes) -> str:
+        path = os.path.join(self.folder(folder), name)
+        if not os.path.exists(path):
+            files.write_atomic(path, data, sync=False)
+        return path
+
+    def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]:
+        """Go back to before `turn`; gives the files restored or removed."""
+        starts = [record.turn for record in self.turns()]
+        if turn not in starts:
+            raise NotFound(f"no turn {turn!r} to go back to")
+        undone = set(starts[starts.index(turn) :])
+        changed = []
+        if restore_files:
+            first: dict[str, BackedUp] = {}
+            for record in self.records:
+                if isinstance(record, BackedUp) and record.turn in undone:
+                    first.setdefault(record.path, record)
+            for record in first.values():
+                self._restore(record)
+                changed.append(record.path)
+        self.append(Rewound(turn=turn), sync=True)
+        return changed
+
+    def _restore(self, record: BackedUp) -> None:
+        if record.blob is None:
+            try:
+                os.unlink(record.path)
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                raise files.storage_error(error, record.path, "remove") from error
+            return
+        try:
+            with open(os.path.join(self.directory, "backups", record.blob), "rb") as file:
+                data = file.read()
+            os.makedirs(os.path.dirname(record.path), exist_ok=True)
+        except OSError as error:
+            raise files.storage_error(error, record.path, "restore") from error
+        files.write_atomic(record.path, data, mode=record.mode)
+
+
+def prune(message: ChatMessage, calls: Iterable[str]) -> ChatMessage:
+    if isinstance(message, ToolResult) and message.call in calls:
+        return msgspec.structs.replace(message, text=PRUNED)
+    return message
+
+
+def close_dangling(messages: list[ChatMessage]) -> list[ChatMessage]:
+    """Answer every tool call that was never answered, right behind the reply that made it: providers insist."""
+    closed: list[ChatMessage] = []
+    for index, message in enumerate(messages):
+        closed.append(message)
+        if not isinstance(message, AssistantMessage) or not message.calls:
+            continue
+        answered = set()
+        for other in messages[index + 1 :]:
+            if not isinstance(other, ToolResult):
+                break
+            answered.add(other.call)
+        # The lost ones stand before the answered ones: to every provider they are one block.
+        lost = [call for call in message.calls if call.id not in answered]
+        closed += [ToolResult(call=call.id, name=call.name, text=INTERRUPTED, ok=False) for call in lost]
+    return closed
+
+
+def _effective(records: list[Record]) -> list[Record]:
+    """The records without what was rewound."""
+    kept: list[Record] = []
+    for record in records:
+        if isinstance(record, Rewound):
+            for index in range(len(kept) - 1, -1, -1):
+                found = kept[index]
+                if isinstance(found, TurnBegan) and found.turn == record.turn:
+                    del kept[index:]
+                    break
+        else:
+            kept.append(record)
+    return kept
+
+
+def _load(path: str) -> tuple[list[Record], int]:
+    """The records, and how many lines were torn or not understood."""
+    lines, torn = files.read_lines(path)
+    records: list[Record] = []
+    skipped = 1 if torn else 0
+    for number, line in enumerate(lines):
+        try:
+            record = _decoder.decode(line)
+        except (msgspec.DecodeError, RecursionError):
+            skipped += 1
+            continue
+        if number == 0 and isinstance(record, Header) and record.format > FORMAT:
+            raise StorageError(
+                f"{path} was written by treadle {record.version}, in a newer format than this version reads",
+                hint="upgrade treadle; the file was not touched",
+            )
+        records.append(record)
+    return records, skipped
+
+
+def _directory(session_id: str) -> str:
+    if not _is_id(session_id):
+        raise NotFound(f"{session_id!r} is not a session id", hint="`treadle sessions` lists them")
+    return os.path.join(paths.state_dir(), "sessions", session_id)
+
+
+def _is_id(text: str) -> bool:
+    return text[:1] not in ("", ".") and all(c.isalnum() or c in "-_." for c in text)
+
+
+def list_sessions(cwd: str | None = None) -> list[Entry]:
+    """All sessions, or those of one working directory; the latest first. What cannot be read is left out."""
+    root = os.path.join(paths.state_dir(), "sessions")
+    entries = []
+    for session_id in os.listdir(root) if os.path.isdir(root) else []:
+        try:
+            transcript = Transcript.read(session_id)
+            updated = os.stat(transcript._file).st_mtime
+        except (NotFound, StorageError, OSError):
+            continue
+        if cwd is not None and transcript.header.cwd != cwd:
+            continue
+        turns = transcript.turns()
+        entries.append(
+            Entry(
+                id=session_id,
+                name=transcript.name,
+                cwd=transcript.header.cwd,
+                model=transcript.header.model,
+                created=transcript.header.created,
+                updated=updated,
+                prompt=turns[0].prompt if turns else "",
+                turns=len(turns),
+            )
+        )
+    return sorted(entries, key=lambda entry: entry.updated, reverse=True)
+
+
+def find_session(wanted: str, cwd: str | None = None) -> str:
+    """A session's id from its id, a unique beginning of it, or its name. An empty string is the latest of `cwd`."""
+    if _is_id(wanted) and os.path.isdir(_directory(wanted)):
+        return wanted
+    entries = list_sessions(cwd if not wanted else None)
+    if not wanted:
+        if not entries:
+            raise NotFound(f"no session to continue in {cwd}", hint="start one, or name one: --resume ID")
+        return entries[0].id
+    found = [entry.id for entry in entries if entry.name == wanted] or [
+        entry.id for entry in entries if entry.id.startswith(wanted)
+    ]
+    if len(found) != 1:
+        what = "no session" if not found else f"{len(found)} sessions"
+        raise NotFound(f"{what} match {wanted!r}", hint="`treadle sessions` lists them")
+    return found[0]

@@ -1,0 +1,102 @@
+"""Staying inside the window: prune old tool results first, compact at 80 %, keep pairs together."""
+
+from pathlib import Path
+
+import pytest
+
+from treadle.agent.context import SUMMARY_MARK, Context, estimate
+from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
+from treadle.agent.transcript import PRUNED, Transcript
+from treadle.errors import ProviderError
+from treadle.events import ContextCompacted, ContextPruned, Event, Usage, Warned
+
+
+class Setting:
+    def __init__(self, tmp_path: Path, window: int, protect: int) -> None:
+        self.events: list[Event] = []
+        self.transcript = Transcript.create(cwd=str(tmp_path), model="m")
+        self.context = Context(self.transcript, self.events.append, window=window, protect=protect)
+        self.summarised: list[tuple[ChatMessage, ...]] = []
+
+    async def summarise(self, messages: tuple[ChatMessage, ...]) -> str:
+        self.summarised.append(messages)
+        return "what happened"
+
+    def tool_step(self, number: int, size: int) -> None:
+        call = ToolCall(id=f"c{number}", name="bash", arguments="{}")
+        self.context.add(AssistantMessage(calls=(call,)), "t")
+        self.context.add(ToolResult(call=call.id, name="bash", text="x" * size), "t")
+
+
+@pytest.fixture
+def setting(tmp_path: Path) -> Setting:
+    return Setting(tmp_path, window=10_000, protect=2_000)
+
+
+async def test_below_the_marks_nothing_happens(setting: Setting) -> None:
+    setting.context.add(UserMessage(text="hi"), "t")
+    await setting.context.fit(setting.summarise)
+    assert setting.events == [] and len(setting.context.messages) == 1
+
+
+async def test_old_tool_results_go_first_and_the_last_part_is_protected(setting: Setting) -> None:
+    setting.context.add(UserMessage(text="the task"), "t")
+    for number in range(8):
+        setting.tool_step(number, 4_000)
+    await setting.context.fit(setting.summarise)
+    pruned = setting.events[0]
+    assert isinstance(pruned, ContextPruned) and pruned.tokens_after < pruned.tokens_before
+    results = [message.text for message in setting.context.messages if isinstance(message, ToolResult)]
+    assert results[0] == PRUNED and results[-1] == "x" * 4_000
+    assert results.count(PRUNED) == pruned.messages_pruned
+    assert setting.context.messages[0] == UserMessage(text="the task")
+    assert setting.summarised == []
+
+
+async def test_at_eighty_percent_the_old_part_becomes_a_summary(setting: Setting) -> None:
+    for number in range(40):
+        setting.context.add(UserMessage(text=f"{number} " + "y" * 900), "t")
+    await setting.context.fit(setting.summarise)
+    assert isinstance(setting.events[-1], ContextCompacted)
+    assert setting.context.messages[0] == UserMessage(text=SUMMARY_MARK + "what happened")
+    assert setting.context.messages[-1] == UserMessage(text="39 " + "y" * 900)
+    assert setting.context.tokens() < 0.8 * 10_000
+
+
+async def test_a_call_and_its_result_stay_on_the_same_side_of_the_cut(setting: Setting) -> None:
+    for number in range(30):
+        setting.tool_step(number, 30)
+        setting.context.add(AssistantMessage(text="z" * 1_200), "t")
+    await setting.context.compact(setting.summarise)
+    kept = setting.context.messages[1:]
+    assert not isinstance(kept[0], ToolResult)
+
+
+async def test_what_the_provider_counted_beats_the_estimate(setting: Setting) -> None:
+    setting.context.add(UserMessage(text="short"), "t")
+    setting.context.counted(Usage(input_tokens=5_000, cache_read_tokens=1_000, output_tokens=500))
+    assert setting.context.tokens() == 6_500
+    setting.context.add(UserMessage(text="a" * 400), "t")
+    assert setting.context.tokens() == 6_500 + estimate(UserMessage(text="a" * 400))
+
+
+async def test_a_summary_that_cannot_be_had_is_a_warning(setting: Setting) -> None:
+    async def fail(messages: tuple[ChatMessage, ...]) -> str:
+        raise ProviderError("down")
+
+    for number in range(40):
+        setting.context.add(UserMessage(text=f"{number} " + "y" * 900), "t")
+    await setting.context.fit(fail)
+    assert isinstance(setting.events[-1], Warned) and setting.events[-1].code == "compact_failed"
+    assert len(setting.context.messages) == 40
+
+
+async def test_resuming_sees_what_the_model_last_saw(setting: Setting) -> None:
+    for number in range(8):
+        setting.tool_step(number, 4_000)
+    await setting.context.fit(setting.summarise)
+    for number in range(40):
+        setting.context.add(UserMessage(text=f"{number} " + "y" * 900), "t")
+    await setting.context.fit(setting.summarise)
+    assert setting.transcript.view() == setting.context.messages
+    assert Transcript.read(setting.transcript.header.id).view() == setting.context.messages

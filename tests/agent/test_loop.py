@@ -1,0 +1,444 @@
+"""The loop, with a scripted model and real tools: order, limits, failures, interruptions, and what history holds."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.waiting import until
+from treadle.agent.budget import Budget
+from treadle.agent.context import Context
+from treadle.agent.loop import Loop, NoHooks, Parts
+from treadle.agent.messages import AssistantMessage, ToolResult, UserMessage
+from treadle.agent.providers.script import parse
+from treadle.agent.providers.scripted import ScriptedProvider
+from treadle.agent.repeats import Repeats
+from treadle.agent.tools.base import AnyTool, ToolContext, writing_freely
+from treadle.agent.tools.paths import resolve
+from treadle.agent.tools.registry import Registry, builtin
+from treadle.agent.transcript import Transcript
+from treadle.errors import BudgetExceeded, EmptyReply, LoopDetected, MaxIterations, ProviderError, TimedOut, ToolError
+from treadle.events import (
+    Event,
+    Message,
+    Retrying,
+    TextDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    Usage,
+    Warned,
+)
+from treadle.session import Access, Answer, Decision, Limits, Prompt
+from treadle.work.fold import Totals, fold
+from treadle.work.session import Turn
+
+
+class NoArgs(msgspec.Struct, frozen=True):
+    tag: str = ""
+
+
+class TestTool:
+    """A tool that does what the test says."""
+
+    __test__ = False
+    description = "for tests"
+    Args = NoArgs
+
+    def __init__(self, name: str, kind: str, does: Callable[[NoArgs, ToolContext], Any]) -> None:
+        self.name = name
+        self.kind = kind
+        self.does = does
+
+    def access(self, args: NoArgs, resolve: Any) -> Access:
+        return Access(tool=self.name, kind=self.kind)  # type: ignore[arg-type]
+
+    async def run(self, args: NoArgs, context: ToolContext) -> str:
+        done = await self.does(args, context)
+        return str(done)
+
+
+class Run:
+    """One turn of a loop over a script, and everything that came of it."""
+
+    def __init__(self, tmp_path: Path, script: str, *tools: AnyTool, limits: Limits | None = None, **more: Any) -> None:
+        limits = limits or Limits()
+        self.events: list[Event] = []
+        self.provider = ScriptedProvider(parse(script))
+        self.turn = Turn(Prompt(text="go"))
+        self.transcript = Transcript.create(cwd=str(tmp_path), model="scripted")
+        self.spent = Totals()
+        registry = Registry([*builtin(("read_file", "write_file")), *tools])
+        self.parts = Parts(
+            provider=self.provider,
+            weak=self.provider,
+            system="you are tested",
+            tools=registry,
+            schemas=registry.schemas(),
+            context=Context(self.transcript, self.emit),
+            budget=Budget(limits),
+            repeats=Repeats(limits.repeats),
+            hooks=more.get("hooks", NoHooks()),
+            permit=more.get("permit", self.allow),
+            tool_context=lambda call: _context(tmp_path, call, self),
+            spent=lambda: self.spent,
+            emit=self.emit,
+            room=self.room,
+        )
+        self.loop = Loop(self.turn, self.parts)
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, Usage):
+            self.spent = self.spent.plus(event)
+
+    async def room(self) -> None:
+        pass
+
+    async def allow(self, call: str, tool: AnyTool, args: Any, access: Access) -> tuple[Decision, Any]:
+        return Decision(verdict="allow"), args
+
+    async def go(self) -> TurnEnded:
+        return await asyncio.wait_for(self.loop.run(UserMessage(text="go")), 20)
+
+    def of(self, kind: type[Event]) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def history(self) -> list[Any]:
+        return Transcript.read(self.transcript.header.id).view()
+
+
+def _context(cwd: Path, call: str, run: Run) -> ToolContext:
+    async def nobody(question: str, options: tuple[str, ...]) -> Answer:
+        return Answer(decision="deny")
+
+    return ToolContext(
+        cwd=cwd,
+        call=call,
+        emit=run.emit,
+        ask=nobody,
+        env={},
+        backup=lambda path: None,
+        overflow=lambda call, text: cwd / "overflow",
+        writing=writing_freely,
+        background=None,  # type: ignore[arg-type]
+        resolve=lambda text: resolve(cwd, text),
+    )
+
+
+def calling(*names: str, tag: str = "") -> str:
+    calls = "".join(f'[[reply.call]]\nname = "{name}"\narguments = {{ tag = "{tag}" }}\n' for name in names)
+    return f"[[reply]]\n{calls}"
+
+
+DONE = '[[reply]]\ntext = "all done"\nusage = { input = 10, output = 5 }\n'
+
+
+async def test_an_answer_without_tools_ends_the_turn(tmp_path: Path) -> None:
+    run = Run(tmp_path, DONE)
+    ended = await run.go()
+    assert (ended.outcome, ended.text, ended.iterations, ended.stop_reason) == ("completed", "all done", 1, "stop")
+    assert "".join(delta.text for delta in run.of(TextDelta)) == "all done" == run.of(Message)[0].text
+    assert run.history == [UserMessage(text="go"), AssistantMessage(text="all done", model="scripted")]
+
+
+async def test_tools_run_and_their_results_go_back_to_the_model(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello")
+    script = """
+        [[reply]]
+        [[reply.call]]
+        name = "read_file"
+        arguments = { file_path = "a.txt" }
+        [[reply]]
+        when = "hello"
+        text = "it says hello"
+    """
+    run = Run(tmp_path, script)
+    ended = await run.go()
+    assert ended.text == "it says hello" and ended.iterations == 2
+    assert [type(event) for event in run.events if isinstance(event, ToolStarted | ToolEnded)] == [
+        ToolStarted,
+        ToolEnded,
+    ]
+    assert isinstance(run.history[2], ToolResult) and "hello" in run.history[2].text
+
+
+async def test_neighbouring_reads_run_at_once_and_results_keep_their_order(tmp_path: Path) -> None:
+    together = asyncio.Barrier(3)
+
+    async def meet(args: NoArgs, context: ToolContext) -> str:
+        await asyncio.wait_for(together.wait(), 5)
+        return context.call
+
+    run = Run(tmp_path, calling("look", "look", "look") + DONE, TestTool("look", "read", meet))
+    await run.go()
+    assert [result.text for result in run.history[2:5]] == [result.call for result in run.history[2:5]]
+
+
+async def test_calls_that_change_things_run_one_after_the_other(tmp_path: Path) -> None:
+    at_work = 0
+
+    async def alone(args: NoArgs, context: ToolContext) -> str:
+        nonlocal at_work
+        at_work += 1
+        await asyncio.sleep(0)
+        assert at_work == 1
+        at_work -= 1
+        return "ok"
+
+    run = Run(tmp_path, calling("change", "change", "change") + DONE, TestTool("change", "write", alone))
+    await run.go()
+    assert all(event.ok for event in run.of(ToolEnded)) and len(run.of(ToolEnded)) == 3
+
+
+async def test_calls_with_the_same_id_or_none_are_told_apart(tmp_path: Path) -> None:
+    async def work(args: NoArgs, context: ToolContext) -> str:
+        return context.call
+
+    call = '[[reply.call]]\nname = "work"\nid = "{}"\n'
+    script = "[[reply]]\n" + call.format("same") * 2 + call.format("") + "[[reply]]\n" + call.format("same") + DONE
+    run = Run(tmp_path, script, TestTool("work", "read", work))
+    await run.go()
+    results = [message for message in run.history if isinstance(message, ToolResult)]
+    assert len({result.call for result in results}) == 4 and all(result.text == result.call for result in results)
+
+
+async def test_a_failing_tool_is_a_result_for_the_model_and_not_the_end(tmp_path: Path) -> None:
+    async def fail(args: NoArgs, context: ToolContext) -> str:
+        raise ToolError("it broke", hint="try another way")
+
+    async def burst(args: NoArgs, context: ToolContext) -> str:
+        raise ZeroDivisionError("a bug")
+
+    run = Run(
+        tmp_path, calling("fail", "burst") + DONE, TestTool("fail", "read", fail), TestTool("burst", "write", burst)
+    )
+    assert (await run.go()).outcome == "completed"
+    failed, bug = run.history[2:4]
+    assert failed.text == "Error: it broke (try another way)" and not failed.ok
+    assert "this tool has a bug: ZeroDivisionError" in bug.text
+    assert run.of(Warned)[0].code == "tool_bug"
+
+
+async def test_an_unknown_tool_and_malformed_arguments_are_explained_to_the_model(tmp_path: Path) -> None:
+    script = """
+        [[reply]]
+        [[reply.call]]
+        name = "raed_file"
+        [[reply.call]]
+        name = "read_file"
+        arguments = '{"file_path": '
+    """
+    run = Run(tmp_path, script + DONE)
+    await run.go()
+    unknown, malformed = run.history[2:4]
+    assert "did you mean read_file?" in unknown.text and "not valid JSON" in malformed.text
+    assert run.of(ToolStarted) == []
+
+
+async def test_what_is_not_permitted_does_not_run_and_the_model_is_told(tmp_path: Path) -> None:
+    async def never(args: NoArgs, context: ToolContext) -> str:
+        raise AssertionError("it ran")
+
+    async def deny(call: str, tool: AnyTool, args: Any, access: Access) -> tuple[Decision, Any]:
+        return Decision(verdict="deny", reason="bash (execute) requires approval in suggest mode", by="nobody"), args
+
+    run = Run(tmp_path, calling("bash") + DONE, TestTool("bash", "execute", never), permit=deny)
+    ended = await run.go()
+    assert ended.outcome == "completed"
+    denied = run.of(ToolDenied)[0]
+    assert denied.reason == "bash (execute) requires approval in suggest mode" and denied.by == "nobody"
+    assert run.of(ToolStarted) == [] and "not allowed" in run.history[2].text
+
+
+async def test_a_hook_can_block_a_tool_and_add_to_its_result(tmp_path: Path) -> None:
+    class Blocking(NoHooks):
+        async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
+            return "not on my watch" if args["tag"] == "bad" else None
+
+        async def post_tool(self, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
+            return "\nchecked"
+
+    async def work(args: NoArgs, context: ToolContext) -> str:
+        return "worked"
+
+    script = calling("work", tag="bad") + calling("work", tag="good") + DONE
+    run = Run(tmp_path, script, TestTool("work", "write", work), hooks=Blocking())
+    await run.go()
+    assert run.of(ToolDenied)[0].by == "hook" and run.of(ToolDenied)[0].reason == "not on my watch"
+    assert run.history[4].text == "worked\nchecked"
+
+
+async def test_an_empty_reply_is_asked_for_once_more(tmp_path: Path) -> None:
+    ended = await Run(tmp_path, '[[reply]]\ntext = ""\n' + DONE).go()
+    assert ended.text == "all done" and ended.iterations == 2
+
+
+async def test_two_empty_replies_are_a_clear_failure(tmp_path: Path) -> None:
+    with pytest.raises(EmptyReply, match="nothing, twice"):
+        await Run(tmp_path, '[[reply]]\ntext = ""\ntimes = 2\n').go()
+
+
+async def test_a_reply_cut_by_the_output_limit_is_continued(tmp_path: Path) -> None:
+    script = '[[reply]]\ntext = "one "\nfinish = "length"\n[[reply]]\nwhen = "cut off"\ntext = "two"\n'
+    run = Run(tmp_path, script)
+    ended = await run.go()
+    assert ended.text == "one two" and ended.stop_reason == "stop"
+
+
+async def test_a_reply_that_never_fits_is_reported_and_never_silently_cut(tmp_path: Path) -> None:
+    run = Run(tmp_path, '[[reply]]\ntext = "more "\nfinish = "length"\ntimes = "always"\n')
+    ended = await run.go()
+    assert ended.text == "more " * 4 and ended.stop_reason == "length"
+    assert run.of(Warned)[0].code == "output_limit"
+
+
+async def test_the_same_call_three_times_ends_the_turn(tmp_path: Path) -> None:
+    async def work(args: NoArgs, context: ToolContext) -> str:
+        return "same"
+
+    run = Run(tmp_path, calling("work") * 5 + DONE, TestTool("work", "write", work))
+    with pytest.raises(LoopDetected):
+        await run.go()
+    assert len(run.of(ToolStarted)) == 3
+    assert run.history[-1].text == "same"
+
+
+async def test_limits_stop_before_the_next_model_call(tmp_path: Path) -> None:
+    async def work(args: NoArgs, context: ToolContext) -> str:
+        return args.tag
+
+    script = "".join(calling("work", tag=str(number)) for number in range(9))
+    run = Run(tmp_path, script, TestTool("work", "write", work), limits=Limits(max_iterations=2))
+    with pytest.raises(MaxIterations):
+        await run.go()
+    assert run.turn.iterations == 2 and len(run.of(ToolEnded)) == 2
+
+
+async def test_a_cost_limit_with_unknown_prices_stops_after_the_first_call(tmp_path: Path) -> None:
+    async def work(args: NoArgs, context: ToolContext) -> str:
+        return "x"
+
+    run = Run(tmp_path, calling("work") * 2, TestTool("work", "write", work), limits=Limits(max_cost_usd=1))
+    with pytest.raises(BudgetExceeded, match="unknown"):
+        await run.go()
+
+
+async def test_wall_time_ends_a_turn_that_hangs_in_a_tool(tmp_path: Path) -> None:
+    async def hang(args: NoArgs, context: ToolContext) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    run = Run(tmp_path, calling("hang"), TestTool("hang", "execute", hang), limits=Limits(max_seconds=0.05))
+    with pytest.raises(TimedOut):
+        await run.go()
+    assert not run.of(ToolEnded)[0].ok and "interrupted" in run.history[-1].text
+
+
+async def test_a_failing_model_fails_the_turn_with_what_the_service_said(tmp_path: Path) -> None:
+    run = Run(tmp_path, '[[reply]]\nerror = { status = 400, message = "bad model" }\n')
+    with pytest.raises(ProviderError, match="bad model"):
+        await run.go()
+    assert run.history == [UserMessage(text="go")]
+
+
+async def test_an_interrupted_turn_keeps_its_partial_text_and_a_well_formed_history(tmp_path: Path) -> None:
+    run = Run(tmp_path, '[[reply]]\ntext = "one two three four"\npace = 0.05\n')
+    task = asyncio.create_task(run.loop.run(UserMessage(text="go")))
+    await until(lambda: run.of(TextDelta))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert run.turn.text and "one two three four".startswith(run.turn.text)
+    assert run.history[-1] == AssistantMessage(text=run.turn.text, model="scripted")
+
+
+async def test_a_turn_interrupted_in_a_tool_answers_every_open_call(tmp_path: Path) -> None:
+    started = asyncio.Event()
+    cleaned = False
+
+    async def hang(args: NoArgs, context: ToolContext) -> str:
+        nonlocal cleaned
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            cleaned = True
+        return ""
+
+    run = Run(tmp_path, calling("hang", "hang"), TestTool("hang", "execute", hang))
+    task = asyncio.create_task(run.loop.run(UserMessage(text="go")))
+    await asyncio.wait_for(started.wait(), 5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert cleaned
+    assert len([message for message in run.history if isinstance(message, ToolResult)]) == 2
+    assert fold(run.events).tools[0].ended is not None
+
+
+async def test_one_call_can_be_stopped_and_the_turn_goes_on(tmp_path: Path) -> None:
+    started = asyncio.Event()
+
+    async def hang(args: NoArgs, context: ToolContext) -> str:
+        started.set()
+        await asyncio.Event().wait()
+        return ""
+
+    run = Run(tmp_path, calling("hang") + DONE, TestTool("hang", "execute", hang))
+    task = asyncio.create_task(run.go())
+    await asyncio.wait_for(started.wait(), 5)
+    [call] = run.loop.running
+    run.loop.running[call].cancel()
+    assert (await task).text == "all done"
+    assert "a person stopped this tool" in run.history[2].text
+
+
+async def test_steering_reaches_the_model_at_its_next_step(tmp_path: Path) -> None:
+    async def work(args: NoArgs, context: ToolContext) -> str:
+        run.turn.steering.append("rather use tabs")
+        return "x"
+
+    run = Run(tmp_path, calling("work") + DONE, TestTool("work", "write", work))
+    await run.go()
+    assert run.history[3] == UserMessage(text="rather use tabs")
+
+
+async def test_retries_are_told_and_usage_is_counted_once_per_call(tmp_path: Path) -> None:
+    script = "[[reply]]\nerror = { status = 529, retry_after = 0.001 }\n" + DONE
+    run = Run(tmp_path, script)
+    await run.go()
+    assert len(run.of(Retrying)) == 1
+    [usage] = run.of(Usage)
+    assert (usage.input_tokens, usage.source) == (10, "provider")
+
+
+async def test_usage_that_nobody_reported_is_an_estimate_and_says_so(tmp_path: Path) -> None:
+    run = Run(tmp_path, '[[reply]]\ntext = "hi"\n')
+    await run.go()
+    assert run.of(Usage)[0].source == "estimate" and run.of(Usage)[0].cost_usd is None
+
+
+async def test_a_window_that_overflows_is_compacted_and_asked_again(tmp_path: Path) -> None:
+    script = """
+        [[reply]]
+        error = { status = 400, message = "This model's maximum context length is 1000 tokens" }
+        [[reply]]
+        system = "Summarise"
+        text = "we talked"
+        [[reply]]
+        text = "it fits now"
+    """
+    run = Run(tmp_path, script)
+    for number in range(8):
+        run.parts.context.add(UserMessage(text=f"{number}" + "x" * 20_000), "t")
+    run.parts.context._protect = 1
+    ended = await run.go()
+    assert ended.text == "it fits now"
+    assert run.history[0].text.endswith("we talked")

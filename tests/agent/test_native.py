@@ -1,0 +1,291 @@
+"""The native agent as a session: permissions, plans, resume, fork, rewind, subagents, interruption."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treadle.agent.native import NativeAgent, NativeSession
+from treadle.agent.tasks import AGENT_TYPES
+from treadle.agent.transcript import Transcript
+from treadle.errors import Busy, ConfigError, NotFound
+from treadle.events import (
+    AnyEvent,
+    Asked,
+    FileChanged,
+    TextDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+)
+from treadle.session import Agent, Answer, Change, Limits, Rules, Session, SessionSpec
+from treadle.work.session import run_turn
+
+WRITE = """
+[[reply]]
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "made.txt", content = "hello" }
+"""
+SAY = '[[reply]]\ntext = "done"\nusage = { input = 7, output = 3 }\n'
+
+Opened = Callable[..., Awaitable[NativeSession]]
+
+
+@pytest.fixture
+async def opened(tmp_path: Path) -> AsyncIterator[Opened]:
+    sessions: list[NativeSession] = []
+    work = tmp_path / "work"
+    work.mkdir()
+
+    async def open_one(script: str, **more: Any) -> NativeSession:
+        path = tmp_path / f"script{len(sessions)}.toml"
+        path.write_text(script)
+        spec = SessionSpec(**{"cwd": str(work), "model": f"scripted:{path}", "mode": "suggest", **more})
+        session = await NativeAgent({}).open(spec)
+        sessions.append(session)
+        return session
+
+    yield open_one
+    for session in sessions:
+        await session.close()
+
+
+async def turn(session: Session, text: str = "go", answer: Answer | None = None) -> list[AnyEvent]:
+    events = []
+    async for event in run_turn(session, text):
+        events.append(event)
+        if isinstance(event, Asked) and answer is not None:
+            await session.answer(event.request, answer)
+    return events
+
+
+def of(events: list[AnyEvent], kind: type[Any]) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+async def test_it_is_an_agent_that_says_what_it_can() -> None:
+    agent = NativeAgent({})
+    assert isinstance(agent, Agent)
+    info = await agent.probe()
+    assert info.name == "native" and "read_file" in info.tools and info.capabilities["resume"] == "native"
+
+
+async def test_no_model_is_one_error_that_says_what_to_set(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="ANTHROPIC_API_KEY"):
+        await NativeAgent({}).open(SessionSpec(cwd=str(tmp_path)))
+    assert not (tmp_path / "sessions").exists()
+
+
+async def test_with_nobody_to_ask_an_ask_is_a_denial_that_says_so(opened: Opened) -> None:
+    session = await opened(WRITE + SAY)
+    events = await turn(session)
+    [denied] = of(events, ToolDenied)
+    assert denied.reason == "write_file (write) requires approval in suggest mode" and denied.by == "nobody"
+    assert of(events, Asked) == [] and not Path(session.spec.cwd, "made.txt").exists()
+    assert events[-1].text == "done"
+
+
+async def test_a_person_can_allow_once(opened: Opened) -> None:
+    session = await opened(WRITE + WRITE + SAY, answers=True)
+    events = await turn(session, answer=Answer(decision="allow", by="ada"))
+    asked = of(events, Asked)[0]
+    assert asked.kind == "permission" and asked.name == "write_file" and asked.paths[0].endswith("made.txt")
+    assert len(of(events, Asked)) == 2 and of(events, FileChanged)[0].change == "added"
+
+
+async def test_allowed_for_the_session_is_not_asked_again(opened: Opened) -> None:
+    session = await opened(WRITE + WRITE + SAY, answers=True)
+    events = await turn(session, answer=Answer(decision="allow", scope="session"))
+    assert len(of(events, Asked)) == 1 and len(of(events, ToolEnded)) == 2
+
+
+async def test_a_person_can_refuse_and_say_why(opened: Opened) -> None:
+    session = await opened(WRITE + SAY, answers=True)
+    events = await turn(session, answer=Answer(decision="deny", text="put it in docs/"))
+    [denied] = of(events, ToolDenied)
+    assert denied.reason == "put it in docs/" and denied.by == "person"
+
+
+async def test_a_person_can_change_what_is_done_but_not_past_a_deny_rule(opened: Opened) -> None:
+    session = await opened(WRITE + WRITE + SAY, answers=True, rules=Rules(deny=("Write(secret*)",)))
+    changed = iter(["other.txt", "secret.txt"])
+    events = []
+    async for event in run_turn(session, "go"):
+        events.append(event)
+        if isinstance(event, Asked):
+            args = {"file_path": next(changed), "content": "x"}
+            await session.answer(event.request, Answer(decision="allow", changed_args=args))
+    assert of(events, ToolStarted)[0].args["file_path"] == "other.txt"
+    assert os.listdir(session.spec.cwd) == ["other.txt"]
+    assert len(of(events, ToolDenied)) == 1
+
+
+async def test_no_mode_runs_what_no_rule_forbids(opened: Opened) -> None:
+    session = await opened(WRITE + SAY, mode=None)
+    assert len(of(await turn(session), FileChanged)) == 1
+
+
+async def test_paths_outside_the_working_directory_need_permission_also_behind_links(
+    opened: Opened, tmp_path: Path
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "work" / "link").symlink_to(tmp_path / "outside")
+    script = "".join(
+        f'[[reply]]\n[[reply.call]]\nname = "write_file"\narguments = {{ file_path = "{path}", content = "x" }}\n'
+        for path in ("../outside/a", "link/b", str(tmp_path / "outside" / "c"))
+    )
+    session = await opened(script + SAY, mode="auto-edit")
+    events = await turn(session)
+    assert len(of(events, ToolDenied)) == 3 and os.listdir(tmp_path / "outside") == []
+
+
+async def test_plan_mode_changes_nothing_and_ends_in_a_plan_to_approve(opened: Opened) -> None:
+    session = await opened(WRITE + '[[reply]]\ntext = "1. write made.txt"\n', mode="plan")
+    events = await turn(session)
+    [plan] = of(events, Asked)
+    assert plan.kind == "plan" and plan.text == "1. write made.txt"
+    assert of(events, ToolDenied)[0].reason == "write_file (write) is not allowed in plan mode"
+
+
+async def test_an_approved_plan_is_carried_out_in_the_same_turn(opened: Opened) -> None:
+    session = await opened('[[reply]]\ntext = "1. write made.txt"\n' + WRITE + SAY, mode="plan", answers=True)
+    events = await turn(session, answer=Answer(decision="allow"))
+    assert Path(session.spec.cwd, "made.txt").read_text() == "hello"
+    assert len(of(events, TurnEnded)) == 1 and events[-1].text == "done"
+
+
+async def test_a_session_is_resumed_with_its_history_and_its_spending(opened: Opened) -> None:
+    first = await opened(SAY)
+    await turn(first, "remember me")
+    await first.close()
+    again = await opened('[[reply]]\ntext = "yes"\n', resume=first.id)
+    assert again.id == first.id and again.spent.total_tokens == 10
+    await turn(again, "do you?")
+    said = [message.text for message in Transcript.read(first.id).view()]
+    assert said == ["remember me", "done", "do you?", "yes"]
+
+
+async def test_a_fork_goes_its_own_way(opened: Opened) -> None:
+    first = await opened(SAY)
+    await turn(first, "one")
+    fork = await opened(SAY, resume=first.id, fork=True)
+    assert fork.id != first.id
+    await turn(fork, "two")
+    assert len(Transcript.read(first.id).view()) == 2 and len(Transcript.read(fork.id).view()) == 4
+
+
+async def test_an_open_session_is_not_opened_twice(opened: Opened) -> None:
+    first = await opened(SAY)
+    with pytest.raises(Busy):
+        await opened(SAY, resume=first.id)
+
+
+async def test_resuming_what_is_not_there_says_so(opened: Opened) -> None:
+    with pytest.raises(NotFound, match="treadle sessions"):
+        await opened(SAY, resume="nothing")
+
+
+async def test_rewind_undoes_the_files_of_a_turn(opened: Opened) -> None:
+    session = await opened(SAY + WRITE + SAY, mode="auto-edit")
+    await turn(session, "first")
+    events = await turn(session, "second")
+    made = Path(session.spec.cwd, "made.txt")
+    assert made.exists()
+    session.rewind(events[0].turn)
+    assert not made.exists() and [message.text for message in session.context.messages] == ["first", "done"]
+
+
+async def test_limits_end_a_turn_with_their_own_outcome(opened: Opened) -> None:
+    session = await opened(WRITE * 5, mode="auto-edit", limits=Limits(max_iterations=1))
+    ended = (await turn(session))[-1]
+    assert isinstance(ended, TurnEnded) and ended.outcome == "limited"
+    assert ended.error and ended.error.code == "max_iterations" and ended.iterations == 1
+
+
+async def test_model_and_mode_can_be_changed_between_turns(opened: Opened, tmp_path: Path) -> None:
+    session = await opened(WRITE + SAY)
+    other = tmp_path / "other.toml"
+    other.write_text(WRITE + '[[reply]]\ntext = "from another model"\n')
+    await turn(session)
+    await session.configure(Change(model=f"scripted:{other}", mode="auto-edit"))
+    events = await turn(session)
+    assert events[-1].text == "from another model" and len(of(events, FileChanged)) == 1
+
+
+SUBAGENT = """
+[[reply]]
+when = "^go$"
+text = "I will delegate."
+[[reply.call]]
+name = "task"
+arguments = { description = "count", prompt = "count the files" }
+
+[[reply]]
+when = "count the files"
+system = "for another agent"
+text = "there are three"
+usage = { input = 5, output = 2 }
+
+[[reply]]
+when = "there are three"
+text = "three, says my helper"
+"""
+
+
+async def test_a_subagent_has_no_subagents(opened: Opened) -> None:
+    session = await opened(SUBAGENT, mode=None)
+    task = await session.tasks.run_agent("count the files", label="x", agent_type="Explore", background=False)
+    assert task.status == "completed" and task.output == "there are three"
+    child = await session._open_child("agent_9", AGENT_TYPES["explore"], task)
+    assert "task" not in child.tools and "write_file" not in child.tools
+    await child.close()
+
+
+async def test_a_turn_interrupted_mid_stream_can_be_followed_by_another(opened: Opened) -> None:
+    session = await opened('[[reply]]\ntext = "one two three four five"\npace = 0.2\n' + SAY)
+    events = []
+    async for event in run_turn(session, "go"):
+        events.append(event)
+        if isinstance(event, TextDelta):
+            await session.interrupt(event.turn, "enough")
+    ended = events[-1]
+    assert isinstance(ended, TurnEnded) and ended.outcome == "interrupted" and ended.text == "one "
+    assert (await turn(session, "again"))[-1].text == "done"
+    said = [message.text for message in Transcript.read(session.id).view()]
+    assert said == ["go", "one ", "again", "done"]
+
+
+async def test_kill_minus_nine_in_mid_turn_leaves_a_session_that_resumes(opened: Opened, tmp_path: Path) -> None:
+    script = tmp_path / "slow.toml"
+    script.write_text(WRITE + '[[reply]]\ntext = "a b c"\ndelay = 60\n')
+    code = f"""
+import asyncio
+from treadle import SessionSpec, find_agent, run_turn
+async def main():
+    spec = SessionSpec(cwd={str(tmp_path)!r}, model="scripted:{script}", mode=None, session_id="victim")
+    async for event in run_turn(await find_agent().open(spec), "go"):
+        print(type(event).__name__, flush=True)
+asyncio.run(main())
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    while process.stdout.readline().strip() != "ToolEnded":
+        assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    session = await opened('[[reply]]\nwhen = "and now"\ntext = "going on"\n', resume="victim")
+    assert (await turn(session, "and now"))[-1].text == "going on"
+
+
+async def test_closing_twice_and_using_afterwards_is_safe(opened: Opened) -> None:
+    session = await opened(SAY)
+    await asyncio.gather(session.close(), session.close())
+    await session.close()

@@ -1,0 +1,69 @@
+"""Doom loops: the same step N times, or a cycle of two to four steps N times."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.agent.messages import ToolCall
+from treadle.agent.repeats import Repeats
+from treadle.errors import LoopDetected
+
+
+def step(arguments: str, name: str = "bash") -> list[ToolCall]:
+    return [ToolCall(id="c", name=name, arguments=arguments)]
+
+
+def test_the_third_identical_step_is_a_loop() -> None:
+    repeats = Repeats(3)
+    repeats.note(step('{"command":"ls"}'))
+    repeats.note(step('{"command":"ls"}'))
+    with pytest.raises(LoopDetected, match="the same tool calls came 3 times"):
+        repeats.note(step('{ "command": "ls" }'))
+
+
+def test_key_order_and_spacing_do_not_hide_a_repeat() -> None:
+    repeats = Repeats(2)
+    repeats.note(step('{"a":1,"b":2}'))
+    with pytest.raises(LoopDetected):
+        repeats.note(step('{ "b": 2, "a": 1 }'))
+
+
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_a_cycle_is_a_loop_when_it_has_come_round_often_enough(length: int) -> None:
+    repeats = Repeats(3)
+    steps = [step(f'{{"n":{number % length}}}') for number in range(length * 3)]
+    for one in steps[:-1]:
+        repeats.note(one)
+    with pytest.raises(LoopDetected, match=f"cycle of {length}"):
+        repeats.note(steps[-1])
+
+
+def test_zero_turns_it_off() -> None:
+    repeats = Repeats(0)
+    for _ in range(50):
+        repeats.note(step("{}"))
+
+
+def test_malformed_arguments_repeat_too() -> None:
+    repeats = Repeats(2)
+    repeats.note(step("{broken"))
+    with pytest.raises(LoopDetected):
+        repeats.note(step("{broken"))
+
+
+@given(st.lists(st.integers(0, 3), max_size=40), st.integers(2, 4))
+def test_a_loop_is_reported_exactly_when_the_last_steps_repeat(steps: list[int], threshold: int) -> None:
+    def looping(seen: list[int]) -> bool:
+        return any(
+            len(seen) >= length * threshold and seen[-length * threshold :] == seen[-length:] * threshold
+            for length in range(1, 5)
+        )
+
+    repeats, seen = Repeats(threshold), []
+    for number in steps:
+        seen.append(number)
+        if looping(seen):
+            with pytest.raises(LoopDetected):
+                repeats.note(step(str(number)))
+            return
+        repeats.note(step(str(number)))

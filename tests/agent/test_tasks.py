@@ -1,0 +1,161 @@
+"""Background processes and subagents: started, watched, waited for, stopped; nothing of them is left."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.waiting import until
+from treadle.agent.tasks import AgentType, Tasks
+from treadle.errors import NotFound, ProviderError
+from treadle.events import Event, Task, TaskChanged, TextDelta, TurnEnded, Usage
+from treadle.session import AgentInfo, Session
+from treadle.work.session import BaseSession, Turn
+
+ENV = {"PATH": os.environ["PATH"]}
+
+
+class Helper(BaseSession):
+    """A subagent that does what its prompt says."""
+
+    def __init__(self) -> None:
+        super().__init__("child", AgentInfo(name="helper"))
+
+    async def _turn(self, turn: Turn) -> TurnEnded:
+        self.emit(TextDelta(text="working"))
+        self.emit(Usage(model="m", input_tokens=4, cost_usd=0.5))
+        if turn.prompt.text == "fail":
+            raise ProviderError("no model")
+        if turn.prompt.text == "hang":
+            await asyncio.Event().wait()
+        turn.text = f"did {turn.prompt.text}"
+        return turn.ending("completed")
+
+
+class Setting:
+    def __init__(self, tmp_path: Path, limit: int = 4) -> None:
+        self.events: list[Event] = []
+        self.finished: list[Task] = []
+        self.tasks = Tasks(
+            session_id="s",
+            emit=self.events.append,
+            open_child=self.open_child,
+            finished=self.finished.append,
+            directory=lambda: str(tmp_path),
+            cwd=str(tmp_path),
+            limit=limit,
+        )
+
+    async def open_child(self, task_id: str, kind: AgentType, task: Task) -> Session:
+        return Helper()
+
+    def changes(self, task_id: str) -> list[str]:
+        return [e.change for e in self.events if isinstance(e, TaskChanged) and e.task_id == task_id and e.task]
+
+    async def run(self, prompt: str, *, background: bool = False, kind: str | None = None) -> Task:
+        return await self.tasks.run_agent(prompt, label=prompt, agent_type=kind, background=background)
+
+
+@pytest.fixture
+async def setting(tmp_path: Path) -> AsyncIterator[Setting]:
+    setting = Setting(tmp_path)
+    yield setting
+    await setting.tasks.stop_all()
+
+
+async def ended(setting: Setting, task: Task) -> Task:
+    return await asyncio.wait_for(setting.tasks.wait(task.id), 20)
+
+
+async def test_a_subagent_in_the_foreground_returns_its_answer(setting: Setting) -> None:
+    task = await setting.run("count")
+    assert task.status == "completed" and task.output == "did count" and task.id == "agent_1"
+    assert task.usage and task.usage.input_tokens == 4 and task.usage.cost_usd == 0.5
+    assert setting.changes("agent_1") == ["created", "started", "completed"]
+    assert setting.finished == []
+
+
+async def test_what_a_subagent_uses_is_told_with_its_task_as_parent(setting: Setting) -> None:
+    await setting.run("count")
+    [usage] = [event for event in setting.events if isinstance(event, Usage)]
+    assert usage.parent == "agent_1" and usage.seq == 0
+    [text] = [event for event in setting.events if isinstance(event, TaskChanged) and event.change == "text"]
+    assert text.data == {"delta": "working"}
+
+
+async def test_a_background_subagent_is_announced_when_it_ends(setting: Setting) -> None:
+    task = await setting.run("count", background=True)
+    assert task.status == "queued"
+    done = await ended(setting, task)
+    assert done.status == "completed" and [task.id for task in setting.finished] == ["agent_1"]
+
+
+async def test_a_failing_subagent_is_a_failed_task_with_its_error(setting: Setting) -> None:
+    task = await setting.run("fail")
+    assert task.status == "failed" and task.error and task.error.code == "provider_error"
+
+
+async def test_an_unknown_type_names_those_there_are(setting: Setting) -> None:
+    with pytest.raises(NotFound, match="Explore"):
+        await setting.run("x", kind="Wizard")
+
+
+async def test_interrupting_the_one_who_waits_stops_a_task_in_the_foreground(setting: Setting) -> None:
+    waiting = asyncio.create_task(setting.run("hang"))
+    await until(lambda: "started" in setting.changes("agent_1"))
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert setting.tasks.get("agent_1").status == "cancelled"
+
+
+async def test_only_so_many_subagents_run_at_once(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, limit=2)
+    for _ in range(4):
+        await setting.run("hang", background=True)
+    await until(lambda: [task.status for task in setting.tasks.list()] == ["running", "running", "queued", "queued"])
+    await setting.tasks.stop_all()
+    assert {task.status for task in setting.tasks.list()} == {"cancelled"}
+
+
+async def start(setting: Setting, tmp_path: Path, command: str) -> Task:
+    return await setting.tasks.start_process(command, cwd=str(tmp_path), env=ENV)
+
+
+async def test_a_process_keeps_its_output_and_exit_code(setting: Setting, tmp_path: Path) -> None:
+    task = await ended(setting, await start(setting, tmp_path, "echo out; echo err >&2; exit 3"))
+    assert task.status == "failed" and task.exit_code == 3 and task.pid
+    assert task.log_path and Path(task.log_path).read_text() == "out\nerr\n"
+
+
+async def test_a_daemon_it_leaves_ends_with_it(setting: Setting, tmp_path: Path) -> None:
+    task = await ended(setting, await start(setting, tmp_path, "setsid sleep 1000 & echo $!"))
+    assert task.log_path
+    pid = int(Path(task.log_path).read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_a_process_can_be_stopped_with_all_it_started(setting: Setting, tmp_path: Path) -> None:
+    task = await start(setting, tmp_path, "echo $$; sleep 1000 | sleep 1000")
+    await until(lambda: any(isinstance(event, TaskChanged) and event.change == "text" for event in setting.events))
+    stopped = await asyncio.wait_for(setting.tasks.stop(task.id), 20)
+    assert stopped.status == "cancelled" and stopped.pid
+    with pytest.raises(ProcessLookupError):
+        os.kill(stopped.pid, 0)
+
+
+async def test_output_split_in_the_middle_of_a_character_arrives_whole(setting: Setting, tmp_path: Path) -> None:
+    command = r"printf '\xc3'; sleep 0.05; printf '\xa9\n'"
+    await ended(setting, await start(setting, tmp_path, command))
+    pieces: list[Any] = [e.data["delta"] for e in setting.events if isinstance(e, TaskChanged) and e.change == "text"]
+    assert "".join(pieces) == "é\n"
+
+
+async def test_unknown_tasks_are_said_to_be_unknown(setting: Setting) -> None:
+    for use in (setting.tasks.wait, setting.tasks.stop, setting.tasks.forget):
+        with pytest.raises(NotFound, match="no task 'x'"):
+            await use("x")

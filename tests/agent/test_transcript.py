@@ -1,0 +1,227 @@
+"""A session on disk: append-only, resumable after kill -9, forkable, rewindable."""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
+from treadle.agent.transcript import (
+    INTERRUPTED,
+    PRUNED,
+    Cleared,
+    Compacted,
+    Named,
+    Pruned,
+    Said,
+    Spent,
+    Transcript,
+    TurnBegan,
+    close_dangling,
+    find_session,
+    list_sessions,
+)
+from treadle.errors import Busy, ConfigError, NotFound, StorageError
+from treadle.events import Usage
+
+
+def asks(*calls: str) -> AssistantMessage:
+    return AssistantMessage(calls=tuple(ToolCall(id=call, name="bash", arguments="{}") for call in calls))
+
+
+def answers(call: str, text: str = "ok") -> ToolResult:
+    return ToolResult(call=call, name="bash", text=text)
+
+
+def created(tmp_path: Path, *messages: ChatMessage, **more: str) -> Transcript:
+    transcript = Transcript.create(cwd=str(tmp_path), model="m", **more)
+    transcript.append(*(Said(message=message) for message in messages))
+    return transcript
+
+
+def test_what_was_said_is_read_back(tmp_path: Path) -> None:
+    messages = [UserMessage(text="hi"), asks("c1"), answers("c1"), AssistantMessage(text="done")]
+    transcript = created(tmp_path, *messages)
+    transcript.append(Spent(usage=Usage(model="m", input_tokens=3)))
+    transcript.close()
+    again = Transcript.open(transcript.header.id)
+    assert again.view() == messages
+    assert again.spent()[0].input_tokens == 3
+    again.close()
+
+
+def test_files_are_for_the_user_alone(tmp_path: Path) -> None:
+    transcript = created(tmp_path, UserMessage(text="secret"))
+    assert os.stat(transcript.directory).st_mode & 0o777 == 0o700
+    assert os.stat(os.path.join(transcript.directory, "history.jsonl")).st_mode & 0o777 == 0o600
+    transcript.close()
+
+
+def test_pruning_compacting_and_clearing_change_the_view_and_never_the_lines(tmp_path: Path) -> None:
+    transcript = created(tmp_path, UserMessage(text="hi"), asks("c1"), answers("c1", "long"), UserMessage(text="more"))
+    before = Path(transcript.directory, "history.jsonl").read_bytes()
+    transcript.append(Pruned(calls=("c1",)))
+    assert transcript.view()[2] == answers("c1", PRUNED)
+    transcript.append(Compacted(summary="in short", kept=1))
+    assert transcript.view() == [UserMessage(text="in short"), UserMessage(text="more")]
+    transcript.append(Cleared())
+    assert transcript.view() == []
+    assert Path(transcript.directory, "history.jsonl").read_bytes().startswith(before)
+    transcript.close()
+
+
+def test_a_torn_last_line_and_garbage_cost_only_themselves(tmp_path: Path) -> None:
+    transcript = created(tmp_path, UserMessage(text="hi"), AssistantMessage(text="hello"))
+    transcript.close()
+    path = Path(transcript.directory, "history.jsonl")
+    with path.open("ab") as file:
+        file.write(b'\xff garbage\n{"type":"from_the_future","x":1}\n{"type":"message","mess')
+    again = Transcript.open(transcript.header.id)
+    assert len(again.view()) == 2 and again.skipped == 3
+    again.append(Said(message=UserMessage(text="next")))
+    again.close()
+    assert Transcript.read(transcript.header.id).view()[-1] == UserMessage(text="next")
+
+
+def test_a_newer_format_is_refused_and_left_alone(tmp_path: Path) -> None:
+    transcript = created(tmp_path)
+    transcript.close()
+    path = Path(transcript.directory, "history.jsonl")
+    header = msgspec.json.decode(path.read_bytes().splitlines()[0])
+    path.write_bytes(msgspec.json.encode({**header, "format": 99, "version": "9.9"}) + b"\n")
+    content = path.read_bytes()
+    with pytest.raises(StorageError, match="newer format"):
+        Transcript.open(transcript.header.id)
+    assert path.read_bytes() == content
+
+
+def test_a_session_is_open_in_one_process_at_a_time(tmp_path: Path) -> None:
+    transcript = created(tmp_path)
+    with pytest.raises(Busy, match="another process"):
+        Transcript.open(transcript.header.id)
+    transcript.close()
+    Transcript.open(transcript.header.id).close()
+
+
+def test_a_session_id_is_used_once(tmp_path: Path) -> None:
+    created(tmp_path, session_id="mine").close()
+    with pytest.raises(ConfigError, match="already"):
+        created(tmp_path, session_id="mine")
+
+
+@pytest.mark.parametrize("bad", ["", "..", "a/b", "../../etc", ".hidden", "a\nb"])
+def test_an_id_never_leaves_the_sessions_directory(bad: str) -> None:
+    with pytest.raises(NotFound):
+        Transcript.read(bad)
+
+
+def test_a_fork_has_the_past_and_its_own_future(tmp_path: Path) -> None:
+    parent = created(tmp_path, UserMessage(text="hi"))
+    fork = Transcript.create(cwd=str(tmp_path), model="m", forked=parent)
+    fork.append(Said(message=UserMessage(text="another way")))
+    assert len(parent.view()) == 1 and len(Transcript.read(fork.header.id).view()) == 2
+    assert fork.header.forked_from == parent.header.id
+    parent.close()
+    fork.close()
+
+
+def test_a_session_that_is_not_kept_leaves_nothing(tmp_path: Path) -> None:
+    transcript = Transcript.create(cwd=str(tmp_path), model="m", persist=False)
+    transcript.append(Said(message=UserMessage(text="hi")))
+    assert len(transcript.view()) == 1
+    transcript.close()
+    assert not os.path.exists(transcript.directory) and list_sessions() == []
+
+
+def test_rewind_restores_files_and_conversation_as_they_were_before_the_turn(tmp_path: Path) -> None:
+    old, new = tmp_path / "old.txt", tmp_path / "new.txt"
+    old.write_text("one")
+    old.chmod(0o755)
+    transcript = created(tmp_path, UserMessage(text="first"))
+    transcript.append(TurnBegan(turn="t2", prompt="second"), Said(message=UserMessage(text="second"), turn="t2"))
+    transcript.back_up("t2", str(old))
+    old.write_text("two")
+    transcript.back_up("t2", str(old))
+    transcript.back_up("t2", str(new))
+    new.write_text("made")
+    transcript.append(TurnBegan(turn="t3", prompt="third"))
+    transcript.back_up("t3", str(old))
+    old.write_text("three")
+    changed = transcript.rewind("t2")
+    assert sorted(changed) == sorted([str(old), str(new)])
+    assert old.read_text() == "one" and old.stat().st_mode & 0o777 == 0o755 and not new.exists()
+    assert transcript.view() == [UserMessage(text="first")] and transcript.turns() == []
+    with pytest.raises(NotFound):
+        transcript.rewind("t2")
+    transcript.close()
+
+
+def test_sessions_are_listed_latest_first_and_found_by_id_beginning_or_name(tmp_path: Path) -> None:
+    first = created(tmp_path, session_id="aaa-1")
+    second = created(tmp_path, session_id="bbb-2")
+    second.append(TurnBegan(turn="t", prompt="what is this"), Named(name="my work"))
+    os.utime(os.path.join(first.directory, "history.jsonl"), (1, 1))
+    entries = list_sessions(str(tmp_path))
+    assert [entry.id for entry in entries] == ["bbb-2", "aaa-1"]
+    assert entries[0].name == "my work" and entries[0].prompt == "what is this" and entries[0].turns == 1
+    assert find_session("my work") == "bbb-2" == find_session("bbb") == find_session("", str(tmp_path))
+    assert list_sessions("/elsewhere") == []
+    with pytest.raises(NotFound, match="no session"):
+        find_session("nothing")
+    first.close()
+    second.close()
+
+
+def test_a_full_disk_is_a_clear_error_and_leaves_whole_lines(tmp_path: Path) -> None:
+    transcript = created(tmp_path, UserMessage(text="hi"))
+    transcript.close()
+    code = """
+import resource, signal, sys
+from treadle.agent.transcript import *
+from treadle.agent.messages import UserMessage
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+t = Transcript.open(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+try:
+    for n in range(100):
+        t.append(Said(message=UserMessage(text="x" * 100)))
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)
+    done = subprocess.run(
+        [sys.executable, "-c", code, transcript.header.id], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.startswith("StorageError cannot append to")
+    again = Transcript.open(transcript.header.id)
+    assert again.skipped == 0 and len(again.view()) > 2
+    again.append(Said(message=UserMessage(text="there is room again")))
+    again.close()
+
+
+@given(st.lists(st.sampled_from(["user", "text", "ask", "ask2", "answer", "answer2"]), max_size=12))
+def test_after_closing_every_call_is_answered_right_behind_its_reply(kinds: list[str]) -> None:
+    made: dict[str, ChatMessage] = {
+        "user": UserMessage(text="u"),
+        "text": AssistantMessage(text="t"),
+        "ask": asks("c1"),
+        "ask2": asks("c1", "c2"),
+        "answer": answers("c1"),
+        "answer2": answers("c2"),
+    }
+    closed = close_dangling([made[kind] for kind in kinds])
+    for index, message in enumerate(closed):
+        if isinstance(message, AssistantMessage):
+            behind = []
+            for other in closed[index + 1 :]:
+                if not isinstance(other, ToolResult):
+                    break
+                behind.append(other.call)
+            assert {call.id for call in message.calls} <= set(behind)
+    assert [m for m in closed if not (isinstance(m, ToolResult) and m.text == INTERRUPTED)] == [made[k] for k in kinds]
