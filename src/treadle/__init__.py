@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # importing typing would cost every small command half an int
 __version__ = "0.1.0"
 
 _WHERE = {
+    "find_agent": "treadle.agents",
     "run_turn": "treadle.work.session",
     "fold": "treadle.work.fold",
     "Agent": "treadle.session",
@@ -26,6 +27,7 @@ _WHERE = {
 __all__ = ["__version__", *_WHERE]
 
 if TYPE_CHECKING:
+    from treadle.agents import find_agent as find_agent
     from treadle.errors import TreadleError as TreadleError
     from treadle.session import Agent as Agent
     from treadle.session import Answer as Answer

@@ -10,6 +10,6 @@ def main() -> None:
 
         print(f"treadle {__version__}")
         return
-    from treadle.cli.root import treadle
+    from treadle.cli.root import main as run
 
-    treadle(prog_name="treadle")
+    run(arguments)

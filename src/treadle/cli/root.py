@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import sys
 
 import click
 
 COMMANDS: dict[str, str] = {
-    "coord": "treadle.cli.coord:coord",
+    "chat": "treadle.cli.chat:chat",
+    "demo": "treadle.cli.demo:demo",
+    "doctor": "treadle.cli.doctor:doctor",
+    "models": "treadle.cli.models:models",
+    "sessions": "treadle.cli.sessions:sessions",
 }
-"""name -> "module:attribute" of a click command, and its one line of help is read from there."""
+"""name -> "module:attribute" of a click command."""
+
+PRINT = ("-p", "--print")
 
 
 class LazyGroup(click.Group):
@@ -17,14 +24,39 @@ class LazyGroup(click.Group):
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
-            return None
-        module, attribute = COMMANDS[name].split(":")
-        command = getattr(importlib.import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
+        return _load(COMMANDS[name]) if name in COMMANDS else None
+
+
+def _load(place: str) -> click.Command:
+    module, attribute = place.split(":")
+    command = getattr(importlib.import_module(module), attribute)
+    assert isinstance(command, click.Command)
+    return command
 
 
 @click.group(cls=LazyGroup)
+@click.version_option(package_name="treadle", prog_name="treadle")
 def treadle() -> None:
-    """Drive, supervise and coordinate coding agents: any agent, over any wire, to the end."""
+    """Drive, supervise and coordinate coding agents: any agent, over any wire, to the end.
+
+    \b
+    treadle                          talk with an agent in this directory
+    treadle -p "fix the test"        run one prompt and print the answer
+    treadle -p --help                all options of a run
+
+    Without a model of your own, `treadle demo` shows it at work.
+    """
+
+
+def main(arguments: list[str]) -> None:
+    """`treadle -p ...` and bare `treadle` are commands of their own; everything else is in the tree."""
+    words = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    first = words[0] if words else ""
+    if first not in COMMANDS and any(word in words for word in PRINT):
+        _load("treadle.cli.oneshot:oneshot")(args=arguments, prog_name="treadle")
+    elif not arguments and sys.stdin.isatty():
+        _load(COMMANDS["chat"])(args=[], prog_name="treadle")
+    elif first.startswith("-") and first not in ("--help", "-h"):
+        _load(COMMANDS["chat"])(args=arguments, prog_name="treadle")
+    else:
+        treadle(args=arguments or ["--help"], prog_name="treadle")

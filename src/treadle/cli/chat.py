@@ -1,0 +1,176 @@
+"""`treadle`: talk with an agent, line by line. Ctrl-C interrupts the turn and keeps the session."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from typing import Any
+
+import click
+
+from treadle import __version__
+from treadle.agents import find_agent
+from treadle.cli.failing import run
+from treadle.cli.lines import TypedLines
+from treadle.cli.options import RunOptions, run_options, take
+from treadle.cli.render import Renderer, printable
+from treadle.errors import NotFound, TreadleError
+from treadle.events import Asked, TurnEnded
+from treadle.session import Answer, Prompt, Session
+from treadle.work.fold import Fold
+
+SCOPES = {"y": "once", "yes": "once", "a": "session", "always": "session"}
+
+
+@click.command("chat")
+@click.argument("prompt", required=False)
+@run_options
+def chat(prompt: str | None, **values: Any) -> None:
+    """Talk with an agent in this directory.
+
+    Type what you want done; /help lists commands, Ctrl-C interrupts the agent, Ctrl-D leaves. The session is kept:
+    `treadle -c` goes on with it.
+    """
+    if not sys.stdin.isatty():
+        raise click.UsageError("a chat needs a terminal; for scripts there is `treadle -p PROMPT`")
+    sys.exit(run(_chat(prompt, take(values))))
+
+
+async def _chat(first: str | None, options: RunOptions) -> int:
+    session = await find_agent(options.agent).open(options.spec(answers=True, default_mode="suggest"))
+    talk = Talk(session)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, talk.ctrl_c)
+    try:
+        talk.greet()
+        await talk.run(first)
+    finally:
+        await session.close()
+        print(f"\nsession {session.id} is kept: treadle --resume {session.id}")
+    return 0
+
+
+class Talk:
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.typed = TypedLines()
+        self.show = Renderer()
+        self.turn: str | None = None
+        self._leaving = False
+        self._interrupts: set[asyncio.Task[None]] = set()
+
+    def greet(self) -> None:
+        models = ", ".join(self.session.info.models)
+        self.show.heading(f"treadle {__version__} · {self.session.info.name} · {models or 'its own model'}")
+        print("Ctrl-C interrupts, Ctrl-D leaves, /help lists commands.")
+
+    def ctrl_c(self) -> None:
+        if self.turn is not None:
+            task = asyncio.create_task(self.session.interrupt(self.turn, "interrupted by the person"))
+            self._interrupts.add(task)
+            task.add_done_callback(self._interrupts.discard)
+        else:
+            print("\n(Ctrl-D or /exit leaves)\n> ", end="", flush=True)
+
+    async def run(self, first: str | None) -> None:
+        text = first
+        while not self._leaving:
+            try:
+                text = text if text is not None else await self.typed.line("\n> ")
+            except EOFError:
+                return
+            if text.strip():
+                await self._one(text.strip())
+            text = None
+
+    async def _one(self, text: str) -> None:
+        try:
+            if text.startswith("/") and len(text) > 1:
+                await self._command(text)
+            else:
+                reader = self.session.events(after=-1)
+                await self._follow(reader, await self.session.prompt(Prompt(text=text)))
+        except TreadleError as error:
+            print(f"{error}", file=sys.stderr)
+
+    async def _command(self, text: str) -> None:
+        name, _, args = text[1:].partition(" ")
+        if name in ("exit", "quit"):
+            self._leaving = True
+            return
+        reader = self.session.events(after=-1)
+        result = await self.session.command(name, args)
+        if result is None:
+            raise NotFound(f"unknown command /{name}", hint="/help lists them")
+        if result.turn is not None:
+            await self._follow(reader, result.turn)
+        else:
+            print(printable(result.message))
+
+    async def _follow(self, reader: Any, turn: str) -> None:
+        folded = Fold()
+        self.turn = turn
+        try:
+            async for event in reader:
+                if event.turn != turn:
+                    continue
+                folded.add(event)
+                self.show.show(event)
+                if isinstance(event, Asked):
+                    await self._ask(event)
+                if isinstance(event, TurnEnded):
+                    break
+        finally:
+            self.turn = None
+            reader.close()
+        self.show.total(folded.summary())
+
+    async def _ask(self, asked: Asked) -> None:
+        """Put the question while the turn can still be interrupted: then the question is gone, and so is its answer."""
+        self.show.line()
+        question = asyncio.create_task(self._answer(asked))
+        ended = asyncio.create_task(self._gone(asked.request, asked.seq))
+        await asyncio.wait([question, ended], return_when=asyncio.FIRST_COMPLETED)
+        for task in (question, ended):
+            task.cancel()
+        if question.done() and not question.cancelled():
+            try:
+                await self.session.answer(asked.request, question.result())
+            except NotFound as error:
+                print(error, file=sys.stderr)
+
+    async def _gone(self, request: str, seq: int) -> None:
+        """Until the question is answered in another way: by its deadline, or because the turn ended."""
+        async for event in self.session.events(after=seq, observer=True):
+            if isinstance(event, TurnEnded) or getattr(event, "request", None) == request:
+                return
+
+    async def _answer(self, asked: Asked) -> Answer:
+        try:
+            if asked.kind == "question":
+                return await self._choose(asked)
+            what = asked.text if asked.kind == "plan" else f"{asked.text}\n  {_about(asked)}"
+            print(printable(what))
+            word = (
+                await self.typed.line("allow? [y]es, [n]o, [a]lways this session, or say what to do instead: ")
+            ).strip()
+        except EOFError:
+            return Answer(decision="deny", text="the person left")
+        if word.lower() in SCOPES:
+            return Answer(decision="allow", scope=SCOPES[word.lower()])  # type: ignore[arg-type]
+        return Answer(decision="deny", text="" if word.lower() in ("", "n", "no") else word)
+
+    async def _choose(self, asked: Asked) -> Answer:
+        print(printable(asked.text))
+        for number, option in enumerate(asked.options, 1):
+            print(f"  {number}. {printable(option)}")
+        word = (await self.typed.line("answer: ")).strip()
+        if word.isdigit() and 0 < int(word) <= len(asked.options):
+            word = asked.options[int(word) - 1]
+        return Answer(decision="allow" if word else "deny", text=word or "no answer")
+
+
+def _about(asked: Asked) -> str:
+    if asked.command:
+        return asked.command
+    return ", ".join(asked.paths) or str(asked.args or "")

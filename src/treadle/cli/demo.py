@@ -1,0 +1,71 @@
+"""`treadle demo`: the native agent mends a failing test, live, with a scripted model. No key, no network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from treadle.agents import find_agent
+from treadle.cli.failing import run
+from treadle.cli.render import Renderer
+from treadle.events import FileChanged
+from treadle.session import Limits, SessionSpec
+from treadle.work.fold import Fold
+from treadle.work.session import run_turn
+
+PROJECT = Path(__file__).parent / "demo_project"
+PROMPT = "The test in check_prices.py fails. Find out why and mend the code."
+
+
+@click.command("demo")
+def demo() -> None:
+    """Watch the agent mend a failing test in a temporary repository. Needs no key and no network."""
+    with tempfile.TemporaryDirectory(prefix="treadle-demo-") as place:
+        sys.exit(run(_demo(Path(place))))
+
+
+async def _demo(place: Path) -> int:
+    show = Renderer()
+    repository = _repository(place)
+    spec = SessionSpec(
+        cwd=str(repository),
+        model=f"scripted:{PROJECT / 'script.toml'}",
+        mode="full-auto",
+        env={"PATH": f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ.get('PATH', os.defpath)}"},
+        limits=Limits(max_iterations=10, max_seconds=50),
+        persist=False,
+    )
+    show.heading(f"A repository with a failing test: {repository}")
+    show.heading(f"> {PROMPT}")
+    session = await find_agent("native").open(spec)
+    folded = Fold()
+    try:
+        async for event in run_turn(session, PROMPT):
+            folded.add(event)
+            show.show(event)
+    finally:
+        await session.close()
+    summary = folded.summary()
+    show.total(summary)
+    show.heading("What changed (git diff):")
+    diff = subprocess.run(["git", "diff"], cwd=repository, capture_output=True, text=True, check=True).stdout
+    show.show(FileChanged(path="prices.py", change="modified", diff=diff))
+    show.heading("The model's words were scripted; the loop, the tools, the edit and the test were real.")
+    return 0 if summary.outcome == "completed" and diff else 1
+
+
+def _repository(place: Path) -> Path:
+    repository = place / "shop"
+    repository.mkdir()
+    for name in ("prices.py", "check_prices.py"):
+        shutil.copy(PROJECT / f"{name}.txt", repository / name)
+    identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.invalid", "-c", "commit.gpgsign=false"]
+    for command in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "A shop with a wrong discount"]):
+        subprocess.run(["git", *command], cwd=repository, check=True, capture_output=True)
+    return repository

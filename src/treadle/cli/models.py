@@ -1,0 +1,66 @@
+"""`treadle models`: which models can be used right now."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+import click
+import msgspec
+
+from treadle.agent.providers.names import HOW, VENDORS, resolve
+from treadle.cli.failing import run
+from treadle.errors import ConfigError, TreadleError
+
+SECONDS = 10.0
+
+
+class Vendor(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    models: list[str] = []
+    error: str | None = None
+
+
+@click.command("models")
+@click.argument("vendor", required=False, type=click.Choice(list(VENDORS)))
+@click.option("--json", "as_json", is_flag=True, help="One JSON array.")
+def models(vendor: str | None, as_json: bool) -> None:
+    """List the models of every service that is set up, or of one.
+
+    The names are what --model and TREADLE_MODEL take.
+    """
+    sys.exit(run(_list([vendor] if vendor else list(VENDORS), as_json, asked=vendor is not None)))
+
+
+async def _list(names: list[str], as_json: bool, *, asked: bool) -> int:
+    found = [vendor for vendor in await asyncio.gather(*map(_ask, names)) if vendor is not None]
+    if as_json:
+        click.echo(msgspec.json.encode(found))
+        return 0
+    for vendor in found:
+        if vendor.error is not None and (asked or vendor.name != "ollama"):
+            click.echo(f"{vendor.name}: {vendor.error}", err=True)
+        for model in vendor.models:
+            click.echo(f"{vendor.name}:{model}")
+    if not any(vendor.models for vendor in found):
+        click.echo(f"no service is set up: {HOW}", err=True)
+        return 1
+    return 0
+
+
+async def _ask(name: str) -> Vendor | None:
+    """What this service offers; None when nothing is set up for it."""
+    try:
+        provider = resolve(f"{name}:any", os.environ)
+    except ConfigError:
+        return None
+    try:
+        async with asyncio.timeout(SECONDS):
+            return Vendor(name=name, models=await provider.models())
+    except TimeoutError:
+        return Vendor(name=name, error=f"no answer within {SECONDS:g} s")
+    except TreadleError as error:
+        return Vendor(name=name, error=str(error))
+    finally:
+        await provider.aclose()

@@ -1,0 +1,105 @@
+"""The options that every way of running an agent shares, and the SessionSpec they make."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from treadle.policy.modes import parse_mode
+from treadle.session import Limits, Mode, Rules, SessionSpec
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What was typed. `spec` turns it into what a session is opened with."""
+
+    agent: str = "native"
+    model: str | None = None
+    system_prompt: str | None = None
+    append_system_prompt: str | None = None
+    allowed_tools: tuple[str, ...] = ()
+    denied_tools: tuple[str, ...] = ()
+    permission_mode: str | None = None
+    max_turns: int | None = None
+    max_budget_usd: float | None = None
+    timeout: float | None = None
+    continue_last: bool = False
+    resume: str | None = None
+    fork_session: bool = False
+    session_id: str | None = None
+    no_session_persistence: bool = False
+    add_dir: tuple[str, ...] = ()
+    sandbox: bool = False
+    trust: bool = False
+
+    def spec(self, *, answers: bool, default_mode: Mode) -> SessionSpec:
+        return SessionSpec(
+            cwd=os.getcwd(),
+            model=self.model,
+            system_prompt=self.system_prompt,
+            append_system_prompt=self.append_system_prompt,
+            rules=Rules(allow=_split(self.allowed_tools), deny=_split(self.denied_tools)),
+            mode=parse_mode(self.permission_mode) if self.permission_mode else default_mode,
+            limits=Limits(max_iterations=self.max_turns, max_cost_usd=self.max_budget_usd, max_seconds=self.timeout),
+            add_dirs=tuple(map(os.path.realpath, self.add_dir)),
+            resume="" if self.continue_last else self.resume,
+            fork=self.fork_session,
+            session_id=self.session_id,
+            persist=not self.no_session_persistence,
+            answers=answers,
+            trusted=self.trust,
+        )
+
+
+def _split(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Rules may be given one by one or with commas between; a comma inside parentheses belongs to the rule."""
+    found, depth, word = [], 0, ""
+    for character in ",".join(values) + ",":
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth <= 0:
+            if word.strip():
+                found.append(word.strip())
+            word = ""
+        else:
+            word += character
+    return tuple(found)
+
+
+def run_options(command: F) -> F:
+    """Add the shared options to a click command; it receives them as one `options: RunOptions` among its arguments."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def take(values: dict[str, Any]) -> RunOptions:
+    """Remove the shared options from a click command's arguments."""
+    names = [field.name for field in msgspec.structs.fields(RunOptions)]
+    return RunOptions(**{name: values.pop(name) for name in names})
+
+
+_OPTIONS: list[Callable[[Any], Any]] = [
+    click.option("--agent", default="native", metavar="NAME", show_default=True, help="Which agent runs it."),
+    click.option("--model", metavar="NAME", help="Such as anthropic:..., openrouter:vendor/model, scripted:FILE."),
+    click.option("--system-prompt", metavar="TEXT", help="Replace the agent's own system prompt."),
+    click.option("--append-system-prompt", metavar="TEXT", help="Add to the system prompt."),
+    click.option("--allowed-tools", multiple=True, metavar="RULES", help='Allow without asking: "Bash(git *),Write".'),
+    click.option("--denied-tools", multiple=True, metavar="RULES", help='Never allow: "Write(.env*)". Beats allow.'),
+    click.option("--permission-mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo."),
+    click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Stop after N model calls."),
+    click.option("--max-budget-usd", type=click.FloatRange(0, min_open=True), metavar="X", help="Stop at this cost."),
+    click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="Stop after S seconds."),
+    click.option("-c", "--continue", "continue_last", is_flag=True, help="Go on with the last session here."),
+    click.option("-r", "--resume", metavar="ID", help="Go on with a session, by id, its beginning, or name."),
+    click.option("--fork-session", is_flag=True, help="With -c or -r: go on in a copy."),
+    click.option("--session-id", metavar="ID", help="The id of the new session."),
+    click.option("--no-session-persistence", is_flag=True, help="Keep nothing on disk."),
+    click.option("--add-dir", multiple=True, type=click.Path(exists=True, file_okay=False), help="Work here too."),
+    click.option("--sandbox", is_flag=True, help="Let nothing be written outside the working directory."),
+    click.option("--trust", is_flag=True, help="Let this project's files widen what is allowed, this once."),
+]

@@ -1,0 +1,40 @@
+"""From what was typed to what a session is opened with."""
+
+import os
+
+import pytest
+
+from treadle.cli.options import RunOptions, _split
+from treadle.errors import ConfigError
+
+
+def test_nothing_typed_is_the_default_of_the_way_it_was_run() -> None:
+    spec = RunOptions().spec(answers=True, default_mode="suggest")
+    assert spec.mode == "suggest" and spec.cwd == os.getcwd() and spec.answers and spec.resume is None
+
+
+def test_options_reach_the_session() -> None:
+    options = RunOptions(
+        permission_mode="acceptEdits",
+        max_turns=3,
+        max_budget_usd=0.5,
+        timeout=9,
+        allowed_tools=("Bash(git *),Write", "Read"),
+        denied_tools=("Write(.env*)",),
+        continue_last=True,
+        fork_session=True,
+        no_session_persistence=True,
+    )
+    spec = options.spec(answers=False, default_mode="suggest")
+    assert spec.mode == "auto-edit" and spec.resume == "" and spec.fork and not spec.persist
+    assert spec.rules.allow == ("Bash(git *)", "Write", "Read") and spec.rules.deny == ("Write(.env*)",)
+    assert (spec.limits.max_iterations, spec.limits.max_cost_usd, spec.limits.max_seconds) == (3, 0.5, 9)
+
+
+def test_an_unknown_mode_names_those_there_are() -> None:
+    with pytest.raises(ConfigError, match="suggest"):
+        RunOptions(permission_mode="wild").spec(answers=False, default_mode="suggest")
+
+
+def test_commas_inside_a_rule_belong_to_it() -> None:
+    assert _split(("Bash(a, b),Read ", " ,")) == ("Bash(a, b)", "Read")

@@ -1,0 +1,130 @@
+"""`treadle` on a real terminal, as a person uses it: type, allow, interrupt, leave."""
+
+import fcntl
+import os
+import pty
+import select
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CTRL_C, CTRL_D = b"\x03", b"\x04"
+TREADLE = str(Path(sys.executable).parent / "treadle")
+SCRIPT = """
+[[reply]]
+when = "make it"
+text = "I will write the file."
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "made.txt", content = "hello" }
+
+[[reply]]
+when = "[Ww]rote|made.txt"
+text = "It is written."
+
+[[reply]]
+when = "talk"
+text = "one two three four five six seven eight nine ten"
+pace = 0.3
+
+[[reply]]
+when = "still there"
+text = "Yes, I am."
+"""
+
+
+class Terminal:
+    """A program on a pty, and what it has shown so far."""
+
+    def __init__(self, command: list[str], cwd: Path, env: dict[str, str]) -> None:
+        self.master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (40, 120))
+        self.process = subprocess.Popen(
+            command, cwd=cwd, env=env, stdin=slave, stdout=slave, stderr=slave, preexec_fn=_own_terminal
+        )
+        os.close(slave)
+        self.shown = ""
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode() + b"\r")
+
+    def key(self, byte: bytes) -> None:
+        os.write(self.master, byte)
+
+    def until(self, text: str) -> str:
+        """What was shown up to and with `text`; the next call looks behind it."""
+        deadline = time.monotonic() + 20
+        while text not in self.shown:
+            ready, _, _ = select.select([self.master], [], [], max(deadline - time.monotonic(), 0))
+            assert ready, f"{text!r} never came:\n{self.shown}"
+            self.shown += os.read(self.master, 65536).decode(errors="replace")
+        before, _, self.shown = self.shown.partition(text)
+        return before + text
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+
+
+def _own_terminal() -> None:
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, state_home: Path) -> Iterator[Terminal]:
+    script = tmp_path / "script.toml"
+    script.write_text(SCRIPT)
+    work = tmp_path / "work"
+    work.mkdir()
+    env = {**os.environ, "TERM": "xterm-256color", "TREADLE_MODEL": f"scripted:{script}"}
+    terminal = Terminal([TREADLE], work, env)
+    yield terminal
+    terminal.close()
+
+
+def test_a_person_talks_allows_interrupts_and_leaves(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.until("\n> ")
+    terminal.type("make it")
+    terminal.until("allow? [y]es")
+    assert not (tmp_path / "work" / "made.txt").exists()
+    terminal.type("y")
+    terminal.until("It is written.")
+    assert (tmp_path / "work" / "made.txt").read_text() == "hello"
+    terminal.until("\n> ")
+    terminal.type("talk")
+    terminal.until("one two")
+    terminal.key(CTRL_C)
+    assert "nine ten" not in terminal.until("interrupted")
+    terminal.until("\n> ")
+    terminal.type("still there?")
+    terminal.until("Yes, I am.")
+    terminal.until("\n> ")
+    terminal.type("/nonsense")
+    terminal.until("unknown command /nonsense")
+    terminal.until("\n> ")
+    terminal.type("/exit")
+    terminal.until("treadle --resume")
+    assert terminal.process.wait(timeout=20) == 0
+
+
+def test_ctrl_c_takes_back_a_question_with_its_turn(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.until("\n> ")
+    terminal.type("make it")
+    terminal.until("allow? [y]es")
+    terminal.key(CTRL_C)
+    terminal.until("interrupted")
+    terminal.until("\n> ")
+    terminal.type("still there?")
+    terminal.until("Yes, I am.")
+    assert not (tmp_path / "work" / "made.txt").exists()
+    terminal.until("\n> ")
+    terminal.key(CTRL_D)
+    terminal.until("treadle --resume")
+    assert terminal.process.wait(timeout=20) == 0
