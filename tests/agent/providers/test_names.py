@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from treadle.agent.providers.base import Provider
-from treadle.agent.providers.names import ModelSettings, choose, endpoint, resolve
+from treadle.agent.providers.names import PREFIXES, VENDORS, ModelSettings, choose, endpoint, resolve
 from treadle.agent.providers.prices import Price
 from treadle.errors import ConfigError
 
@@ -123,3 +123,10 @@ print("httpx2" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_every_prefix_and_variable_is_in_the_reference() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/models.md").read_text()
+    variables = [name for vendor in VENDORS.values() for name in (vendor.key, vendor.base) if name]
+    assert [name for name in variables if f"`{name}`" not in page] == []
+    assert [prefix for prefix in PREFIXES if f"| `{prefix}:" not in page] == []

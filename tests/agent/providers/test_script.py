@@ -1,9 +1,24 @@
+from pathlib import Path
+from typing import get_args
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.agent.messages import AssistantMessage, ModelRequest, ToolCall, ToolResult, UserMessage
-from treadle.agent.providers.script import Asked, Player, load, parse
+from treadle.agent.providers.script import (
+    Asked,
+    CallLine,
+    ErrorLine,
+    Fault,
+    Player,
+    Script,
+    ScriptedReply,
+    UsageLine,
+    load,
+    parse,
+)
 from treadle.errors import ConfigError, ProviderError
 
 
@@ -107,3 +122,10 @@ def test_a_request_is_asked_by_its_newest_input() -> None:
     )
     assert Asked.of(request) == Asked(last="2 failed", turn=2, system="be good")
     assert Asked.of(ModelRequest(system="", messages=())) == Asked(last="", turn=1)
+
+
+def test_every_key_and_fault_is_in_the_reference() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/scripted-model.md").read_text()
+    parts = (Script, ScriptedReply, CallLine, UsageLine, ErrorLine)
+    names = {field.name for part in parts for field in msgspec.structs.fields(part)} - {"reply"}
+    assert [name for name in sorted(names | set(get_args(Fault))) if f"`{name}`" not in page] == []
