@@ -13,6 +13,8 @@ COMMANDS: dict[str, str] = {
     "doctor": "treadle.cli.doctor:doctor",
     "models": "treadle.cli.models:models",
     "sessions": "treadle.cli.sessions:sessions",
+    "coord": "treadle.cli.coord:coord",
+    "trust": "treadle.cli.trust:trust",
 }
 """name -> "module:attribute" of a click command."""
 
