@@ -10,7 +10,7 @@ from treadle.session import Agent
 AGENTS = {"native": "treadle.agent.native:NativeAgent"}
 """Agents by name."""
 
-COMMANDS = {"worker": "treadle.drivers.worker:WorkerAgent"}
+COMMANDS: dict[str, str] = {}
 """Agents that are any program speaking a wire: `PREFIX:COMMAND ARGS`."""
 
 

@@ -11,7 +11,8 @@ not made from it, and messages are plain classes.
 from __future__ import annotations
 
 from treadle.errors import LocalProtocolError, RemoteProtocolError
-from treadle.wire.framing import FrameSplitter, frame
+from treadle.wire.framing import FrameSplitter
+from treadle.wire.framing import frame as frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

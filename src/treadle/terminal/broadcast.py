@@ -1,0 +1,117 @@
+"""What is sent to each client: replies whole and in order, and the output as fast as that client takes it.
+
+No client is waited for. Each has its own place in the scrollback, which all share; one that falls behind what is kept
+there loses the oldest output and nothing else. Replies, EXIT included, are never dropped: a client that asks and does
+not read is no longer read from instead.
+"""
+
+from __future__ import annotations
+
+from treadle.terminal.scrollback import FRAME, Scrollback
+from treadle.wire import terminal as wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+    from collections.abc import Callable
+
+REPLIES_MAX = 64 * 1024
+"""Bytes of unread replies after which a client's questions wait in its own socket."""
+
+
+class Client:
+    """One connection, as the supervisor sees it."""
+
+    def __init__(self, sock: socket, number: int) -> None:
+        self.sock = sock
+        self.number = number
+        self.wire = wire.Connection("supervisor")
+        self.ready: Callable[[int], None] = lambda events: None
+        self.greeted = False  # has said HELLO
+        self.wants = 0
+        self.start = 0
+        self.types = False
+        self.size: tuple[int, int] | None = None
+        self.cursor = -1  # the next offset of output to send; -1 while not subscribed
+        self.ended = False  # EXIT is queued
+        self.missed = 0
+        self._queue: list[memoryview] = []  # first in, first out; hardly ever more than one
+        self._queued = 0
+
+    def __repr__(self) -> str:
+        return f"client {self.number}"
+
+    @property
+    def subscribed(self) -> bool:
+        return self.cursor >= 0
+
+    @property
+    def is_terminal(self) -> bool:
+        """A person's terminal: one that says so, or a subscriber of the plain protocol that has told its size."""
+        declared = bool(self.wants & wire.IS_TERMINAL)
+        return self.subscribed and not self.wants & wire.READ_ONLY and (declared or self.size is not None)
+
+    @property
+    def behind(self) -> bool:
+        """Whether something waits until the socket takes more."""
+        return bool(self._queue)
+
+    @property
+    def full(self) -> bool:
+        return self._queued > REPLIES_MAX
+
+    def reply(self, message: wire.Message) -> None:
+        self._put(self.wire.send(message))
+
+    def _put(self, data: bytes) -> None:
+        self._queue.append(memoryview(data))
+        self._queued += len(data)
+
+    def offer(self, frame: bytes, after: int) -> bool:
+        """Send a frame of live output, made once for all, to a client who has everything before it."""
+        self.cursor = after
+        self._put(frame)
+        return self._send()
+
+    def pump(self, scrollback: Scrollback, exit_frame: bytes | None) -> bool:
+        """Send what the socket takes. False when the connection is broken."""
+        while True:
+            if not self._send():
+                return False
+            if self._queue or not self._next(scrollback, exit_frame):
+                return True
+
+    def _next(self, scrollback: Scrollback, exit_frame: bytes | None) -> bool:
+        if self.cursor < 0 or self.ended:
+            return False
+        if lost := max(0, scrollback.start - self.cursor):
+            self.cursor += lost
+            self.missed += lost
+            if self.wants & wire.WANT_GAPS:
+                self.reply(wire.Gap(lost))
+                return True
+        if data := scrollback.since(self.cursor, FRAME):
+            self.cursor += len(data)
+            self._put(wire.frame(wire.OUTPUT, data))
+        elif exit_frame is not None:
+            self.ended = True
+            self._put(exit_frame)
+        else:
+            return False
+        return True
+
+    def _send(self) -> bool:
+        while self._queue:
+            first = self._queue[0]
+            try:
+                sent = self.sock.send(first)
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            self._queued -= sent
+            if sent < len(first):
+                self._queue[0] = first[sent:]
+                return True
+            del self._queue[0]
+        return True

@@ -1,0 +1,148 @@
+"""Talk to a terminal's supervisor: `Client` waits, `AsyncClient` awaits. Both speak `wire.terminal`."""
+
+from __future__ import annotations
+
+import time
+
+from treadle.errors import PeerExited, PeerStalled, RemoteProtocolError, TimedOut
+from treadle.terminal import native
+from treadle.wire import terminal as wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+    from typing import Any, TypeVar
+
+    M = TypeVar("M", bound=wire.Message)
+
+CHUNK = 64 * 1024
+"""Input is sent in frames of this size, so that a paste does not hold up what comes after it."""
+
+
+class Client:
+    """One connection. `timeout` bounds every wait for an answer, in seconds; None waits for ever."""
+
+    def __init__(self, path: str, timeout: float | None = 10.0) -> None:
+        self.timeout = timeout
+        self.sock = native.connect(path, timeout)
+        self._wire = wire.Connection("client")
+        self._ready: list[wire.Message] = []
+        self._aside: list[wire.Message] = []
+        try:
+            self._next(self._deadline(timeout))  # the mode byte
+        except BaseException:
+            self.sock.close()
+            raise
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.sock.close()
+
+    # Orders...
+
+    def input(self, data: bytes) -> None:
+        for at in range(0, len(data), CHUNK):
+            self.send(wire.Input(data[at : at + CHUNK]))
+
+    def resize(self, cols: int, rows: int) -> None:
+        self.send(wire.Resize(cols, rows))
+
+    def kill(self) -> None:
+        """One SIGTERM to the program's process group."""
+        self.send(wire.Kill())
+
+    # Questions...
+
+    def status(self) -> wire.StatusReply:
+        return self.ask(wire.Status(), wire.StatusReply)
+
+    def hello(self, wants: int = 0, start: int = 0) -> wire.HelloReply:
+        """Say what this client is and wants (`wire.WANT_...`). A supervisor without our additions does not answer."""
+        return self.ask(wire.Hello(wants, start), wire.HelloReply)
+
+    def detail(self) -> dict[str, Any]:
+        return self.ask(wire.Detail(), wire.DetailReply).body
+
+    def stop(self, grace: float = 5.0) -> dict[str, Any]:
+        """End the program and all that belongs to it. Gives its exit code and what died."""
+        return self.ask(wire.Stop(int(grace * 1000)), wire.Stopped, extra=grace + 2).body
+
+    def subscribe(self) -> None:
+        self.send(wire.Subscribe())
+
+    def messages(self, timeout: float | None = None) -> Iterator[wire.Message]:
+        """All that comes, up to and including Exit; `timeout` bounds the whole of it and ends it with TimedOut."""
+        deadline = self._deadline(timeout)
+        while True:
+            message = self._aside.pop(0) if self._aside else self._next(deadline)
+            yield message
+            if isinstance(message, wire.Exit):
+                return
+
+    def output(self, timeout: float | None = None) -> Iterator[bytes]:
+        """Subscribe and give the output until the program has ended; then `exit_code` is set."""
+        self.subscribe()
+        for message in self.messages(timeout):
+            if isinstance(message, wire.Output):
+                yield message.data
+            elif isinstance(message, wire.Exit):
+                self.exit_code = message.code
+
+    exit_code: int | None = None
+
+    # The wire...
+
+    def send(self, message: wire.Message) -> None:
+        try:
+            self.sock.sendall(self._wire.send(message))
+        except TimeoutError:
+            raise PeerStalled("the supervisor does not read what it is sent") from None
+        except OSError as error:
+            raise PeerExited("the supervisor", None) from error
+
+    def ask(self, question: wire.Message, answer: type[M], extra: float = 0.0) -> M:
+        """The answer to a question. What else arrives meanwhile is kept for `messages`."""
+        self.send(question)
+        deadline = self._deadline(None if self.timeout is None else self.timeout + extra)
+        while True:
+            try:
+                message = self._next(deadline)
+            except TimedOut:
+                raise PeerStalled(f"the supervisor does not answer {type(question).__name__}") from None
+            if isinstance(message, answer):
+                return message
+            self._aside.append(message)
+
+    def _deadline(self, timeout: float | None) -> float | None:
+        return None if timeout is None else time.monotonic() + timeout
+
+    def _next(self, deadline: float | None) -> wire.Message:
+        while not self._ready:
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise TimedOut("nothing came in time")
+            self.sock.settimeout(left)
+            try:
+                data = self.sock.recv(1 << 18)
+            except TimeoutError:
+                raise TimedOut("nothing came in time") from None
+            except OSError as error:
+                raise PeerExited("the supervisor", None) from error
+            finally:
+                self.sock.settimeout(self.timeout)
+            if not data:
+                self._wire.end()
+                raise PeerExited("the supervisor", None)
+            for message in self._wire.receive(data):
+                if isinstance(message, RemoteProtocolError):
+                    raise message
+                self._ready.append(message)
+        return self._ready.pop(0)

@@ -1,0 +1,332 @@
+"""The supervisor's clients: who they are, what they ask, and who of them leads."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from treadle.errors import RemoteProtocolError
+from treadle.terminal import native, records
+from treadle.terminal.broadcast import Client
+from treadle.terminal.loop import READ, WRITE
+from treadle.terminal.sizes import choose
+from treadle.wire import terminal as wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+    from collections.abc import Callable
+    from typing import Any
+
+    from treadle.terminal.supervisor import Supervisor
+
+ACCEPT_PAUSE = 0.2
+REPAINT_PAUSE = 0.05
+WATCH_PAUSE = 100
+"""Milliseconds between looks at a state that somebody waits for, when nothing says when it changes."""
+
+
+class Clients:
+    def __init__(self, session: Supervisor, listener: socket) -> None:
+        self.session = session
+        self.loop = session.loop
+        self.listener = listener
+        self.path = session.place.sock
+        self.identity = os.stat(self.path).st_ino
+        self.every: dict[int, Client] = {}
+        self.leader: Client | None = None
+        self._latest: Client | None = None
+        self._count = 0
+        self._told_state = ""
+        self._stops: list[Client] = []
+        self._listen()
+
+    def close(self) -> None:
+        """Say the last words to those who are here, and take the socket away if it is still ours."""
+        self.pump_all()
+        for client in list(self.every.values()):
+            self._drop(client, "the end")
+        try:
+            if os.stat(self.path).st_ino == self.identity:
+                os.unlink(self.path)
+        except FileNotFoundError:
+            pass
+        self.loop.forget(self.listener.fileno())
+        self.listener.close()
+
+    def roster(self) -> list[dict[str, object]]:
+        return [
+            {
+                "number": client.number,
+                "subscribed": client.subscribed,
+                "terminal": client.is_terminal,
+                "read_only": bool(client.wants & wire.READ_ONLY),
+                "leads": client is self.leader,
+                "size": list(client.size) if client.size else None,
+                "missed": client.missed,
+            }
+            for client in self.every.values()
+        ]
+
+    # Coming and going...
+
+    def _listen(self) -> None:
+        self.loop.watch(self.listener.fileno(), READ, self._accept)
+
+    def _accept(self, events: int) -> None:
+        try:
+            sock = native.accept(self.listener)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            # Out of descriptors: the same connection would be reported again at once, for ever.
+            self.session.log("warn", "cannot accept", reason=error.strerror)
+            self.loop.forget(self.listener.fileno())
+            self.loop.at("accept", time.monotonic() + ACCEPT_PAUSE, self._listen)
+            return
+        uid = native.peer_uid(sock)
+        if uid not in (os.geteuid(), 0) or len(self.every) >= self.session.settings.clients_max:
+            self.session.log("warn", "refused a connection", uid=uid, clients=len(self.every))
+            sock.close()
+            return
+        sock.setblocking(False)
+        self._count += 1
+        client = Client(sock, self._count)
+        client.ready = lambda events: self._ready(client, events)
+        self.every[client.number] = client
+        self._reply(client, wire.Mode(wire.BINARY))
+
+    def _drop(self, client: Client, why: str) -> None:
+        if self.every.pop(client.number, None):
+            self.loop.forget(client.sock.fileno())
+            client.sock.close()
+            self.session.log("debug", "client left", client=client.number, why=why, missed=client.missed)
+            self._terminals_changed()
+
+    # Reading...
+
+    def _ready(self, client: Client, events: int) -> None:
+        if events & WRITE and not self._pump(client):
+            return
+        if events & READ:
+            try:
+                data = client.sock.recv(65536)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if data:
+                self._received(client, data)
+            else:
+                self._drop(client, "left")
+
+    def _received(self, client: Client, data: bytes) -> None:
+        for message in client.wire.receive(data):
+            if isinstance(message, RemoteProtocolError):
+                self.session.log("warn", "malformed frame", client=client.number, reason=str(message))
+                return self._drop(client, "malformed frame")
+            if act := ACTIONS.get(type(message)):
+                act(self, client, message)
+            else:
+                self.session.log("warn", "unknown frame", client=client.number, frame=repr(message)[:80])
+            if client.number not in self.every:
+                return
+        self._watch(client)
+
+    def _input(self, client: Client, message: wire.Input) -> None:
+        if client.wants & wire.READ_ONLY:
+            return
+        client.types = True
+        self._active(client)
+        self.session.watch.typed(message.data, now_ms())
+        self.session.type(message.data)
+
+    def _subscribe(self, client: Client, message: wire.Subscribe) -> None:
+        if client.subscribed:
+            return
+        scrollback = self.session.scrollback
+        client.cursor = scrollback.replay_start
+        if client.wants & wire.FROM:
+            client.cursor = min(max(client.start, scrollback.start), scrollback.end)
+            if (lost := client.cursor - client.start) > 0 and client.wants & wire.WANT_GAPS:
+                client.reply(wire.Gap(lost))
+        self._active(client)
+        self._terminals_changed()
+        if client.is_terminal and self.session.watch.full_screen:
+            self._repaint()
+        self._pump(client)
+
+    def _repaint(self) -> None:
+        """A full-screen program paints all of itself when its size changes, and only then."""
+        cols, rows = self.session.pty.size
+        if self.session.code is None and rows > 1:
+            self.session.pty.resize(cols, rows - 1)
+            self.loop.at("repaint", time.monotonic() + REPAINT_PAUSE, lambda: self.session.pty.resize(cols, rows))
+
+    def _status(self, client: Client, message: wire.Status) -> None:
+        self._reply(client, self.session.status())
+
+    def _resize(self, client: Client, message: wire.Resize) -> None:
+        if client.wants & wire.READ_ONLY:
+            return
+        client.size = (message.cols, message.rows)
+        if client.greeted and not client.wants & wire.IS_TERMINAL:
+            self._apply(client.size)  # an order, not somebody's window
+        elif client.is_terminal:
+            self._active(client)
+            self._terminals_changed()
+        elif self.session.settings.resize_policy == "latest" or not self._terminals():
+            if self.session.settings.resize_policy != "fixed":
+                self._apply(client.size)
+
+    def _kill(self, client: Client, message: wire.Kill) -> None:
+        if not client.wants & wire.READ_ONLY:
+            self.session.kill()
+
+    def _hello(self, client: Client, message: wire.Hello) -> None:
+        client.greeted = True
+        client.wants, client.start = message.wants, message.start
+        scrollback = self.session.scrollback
+        cols, rows = self.session.pty.size
+        granted = message.wants & (2 * wire.FROM - 1)
+        self._reply(
+            client,
+            wire.HelloReply(wire.VERSION, granted, scrollback.replay_start, scrollback.end, cols, rows),
+        )
+        self._terminals_changed()
+        if client.wants & wire.WANT_STATES:
+            self._told_state = ""
+            self.tell_state()
+
+    def _detail(self, client: Client, message: wire.Detail) -> None:
+        self._reply(client, wire.DetailReply(records.dumps(self.session.detail()).encode()))
+
+    def _stop(self, client: Client, message: wire.Stop) -> None:
+        if client.wants & wire.READ_ONLY:
+            return
+        self._stops.append(client)
+        if self.session.exit_frame is None:
+            self.session.end(message.grace_ms / 1000)
+        else:
+            if self.session.ending is None:
+                self.ended({"code": self.session.code, "ended": [], "survivors": []})
+            self.session.leave()
+
+    # Writing...
+
+    def output(self, data: bytes) -> None:
+        """Put new output into the scrollback and before every subscriber who has all that came earlier."""
+        scrollback = self.session.scrollback
+        before = scrollback.end
+        subscribers = [client for client in self.every.values() if client.cursor >= 0]
+        scrollback.append(data, min([client.cursor for client in subscribers], default=before))
+        if not subscribers:
+            return
+        frame = wire.frame(wire.OUTPUT, data)
+        for client in subscribers:
+            if client.cursor == before and not client.behind:
+                if not client.offer(frame, scrollback.end):
+                    self._drop(client, "gone")
+                elif client.behind:
+                    self._watch(client)
+
+    def pump_all(self) -> None:
+        for client in list(self.every.values()):
+            self._pump(client)
+
+    def _pump(self, client: Client) -> bool:
+        """Send what can be sent. False when that ended the connection."""
+        if not client.pump(self.session.scrollback, self.session.exit_frame):
+            self._drop(client, "gone")
+            return False
+        self._watch(client)
+        return True
+
+    def _reply(self, client: Client, message: wire.Message) -> None:
+        client.reply(message)
+        self._pump(client)
+
+    def _watch(self, client: Client) -> None:
+        if client.number in self.every:
+            paused = client.full or (client.types and self.session.input_full)
+            events = (0 if paused else READ) | (WRITE if client.behind else 0)
+            self.loop.watch(client.sock.fileno(), events, client.ready)
+
+    def input_moved(self) -> None:
+        for client in list(self.every.values()):
+            if client.types:
+                self._watch(client)
+
+    def tell(self, wanted: int, message: wire.Message) -> None:
+        for client in list(self.every.values()):
+            if client.wants & wanted:
+                self._reply(client, message)
+
+    def tell_state(self) -> None:
+        """Push the state to those who asked for it, when it is another one than before."""
+        if not any(client.wants & wire.WANT_STATES for client in self.every.values()):
+            return self.loop.cancel("state")
+        now = now_ms()
+        detail = self.session.watch.detail(now)
+        key = records.dumps({name: value for name, value in detail.items() if name != "since_ms"})
+        if key != self._told_state:
+            self._told_state = key
+            self.tell(wire.WANT_STATES, wire.State(records.dumps(detail).encode()))
+        if (change := self.session.watch.next_change(now)) is not None:
+            pause = min(max(change - now, 1), WATCH_PAUSE)
+            self.loop.at("state", time.monotonic() + pause / 1000, self.tell_state)
+
+    def ended(self, report: dict[str, Any]) -> None:
+        """Tell those who ordered the end what came of it."""
+        stopped = wire.Stopped(records.dumps(report).encode())
+        for client in self._stops:
+            if client.number in self.every:
+                self._reply(client, stopped)
+        self._stops.clear()
+
+    # Sizes and the leader...
+
+    def _terminals(self) -> list[Client]:
+        return [client for client in self.every.values() if client.is_terminal]
+
+    def _active(self, client: Client) -> None:
+        if client.is_terminal and self._latest is not client:
+            self._latest = client
+            self._terminals_changed()
+
+    def _terminals_changed(self) -> None:
+        """The oldest terminal leads; what the size is depends on the policy."""
+        terminals = self._terminals()
+        leader = terminals[0] if terminals else None
+        if leader is not self.leader:
+            before, self.leader = self.leader, leader
+            for client in (before, leader):
+                if client and client.number in self.every and client.wants & wire.IS_TERMINAL:
+                    self._reply(client, wire.Leader(int(client is leader)))
+        latest = self._latest if self._latest in terminals else (terminals[-1] if terminals else None)
+        size = choose(
+            self.session.settings.resize_policy,
+            [client.size for client in terminals if client.size],
+            latest.size if latest else None,
+        )
+        if size:
+            self._apply(size)
+
+    def _apply(self, size: tuple[int, int]) -> None:
+        self.session.resize(*size)
+
+
+def now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+ACTIONS: dict[type[wire.Message], Callable[[Clients, Client, Any], None]] = {
+    wire.Input: Clients._input,
+    wire.Subscribe: Clients._subscribe,
+    wire.Status: Clients._status,
+    wire.Resize: Clients._resize,
+    wire.Kill: Clients._kill,
+    wire.Hello: Clients._hello,
+    wire.Detail: Clients._detail,
+    wire.Stop: Clients._stop,
+}

@@ -1,0 +1,94 @@
+"""Ending a terminal's processes in order: ask, wait, kill, and say what died.
+
+The child's process group is not enough: a job-control shell gives each job a group of its own, and programs start
+sessions of their own. What descends from the guard, which adopts whatever the child's tree leaves behind, belongs to
+the terminal.
+"""
+
+from __future__ import annotations
+
+import os
+
+from treadle.io import procs
+from treadle.terminal import native
+
+HANGUP_AFTER = 0.5
+"""Interactive shells ignore SIGTERM, but not the loss of their terminal."""
+PATIENCE = 5.0
+"""Seconds after which one that SIGKILL does not end, being stuck in the kernel or another user's, is left and named."""
+PAUSE = 0.02
+
+
+def members(guard: int, child: int) -> list[procs.Process]:
+    """The living processes of a terminal, seen from its supervisor; without a guard, those below the child."""
+    me = os.getpid()
+    if guard:
+        return [process for process in procs.descendants(guard) if process.pid != me]
+    found = procs.descendants(child)
+    root = procs.look(child)
+    return [root, *found] if root and root.state not in "ZX" else found
+
+
+def exit_code(status: int) -> int:
+    """The exit status, or 128 and the signal that ended it."""
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def signal_group(group: int, number: int) -> None:
+    if group > 1:
+        try:
+            os.killpg(group, number)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+
+class Ending:
+    """One ordered end. `step(now)` does what is due and says when to call again, or None when nobody is left."""
+
+    def __init__(self, child: int, guard: int, grace: float, now: float) -> None:
+        self.child = child
+        self.guard = guard
+        self.ended: list[dict[str, object]] = []
+        self._left: dict[tuple[int, int], procs.Process] = {}
+        self._last = native.TERM
+        self._phases = [(now + min(HANGUP_AFTER, grace), native.HUP), (now + grace, native.KILL)]
+        self._give_up = now + grace + PATIENCE
+        self._look()
+        self._send(native.TERM)
+
+    def sooner(self, deadline: float) -> None:
+        """Asked again with less patience: the earlier time counts."""
+        self._phases = [(min(when, deadline), number) for when, number in self._phases]
+
+    def step(self, now: float) -> float | None:
+        self._look()
+        if procs.HAS_PROC and (not self._left or now >= self._give_up):
+            return None
+        while self._phases and now >= self._phases[0][0]:
+            self._send(self._phases.pop(0)[1])
+        if not self._phases:
+            if not procs.HAS_PROC:
+                return None
+            self._send(native.KILL)  # again, as they may fork while they die
+        return min(now + PAUSE, self._phases[0][0]) if self._phases else now + PAUSE
+
+    def _send(self, number: int) -> None:
+        self._last = number
+        for process in self._left.values():
+            procs.send(process, number)
+            procs.send(process, native.CONT)  # one that is stopped hears nothing else
+        if not procs.HAS_PROC:
+            signal_group(self.child, number)
+            signal_group(self.child, native.CONT)
+
+    def _look(self) -> None:
+        found = {(process.pid, process.start): process for process in members(self.guard, self.child)}
+        for key, process in self._left.items():
+            if key not in found:
+                by = native.SIGNAL_NAMES[self._last]
+                self.ended.append({"pid": process.pid, "name": process.name, "by": by})
+        self._left = found
+
+    @property
+    def survivors(self) -> list[dict[str, object]]:
+        return [{"pid": process.pid, "name": process.name} for process in self._left.values()]

@@ -1,0 +1,76 @@
+"""A terminal's files of record: all output, the supervisor's own log, and how it ended.
+
+None of them may disturb the terminal: what a full disk does not take is counted and lost, and the log says how much
+once it takes something again.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from treadle.terminal import records
+
+OUTPUT_MAX = 16 * 1024 * 1024
+LOG_MAX = 1024 * 1024
+LEVELS = ("debug", "info", "warn", "error", "off")
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+
+
+class Rotated:
+    """A file that is appended to, and renamed to `NAME.1` when it has reached `limit`: two files at most."""
+
+    def __init__(self, path: str, limit: int) -> None:
+        self.path = path
+        self.limit = limit
+        self.lost = 0  # bytes that could not be written
+        self.size = 0
+        self._fd = -1
+
+    def write(self, data: bytes) -> bool:
+        try:
+            if self._fd < 0:
+                self._fd = os.open(self.path, _FLAGS, 0o600)
+                self.size = os.fstat(self._fd).st_size
+            written = os.write(self._fd, data)
+            self.size += written
+            self.lost += len(data) - written
+            if self.size >= self.limit and self.path != os.devnull:
+                self._rotate()
+        except OSError:
+            self.lost += len(data)
+            return False
+        return True
+
+    def _rotate(self) -> None:
+        os.replace(self.path, f"{self.path}.1")
+        self.close()
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class Log:
+    """What the supervisor has to say, one JSON object to a line."""
+
+    def __init__(self, path: str, session: str, level: str = "info") -> None:
+        self._file = Rotated(path, LOG_MAX)
+        self._session = session
+        self._least = LEVELS.index(level)
+        self._silent = 0
+
+    def __call__(self, level: str, event: str, **fields: object) -> None:
+        if LEVELS.index(level) < self._least:
+            return
+        line = {"ts": records.timestamp(time.time()), "level": level, "session": self._session, "event": event}
+        if self._silent:
+            fields["lines_lost_before"] = self._silent
+        if self._file.write(f"{records.dumps(line | fields)}\n".encode()):
+            self._silent = 0
+        else:
+            self._silent += 1
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,89 @@
+"""One supervisor for one id. The lock is `flock` on the pid file, as other supervisors of this protocol do it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+
+from treadle.errors import Busy
+from treadle.io.files import storage_error
+from treadle.terminal.places import Place
+
+
+class Lock:
+    """The pid file, held for this process and those that inherit the descriptor."""
+
+    def __init__(self, place: Place, fd: int) -> None:
+        self.place = place
+        self.fd = fd
+
+    def write(self, *pids: int) -> None:
+        data = b"\n".join(b"%d" % pid for pid in pids) + (b"\n" if len(pids) == 1 else b"")
+        os.ftruncate(self.fd, 0)
+        os.pwrite(self.fd, data, 0)
+
+    def remove(self) -> None:
+        """Unlink the pid file while it is still ours, then let go."""
+        try:
+            os.unlink(self.place.pid)
+        except FileNotFoundError:
+            pass
+        os.close(self.fd)
+
+
+def take(place: Place) -> Lock:
+    """The lock, or Busy with who has it. What a dead supervisor left is taken over."""
+    while True:
+        try:
+            fd = os.open(place.pid, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise storage_error(error, place.pid, "open") from error
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            raise Busy(_held(place), hint=f"`treadle attach {place.id}`, or use another --id") from None
+        if _is_at(fd, place.pid):
+            break
+        os.close(fd)  # its last holder removed it between our open and our lock
+    _refuse_survivor(place, fd)
+    os.fchmod(fd, 0o600)
+    return Lock(place, fd)
+
+
+def _is_at(fd: int, path: str) -> bool:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return False
+    mine = os.fstat(fd)
+    return (mine.st_dev, mine.st_ino) == (found.st_dev, found.st_ino)
+
+
+def _held(place: Place) -> str:
+    for _ in range(20):  # its holder writes the number just after it has the lock
+        pid, child = place.pids()
+        if pid:
+            break
+        time.sleep(0.05)
+    running = f", running process {child}" if child else ""
+    return f"session {place.id} already has a supervisor: process {pid or 'unknown'}{running}"
+
+
+def _refuse_survivor(place: Place, fd: int) -> None:
+    """A child that outlived its supervisor must not get a twin.
+
+    Process numbers are reused; what a supervisor starts leads its own session, which a random reuse seldom does.
+    """
+    _, child = place.pids()
+    try:
+        survives = child > 1 and os.getsid(child) == child
+    except OSError:
+        return
+    if survives:
+        os.close(fd)
+        raise Busy(
+            f"session {place.id} has no supervisor, but its process {child} is still running",
+            hint=f"end it with `kill {child}`, or remove {place.pid} if that is another program",
+        )

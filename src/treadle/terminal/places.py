@@ -1,0 +1,86 @@
+"""Where a terminal's files are, and which terminals there are."""
+
+from __future__ import annotations
+
+import os
+
+from treadle.errors import ConfigError, NotFound
+from treadle.io import paths
+
+ID_MAX = 100
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def default_directory() -> str:
+    return os.path.join(paths.state_dir(), "terminals")
+
+
+def check_id(name: str) -> str:
+    """The id when it can be a file name and is no trap; else an error that says why not."""
+    if not name or len(name) > ID_MAX or not _LETTERS.issuperset(name) or name[0] in ".-":
+        raise ConfigError(
+            f"{name!r} cannot be the id of a terminal",
+            hint=f"use 1 to {ID_MAX} letters, digits, dots, dashes and underscores, not beginning with a dot or dash",
+        )
+    return name
+
+
+class Place:
+    """The files of one terminal. `pid` is locked by its supervisor; `exit`, `log` and `out` outlive it."""
+
+    def __init__(self, directory: str, name: str) -> None:
+        self.id = check_id(name)
+        self.directory = os.path.abspath(directory)
+        base = os.path.join(self.directory, name)
+        self.pid = f"{base}.pid"
+        self.log = f"{base}.log"
+        self.out = f"{base}.out"
+        self.exit = f"{base}.exit"
+        self.state = f"{base}.state"
+
+    @property
+    def sock(self) -> str:
+        return paths.socket_path(self.directory, f"{self.id}.sock")
+
+    def pids(self) -> tuple[int, int]:
+        """Supervisor and child as the pid file has them; 0 for one that is not there or no number."""
+        try:
+            with open(self.pid, "rb") as file:
+                lines = file.read(64).split(b"\n")
+        except OSError:
+            return 0, 0
+        numbers = [int(line) if line.isdigit() else 0 for line in lines] + [0, 0]
+        return numbers[0], numbers[1]
+
+    def known(self) -> bool:
+        return os.path.exists(self.exit) or os.path.exists(self.pid)
+
+
+def find(directory: str, name: str) -> Place:
+    """The place of a terminal that is or was there; else NotFound."""
+    place = Place(directory, name)
+    if not place.known():
+        raise NotFound(f"No session found: {name}", hint="`treadle ls --all` lists them")
+    return place
+
+
+def ids(directory: str) -> list[str]:
+    """The ids of all terminals that left a file here, sorted. Files that are not ours are passed over."""
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return []
+    found = {base for base, end in map(os.path.splitext, names) if end in (".pid", ".exit")}
+    return sorted(base for base in found if _LETTERS.issuperset(base) and base[0] not in ".-" and len(base) <= ID_MAX)
+
+
+def free_id(directory: str, command: str) -> str:
+    """An id for who gave none: the program's name, with a number when that is taken."""
+    base = "".join(letter for letter in os.path.basename(command) if letter in _LETTERS).strip(".-")[:40] or "terminal"
+    taken = set(ids(directory))
+    number = 2
+    name = base
+    while name in taken:
+        name = f"{base}-{number}"
+        number += 1
+    return name

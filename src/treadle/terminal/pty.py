@@ -1,0 +1,140 @@
+"""A pty and the program in it."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import termios
+
+from treadle.terminal import native
+from treadle.terminal.scrollback import FRAME
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SHORT = 1024
+"""A read that gives less than this has very likely taken all there was: asking again would cost more than it finds."""
+NOT_FOUND = 127
+
+
+class Pty:
+    """The master side, not blocking. Nothing here waits."""
+
+    def __init__(self, cols: int, rows: int) -> None:
+        self.master, self.slave = os.openpty()
+        os.set_blocking(self.master, False)
+        self.pid = 0
+        self.hung_up = False
+        self._input: list[memoryview] = []
+        self.input_queued = 0
+        self.resize(cols, rows)
+
+    def spawn(self, command: Sequence[str], env: Mapping[str, str], workdir: str) -> int:
+        """Start the program. The descriptor that comes back ends empty when it runs, else with why it does not."""
+        report, tell = os.pipe()
+        os.set_blocking(report, False)
+        self.pid = os.fork()
+        if not self.pid:
+            self._become(command, env, workdir, tell)
+        os.close(tell)
+        os.close(self.slave)
+        return report
+
+    def _become(self, command: Sequence[str], env: Mapping[str, str], workdir: str, tell: int) -> None:
+        try:
+            os.setsid()
+            fcntl.ioctl(self.slave, termios.TIOCSCTTY, 0)
+            for fd in (0, 1, 2):
+                os.dup2(self.slave, fd)
+            os.dup2(tell, 3, inheritable=False)
+            os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+            native.default_signals()
+            os.chdir(workdir)
+            os.execvpe(command[0], list(command), dict(env))
+        except BaseException as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else repr(error)
+            text = f"cannot run {command[0]!r} in {workdir}: {why}"
+            os.write(3, text.encode(errors="replace"))
+            os.write(2, f"treadle: {text}\n".encode(errors="replace"))
+        finally:
+            os._exit(NOT_FOUND)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        rows, cols = termios.tcgetwinsize(self.master)
+        return cols, rows
+
+    def resize(self, cols: int, rows: int) -> None:
+        """The kernel tells the foreground group, if the size is another one."""
+        try:
+            termios.tcsetwinsize(self.master, (rows, cols))
+        except OSError:
+            pass  # hung up
+
+    @property
+    def foreground(self) -> int:
+        """The process group that the terminal's keys go to; 0 when there is none."""
+        try:
+            return max(0, os.tcgetpgrp(self.master))
+        except OSError:
+            return 0
+
+    @property
+    def canonical(self) -> bool:
+        """Whether the program reads whole lines, as a shell's `read` does, rather than keys."""
+        try:
+            return bool(termios.tcgetattr(self.master)[3] & termios.ICANON)
+        except termios.error:
+            return False
+
+    def read(self, most: int = FRAME) -> bytes:
+        """What is there, up to `most`; the kernel gives about 4 KiB at a time. Sets `hung_up` at the end."""
+        parts: list[bytes] = []
+        total = 0
+        while total < most:
+            try:
+                data = os.read(self.master, most)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                # Linux says so when the last process has closed its side. Data still on its way comes before that.
+                if error.errno != errno.EIO:
+                    raise
+                self.hung_up = True
+                break
+            if not data:
+                self.hung_up = True
+                break
+            parts.append(data)
+            total += len(data)
+            if len(data) < SHORT:
+                break
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def queue(self, data: bytes) -> None:
+        self._input.append(memoryview(data))
+        self.input_queued += len(data)
+
+    def flush(self) -> None:
+        """Write what the terminal takes of the input, in order; the rest stays queued."""
+        while self._input:
+            first = self._input[0]
+            try:
+                written = os.write(self.master, first)
+            except BlockingIOError:
+                return
+            except OSError:
+                self.drop_input()
+                return
+            self.input_queued -= written
+            if written < len(first):
+                self._input[0] = first[written:]
+                return
+            del self._input[0]
+
+    def drop_input(self) -> None:
+        """There is nobody left to read it."""
+        self._input.clear()
+        self.input_queued = 0

@@ -1,0 +1,68 @@
+"""The last of the output, by offset: what a new subscriber is shown, and what a slow one still has to get."""
+
+from __future__ import annotations
+
+from collections import deque
+
+MERGE = 4096
+"""Chunks are joined up to this size, so that a program that writes single bytes does not cost an object for each."""
+FRAME = 64 * 1024
+"""How much is read at once and sent in one frame."""
+
+
+class Scrollback:
+    """`data[start:end]` of everything the program has written. Offsets never repeat.
+
+    `limit` bytes are for replay. While somebody lags behind, `backlog` bytes more are kept for him.
+    """
+
+    def __init__(self, limit: int, backlog: int) -> None:
+        self.limit = limit
+        self.backlog = backlog
+        self.end = 0
+        self._chunks: deque[bytes] = deque()
+        self._held = 0  # bytes in _chunks
+
+    @property
+    def start(self) -> int:
+        """The oldest byte that is still here."""
+        return self.end - self._held
+
+    @property
+    def replay_start(self) -> int:
+        return max(self.start, self.end - self.limit)
+
+    def append(self, data: bytes, needed: int) -> None:
+        """Add output. `needed` is the offset that the slowest subscriber has come to."""
+        self.end += len(data)
+        self._held += len(data)
+        if self._chunks and len(self._chunks[-1]) + len(data) <= MERGE:
+            self._chunks[-1] += data
+        else:
+            self._chunks.append(data)
+        while self._chunks:
+            without = self._held - len(self._chunks[0])
+            start = self.end - without
+            if without < self.limit or (needed < start and without < self.limit + self.backlog):
+                break
+            self._chunks.popleft()
+            self._held = without
+
+    def since(self, offset: int, most: int = FRAME) -> bytes:
+        """The output from `offset` on, about `most` bytes of it; `offset` must not be before `start`."""
+        skip = offset - self.start
+        if skip < 0:
+            raise IndexError(f"offset {offset} is before {self.start}")
+        parts: list[bytes] = []
+        found = 0
+        for chunk in self._chunks:
+            if skip >= len(chunk):
+                skip -= len(chunk)
+                continue
+            part = chunk[skip:] if skip else chunk
+            if parts and found + len(part) > most:
+                break
+            parts.append(part)
+            found += len(part)
+            skip = 0
+        return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,0 +1,112 @@
+"""Sizes and times in, a state out; the clock is ours."""
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.terminal.classify import Claude, Nothing, Simple, classifier
+from treadle.wire.terminal import ACTIVE, IDLE, STREAMING, THINKING, TOOL_USE
+
+
+def feed(claude: Claude, events: Iterable[tuple[int, int]]) -> int:
+    for now, size in events:
+        claude.output(size, now)
+    return now
+
+
+@pytest.mark.parametrize("name", ["simple", "claude", "none"])
+def test_a_silent_program_is_idle_from_the_start(name: str) -> None:
+    watch = classifier(name, 0)
+    assert [watch.state(now) for now in (0, 1, 2999, 3000, 10_000)] == [IDLE] * 5
+    assert watch.since == 0
+
+
+def test_simple_is_active_until_the_threshold_of_silence() -> None:
+    simple = Simple(0, threshold=3000)
+    simple.output(1, 5000)
+    assert (simple.state(5000), simple.state(7999), simple.since) == (ACTIVE, ACTIVE, 5000)
+    assert simple.next_change(6000) == 8000
+    assert (simple.state(8000), simple.since) == (IDLE, 8000)
+    assert simple.next_change(9000) is None
+    simple.output(1, 20_000)
+    assert (simple.state(20_001), simple.since) == (ACTIVE, 20_000)
+
+
+def test_none_is_always_idle() -> None:
+    nothing = Nothing(0)
+    for now in range(0, 1000, 10):
+        nothing.output(5000, now)
+        assert nothing.state(now) == IDLE
+
+
+def test_a_regular_small_spinner_is_thinking() -> None:
+    claude = Claude(0)
+    now = feed(claude, [(at, 80 + at % 7) for at in range(0, 2000, 100)])
+    assert claude.state(now) == THINKING
+
+
+def test_uneven_text_is_streaming() -> None:
+    claude = Claude(0)
+    now = feed(claude, [(at, 30 if at % 100 else 400) for at in range(0, 2000, 50)])
+    assert claude.state(now) == STREAMING
+
+
+def test_a_full_read_is_tool_use() -> None:
+    claude = Claude(0)
+    now = feed(claude, [(0, 10), (100, 4096), (350, 10)])
+    assert claude.state(now) == TOOL_USE
+
+
+def test_a_burst_after_a_pause_is_tool_use() -> None:
+    claude = Claude(0)
+    now = feed(claude, [(0, 10), (10, 10), (300, 1500), (520, 10)])
+    assert claude.state(now) == TOOL_USE
+
+
+def test_a_pause_of_just_200_ms_or_a_burst_of_just_1024_bytes_is_not() -> None:
+    for events in ([(0, 10), (10, 10), (210, 1500)], [(0, 10), (10, 10), (300, 1024)]):
+        claude = Claude(0, debounce=0)
+        now = feed(claude, events)
+        assert claude.state(now) == THINKING
+
+
+def test_fewer_than_three_events_are_thinking_after_the_debounce() -> None:
+    claude = Claude(0)
+    claude.output(50, 1000)
+    assert claude.state(1199) == IDLE
+    assert claude.state(1200) == THINKING
+    assert claude.since == 1200
+
+
+def test_a_candidate_that_does_not_last_changes_nothing() -> None:
+    claude = Claude(0)
+    now = feed(claude, [(at, 80) for at in range(0, 1000, 100)])
+    claude.output(5000, now + 100)
+    assert claude.state(now + 150) == THINKING
+    feed(claude, [(now + 160 + at, 80) for at in range(0, 60, 10)])
+    assert claude.state(now + 220) == THINKING
+
+
+def test_idle_comes_at_once_after_the_silence() -> None:
+    claude = Claude(0)
+    now = feed(claude, [(at, 80) for at in range(0, 1000, 100)])
+    assert claude.next_change(now) == now + 3000
+    assert claude.state(now + 2999) == THINKING
+    assert (claude.state(now + 3000), claude.since) == (IDLE, now + 3000)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4000), st.integers(1, 70_000)), max_size=80),
+    st.sampled_from(["simple", "claude"]),
+)
+def test_any_rhythm_gives_known_states_and_time_that_goes_forward(steps: list[tuple[int, int]], name: str) -> None:
+    watch, now, since = classifier(name, 0), 0, 0
+    for pause, size in steps:
+        now += pause
+        watch.output(size, now)
+        assert watch.state(now) in ({IDLE, ACTIVE} if name == "simple" else {IDLE, THINKING, STREAMING, TOOL_USE})
+        assert since <= watch.since <= now
+        since = watch.since
+    assert watch.state(now + 3000) == IDLE

@@ -1,0 +1,72 @@
+import json
+import os
+from pathlib import Path
+
+from tests.terminal.support import Stage, connected, log_lines, until, watch
+from treadle.terminal.history import Log, Rotated
+
+
+def test_a_file_that_is_full_is_renamed_and_two_are_kept(tmp_path: Path) -> None:
+    file = Rotated(str(tmp_path / "x.out"), 100)
+    for number in range(50):
+        assert file.write(b"%010d" % number)
+    kept = (
+        (tmp_path / "x.out.1").read_bytes() + (tmp_path / "x.out").read_bytes() * (tmp_path / "x.out").exists()
+        if (tmp_path / "x.out").exists()
+        else (tmp_path / "x.out.1").read_bytes()
+    )
+    assert kept.endswith(b"%010d" % 49)
+    assert 100 <= len(kept) <= 200
+    assert file.lost == 0
+
+
+def test_what_cannot_be_written_is_counted_and_disturbs_nobody(tmp_path: Path) -> None:
+    full = Rotated("/dev/full", 100)
+    assert not full.write(b"12345")
+    assert full.lost == 5
+    nowhere = Rotated(str(tmp_path / "no" / "x"), 100)
+    assert not nowhere.write(b"123")
+    (tmp_path / "no").mkdir()
+    assert nowhere.write(b"456")
+    assert (nowhere.lost, (tmp_path / "no" / "x").read_bytes()) == (3, b"456")
+
+
+def test_the_log_is_json_lines_from_a_level_on_and_tells_what_it_could_not_write(tmp_path: Path) -> None:
+    path = tmp_path / "no" / "x.log"
+    log = Log(str(path), "s1", "warn")
+    log("info", "not wanted")
+    log("error", "lost")
+    path.parent.mkdir()
+    log("warn", "kept", reason='a "quoted"\nreason')
+    [line] = [json.loads(line) for line in path.read_text().splitlines()]
+    assert (line["session"], line["event"], line["reason"]) == ("s1", "kept", 'a "quoted"\nreason')
+    assert line["lines_lost_before"] == 1
+
+
+def test_all_output_is_in_the_file_after_the_end(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "seq 1 30000", scrollback_bytes=100)
+    watch(place)
+    assert Path(place.out).read_bytes().split() == [b"%d" % number for number in range(1, 30001)]
+
+
+def test_a_full_disk_under_the_log_costs_only_the_log(stage: Stage) -> None:
+    os.symlink("/dev/full", stage.directory / "full.log")
+    place = stage.start("sh", "-c", "echo fine; read x; exit 5", id="full")
+    with connected(place) as client:
+        until(lambda: client.detail()["output"]["end"])
+        client.input(b"\n")
+        assert b"fine" in b"".join(client.output(20))
+        assert client.exit_code == 5
+
+
+def test_a_log_sent_to_dev_null_makes_no_file(stage: Stage) -> None:
+    place = stage.start("true", log_file="/dev/null")
+    watch(place)
+    assert not os.path.exists(place.log)
+
+
+def test_the_log_says_when_it_started_and_how_it_ended(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "exit 3")
+    watch(place)
+    assert [line["event"] for line in log_lines(place)] == ["started", "exited"]
+    assert log_lines(place)[1]["code"] == 3

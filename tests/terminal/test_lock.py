@@ -1,0 +1,88 @@
+"""One supervisor for one id; what the dead left behind is no obstacle."""
+
+import fcntl
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.support import Stage, connected, until
+from treadle.errors import Busy
+from treadle.terminal import lock
+from treadle.terminal.places import Place
+
+
+def test_a_second_supervisor_of_one_id_is_refused_with_who_has_it(stage: Stage) -> None:
+    place = stage.start("sleep", "60", id="one")
+    with pytest.raises(RuntimeError, match=rf"already has a supervisor: process {place.pids()[0]}"):
+        stage.start("sleep", "60", id="one")
+    with connected(place) as client:
+        assert client.status().alive == 1
+
+
+@pytest.mark.parametrize("content", ["", "garbage\nmore", "999999999\n999999998", "12"], ids=repr)
+def test_a_stale_pid_file_is_taken_over(stage: Stage, content: str) -> None:
+    (stage.directory / "old.pid").write_text(content)
+    (stage.directory / "old.sock").write_text("not a socket")
+    place = stage.start("sleep", "60", id="old")
+    with connected(place) as client:
+        assert client.status().alive == 1
+
+
+def test_of_many_that_start_at_once_exactly_one_wins(tmp_path: Path) -> None:
+    def start(number: int) -> bool:
+        stage = Stage(tmp_path)
+        try:
+            stage.start("sleep", "60", id="same")
+            return True
+        except RuntimeError:
+            return False
+        finally:
+            stages.append(stage)
+
+    stages: list[Stage] = []
+    tmp_path.chmod(0o700)
+    with ThreadPoolExecutor(5) as pool:
+        won = list(pool.map(start, range(5)))
+    for stage in stages:
+        stage.close()
+    assert won.count(True) == 1
+
+
+def test_a_lock_held_by_another_supervisor_of_this_protocol_counts(stage: Stage) -> None:
+    path = stage.directory / "theirs.pid"
+    path.write_text("4242\n4243")
+    with path.open("r+") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(RuntimeError, match="process 4242"):
+            stage.start("true", id="theirs")
+
+
+def test_a_child_that_outlived_its_supervisor_gets_no_twin(tmp_path: Path) -> None:
+    place = Place(str(tmp_path), "x")
+    leader = os.getsid(0)
+    Path(place.pid).write_text(f"999999999\n{leader}")
+    with pytest.raises(Busy, match=f"process {leader} is still running"):
+        lock.take(place)
+
+
+def test_a_session_that_only_lingers_makes_room_for_a_new_one(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "exit 3", id="again", linger=60.0)
+    until(lambda: os.path.exists(place.exit))
+    stage.start("sleep", "60", id="again")
+    with connected(place) as client:
+        assert client.status().alive == 1
+    assert not os.path.exists(place.exit)
+
+
+def test_the_lock_is_on_the_file_that_is_there_now(tmp_path: Path) -> None:
+    place = Place(str(tmp_path), "x")
+    held = lock.take(place)
+    held.write(1, 2)
+    assert Path(place.pid).read_bytes() == b"1\n2"
+    with pytest.raises(Busy):
+        lock.take(place)
+    held.remove()
+    lock.take(place).remove()
+    assert not os.path.exists(place.pid)

@@ -1,0 +1,49 @@
+import socket
+from pathlib import Path
+
+import pytest
+
+from treadle.errors import ConfigError, NotFound
+from treadle.terminal.places import Place, check_id, find, free_id, ids
+
+
+@pytest.mark.parametrize("name", ["a", "a1", "Build_2.x-3", "x" * 100])
+def test_a_plain_name_is_an_id(name: str) -> None:
+    assert check_id(name) == name
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "-x", ".x", "a b", "a\n", "é", "x" * 101, "a\0"])
+def test_a_name_that_could_leave_the_directory_or_confuse_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError):
+        check_id(name)
+
+
+def test_a_socket_path_that_is_too_long_gets_a_short_one(tmp_path: Path) -> None:
+    place = Place(str(tmp_path / ("d" * 90)), "session")
+    assert len(place.sock) <= 107
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(place.sock)
+    Path(place.sock).unlink()
+
+
+def test_the_list_has_our_ids_and_passes_over_foreign_files(tmp_path: Path) -> None:
+    for name in ("b.pid", "a.exit", "a.log", "notes.txt", ".hidden.pid", "a b.pid", "README"):
+        (tmp_path / name).touch()
+    assert ids(str(tmp_path)) == ["a", "b"]
+    assert ids(str(tmp_path / "nowhere")) == []
+
+
+def test_who_gives_no_id_gets_the_programs_name_and_a_number_when_it_is_taken(tmp_path: Path) -> None:
+    assert free_id(str(tmp_path), "/usr/bin/claude") == "claude"
+    (tmp_path / "claude.exit").touch()
+    assert free_id(str(tmp_path), "claude") == "claude-2"
+    assert free_id(str(tmp_path), "./…") == "terminal"
+
+
+def test_an_unknown_id_is_not_found_and_a_pid_file_is_read_with_mercy(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="No session found: nobody"):
+        find(str(tmp_path), "nobody")
+    (tmp_path / "x.pid").write_bytes(b"12\n")
+    assert find(str(tmp_path), "x").pids() == (12, 0)
+    (tmp_path / "x.pid").write_bytes(b"\xff\xfe 1\n-2")
+    assert Place(str(tmp_path), "x").pids() == (0, 0)

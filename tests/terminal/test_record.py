@@ -1,0 +1,95 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.support import Stage, connected, until, watch
+from treadle.errors import ConfigError
+from treadle.terminal.record import Recorder, play, read
+from treadle.terminal.settings import Settings
+
+
+def recorder(path: Path, now: float = 0.0) -> Recorder:
+    settings = Settings()
+    settings.id, settings.command, settings.record = "s", ["claude"], str(path)
+    return Recorder(settings.check(), now)
+
+
+def lines(path: Path) -> list[object]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_session_is_recorded_with_its_size_changes_and_its_exit(stage: Stage, tmp_path: Path) -> None:
+    path = tmp_path / "x.cast"
+    place = stage.start("sh", "-c", "echo hello; read x; exit 3", record=str(path), cols=80, rows=24)
+    with connected(place) as client:
+        until(lambda: client.detail()["output"]["end"])
+        client.resize(100, 30)
+        client.input(b"secret word\n")
+    watch(place)
+    header, *events = lines(path)
+    assert isinstance(header, dict)
+    assert (header["version"], header["term"]["cols"], header["term"]["rows"]) == (3, 80, 24)
+    codes = [event[1] for event in events]  # type: ignore[index]
+    assert codes[-1] == "x" and "r" in codes and "i" not in codes
+    assert "".join(event[2] for event in events if event[1] == "o").startswith("hello\r\n")  # type: ignore[index]
+    assert [event[2] for event in events if event[1] in "rx"] == ["100x30", "3"]  # type: ignore[index]
+    assert all(event[0] >= 0 for event in events)  # type: ignore[index]
+
+
+def test_times_are_relative_and_a_character_cut_in_two_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "x.cast"
+    out = recorder(path)
+    out.output("€\n".encode()[:2], 1.0)
+    out.output("€\n".encode()[2:], 1.02)
+    out.output(b"\xff\n", 3.5)
+    out.close(0, 4.0)
+    assert lines(path)[1:] == [[1.02, "o", "€\n"], [2.48, "o", "\ufffd\n"], [0.5, "x", "0"]]
+
+
+def test_a_secret_is_taken_out_also_when_it_comes_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "x.cast"
+    out = recorder(path)
+    key = "sk-abcdefghijklmnopqrstuvwxyz"
+    for index, letter in enumerate(f"key {key} end"):
+        out.output(letter.encode(), index / 1000)
+    out.output(b"quiet", 9.0)
+    out.close(0, 10.0)
+    assert key not in path.read_text()
+    assert "".join(event[2] for event in lines(path)[1:-1]) == "key [redacted] endquiet"  # type: ignore[index]
+    assert sum(event[0] for event in lines(path)[1:-2]) < 1  # type: ignore[index,misc]
+
+
+def test_a_full_disk_costs_events_and_never_half_of_one(tmp_path: Path) -> None:
+    path = tmp_path / "x.cast"
+    path.symlink_to("/dev/full")
+    out = recorder(path)
+    out.output(b"x\n", 1.0)
+    out.close(0, 2.0)
+
+
+def test_playing_gives_the_same_bytes_with_the_same_pauses_and_the_code(tmp_path: Path) -> None:
+    path = tmp_path / "x.cast"
+    out = recorder(path)
+    out.output(b"one\n", 1.0)
+    out.output(b"two\n", 61.0)
+    out.close(7, 61.5)
+    shown: list[str] = []
+    slept: list[float] = []
+    assert play(str(path), shown.append, slept.append, speed=2.0, idle_limit=10.0) == 7
+    assert ("".join(shown), slept) == ("one\ntwo\n", [0.5, 5.0, 0.25])
+
+
+def test_version_2_has_absolute_times_and_a_torn_last_line_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "old.cast"
+    path.write_text('{"version": 2, "width": 80, "height": 24}\n[1.0, "o", "a"]\n[1.5, "o", "b"]\n[2.0, "o", "c')
+    header, events = read(str(path))
+    assert list(events) == [(1.0, "o", "a"), (0.5, "o", "b")]
+
+
+@pytest.mark.parametrize("text", ["", "hello", "[1]", '{"version": 1}', '{"x": 2}'])
+def test_what_is_no_recording_is_refused_with_a_reason(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="recording|version"):
+        read(str(path))

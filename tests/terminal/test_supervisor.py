@@ -1,0 +1,615 @@
+"""The seed's promises, on real ptys and real sockets."""
+
+import json
+import os
+import signal
+import socket
+import stat
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.support import (
+    Stage,
+    alive,
+    connected,
+    log_lines,
+    plain,
+    receive,
+    receive_frame,
+    until,
+    watch,
+)
+from treadle.terminal.client import Client
+from treadle.wire import terminal as wire
+
+# The connection...
+
+
+def test_the_mode_byte_comes_at_once_and_unframed(stage: Stage) -> None:
+    with plain(stage.start("sleep", "60")):
+        pass  # `plain` has read exactly one byte, 0x00
+
+
+def test_the_pseudocode_client_of_the_protocol_works(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "read line; echo got $line; exit 5")
+    with plain(place) as sock:
+        sock.sendall(b"\x03\x00\x00\x00\x00")
+        kind, payload = receive_frame(sock)
+        assert (kind, len(payload)) == (0x82, 15)
+        assert int.from_bytes(payload[:4], "big") == place.pids()[1]
+        assert (payload[8], payload[14]) == (1, 0)
+        sock.sendall(b"\x02\x00\x00\x00\x00" + b"\x01\x00\x00\x00\x03hi\n")
+        output = b""
+        while True:
+            kind, payload = receive_frame(sock)
+            if kind == 0x83:
+                break
+            assert kind == 0x81
+            output += payload
+        assert b"got hi" in output
+        assert payload == b"\x00\x00\x00\x05"
+
+
+def test_several_clients_ask_at_once_and_each_gets_its_answer(stage: Stage) -> None:
+    place = stage.start("sleep", "60")
+    clients = [Client(place.sock) for _ in range(5)]
+    for client in clients:
+        client.send(wire.Status())
+    assert {client.ask(wire.Status(), wire.StatusReply).pid for client in clients} == {place.pids()[1]}
+    for client in clients:
+        client.close()
+
+
+def test_fifty_connections_that_come_and_go_leave_no_trace(stage: Stage) -> None:
+    place = stage.start("sleep", "60")
+    for _ in range(50):
+        plain(place).close()
+    with connected(place) as client:
+        until(lambda: len(client.detail()["clients"]) == 1)
+
+
+def test_status_is_answered_between_the_output_of_a_subscriber(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "while :; do echo tick; done")
+    with connected(place) as client:
+        client.subscribe()
+        for _ in range(20):
+            assert client.status().alive == 1
+
+
+# Bad frames...
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"\x01" + (1 << 30).to_bytes(4, "big"),
+        b"\x04\x00\x00\x00\x03abc",
+        b"\x06\x00\x00\x00\x01x",
+        b"\xff" * 64,
+    ],
+    ids=["a gibibyte", "resize of 3 bytes", "short hello", "noise"],
+)
+def test_a_malformed_frame_closes_that_connection_and_harms_no_other(stage: Stage, bad: bytes) -> None:
+    place = stage.start("sleep", "60")
+    with connected(place) as other, plain(place) as sock:
+        sock.sendall(bad)
+        assert sock.recv(1) == b""
+        assert other.status().alive == 1
+    assert any(line["event"] == "malformed frame" for line in log_lines(place))
+
+
+def test_an_unknown_frame_is_ignored_before_and_after_subscribing(stage: Stage) -> None:
+    place = stage.start("sleep", "60")
+    with plain(place) as sock:
+        for _ in range(2):
+            sock.sendall(b"\x7e\x00\x00\x00\x02??" + b"\x03\x00\x00\x00\x00")
+            assert receive_frame(sock)[0] == 0x82
+            sock.sendall(b"\x02\x00\x00\x00\x00")
+
+
+def test_half_a_frame_and_a_hang_up_are_forgotten(stage: Stage) -> None:
+    place = stage.start("sleep", "60")
+    for cut in (1, 4, 5, 7):
+        with plain(place) as sock:
+            sock.sendall(b"\x01\x00\x00\x00\x05hello"[:cut])
+    with connected(place) as client:
+        assert client.status().alive == 1
+
+
+def test_a_frame_of_a_mebibyte_is_taken(stage: Stage) -> None:
+    place = stage.python(
+        "import sys,tty; tty.setraw(0); n=0\nwhile n<2**20: n+=len(sys.stdin.buffer.read1())\nprint(n)"
+    )
+    with connected(place) as client:
+        client.subscribe()
+        time.sleep(0.2)  # raw mode first: a line discipline would keep 4095 bytes of a line
+        client.send(wire.Input(bytes(range(32, 96)) * 2**14))
+        output = b"".join(m.data for m in client.messages(20) if isinstance(m, wire.Output))
+    assert b"1048576" in output
+
+
+# Output...
+
+
+def test_output_and_an_ordinary_exit_code_arrive(stage: Stage) -> None:
+    assert watch(stage.start("sh", "-c", "echo hello; exit 3")) == (b"hello\r\n", 3)
+
+
+def test_a_silent_child_gives_exit_zero_and_nothing_else(stage: Stage) -> None:
+    assert watch(stage.start("true")) == (b"", 0)
+
+
+def test_a_child_that_ends_in_a_millisecond_still_gives_its_output_and_code(stage: Stage) -> None:
+    for code in range(20):
+        assert watch(stage.start("sh", "-c", f"echo word {code}; exit {code}")) == (f"word {code}\r\n".encode(), code)
+
+
+def test_the_last_words_are_drained_before_exit(stage: Stage) -> None:
+    output, code = watch(stage.start("sh", "-c", "seq 1 60000", scrollback_bytes=1 << 20))
+    assert output.split() == [b"%d" % number for number in range(1, 60001)]
+    assert code == 0
+
+
+def test_every_subscriber_sees_the_same_bytes(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "read x; seq 1 20000")
+    clients = [Client(place.sock) for _ in range(8)]
+    outputs: dict[int, bytes] = {}
+
+    def drain(index: int) -> None:
+        outputs[index] = b"".join(clients[index].output(20))
+
+    threads = [threading.Thread(target=drain, args=(index,)) for index in range(8)]
+    for thread in threads:
+        thread.start()
+    with connected(place) as typist:
+        until(lambda: sum(client["subscribed"] for client in typist.detail()["clients"]) == 8)
+        typist.input(b"\n")
+    for thread in threads:
+        thread.join(20)
+    for client in clients:
+        client.close()
+    assert len(set(outputs.values())) == 1
+    assert outputs[0].split() == [b"%d" % number for number in range(1, 20001)]
+
+
+def test_binary_bytes_and_escape_sequences_pass_unchanged(stage: Stage) -> None:
+    code = "import os,tty; tty.setraw(1); os.write(1, bytes(range(256))+b'\\x1b[31mred\\x1b[0m')"
+    assert watch(stage.python(code)) == (bytes(range(256)) + b"\x1b[31mred\x1b[0m", 0)
+
+
+def test_replay_then_live_has_no_gap_and_no_repeat(stage: Stage) -> None:
+    """Subscribers come at every moment of a steady stream; each must see a contiguous run of numbers to the end."""
+    place = stage.python("import time\nfor n in range(4000): print(n)\n", scrollback_bytes=2000)
+    found: list[bytes] = []
+
+    def subscribe() -> None:
+        with connected(place) as client:
+            found.append(b"".join(client.output(20)))
+
+    threads = [threading.Thread(target=subscribe) for _ in range(30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    for output in found:
+        numbers = [int(line) for line in output.split(b"\r\n")[1:-1]]
+        assert numbers == list(range(4000))[-len(numbers) :]
+
+
+def test_a_late_joiner_is_shown_the_end_of_the_output_up_to_the_limit(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "seq 1 5000; read x", scrollback_bytes=256)
+    with connected(place) as client:
+        until(lambda: client.detail()["output"]["end"] >= 28893 - 5)
+        client.subscribe()
+        message = next(client.messages(20))
+        assert isinstance(message, wire.Output)
+        assert len(message.data) == 256
+        assert message.data.endswith(b"4999\r\n5000\r\n")
+
+
+def test_frames_are_never_larger_than_a_mebibyte(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "head -c 6000000 /dev/zero", scrollback_bytes=4 << 20)
+    until(lambda: os.path.exists(place.exit))
+    with plain(place) as sock:
+        sock.sendall(b"\x02\x00\x00\x00\x00")
+        total = 0
+        while (found := receive_frame(sock))[0] != 0x83:
+            assert len(found[1]) <= 1 << 20
+            total += len(found[1])
+    assert total == 4 << 20
+
+
+# After death...
+
+
+def test_after_death_status_says_so_and_a_new_subscriber_gets_replay_and_exit(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "echo last words; exit 9")
+    until(lambda: os.path.exists(place.exit))
+    with connected(place) as client:
+        status = client.status()
+        assert (status.alive, status.state, status.pid) == (0, wire.DEAD, place.pids()[1])
+        assert b"".join(client.output(20)) == b"last words\r\n"
+        assert client.exit_code == 9
+        client.input(b"anybody there?")
+        client.kill()
+        assert client.status().alive == 0
+
+
+@pytest.mark.parametrize("classifier", ["simple", "claude", "none"])
+def test_dead_is_reported_whatever_the_classifier(stage: Stage, classifier: str) -> None:
+    place = stage.start("true", classifier=classifier)
+    until(lambda: os.path.exists(place.exit))
+    with connected(place) as client:
+        assert client.status().state == 0xFF
+
+
+def test_after_the_linger_time_socket_and_pid_file_go_and_the_exit_record_stays(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "exit 4", linger=0.2)
+    until(lambda: not os.path.exists(place.pid))
+    assert not os.path.exists(place.sock)
+    record = json.loads(Path(place.exit).read_text())
+    assert (record["format"], record["id"], record["code"]) == (1, place.id, 4)
+
+
+def test_a_subscriber_that_is_there_when_the_supervisor_leaves_has_had_its_exit(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "echo x; exit 2", linger=0.0)
+    try:
+        assert watch(place) == (b"x\r\n", 2)
+    except Exception:
+        assert json.loads(Path(place.exit).read_text())["code"] == 2  # it left before we came
+
+
+def test_a_command_that_does_not_exist_is_127_with_the_reason(stage: Stage) -> None:
+    place = stage.start("no-such-program")
+    output, code = watch(place)
+    assert code == 127
+    assert b"no-such-program" in output and b"No such file" in output
+    assert "No such file" in json.loads(Path(place.exit).read_text())["reason"]
+
+
+def test_death_by_a_signal_is_128_and_its_number(stage: Stage) -> None:
+    assert watch(stage.start("sh", "-c", "kill -SEGV $$"))[1] == 128 + signal.SIGSEGV
+
+
+def test_a_background_process_that_keeps_the_terminal_does_not_hold_up_exit(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "trap '' HUP; (trap '' HUP TERM; sleep 60) & echo started; exit 6")
+    output, code = watch(place)
+    assert (output, code) == (b"started\r\n", 6)
+
+
+def test_a_flood_from_a_background_process_does_not_hold_up_exit_for_ever(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "trap '' HUP; yes flood & sleep 0.1; exit 8", scrollback_bytes=4096)
+    assert watch(place)[1] == 8
+
+
+# Input...
+
+
+def test_input_reaches_the_program_also_from_a_client_that_does_not_subscribe(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "read line; echo got:$line")
+    with connected(place) as client:
+        client.input(b"over here\n")
+    assert b"got:over here" in watch(place)[0]
+
+
+def test_a_large_paste_arrives_whole_and_in_order(stage: Stage) -> None:
+    """A program that reads slowly: the terminal takes 4 KiB at a time, the rest has to wait its turn."""
+    code = """
+import hashlib, sys, tty, time
+tty.setraw(0); print("ready", flush=True); digest = hashlib.sha256(); n = 0
+while n < 3_000_000:
+    data = sys.stdin.buffer.read1(65536); digest.update(data); n += len(data)
+print(n, digest.hexdigest())
+"""
+    import hashlib
+    import random
+
+    paste = random.Random(1).randbytes(3_000_000)
+    place = stage.start(sys.executable, "-u", "-c", code)
+    with connected(place) as client:
+        output = client.output(30)
+        assert b"ready" in next(output)
+        client.input(paste)
+        assert f"3000000 {hashlib.sha256(paste).hexdigest()}".encode() in b"".join(output)
+
+
+def test_input_that_nobody_reads_is_bounded_and_others_are_still_heard(stage: Stage) -> None:
+    place = stage.python("import tty,time; tty.setraw(0); print('ready'); time.sleep(60)")
+    with connected(place) as client, plain(place) as sock:
+        until(lambda: client.detail()["output"]["end"] > 0)
+        sock.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            for _ in range(100):
+                sock.sendall(b"\x01\x00\x10\x00\x00" + bytes(1 << 20))
+        assert client.status().alive == 1
+        client.kill()
+        until(lambda: not client.status().alive)
+
+
+# Slow readers...
+
+
+def test_a_stalled_subscriber_loses_the_oldest_output_but_not_its_answers_or_exit(stage: Stage) -> None:
+    place = stage.python(
+        "import sys\nsys.stdin.readline()\nfor n in range(1_000_000): print(n)\nsys.stdin.readline()",
+        scrollback_bytes=1 << 16,
+    )
+    with connected(place) as fast, connected(place) as slow:
+        slow.hello(wire.WANT_GAPS)
+        slow.subscribe()
+        fast.input(b"go\n")
+        until(lambda: fast.detail()["output"]["end"] > 7_000_000)  # the child was never held up
+        slow.send(wire.Status())  # still read, though it does not read
+        slow.input(b"done\n")
+        until(lambda: not fast.status().alive)
+        output, missed, answered = b"", 0, 0
+        for message in slow.messages(20):
+            if isinstance(message, wire.Output):
+                output += message.data
+            elif isinstance(message, wire.Gap):
+                missed += message.missed
+            elif isinstance(message, wire.StatusReply):
+                answered += 1
+        assert isinstance(message, wire.Exit)
+        assert answered == 1
+        assert missed > 0
+        assert len(output) + missed == fast.detail()["output"]["end"]
+        assert output.endswith(b"999999\r\ndone\r\n") or b"999999\r\n" in output[-100:]
+
+
+def test_a_stuck_client_cannot_keep_others_from_typing_resizing_and_killing(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "while :; do echo flood; done")
+    with plain(place) as stuck:
+        stuck.sendall(b"\x02\x00\x00\x00\x00")
+        with connected(place) as client:
+            until(
+                lambda: (
+                    any(other["missed"] for other in client.detail()["clients"])
+                    or client.detail()["output"]["end"] > 5e6
+                )
+            )
+            stuck.sendall(b"\x04\x00\x00\x00\x04\x00\x50\x00\x18")
+            until(lambda: client.detail()["size"]["cols"] == 80)
+            stuck.sendall(b"\x05\x00\x00\x00\x00")
+            until(lambda: not client.status().alive)
+            assert client.status().state == wire.DEAD
+
+
+def test_memory_is_bounded_with_many_stuck_clients(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "read x; head -c 50000000 /dev/zero; read x", scrollback_bytes=1 << 16)
+    stuck = [plain(place) for _ in range(60)]
+    for sock in stuck:
+        sock.sendall(b"\x02\x00\x00\x00\x00")
+    with connected(place) as client:
+        client.input(b"\n")
+        until(lambda: client.detail()["output"]["end"] >= 50_000_000)
+        resident = int(Path(f"/proc/{place.pids()[0]}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    for sock in stuck:
+        sock.close()
+    assert resident < 48 << 20
+
+
+def test_a_client_that_asks_and_never_reads_is_not_read_any_more(stage: Stage) -> None:
+    place = stage.start("sleep", "60")
+    with plain(place) as rude, connected(place) as client:
+        rude.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            for _ in range(10_000):
+                rude.sendall(b"\x03\x00\x00\x00\x00" * 1000)
+        assert client.status().alive == 1
+        rude.settimeout(20)
+        assert receive(rude, 20)[0] == 0x82
+
+
+# Sizes...
+
+
+@pytest.mark.parametrize("size", [(0, 0), (0, 1), (1, 0), (65535, 65535), (120, 40)])
+def test_any_size_is_passed_to_the_kernel(stage: Stage, size: tuple[int, int]) -> None:
+    place = stage.start("sleep", "60", cols=0, rows=0)
+    with connected(place) as client:
+        client.resize(*size)
+        detail = client.detail()["size"]
+        assert (detail["cols"], detail["rows"]) == size
+        assert client.status().alive == 1
+
+
+def test_the_program_starts_with_its_size_and_hears_of_a_new_one(stage: Stage) -> None:
+    place = stage.start(
+        "bash", "-c", "trap 'stty size; exit' WINCH; stty size; while :; do sleep 0.05; done", cols=91, rows=33
+    )
+    with connected(place) as client:
+        output = client.output(20)
+        assert next(output) == b"33 91\r\n"
+        client.resize(100, 20)
+        assert b"".join(output) == b"20 100\r\n"
+
+
+# Environment, directory, files...
+
+
+def test_the_child_knows_its_session_its_additions_its_terminal_and_its_directory(stage: Stage, tmp_path: Path) -> None:
+    place = stage.start(
+        "sh",
+        "-c",
+        'echo "$MY_SESSION|$EXTRA|$TERM|$TMUX|$(pwd)|$HEIMDALL_SESSION_ID"',
+        session_env_var="MY_SESSION",
+        env=[["EXTRA", "a b"]],
+        workdir=str(tmp_path),
+        term="vt220",
+    )
+    assert watch(place)[0].decode().strip() == f"{place.id}|a b|vt220||{tmp_path.resolve()}|"
+
+
+def test_the_session_variable_has_the_protocols_name_by_default(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "echo $HEIMDALL_SESSION_ID; tty; ps -o pid= -p $$ | tr -d ' '")
+    lines = watch(place)[0].decode().split()
+    assert lines[0] == place.id
+    assert lines[1].startswith("/dev/pts/")
+    assert int(lines[2]) == json.loads(Path(place.exit).read_text())["pid"]
+
+
+def test_the_child_has_no_descriptors_and_signals_of_ours(stage: Stage) -> None:
+    code = "import os,signal; print(sorted(os.listdir('/proc/self/fd'))); print(open('/proc/self/status').read())"
+    output, _ = watch(stage.start("sh", "-c", "ls /proc/self/fd; grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status"))
+    fds, _, signals = output.decode().partition("Sig")
+    assert fds.split() == ["0", "1", "2", "3"], code  # 3 is what ls reads the directory with
+    assert [line.split()[1] for line in ("Sig" + signals).splitlines()][:2] == ["0" * 16] * 2
+
+
+def test_everything_is_for_this_user_alone(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "echo x; read y")
+    with connected(place) as client:
+        until(lambda: client.detail()["output"]["end"])
+    modes = {path.suffix: stat.S_IMODE(path.stat().st_mode) for path in stage.directory.iterdir()}
+    assert modes == {".sock": 0o600, ".pid": 0o600, ".log": 0o600, ".out": 0o600}
+    assert stat.S_IMODE(stage.directory.stat().st_mode) == 0o700
+
+
+def test_the_pid_file_has_supervisor_and_child_with_no_newline_at_its_end(stage: Stage) -> None:
+    place = stage.start("sleep", "60")
+    supervisor, child = Path(place.pid).read_text().split("\n")
+    assert alive(int(supervisor)) and alive(int(child))
+    with connected(place) as client:
+        assert client.status().pid == int(child)
+
+
+# Stopping...
+
+
+def test_kill_is_sigterm_to_the_group_and_gives_143(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "sleep 60 & echo $!; wait")
+    with connected(place) as client:
+        output = client.output(20)
+        grandchild = int(next(output))
+        client.kill()
+        list(output)
+        assert client.exit_code == 143
+    until(lambda: not alive(grandchild))
+
+
+def test_kill_without_the_group_spares_what_runs_beside_it(stage: Stage) -> None:
+    place = stage.start(
+        "sh", "-c", "trap '' HUP; sleep 60 & trap - HUP; echo $!; wait", kill_process_group=False, linger=0.0
+    )
+    with connected(place) as client:
+        output = client.output(20)
+        grandchild = int(next(output).split()[0])
+        client.kill()
+        list(output)
+    try:
+        until(lambda: not os.path.exists(place.pid))
+        assert alive(grandchild)
+    finally:
+        os.kill(grandchild, signal.SIGKILL)
+
+
+def test_a_stopped_child_does_not_stop_us(stage: Stage) -> None:
+    place = stage.start("sleep", "60")
+    child = place.pids()[1]
+    os.kill(child, signal.SIGSTOP)
+    with connected(place) as client:
+        for _ in range(3):
+            assert client.status().alive == 1
+        os.kill(child, signal.SIGKILL)
+        until(lambda: not client.status().alive)
+
+
+def test_stop_ends_a_child_that_is_stopped_and_one_that_ignores_sigterm(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "trap '' TERM HUP; echo ready; while :; do sleep 0.05; done")
+    with connected(place) as client:
+        until(lambda: client.detail()["output"]["end"])
+        os.kill(place.pids()[1], signal.SIGSTOP)
+        report = client.stop(grace=0.3)
+    assert report["code"] == 128 + signal.SIGKILL
+    assert {entry["by"] for entry in report["ended"]} <= {"SIGKILL", "SIGHUP", "SIGTERM"}
+    assert report["survivors"] == []
+
+
+def test_stop_reaches_the_jobs_of_an_interactive_shell(stage: Stage) -> None:
+    """Job control gives each job its own group, which a signal to the shell's group does not reach."""
+    place = stage.start("bash", "--norc", "-i")
+    with connected(place) as client:
+        client.subscribe()
+        client.input(b"sleep 61 & sleep 62 & echo jobs: $!\n")
+        output = b""
+        for message in client.messages(20):
+            output += message.data if isinstance(message, wire.Output) else b""
+            if b"jobs: " in output.replace(b"echo jobs: ", b"") and output.count(b"jobs: ") > 1:
+                break
+        report = client.stop(grace=5)
+    assert [entry["name"] for entry in report["ended"]].count("sleep") == 2
+    assert report["survivors"] == []
+
+
+def test_what_the_program_leaves_behind_is_ended_when_it_ends(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "setsid -f sh -c 'trap \"\" HUP TERM; sleep 60 & echo $!; wait'; sleep 0.3; exit 0")
+    grandchild = int(watch(place)[0].split()[0])
+    until(lambda: not alive(grandchild))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_to_the_supervisor_ends_everything_in_order(stage: Stage, number: int) -> None:
+    place = stage.start("sleep", "60")
+    supervisor, child = place.pids()
+    with connected(place) as client:
+        client.subscribe()
+        os.kill(supervisor, number)
+        assert [message for message in client.messages(20)] == [wire.Exit(143)]
+    until(lambda: not os.path.exists(place.pid))
+    assert not alive(child) and not os.path.exists(place.sock)
+    assert json.loads(Path(place.exit).read_text())["code"] == 143
+
+
+# A full house...
+
+
+def test_one_client_more_than_allowed_is_refused_and_the_others_stay(stage: Stage) -> None:
+    place = stage.start("sleep", "60", clients_max=3)
+    clients = [Client(place.sock) for _ in range(3)]
+    with socket.socket(socket.AF_UNIX) as fourth:
+        fourth.settimeout(20)
+        fourth.connect(place.sock)
+        assert fourth.recv(1) == b""
+    assert all(client.status().alive for client in clients)
+    for client in clients:
+        client.close()
+    until(lambda: _comes_in(place.sock))
+
+
+def _comes_in(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(20)
+        sock.connect(path)
+        return sock.recv(1) == b"\0"
+
+
+def test_running_out_of_descriptors_pauses_new_connections_and_burns_no_processor(stage: Stage) -> None:
+    place = stage.start("bash", "-c", "sleep 60", clients_max=5000)
+    supervisor = place.pids()[0]
+    import resource
+
+    used = len(os.listdir(f"/proc/{supervisor}/fd"))
+    resource.prlimit(supervisor, resource.RLIMIT_NOFILE, (used + 3, used + 3))
+    socks = []
+    for _ in range(8):
+        sock = socket.socket(socket.AF_UNIX)
+        sock.connect(place.sock)
+        socks.append(sock)
+    until(lambda: any(line["event"] == "cannot accept" for line in log_lines(place)))
+    before = _cpu(supervisor)
+    time.sleep(0.5)
+    assert _cpu(supervisor) - before < 0.2
+    for sock in socks:
+        sock.close()
+    with connected(place) as client:
+        assert client.status().alive == 1
+
+
+def _cpu(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
