@@ -15,7 +15,7 @@ import msgspec
 from treadle import __version__
 from treadle.agent.providers.names import VENDORS
 from treadle.errors import TreadleError
-from treadle.io import paths
+from treadle.io import paths, sandbox
 
 OUTSIDE_AGENTS = ("claude", "codex", "gemini", "opencode")
 EXTRAS = {"search": "pathspec", "mcp": "mcp", "sandbox": "sandlock"}
@@ -95,4 +95,10 @@ def _parts() -> Iterator[Check]:
     yield Check(area="parts", name="ripgrep", ok=rg is not None, says=rg or "not on PATH: searching is slower")
 
 
-AREAS: list[Callable[[], Iterator[Check]]] = [_machine, _state, _models, _agents, _parts]
+def _sandbox() -> Iterator[Check]:
+    found = sandbox.available()
+    says = f"{found.method}; network is {found.network}" if found.method else "; ".join(found.problems)
+    yield Check(area="sandbox", name="--sandbox", ok=found.method is not None, says=says)
+
+
+AREAS: list[Callable[[], Iterator[Check]]] = [_machine, _state, _models, _agents, _parts, _sandbox]
