@@ -23,6 +23,7 @@ BUILTIN = (
     "edit_file",
     "multi_edit",
     "glob",
+    "grep",
 )
 
 _SAME = {"path": "file_path", "file_path": "path", "filename": "file_path", "file": "file_path"}

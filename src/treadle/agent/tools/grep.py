@@ -1,0 +1,221 @@
+"""Search the text of files for a regular expression. The same results with ripgrep and without it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from treadle.agent.tools import ripgrep
+from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.files import explain
+from treadle.agent.tools.paths import show, shown
+from treadle.agent.tools.ripgrep import FileMatches, PatternRefused, Request, Search
+from treadle.agent.tools.scan import compile_pattern
+from treadle.errors import ConfigError, ToolError
+from treadle.events import ToolKind
+from treadle.policy import patterns
+from treadle.session import Access
+
+MAX_MATCHES = 200
+MAX_LINE = 500
+UNSORTED_ROWS = 20_000
+"""Up to so many rows are collected in any order and sorted; with more, a search in order stops early instead."""
+
+_PLAIN_GLOB = re.compile(r"[\w.?-]*\*[\w.?-]*(\{[\w.,-]+\})?")
+Mode = Literal["content", "files_with_matches", "count"]
+
+
+class GrepArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pattern: Annotated[str, Meta(description="A regular expression, matched within one line.")]
+    path: Annotated[str | None, Meta(description="File or directory to search; without it, the working directory.")] = (
+        None
+    )
+    glob: Annotated[str | None, Meta(description="Only files whose path fits, such as *.py or src/**/*.{ts,tsx}.")] = (
+        None
+    )
+    ignore_case: Annotated[bool, Meta(description="Upper and lower case are the same.")] = False
+    output_mode: Annotated[Mode, Meta(description="Matching lines, only paths, or the number per file.")] = "content"
+    context: Annotated[
+        Annotated[int, Meta(ge=0, le=50)], Meta(description="How many lines to show around each match.")
+    ] = 0
+    limit: Annotated[
+        Annotated[int, Meta(ge=1)],
+        Meta(description="Stop after this many matches (or files, when only these are shown)."),
+    ] = MAX_MATCHES
+    include_ignored: Annotated[bool, Meta(description="Also search files that .gitignore leaves out.")] = False
+
+
+class Grep:
+    name = "grep"
+    description = (
+        "Search the text of files for a regular expression, in the order of their paths. Lines come as "
+        "path:number:text, lines around them as path-number-text. What .gitignore leaves out, .git, binary files, "
+        "files over 64 MiB and what lies behind symlinks is not searched."
+    )
+    kind: ToolKind = "read"
+    Args = GrepArgs
+
+    def __init__(self, ripgrep_program: Callable[[], str | None] = ripgrep.find) -> None:
+        self._program = ripgrep_program
+
+    def access(self, args: GrepArgs, resolve: Callable[[str], Path]) -> Access:
+        return Access(tool=self.name, kind=self.kind, paths=(show(resolve(args.path or ".")),), args=args)
+
+    async def run(self, args: GrepArgs, context: ToolContext) -> str:
+        root = context.resolve(args.path or ".")
+        try:
+            os.stat(root)
+        except OSError as error:
+            raise explain(error, root) from error
+        if "\0" in args.pattern or re.search(r"(?<!\\)(\\\\)*(\\n|\n)", args.pattern):
+            raise ToolError("a match lies within one line: the pattern may not contain a newline or NUL")
+        job = Job(args, root, context)
+        try:
+            await asyncio.to_thread(job.run, self._program())
+        finally:
+            job.stop()
+        return job.render()
+
+
+TOOL: Tool[GrepArgs] = Grep()
+
+
+class Job:
+    """One call: what it asks for, what has been found."""
+
+    def __init__(self, args: GrepArgs, root: Path, context: ToolContext) -> None:
+        self.args = args
+        self.root = root
+        self.context = context
+        self.found: list[FileMatches] = []
+        self.matches = 0
+        self.rows = 0
+        self.more = False
+        self._search: Search | None = None
+        self._path_fits = _path_filter(args.glob)
+        self._request = Request(
+            pattern=args.pattern,
+            root=str(root),
+            ignore_case=args.ignore_case,
+            context=args.context if args.output_mode == "content" else 0,
+            include_ignored=args.include_ignored,
+            name=self._path_fits.pattern if self._path_fits else None,
+            base_glob=_base_glob(args.glob),
+        )
+
+    def stop(self) -> None:
+        if self._search is not None:
+            self._search.stop()
+
+    def run(self, program: str | None) -> None:
+        if program is None or self._fits_nothing_at_all():
+            return self._run(ripgrep.scan_argv(self._request), self._take_in_order)
+        try:
+            self._run(ripgrep.ripgrep_argv(program, self._request, in_order=False), self._take_any)
+            self.found.sort(key=lambda file: [os.fsencode(name) for name in file.path.split("/")])
+            if self.rows > UNSORTED_ROWS:
+                self._run(ripgrep.ripgrep_argv(program, self._request, in_order=True), self._take_in_order)
+        except PatternRefused as refused:
+            if self._compiled() is None:
+                raise ToolError(str(refused)) from None
+            # looking around and back references are not in ripgrep, but in Python
+            self._run(ripgrep.scan_argv(self._request), self._take_in_order)
+
+    def _compiled(self) -> re.Pattern[str] | None:
+        try:
+            return compile_pattern(self.args.pattern, self.args.ignore_case)
+        except (re.error, OverflowError, RecursionError):
+            return None
+
+    def _fits_nothing_at_all(self) -> bool:
+        """Whether an empty line matches: versions of ripgrep differ on where there is one, with CRLF or at the end."""
+        compiled = self._compiled()
+        return compiled is not None and compiled.search("") is not None
+
+    def _run(self, argv: list[str], take: Callable[[FileMatches], bool]) -> None:
+        self.found, self.matches, self.rows = [], 0, 0
+        self._search = Search(argv, self.context.env, self.context.timeout)
+        self._search.run(take, keep=(self.args.limit + 1) * (2 * self.args.context + 1))
+
+    def _take_any(self, file: FileMatches) -> bool:
+        if self._wanted(file):
+            self.found.append(file)
+            self.rows += len(file.rows)
+        return self.rows <= UNSORTED_ROWS
+
+    def _take_in_order(self, file: FileMatches) -> bool:
+        if self._wanted(file):
+            self.found.append(file)
+            self.matches += file.count
+        return (self.matches if self.args.output_mode == "content" else len(self.found)) <= self.args.limit
+
+    def _wanted(self, file: FileMatches) -> bool:
+        if self._path_fits is None or file.path == str(self.root):
+            return True
+        return self._path_fits.fullmatch(file.path[len(str(self.root).rstrip("/")) + 1 :]) is not None
+
+    # What the model reads...
+
+    def render(self) -> str:
+        if self.args.output_mode == "content":
+            lines = self._content()
+        else:
+            shown_files = self.found[: self.args.limit]
+            self.more = len(self.found) > len(shown_files)
+            counted = self.args.output_mode == "count"
+            lines = [self._name(file) + (f":{file.count}" if counted else "") for file in shown_files]
+        if not lines:
+            lines = ["[no match]"]
+        if self.more:
+            what = "matches" if self.args.output_mode == "content" else "files"
+            lines.append(f"[the first {self.args.limit} {what}; there are more: narrow the search or raise limit]")
+        if self._search and self._search.timed_out:
+            lines.append(f"[stopped after {self.context.timeout:g} s; there may be more: narrow the search]")
+        return "\n".join(lines)
+
+    def _content(self) -> list[str]:
+        lines: list[str] = []
+        left = self.args.limit
+        for file in self.found:
+            name, last = self._name(file), None
+            for row in file.rows:
+                if row.match and left == 0:
+                    self.more = True
+                    return lines
+                left -= row.match
+                if self.args.context and lines and last != row.line - 1:
+                    lines.append("--")
+                last = row.line
+                mark = ":" if row.match else "-"
+                lines.append(f"{name}{mark}{row.line}{mark}{_cut(row.text)}")
+        return lines
+
+    def _name(self, file: FileMatches) -> str:
+        return shown(Path(file.path), self.context.cwd)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]} [... {len(text) - MAX_LINE} more characters]"
+
+
+def _path_filter(glob: str | None) -> re.Pattern[str] | None:
+    """For paths relative to the root that is searched; without `/` it holds at any depth."""
+    if not glob:
+        return None
+    try:
+        return patterns.parse(glob if "/" in glob else f"**/{glob}").regex
+    except ConfigError as error:
+        raise ToolError(error.message, hint=error.hint) from None
+
+
+def _base_glob(glob: str | None) -> str | None:
+    """The part of a glob that speaks of base names, where every reader of globs agrees on what it means."""
+    base = glob.rpartition("/")[2] if glob else ""
+    return base if base != "*" and _PLAIN_GLOB.fullmatch(base) else None

@@ -1,0 +1,197 @@
+"""Running a search: ripgrep when there is one, else our own `scan.py`, which prints the same. One reader for both."""
+
+from __future__ import annotations
+
+import base64
+import os
+import select
+import shutil
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from treadle.agent.tools.scan import MAX_FILE
+from treadle.errors import LineTooLong, ToolError
+from treadle.io.tree import Tree, spawn
+from treadle.wire.framing import LineSplitter
+
+LINE_CAP = 1 << 20
+_SCAN = "import sys; sys.path.append(sys.argv[1]); from treadle.agent.tools.scan import main; main()"
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    pattern: str
+    root: str
+    ignore_case: bool = False
+    context: int = 0
+    include_ignored: bool = False
+    name: str | None = None
+    """A regular expression for paths relative to the root."""
+    base_glob: str | None = None
+    """A glob for base names that lets at least those through that `name` does; ripgrep then reads fewer files."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    line: int
+    text: str
+    match: bool
+
+
+class FileMatches(msgspec.Struct):
+    path: str
+    rows: list[Row]
+    count: int = 0
+
+
+def find() -> str | None:
+    """ripgrep on PATH, or the one that the `search` extra installs; never one by a relative path."""
+    for place in (os.environ.get("PATH", os.defpath), sysconfig.get_path("scripts")):
+        found = shutil.which("rg", path=place)
+        if found and os.path.isabs(found):
+            return found
+    return None
+
+
+def ripgrep_argv(program: str, request: Request, in_order: bool) -> list[str]:
+    argv = [program, "--json", "--no-config", "--no-messages", "--hidden", "--glob", "!.git", "--no-mmap", "--crlf"]
+    argv += ["--encoding", "none", "--max-filesize", str(MAX_FILE)]
+    if request.include_ignored:
+        argv.append("--no-ignore")
+    else:
+        argv += ["--no-require-git", "--no-ignore-global", "--no-ignore-exclude", "--no-ignore-dot"]
+    if request.base_glob:
+        # Not --glob: that would bring back files which .gitignore leaves out.
+        argv += ["--type-add", f"wanted:{request.base_glob}", "--type", "wanted"]
+    argv += ["--sort", "path"] if in_order else []
+    argv += ["--ignore-case"] if request.ignore_case else ["--case-sensitive"]
+    argv += ["--context", str(request.context)] if request.context else []
+    return [*argv, "--regexp", request.pattern, "--", request.root]
+
+
+def scan_argv(request: Request) -> list[str]:
+    source = os.path.abspath(__file__)
+    for _ in range(4):
+        source = os.path.dirname(source)
+    return [sys.executable, "-I", "-S", "-c", _SCAN, source, msgspec.json.encode(request).decode()]
+
+
+# Reading what they print...
+
+
+class _Field(msgspec.Struct):
+    text: str | None = None
+    bytes: str | None = None
+
+    def decoded(self) -> str:
+        if self.text is not None:
+            return self.text
+        return base64.b64decode(self.bytes or "").decode("utf-8", "surrogateescape")
+
+
+class _Data(msgspec.Struct):
+    path: _Field | None = None
+    lines: _Field | None = None
+    line_number: int | None = None
+    binary_offset: int | None = None
+
+
+class _Record(msgspec.Struct):
+    type: str
+    data: _Data
+
+
+_decoder = msgspec.json.Decoder(_Record)
+
+
+class Reader:
+    """Bytes of `--json` in, whole files out. Of one file at most `keep` rows are kept; matches are all counted."""
+
+    def __init__(self, keep: int) -> None:
+        self._keep = keep
+        self._lines = LineSplitter(LINE_CAP)
+        self._file = FileMatches("", [])
+
+    def feed(self, data: bytes) -> Iterator[FileMatches]:
+        for line in self._lines.feed(data):
+            if isinstance(line, LineTooLong):
+                self._file.count += 1
+                continue
+            record = _decoder.decode(line)
+            if record.type == "begin" and record.data.path:
+                self._file = FileMatches(record.data.path.decoded(), [])
+            elif record.type in ("match", "context") and record.data.lines:
+                self._add(record.data, record.type == "match")
+            elif record.type == "end" and record.data.binary_offset is None:
+                yield self._file
+
+    def _add(self, data: _Data, match: bool) -> None:
+        self._file.count += match
+        if len(self._file.rows) < self._keep and data.lines:
+            text = data.lines.decoded().removesuffix("\n").removesuffix("\r")
+            self._file.rows.append(Row(data.line_number or 0, text, match))
+
+
+class Search:
+    """One running search, read in a thread; `stop` may be called from anywhere and ends it."""
+
+    def __init__(self, argv: list[str], env: dict[str, str], timeout: float) -> None:
+        self.argv = argv
+        self.timed_out = False
+        self._env = env
+        self._deadline = time.monotonic() + timeout
+        self._tree: Tree | None = None
+        self._stopped = False
+
+    def stop(self) -> None:
+        self._stopped = True
+        if self._tree is not None:
+            self._tree.ask_stop(0)
+
+    def run(self, take: Callable[[FileMatches], bool], keep: int) -> None:
+        """Hand every file to `take` until it says False; raises ToolError when the pattern is refused."""
+        out, out_write = os.pipe2(os.O_CLOEXEC)
+        err, err_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            try:
+                self._tree = spawn(self.argv, env=self._env, cwd="/", stdout=out_write, stderr=err_write)
+            finally:
+                os.close(out_write)
+                os.close(err_write)
+            with self._tree:
+                if self._pump(out, Reader(keep), take) and self._tree.wait(5) == 2:
+                    complaint = _rest(err)
+                    if "regex" in complaint or "literal" in complaint:
+                        raise PatternRefused(complaint)
+        finally:
+            os.close(out)
+            os.close(err)
+
+    def _pump(self, out: int, reader: Reader, take: Callable[[FileMatches], bool]) -> bool:
+        """Whether it ran to its end."""
+        poller = select.poll()
+        poller.register(out, select.POLLIN)
+        while not self._stopped:
+            left = self._deadline - time.monotonic()
+            if left <= 0 or not poller.poll(left * 1000):
+                self.timed_out = True
+                return False
+            data = os.read(out, 1 << 18)
+            if not data:
+                return True
+            if not all(map(take, reader.feed(data))):
+                return False
+        return False
+
+
+class PatternRefused(ToolError):
+    """The engine cannot read this pattern."""
+
+
+def _rest(fd: int) -> str:
+    try:
+        return os.read(fd, 8192).decode("utf-8", "replace").strip()
+    except BlockingIOError:
+        return ""

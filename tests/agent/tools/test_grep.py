@@ -1,0 +1,248 @@
+import asyncio
+import os
+import random
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.agent.tools.workspace import Workspace
+from tests.conftest import need
+from treadle.agent.tools import ripgrep
+from treadle.agent.tools.grep import Grep, GrepArgs
+from treadle.errors import ToolError
+
+ENGINES = {
+    "rg on PATH": lambda: need("rg"),
+    "rg of the search extra": lambda: os.path.join(sysconfig.get_path("scripts"), "rg"),
+    "no rg": lambda: None,
+}
+
+
+@pytest.fixture(params=ENGINES)
+def grep(request: pytest.FixtureRequest, workspace: Workspace) -> Any:
+    return searcher(workspace, ENGINES[request.param]())
+
+
+def searcher(workspace: Workspace, program: str | None) -> Any:
+    async def run(pattern: str, **args: Any) -> str:
+        return await Grep(lambda: program).run(GrepArgs(pattern=pattern, **args), workspace.context)
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def sources(workspace: Workspace) -> None:
+    workspace.write("src/a.py", "import os\n\ndef find(x):\n    return os.path\n\n\ndef other():\n    pass\n")
+    workspace.write("src/b.ts", "export function find() {}\n")
+    workspace.write("README.md", "How to find things.\r\nFIND\r\n")
+    workspace.write("a/z.txt", "find\n")
+    workspace.write("a.txt", "find")
+    workspace.write("build/out.py", "find\n")
+    workspace.write(".gitignore", "build/\n")
+    workspace.write(".git/config", "find\n")
+    workspace.write("picture.bin", b"find\n" + b"x" * 100_000 + b"\0")
+
+
+async def test_lines_come_with_path_and_number_in_the_order_of_paths(grep: Any) -> None:
+    assert await grep("find") == (
+        "README.md:1:How to find things.\na/z.txt:1:find\na.txt:1:find\n"
+        "src/a.py:3:def find(x):\nsrc/b.ts:1:export function find() {}"
+    )
+
+
+async def test_lines_around_a_match_are_marked_and_groups_are_parted(grep: Any) -> None:
+    assert await grep("def ", context=1) == (
+        "src/a.py-2-\nsrc/a.py:3:def find(x):\nsrc/a.py-4-    return os.path\n--\n"
+        "src/a.py-6-\nsrc/a.py:7:def other():\nsrc/a.py-8-    pass"
+    )
+
+
+async def test_paths_alone_and_numbers_per_file(grep: Any) -> None:
+    assert await grep("def|return", output_mode="files_with_matches") == "src/a.py"
+    assert await grep("find", ignore_case=True, output_mode="count") == (
+        "README.md:2\na/z.txt:1\na.txt:1\nsrc/a.py:1\nsrc/b.ts:1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("glob", "files"),
+    [
+        ("*.py", ["src/a.py"]),
+        ("*.{py,ts}", ["src/a.py", "src/b.ts"]),
+        ("src/*", ["src/a.py", "src/b.ts"]),
+        ("**/*.txt", ["a/z.txt", "a.txt"]),
+        ("src/", ["src/a.py", "src/b.ts"]),
+        ("src/{*.ts,a.py}", ["src/a.py", "src/b.ts"]),
+        ("out.py", ["[no match]"]),
+    ],
+)
+async def test_a_glob_narrows_the_files_and_brings_back_no_ignored_one(grep: Any, glob: str, files: list[str]) -> None:
+    assert (await grep("find", glob=glob, output_mode="files_with_matches")).split("\n") == files
+
+
+async def test_ignored_files_are_searched_when_asked_for_or_named(grep: Any) -> None:
+    assert "build/out.py:1:find" in await grep("find", include_ignored=True)
+    assert ".git/config" not in await grep("find", include_ignored=True)
+    assert await grep("find", path="build") == "build/out.py:1:find"
+    assert await grep("find", path="build/out.py") == "build/out.py:1:find"
+
+
+async def test_binary_files_are_not_searched_not_even_by_name(grep: Any) -> None:
+    assert await grep("find", path="picture.bin") == "[no match]"
+
+
+async def test_the_end_of_a_line_is_before_crlf(grep: Any) -> None:
+    assert await grep(r"things\.$") == "README.md:1:How to find things."
+
+
+async def test_it_stops_at_the_limit_and_says_so(grep: Any, workspace: Workspace) -> None:
+    workspace.write("many.txt", "needle\n" * 1000)
+    assert await grep("needle", limit=2) == (
+        "many.txt:1:needle\nmany.txt:2:needle\n[the first 2 matches; there are more: narrow the search or raise limit]"
+    )
+    assert (await grep("needle", output_mode="count")) == "many.txt:1000"
+    assert "the first 1 files" in await grep("find", output_mode="files_with_matches", limit=1)
+
+
+async def test_more_rows_than_can_be_sorted_are_searched_in_order(grep: Any, workspace: Workspace) -> None:
+    for number in range(300):
+        workspace.write(f"m/{number:03}.txt", "needle\n" * 300)
+    result = (await grep("needle", limit=301)).split("\n")
+    assert result[0] == "m/000.txt:1:needle" and result[300] == "m/001.txt:1:needle" and len(result) == 302
+
+
+async def test_a_very_long_line_is_cut(grep: Any, workspace: Workspace) -> None:
+    workspace.write("long.txt", "needle" + "x" * 10_000 + "\n")
+    assert (await grep("needle")).endswith("[... 9506 more characters]")
+
+
+@pytest.mark.parametrize("pattern", ["(unclosed", "[z-a]", r"\p{NoSuchThing}x("])
+async def test_a_pattern_that_cannot_be_read_is_an_error_that_says_why(grep: Any, pattern: str) -> None:
+    with pytest.raises(ToolError, match="regex"):
+        await grep(pattern)
+
+
+async def test_looking_around_and_back_references_work_with_every_engine(grep: Any, workspace: Workspace) -> None:
+    workspace.write("look.txt", "foobar\nfoobaz\nabab\nxy\n")
+    assert await grep("foo(?!bar)") == "look.txt:2:foobaz"
+    assert await grep("(?<=foo)bar") == "look.txt:1:foobar"
+    assert await grep(r"(ab)\1") == "look.txt:3:abab"
+
+
+@pytest.mark.parametrize("pattern", ["a\nb", r"a\nb", "a\0b"])
+async def test_a_pattern_across_lines_is_refused(grep: Any, pattern: str) -> None:
+    with pytest.raises(ToolError, match="within one line"):
+        await grep(pattern)
+
+
+async def test_no_such_path_is_an_error_that_helps(grep: Any) -> None:
+    with pytest.raises(ToolError, match="did you mean .*src"):
+        await grep("x", path="scr")
+
+
+async def test_odd_names_are_shown_on_one_line(grep: Any, workspace: Workspace) -> None:
+    for name in (b"two\nlines", b"caf\xe9"):
+        with open(os.path.join(os.fsencode(workspace.root), name), "w") as file:
+            file.write("needle\n")
+    assert await grep("needle") == "caf\\xe9:1:needle\ntwo\\x0alines:1:needle"
+
+
+async def test_a_pattern_that_never_ends_is_stopped_and_leaves_no_process(workspace: Workspace) -> None:
+    workspace.write("evil.txt", "a" * 60 + "!\n")
+    context = msgspec.structs.replace(workspace.context, timeout=0.5)
+    result = await Grep(lambda: None).run(GrepArgs(pattern=r"^(a|aa)+$(?!x)"), context)
+    assert "stopped after 0.5 s" in result
+
+
+async def test_an_interrupt_ends_the_search(workspace: Workspace) -> None:
+    workspace.write("evil.txt", "a" * 60 + "!\n")
+    running = asyncio.ensure_future(Grep(lambda: None).run(GrepArgs(pattern=r"^(a|aa)+$(?!x)"), workspace.context))
+    while not any("evil" in text or "scan" in text for text in _commands()):
+        await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    async with asyncio.timeout(10):
+        while any("treadle.agent.tools.scan" in text for text in _commands()):
+            await asyncio.sleep(0.01)
+
+
+def _commands() -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes().decode("utf-8", "replace"))
+        except OSError:
+            continue
+    return [text for text in found if "treadle.agent.tools.scan" in text]
+
+
+# With and without ripgrep...
+
+WORDS = ["foo", "bar", "Foo", "föö", "foo_bar", "x1", "42", "  ", "\t", "-", ".", "", "(a)", "日本", "a.b", "end;"]
+PATTERNS = [
+    "foo", "Foo", r"\bfoo\b", "^foo", "foo$", "^$", "", r"\d+", r"\w+_\w+", "f.o", "(foo|bar) x1", "[a-c]+", "[^a-z ]",
+    r"\s+-", "ö+", "日", r"a\.b", r"\(a\)", r"foo.*bar", "x{1}1?", "(?i)FOO", r"[[:digit:]]+", r"\<foo\>", "end;?$",
+    r"\x41|bar",
+]  # fmt: skip
+NAMES = ["a", "b.py", "c.txt", "d.py", "src", "lib", "x-y", "Z", "é.txt", ".hidden", "a.b", "build", "node"]
+IGNORES = ["*.txt\n", "build/\n!keep\n", "/src/lib\n", "node\n*.py\n!b.py\n", "**/a.b\n"]
+
+
+def generate(root: Path, seed: int) -> None:
+    chooser = random.Random(seed)
+    for _ in range(120):
+        path = root.joinpath(*(chooser.choice(NAMES) for _ in range(chooser.randint(1, 4))))
+        if any(parent.is_file() for parent in path.parents) or path.exists():
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        end = chooser.choice(["\n", "\n", "\n", "\r\n"])
+        lines = [" ".join(chooser.choices(WORDS, k=chooser.randint(0, 5))) for _ in range(chooser.randint(0, 12))]
+        data = end.join(lines).encode() + chooser.choice([b"", end.encode()])
+        if chooser.random() < 0.1:
+            data = data[: chooser.randint(0, len(data))] + b"\0" + data
+        path.write_bytes(data)
+    for _ in range(3):
+        chosen = chooser.choice([path for path in root.rglob("*") if path.is_dir()] + [root])
+        if not (chosen / ".gitignore").exists():
+            (chosen / ".gitignore").write_text(chooser.choice(IGNORES))
+    (root / "link").symlink_to("src")
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_the_results_with_and_without_ripgrep_are_the_same(tmp_path: Path, seed: int) -> None:
+    root = tmp_path / "generated"
+    root.mkdir()
+    generate(root, seed)
+    workspace = Workspace(root)
+    chooser = random.Random(seed)
+    engines = [searcher(workspace, engine()) for engine in ENGINES.values()]
+    matched = 0
+    for pattern in PATTERNS:
+        args: dict[str, Any] = {
+            "ignore_case": chooser.random() < 0.3,
+            "context": chooser.choice([0, 0, 1, 3]),
+            "output_mode": chooser.choice(["content", "content", "files_with_matches", "count"]),
+            "glob": chooser.choice([None, None, "*.py", "*.{py,txt}", "src/**", "**/lib/*", "[a-c]*"]),
+            "limit": chooser.choice([3, 50, 5000]),
+            "include_ignored": chooser.random() < 0.2,
+            "path": chooser.choice([None, None, None, "src"]) if (root / "src").exists() else None,
+        }
+        results = [await run(pattern, **args) for run in engines]
+        assert results[0] == results[1] == results[2], (pattern, args)
+        matched += results[0] != "[no match]"
+    assert matched > len(PATTERNS) // 2
+
+
+def test_ripgrep_is_found_on_path_and_then_beside_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "rg"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert ripgrep.find() == str(program)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", ".")
+    assert ripgrep.find() != "./rg"
