@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from treadle.agent.tools import ripgrep
 from treadle.agent.tools.base import Tool, ToolContext
 from treadle.agent.tools.files import explain
 from treadle.agent.tools.paths import show, shown
-from treadle.agent.tools.ripgrep import FileMatches, PatternRefused, Request, Search
+from treadle.agent.tools.ripgrep import FileMatches, PatternRefused, Request
 from treadle.agent.tools.scan import compile_pattern
 from treadle.errors import ConfigError, ToolError
 from treadle.events import ToolKind
@@ -77,10 +76,7 @@ class Grep:
         if "\0" in args.pattern or re.search(r"(?<!\\)(\\\\)*(\\n|\n)", args.pattern):
             raise ToolError("a match lies within one line: the pattern may not contain a newline or NUL")
         job = Job(args, root, context)
-        try:
-            await asyncio.to_thread(job.run, self._program())
-        finally:
-            job.stop()
+        await job.run(self._program())
         return job.render()
 
 
@@ -98,7 +94,7 @@ class Job:
         self.matches = 0
         self.rows = 0
         self.more = False
-        self._search: Search | None = None
+        self.in_time = True
         self._path_fits = _path_filter(args.glob)
         self._request = Request(
             pattern=args.pattern,
@@ -110,23 +106,19 @@ class Job:
             base_glob=_base_glob(args.glob),
         )
 
-    def stop(self) -> None:
-        if self._search is not None:
-            self._search.stop()
-
-    def run(self, program: str | None) -> None:
+    async def run(self, program: str | None) -> None:
         if program is None or self._fits_nothing_at_all():
-            return self._run(ripgrep.scan_argv(self._request), self._take_in_order)
+            return await self._run(ripgrep.scan_argv(self._request), self._take_in_order)
         try:
-            self._run(ripgrep.ripgrep_argv(program, self._request, in_order=False), self._take_any)
+            await self._run(ripgrep.ripgrep_argv(program, self._request, in_order=False), self._take_any)
             self.found.sort(key=lambda file: [os.fsencode(name) for name in file.path.split("/")])
             if self.rows > UNSORTED_ROWS:
-                self._run(ripgrep.ripgrep_argv(program, self._request, in_order=True), self._take_in_order)
+                await self._run(ripgrep.ripgrep_argv(program, self._request, in_order=True), self._take_in_order)
         except PatternRefused as refused:
             if self._compiled() is None:
                 raise ToolError(str(refused)) from None
             # looking around and back references are not in ripgrep, but in Python
-            self._run(ripgrep.scan_argv(self._request), self._take_in_order)
+            await self._run(ripgrep.scan_argv(self._request), self._take_in_order)
 
     def _compiled(self) -> re.Pattern[str] | None:
         try:
@@ -139,10 +131,10 @@ class Job:
         compiled = self._compiled()
         return compiled is not None and compiled.search("") is not None
 
-    def _run(self, argv: list[str], take: Callable[[FileMatches], bool]) -> None:
+    async def _run(self, argv: list[str], take: Callable[[FileMatches], bool]) -> None:
         self.found, self.matches, self.rows = [], 0, 0
-        self._search = Search(argv, self.context.env, self.context.timeout)
-        self._search.run(take, keep=(self.args.limit + 1) * (2 * self.args.context + 1))
+        keep = (self.args.limit + 1) * (2 * self.args.context + 1)
+        self.in_time = await ripgrep.search(argv, self.context.env, self.context.timeout, keep, take)
 
     def _take_any(self, file: FileMatches) -> bool:
         if self._wanted(file):
@@ -176,7 +168,7 @@ class Job:
         if self.more:
             what = "matches" if self.args.output_mode == "content" else "files"
             lines.append(f"[the first {self.args.limit} {what}; there are more: narrow the search or raise limit]")
-        if self._search and self._search.timed_out:
+        if not self.in_time:
             lines.append(f"[stopped after {self.context.timeout:g} s; there may be more: narrow the search]")
         return "\n".join(lines)
 

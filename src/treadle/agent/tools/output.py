@@ -14,6 +14,8 @@ from treadle.agent.tools.text import cut_character
 from treadle.errors import StorageError
 
 DISK_CAP = 64 << 20
+RESERVE = 2048
+"""Of the cap, for the words about what was left out and whatever a tool says after its output."""
 
 
 def capped(text: str, context: ToolContext) -> str:
@@ -28,7 +30,7 @@ class Output:
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
-        self._half = context.output_cap // 2
+        self._half = max(context.output_cap // 4, (context.output_cap - RESERVE) // 2)
         self._head = bytearray()
         self._tail = bytearray()
         self._over = False

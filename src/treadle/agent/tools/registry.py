@@ -24,9 +24,16 @@ BUILTIN = (
     "multi_edit",
     "glob",
     "grep",
+    "bash",
 )
 
-_SAME = {"path": "file_path", "file_path": "path", "filename": "file_path", "file": "file_path"}
+_SAME = {
+    "path": "file_path",
+    "file_path": "path",
+    "filename": "file_path",
+    "file": "file_path",
+    "run_in_background": "background",
+}
 """Other words that models use for an argument; taken only where the tool has no argument of that very name."""
 
 

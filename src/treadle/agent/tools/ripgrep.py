@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
-import select
 import shutil
 import sys
 import sysconfig
-import time
 from collections.abc import Callable, Iterator
 
 import msgspec
 
 from treadle.agent.tools.scan import MAX_FILE
 from treadle.errors import LineTooLong, ToolError
-from treadle.io.tree import Tree, spawn
+from treadle.io.child import start
 from treadle.wire.framing import LineSplitter
 
 LINE_CAP = 1 << 20
@@ -134,64 +133,25 @@ class Reader:
             self._file.rows.append(Row(data.line_number or 0, text, match))
 
 
-class Search:
-    """One running search, read in a thread; `stop` may be called from anywhere and ends it."""
-
-    def __init__(self, argv: list[str], env: dict[str, str], timeout: float) -> None:
-        self.argv = argv
-        self.timed_out = False
-        self._env = env
-        self._deadline = time.monotonic() + timeout
-        self._tree: Tree | None = None
-        self._stopped = False
-
-    def stop(self) -> None:
-        self._stopped = True
-        if self._tree is not None:
-            self._tree.ask_stop(0)
-
-    def run(self, take: Callable[[FileMatches], bool], keep: int) -> None:
-        """Hand every file to `take` until it says False; raises ToolError when the pattern is refused."""
-        out, out_write = os.pipe2(os.O_CLOEXEC)
-        err, err_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+async def search(
+    argv: list[str], env: dict[str, str], timeout: float, keep: int, take: Callable[[FileMatches], bool]
+) -> bool:
+    """Hand every file to `take` until it says False. False when time was up; PatternRefused when it cannot be read."""
+    reader = Reader(keep)
+    async with await start(argv, env=env, cwd="/") as child:
         try:
-            try:
-                self._tree = spawn(self.argv, env=self._env, cwd="/", stdout=out_write, stderr=err_write)
-            finally:
-                os.close(out_write)
-                os.close(err_write)
-            with self._tree:
-                if self._pump(out, Reader(keep), take) and self._tree.wait(5) == 2:
-                    complaint = _rest(err)
+            async with asyncio.timeout(timeout):
+                while data := await child.stdio.read():
+                    if not all(map(take, reader.feed(data))):
+                        return True
+                if await child.wait() == 2:
+                    complaint = (await child.last_words()).strip()
                     if "regex" in complaint or "literal" in complaint:
                         raise PatternRefused(complaint)
-        finally:
-            os.close(out)
-            os.close(err)
-
-    def _pump(self, out: int, reader: Reader, take: Callable[[FileMatches], bool]) -> bool:
-        """Whether it ran to its end."""
-        poller = select.poll()
-        poller.register(out, select.POLLIN)
-        while not self._stopped:
-            left = self._deadline - time.monotonic()
-            if left <= 0 or not poller.poll(left * 1000):
-                self.timed_out = True
-                return False
-            data = os.read(out, 1 << 18)
-            if not data:
-                return True
-            if not all(map(take, reader.feed(data))):
-                return False
-        return False
+        except TimeoutError:
+            return False
+    return True
 
 
 class PatternRefused(ToolError):
     """The engine cannot read this pattern."""
-
-
-def _rest(fd: int) -> str:
-    try:
-        return os.read(fd, 8192).decode("utf-8", "replace").strip()
-    except BlockingIOError:
-        return ""

@@ -1,0 +1,192 @@
+"""Run a shell command, in a process tree of its own that is gone when the tool returns.
+
+When the shell exits, what it left running is stopped, and told; a server is for `background`. Nothing can hang the
+tool: stdin is /dev/null, time is limited, and a daemon that keeps the output pipe open is ended with the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.output import Output
+from treadle.errors import LocalError, ToolError
+from treadle.events import CommandRun, ToolKind, ToolOutput
+from treadle.io.child import Child, start
+from treadle.session import Access
+
+GRACE = 2.0
+"""Seconds between asking what is left to end and killing it."""
+LINGER = 0.3
+"""Seconds after the shell's exit in which others may finish what they write, as in `cmd > >(tee log)`."""
+MAX_TIMEOUT = 3600.0
+
+
+class BashArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    command: Annotated[str, Meta(description="The command, as for bash -c.")]
+    timeout: Annotated[
+        Annotated[float, Meta(gt=0, le=MAX_TIMEOUT)] | None,
+        Meta(description="Seconds after which it is stopped; 120 when left out."),
+    ] = None
+    background: Annotated[bool, Meta(description="Let it run on, for servers and watchers; returns at once.")] = False
+
+
+class Bash:
+    name = "bash"
+    description = (
+        "Run a shell command and return its output (stdout and stderr together) and exit code. Every call starts in "
+        "the working directory with a fresh shell: cd and variables do not last. There is no input. When the shell "
+        "exits, processes that it left running are stopped; to keep one running use background."
+    )
+    kind: ToolKind = "execute"
+    Args = BashArgs
+
+    def access(self, args: BashArgs, resolve: Callable[[str], Path]) -> Access:
+        return Access(tool=self.name, kind=self.kind, command=args.command, args=args)
+
+    async def run(self, args: BashArgs, context: ToolContext) -> str:
+        if not args.command.strip() or "\0" in args.command:
+            raise ToolError("the command is empty, or contains a NUL character")
+        if args.background:
+            return await _in_background(args.command, context)
+        return await Run(args.command, args.timeout or context.timeout, context).result()
+
+
+TOOL: Tool[BashArgs] = Bash()
+
+
+async def _in_background(command: str, context: ToolContext) -> str:
+    try:
+        task = await context.background.start_process(command, cwd=str(context.cwd), env=context.env)
+    except LocalError as error:
+        raise ToolError(error.message, hint=error.hint) from error
+    where = f"; its output goes to {task.log_path}" if task.log_path else ""
+    return f"Started in the background as task {task.id} (process {task.pid}){where}"
+
+
+class Run:
+    """One command from its start to its end."""
+
+    def __init__(self, command: str, timeout: float, context: ToolContext) -> None:
+        self.command = command
+        self.timeout = timeout
+        self.context = context
+        self.output = Output(context)
+        self.notes: list[str] = []
+        self.exit_code: int | None = None
+        self._live = Live(context)
+
+    async def result(self) -> str:
+        shell = shutil.which("bash", path=self.context.env.get("PATH")) or "/bin/sh"
+        try:
+            child = await start(
+                [shell, "-c", self.command], env=self.context.env, cwd=str(self.context.cwd), stderr="stdout"
+            )
+        except LocalError as error:
+            raise ToolError(error.message, hint=error.hint) from error
+        try:
+            async with child:
+                await self._follow(child)
+        finally:
+            self._live.close()
+            self.context.emit(
+                CommandRun(
+                    command=self.command, exit_code=self.exit_code, output=self.output.text(), call=self.context.call
+                )
+            )
+        return "\n".join([self.output.text().removesuffix("\n") or "[no output]", *self.notes])
+
+    async def _follow(self, child: Child) -> None:
+        reading = asyncio.create_task(self._read(child))
+        try:
+            async with asyncio.timeout(self.timeout):
+                self.exit_code = await child.wait()
+        except TimeoutError:
+            report = await child.stop(GRACE)
+            killed = f", {len(report.killed)} of them by force" if report.killed else ""
+            self.notes.append(
+                f"[timed out after {self.timeout:g} s: the command and all it had started were stopped"
+                f" ({report.asked} processes{killed})]"
+            )
+        except LocalError as error:
+            self.notes.append(f"[{error}]")
+        else:
+            await asyncio.wait([reading], timeout=LINGER)
+            await self._stop_rest(child)
+            self._tell_exit()
+        finally:
+            # nobody is left to write; a descriptor that was handed out of the tree must not keep us
+            await asyncio.wait([reading], timeout=LINGER)
+            reading.cancel()
+
+    async def _read(self, child: Child) -> None:
+        while data := await child.stdio.read():
+            self.output.add(data)
+            self._live.add(data)
+
+    async def _stop_rest(self, child: Child) -> None:
+        left = [f"{process.name} ({process.pid})" for process in child.tree.processes() if process.state != "Z"]
+        await child.stop(GRACE)
+        if left:
+            listed = ", ".join(left[:10]) + (f" and {len(left) - 10} more" if len(left) > 10 else "")
+            self.notes.append(f"[stopped what the command left running: {listed}; use background to keep it]")
+
+    def _tell_exit(self) -> None:
+        if self.exit_code is not None and self.exit_code < 0:
+            self.notes.append(f"[ended by signal {_signal_name(-self.exit_code)}]")
+        elif self.exit_code:
+            self.notes.append(f"[exit code {self.exit_code}]")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
+
+
+class Live:
+    """Output as it comes, for whoever watches: pieces put together for a moment, and never more than `TOTAL` bytes."""
+
+    PAUSE = 0.05
+    TOTAL = 256 << 10
+    PIECE = 16 << 10
+
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._held = bytearray()
+        self._left = self.TOTAL
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, data: bytes) -> None:
+        if self._left <= 0:
+            return
+        self._held += data[: self.PIECE - len(self._held)] if len(self._held) < self.PIECE else b""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self.PAUSE, self._flush)
+
+    def _flush(self, final: bool = False) -> None:
+        self._timer = None
+        data = bytes(self._held[: self._left])
+        self._held.clear()
+        self._left -= len(data)
+        text = self._decoder.decode(data, final)
+        if self._left <= 0 and data:
+            text += "\n[there is more; it is not shown live]\n"
+        if text:
+            self._context.emit(ToolOutput(call=self._context.call, text=text))
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._flush(final=True)

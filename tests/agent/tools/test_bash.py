@@ -1,0 +1,183 @@
+import asyncio
+import os
+import signal
+import time
+import tracemalloc
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.agent.tools.workspace import Workspace
+from treadle.errors import ToolError
+from treadle.events import CommandRun, ToolOutput
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def pids(workspace: Workspace, name: str = "pids") -> list[int]:
+    return [int(line) for line in (workspace.root / name).read_text().split()]
+
+
+async def test_stdout_and_stderr_come_together_in_order(workspace: Workspace) -> None:
+    assert await workspace.run("bash", command="echo one; echo two >&2; echo three") == "one\ntwo\nthree"
+    [command] = [event for event in workspace.events if isinstance(event, CommandRun)]
+    assert (command.command, command.exit_code, command.output, command.call) == (
+        "echo one; echo two >&2; echo three", 0, "one\ntwo\nthree\n", "call-1",
+    )  # fmt: skip
+
+
+async def test_the_exit_code_and_silence_are_told(workspace: Workspace) -> None:
+    assert await workspace.run("bash", command="exit 3") == "[no output]\n[exit code 3]"
+    assert await workspace.run("bash", command="true") == "[no output]"
+    assert await workspace.run("bash", command="kill -9 $$") == "[no output]\n[ended by signal SIGKILL]"
+    assert "[exit code 127]" in await workspace.run("bash", command="no-such-program-here")
+
+
+async def test_every_call_starts_in_the_working_directory_with_its_own_environment_and_no_input(
+    workspace: Workspace,
+) -> None:
+    await workspace.run("bash", command="cd /; export X=1")
+    assert await workspace.run("bash", command="pwd; echo $X-$HOME; cat; tty") == (
+        f"{workspace.root}\n-{workspace.context.env['HOME']}\nnot a tty\n[exit code 1]"
+    )
+
+
+async def test_the_environment_is_the_one_that_was_given(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_SECRET", "x")
+    assert "A_SECRET" not in await workspace.run("bash", command="env")
+
+
+async def test_output_is_told_while_the_command_runs(workspace: Workspace) -> None:
+    (workspace.root / "gate").touch()
+    seen = asyncio.Event()
+
+    def emit(event: object) -> None:
+        workspace.events.append(event)  # type: ignore[arg-type]
+        if isinstance(event, ToolOutput):
+            seen.set()
+
+    context = msgspec.structs.replace(workspace.context, emit=emit)
+    workspace.context = context
+    running = asyncio.create_task(workspace.run("bash", command="echo first; while [ -e gate ]; do sleep 0.01; done"))
+    async with asyncio.timeout(10):
+        await seen.wait()
+    assert not running.done()
+    (workspace.root / "gate").unlink()
+    assert await running == "first"
+
+
+async def test_when_time_is_up_the_whole_tree_is_stopped_also_what_ignores_sigterm(workspace: Workspace) -> None:
+    started = time.monotonic()
+    result = await workspace.run(
+        "bash",
+        command="trap '' TERM; (trap '' TERM; setsid sleep 300 & echo $! >> pids; sleep 300) & echo $! >> pids;"
+        " echo before; while :; do sleep 1; done",
+        timeout=0.5,
+    )
+    assert result.startswith("before\n[timed out after 0.5 s: the command and all it had started were stopped")
+    assert "by force" in result
+    assert not any(alive(pid) for pid in pids(workspace)) and len(pids(workspace)) == 2
+    assert time.monotonic() - started < 30
+    [command] = [event for event in workspace.events if isinstance(event, CommandRun)]
+    assert command.exit_code is None
+
+
+async def test_a_daemon_that_is_left_behind_is_stopped_and_told_and_its_open_pipe_does_not_hang(
+    workspace: Workspace,
+) -> None:
+    result = await workspace.run("bash", command="setsid sleep 300 & echo $! > pids; echo started")
+    [pid] = pids(workspace)
+    assert result == (f"started\n[stopped what the command left running: sleep ({pid}); use background to keep it]")
+    assert not alive(pid)
+
+
+async def test_a_double_forked_daemon_that_ignores_sigterm_is_stopped(workspace: Workspace) -> None:
+    daemon = "trap '' TERM HUP; echo $$ > pids; exec >/dev/null 2>&1 </dev/null; while :; do sleep 0.05; done"
+    workspace.write("daemon.sh", daemon)
+    command = "(setsid bash daemon.sh &) ; while [ ! -s pids ]; do sleep 0.01; done; echo up"
+    assert (await workspace.run("bash", command=command)).startswith("up\n[stopped what the command left running: bash")
+    assert not any(alive(pid) for pid in pids(workspace))
+
+
+async def test_what_is_still_written_just_after_the_shell_exits_is_kept(workspace: Workspace) -> None:
+    assert "late" in await workspace.run("bash", command="echo x > >(sleep 0.05; echo late)")
+
+
+async def test_a_flood_is_cut_in_memory_on_disk_and_live_and_then_stopped(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from treadle.agent.tools import output
+
+    monkeypatch.setattr(output, "DISK_CAP", 4 << 20)
+    tracemalloc.start()
+    result = await workspace.run("bash", command="yes", timeout=1.0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 << 20
+    assert result.startswith("y\ny\n") and "the first 4 MiB are in" in result and "[timed out after 1 s" in result
+    assert len(result) < 26_000
+    assert (workspace.kept / "call-1.txt").stat().st_size == 4 << 20
+    live = [event for event in workspace.events if isinstance(event, ToolOutput)]
+    assert sum(len(event.text) for event in live) <= 300_000
+
+
+async def test_long_output_keeps_both_ends_and_the_whole_on_disk(workspace: Workspace) -> None:
+    result = await workspace.run("bash", command="seq 1 100000; exit 2")
+    assert result.startswith("1\n2\n") and "\n100000\n[exit code 2]" in result
+    kept = workspace.kept / "call-1.txt"
+    assert f"the whole is in {kept}" in result
+    assert kept.read_text() == "".join(f"{number}\n" for number in range(1, 100_001))
+
+
+async def test_output_that_is_no_text_is_told_as_escapes(workspace: Workspace) -> None:
+    assert await workspace.run("bash", command=r"printf '\xff\xfe ok'") == "\\xff\\xfe ok"
+
+
+async def test_an_interrupt_stops_the_tree_before_it_is_over(workspace: Workspace) -> None:
+    running = asyncio.create_task(workspace.run("bash", command="sleep 300 & echo $! > pids; echo $$ >> pids; wait"))
+    async with asyncio.timeout(10):
+        while not (workspace.root / "pids").exists() or len(pids(workspace)) < 2:
+            await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not any(alive(pid) for pid in pids(workspace))
+    [command] = [event for event in workspace.events if isinstance(event, CommandRun)]
+    assert command.exit_code is None
+
+
+async def test_in_the_background_it_is_handed_to_the_session(workspace: Workspace) -> None:
+    result = await workspace.run("bash", command="npm run dev", run_in_background=True)
+    assert result == "Started in the background as task task-1 (process 4711); its output goes to /logs/task-1"
+    assert workspace.tasks.started == [("npm run dev", str(workspace.root), workspace.context.env)]
+
+
+@pytest.mark.parametrize("command", ["", "  \n", "echo \0"])
+async def test_what_is_no_command_is_refused(workspace: Workspace, command: str) -> None:
+    with pytest.raises(ToolError):
+        await workspace.run("bash", command=command)
+
+
+async def test_a_command_that_cannot_start_is_a_clear_error(workspace: Workspace, tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="too long"):
+        await workspace.run("bash", command="true " + "x" * 200_000)
+    workspace.root.rmdir()
+    with pytest.raises(ToolError, match="working directory"):
+        await workspace.run("bash", command="true")
+
+
+async def test_a_timeout_in_milliseconds_is_refused_by_name(workspace: Workspace) -> None:
+    with pytest.raises(ToolError, match="'timeout'"):
+        await workspace.run("bash", command="true", timeout=120_000)
+
+
+async def test_a_command_that_stops_itself_is_ended_by_the_timeout(workspace: Workspace) -> None:
+    assert signal.SIGSTOP
+    assert "[timed out" in await workspace.run("bash", command="kill -STOP $$", timeout=0.3)
