@@ -50,7 +50,16 @@ def session_spec(config: InitConfig, environ: Mapping[str, str], warn: Callable[
         limits=_limits(config),
         resume=config.resume if config.asked("resume") else None,
         answers=config.asked("answers"),
+        env=_provider(environ),
     )
+
+
+def _provider(environ: Mapping[str, str]) -> dict[str, str]:
+    """The ecosystem's own name for a server that speaks its gateway's dialect, in our terms."""
+    base, key = environ.get("HEDDLE_BASE_URL", "").strip(), environ.get("OPENROUTER_API_KEY", "")
+    if not base:
+        return {}
+    return {"TREADLE_BASE_URL": base, **({"TREADLE_API_KEY": key} if key else {})}
 
 
 def _cwd(config: InitConfig) -> str:

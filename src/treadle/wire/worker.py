@@ -97,11 +97,15 @@ NOT_INITIALIZED = "Not initialized. Send 'init' first."
 
 
 class BadLine(RemoteProtocolError):
-    """A line that cannot be acted on. `id` is the request's own, whenever that much could be read."""
+    """A line that cannot be acted on. `id` is the request's own, whenever that much could be read.
 
-    def __init__(self, message: str, id: str = UNKNOWN_ID, details: Any = None) -> None:
+    `untimely` is the message itself when it was well formed and only came at the wrong time.
+    """
+
+    def __init__(self, message: str, id: str = UNKNOWN_ID, details: Any = None, untimely: Any = None) -> None:
         super().__init__(message, details=details)
         self.id = id
+        self.untimely = untimely
 
 
 def protocol_error(error: RemoteProtocolError) -> Result:
@@ -222,7 +226,8 @@ class Connection(base.Connection[Message]):
         return bool(self._open[ANSWERED_BY[type(message)], message.id])
 
     def refused(self, message: Any, reason: str) -> RemoteProtocolError:
-        return BadLine(reason, message.id if type(message) is not EventLine else message.send_id)
+        id = message.send_id if type(message) is EventLine else message.id
+        return BadLine(reason, id, untimely=message)
 
     def said(self, sender: str, message: Any) -> None:
         kind = type(message)

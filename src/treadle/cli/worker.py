@@ -1,0 +1,36 @@
+"""`treadle worker`: an agent as a process that another program owns."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from treadle.cli.worker_entry import serve
+
+
+@click.command()
+@click.option(
+    "--agent",
+    default=lambda: os.environ.get("TREADLE_AGENT") or "native",
+    show_default="$TREADLE_AGENT, or native",
+    help="The agent to offer.",
+)
+@click.version_option(package_name="treadle")
+def worker(agent: str) -> None:
+    """Serve an agent on stdin and stdout, one JSON object per line.
+
+    A program starts this, writes requests, and reads events and results. Try it by hand:
+
+    \b
+      printf '%s\\n' \\
+        '{"type":"init","id":"1","config":{"model":"MODEL","system_prompt":"","tools":[]}}' \\
+        '{"type":"send","id":"2","message":"Say hello."}' \\
+        '{"type":"shutdown","id":"3"}' | treadle worker
+
+    The key and the model's address come from the environment (OPENROUTER_API_KEY, HEDDLE_BASE_URL, or those of other
+    providers). HEDDLE_HEARTBEAT_INTERVAL sets the milliseconds between heartbeats, HEDDLE_APPROVAL_MODE what runs
+    unasked. Nothing but the protocol is ever written to stdout. The protocol: docs/reference/worker-protocol.md.
+    """
+    sys.exit(serve(agent))
