@@ -9,6 +9,7 @@ import click
 
 COMMANDS: dict[str, str] = {
     "chat": "treadle.cli.chat:chat",
+    "coord": "treadle.cli.coord:coord",
     "demo": "treadle.cli.demo:demo",
     "doctor": "treadle.cli.doctor:doctor",
     "models": "treadle.cli.models:models",

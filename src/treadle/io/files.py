@@ -246,6 +246,76 @@ class locked:
             pause = min(pause * 2, 0.05)
 
 
+class locked_beside(locked):
+    """As `locked`, and a lock directory beside, for programs that lock by `mkdir` and break what is `stale`.
+
+    Between us the lock file decides; the directory keeps the others out, and they us. The lock file remembers which
+    directory is ours, so one that a killed process of ours left behind is taken over at once, and only a foreign one
+    has to grow stale.
+    """
+
+    def __init__(self, path: str, directory: str, timeout: float = 10.0, stale: float = 30.0) -> None:
+        super().__init__(path, timeout)
+        self.directory = directory
+        self.stale = stale
+
+    def __enter__(self) -> locked_beside:
+        super().__enter__()
+        try:
+            self._take()
+        except OSError as error:
+            os.close(self._fd)
+            raise storage_error(error, self.directory, "lock") from error
+        except BaseException:
+            os.close(self._fd)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            os.rmdir(self.directory)
+        except OSError:
+            pass  # broken by another after it grew stale: then it is not ours to remove
+        super().__exit__(kind, error, trace)
+
+    def _take(self) -> None:
+        deadline = time.monotonic() + (self.timeout or 0.0)
+        while True:
+            try:
+                os.mkdir(self.directory)
+                os.pwrite(self._fd, f"{os.stat(self.directory).st_ino}\n".encode().ljust(24), 0)
+                return
+            except FileExistsError:
+                if self._left_by_us():
+                    return os.utime(self.directory)
+            if self._age() > self.stale:
+                try:
+                    os.rmdir(self.directory)
+                except FileNotFoundError:
+                    pass  # another broke it or its holder was done
+                continue
+            if time.monotonic() > deadline:
+                raise Busy(
+                    f"{self.directory} is held by another program; gave up after {self.timeout:g} s",
+                    hint=f"it is broken by itself when it is {self.stale:g} s old",
+                )
+            time.sleep(0.02)
+
+    def _left_by_us(self) -> bool:
+        try:
+            return int(os.pread(self._fd, 24, 0) or 0) == os.stat(self.directory).st_ino
+        except (FileNotFoundError, ValueError):
+            return False
+
+    def _age(self) -> float:
+        try:
+            return time.time() - os.stat(self.directory).st_mtime
+        except FileNotFoundError:
+            return 0.0
+
+
 def _holder(fd: int) -> str:
     found = os.fstat(fd)
     place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"

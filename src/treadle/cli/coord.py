@@ -1,0 +1,25 @@
+"""`treadle coord NAME`: the `heimdall-*` commands under the one program."""
+
+from __future__ import annotations
+
+import click
+
+from treadle.cli.heimdall import COMMANDS, run
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []},
+    epilog="\n".join(f"{name}: {what}" for name, what in COMMANDS.items()),
+)
+@click.argument("name", required=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def coord(ctx: click.Context, name: str | None, arguments: tuple[str, ...]) -> None:
+    """Coordinate agents that share a repository: claims, identities, messages, capsules, the token ledger."""
+    if name in COMMANDS:
+        ctx.exit(run(name, list(arguments)))
+    click.echo("Usage: treadle coord NAME ...   (the same as heimdall-NAME ...)\n")
+    for known, what in COMMANDS.items():
+        click.echo(f"  {known:11} {what}")
+    click.echo("\n`treadle coord NAME --help` says more.")
+    ctx.exit(0 if name in (None, "-h", "--help", "help") else 2)

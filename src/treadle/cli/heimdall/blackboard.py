@@ -1,0 +1,33 @@
+"""heimdall-blackboard: facts that one agent finds out and all others read
+
+heimdall-blackboard set KEY VALUE    keep a fact; the last writer wins
+heimdall-blackboard get KEY          print it (exit 1: unknown)
+heimdall-blackboard del KEY          forget it
+heimdall-blackboard list [--json]    print all, KEY and VALUE with a tab between
+"""
+
+from __future__ import annotations
+
+from treadle.cli.heimdall import Arguments, Usage, out
+from treadle.cli.heimdall.resolve import show_table
+from treadle.coordination.blackboard import Blackboard
+from treadle.coordination.planning import Planning
+
+
+def main(arguments: list[str]) -> int:
+    args = Arguments(arguments, flags="--json")
+    board = Blackboard(Planning())
+    match args.rest:
+        case ["set", key, value]:
+            board.set(key, value)
+            out(f"{key} = {value}")
+        case ["get", key]:
+            out(board.get(key))
+        case ["del", key]:
+            board.delete(key)
+            out(f"deleted {key}")
+        case ["list"]:
+            show_table(board.all(), "--json" in args.flags)
+        case _:
+            raise Usage("expected set KEY VALUE, get KEY, del KEY or list")
+    return 0

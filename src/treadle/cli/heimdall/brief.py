@@ -1,0 +1,31 @@
+"""heimdall-brief: all that a spawned agent is told, and never the plan
+
+heimdall-brief build --task ID --spec TEXT [--symbols ID,ID] [--capsules ID,ID] [--invariants PATH[#HEADING]] [--strict]
+    prints the task, what its symbols stand for, what it builds on, and where the invariants are
+    --strict refuses (exit 1) when a symbol or the invariants lead nowhere; an unknown capsule always does
+"""
+
+from __future__ import annotations
+
+import sys
+
+from treadle.cli.heimdall import Arguments, Usage
+from treadle.coordination import briefs
+from treadle.coordination.planning import Planning
+
+
+def main(arguments: list[str]) -> int:
+    args = Arguments(arguments, "--task --spec --symbols --capsules --invariants", "--strict")
+    if args.rest != ["build"]:
+        raise Usage("expected build")
+    text = briefs.build(
+        Planning(),
+        args.need("--task"),
+        args.need("--spec"),
+        args.get("--symbols"),
+        args.get("--capsules"),
+        args.get("--invariants"),
+        strict="--strict" in args.flags,
+    )
+    sys.stdout.buffer.write(text.encode(errors="surrogateescape"))
+    return 0

@@ -1,0 +1,54 @@
+"""heimdall-capsule: what was done, in at most ten lines, for whoever builds on it
+
+heimdall-capsule write ID --what TEXT [--where TEXT] [--decision TEXT] [--gotcha TEXT] [--depends ID,ID]
+    keep a capsule; one of more than ten lines is refused (exit 2) and nothing is touched
+heimdall-capsule hydrate ID...       print these and all they build on, prerequisites first
+heimdall-capsule deps ID             print only the ids of that
+heimdall-capsule show ID             print one
+heimdall-capsule list [--json]       print all ids
+"""
+
+from __future__ import annotations
+
+import sys
+
+from treadle.cli.heimdall import Arguments, Usage, out
+from treadle.coordination.capsules import Capsules
+from treadle.coordination.planning import Planning
+
+
+def main(arguments: list[str]) -> int:
+    args = Arguments(arguments, "--what --where --decision --gotcha --depends", "--json")
+    capsules = Capsules(Planning())
+    match args.rest:
+        case ["write", name]:
+            named = {name[2:]: value for name, value in args.values.items()}
+            for option, value in named.items():
+                if not value and option != "depends":
+                    raise Usage(f"--{option} needs a value that is not empty")
+            lines = capsules.write(name, args.need("--what"), **{k: v for k, v in named.items() if k != "what"})
+            out(f"wrote capsule {name} ({lines} lines)")
+        case ["hydrate", *names] if names:
+            _put(capsules.hydrate(names))
+        case ["deps", name]:
+            _put("".join(f"{need}\n" for need in capsules.deps(name)))
+        case ["show", name]:
+            _put(capsules.show(name))
+        case ["list"]:
+            _list(capsules.ids(), "--json" in args.flags)
+        case _:
+            raise Usage("expected write ID, hydrate ID..., deps ID, show ID or list")
+    return 0
+
+
+def _put(text: str) -> None:
+    sys.stdout.buffer.write(text.encode(errors="surrogateescape"))
+
+
+def _list(ids: list[str], as_json: bool) -> None:
+    if as_json:
+        from treadle.wire.jsontext import dumps
+
+        out(dumps(ids, 2))
+    else:
+        _put("".join(f"{name}\n" for name in ids))

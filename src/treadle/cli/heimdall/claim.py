@@ -1,0 +1,238 @@
+"""heimdall-claim: who may change what in a repository, and for how long
+
+heimdall-claim claim SURFACE... --task T [--ttl MINUTES] [--shared]
+    take these, in place of what one held before; exit 3 when somebody else holds any of them
+    a surface is a path (with all under it), a glob such as src/**/*.ts, or file#symbol; --shared: only to read
+heimdall-claim release [--haid H] [--force --reason TEXT]
+    give it up; another's only with --force, and the reason is kept in decisions.md
+heimdall-claim heartbeat [--haid H]         renew it, before it ends
+heimdall-claim check SURFACE... [--shared] [--json]          exit 3 when somebody else holds any of them
+heimdall-claim check --diff [RANGE] [--json]
+    the same for what the commits in RANGE change (in CI: origin/main..HEAD), each by whoever its Heimdall-Agent
+    trailer names; without RANGE, for what is not committed yet
+heimdall-claim list [--json]                all active claims
+heimdall-claim show [--haid H] [--json]     one of them
+heimdall-claim reap                         remove those that ended
+heimdall-claim guard install [--mode block|warn] | uninstall | status [--json]
+    git hooks that refuse commits and pushes under somebody else's claim
+    HEIMDALL_GUARD_BYPASS="why" lets one through, and the reason is kept in decisions.md
+heimdall-claim radar [BRANCH...] [--json]   which branches and worktrees would conflict if merged now (exit 3: some)
+Who acts is HEIMDALL_HAID, else the checkout's identity; --role R: the agent with that role in this checkout.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from treadle.cli.heimdall import Arguments, Usage, err, out
+from treadle.coordination import repository
+from treadle.coordination.claims import Claim, Claims, Collision, Overlap
+from treadle.coordination.identity import checked, current, spawn
+from treadle.coordination.planning import Planning, one_line
+from treadle.wire.jsontext import dumps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def main(arguments: list[str]) -> int:
+    args = Arguments(arguments, "--task --ttl --haid --reason --role --mode", "--json --shared --force --diff")
+    if not args.rest or args.rest[0] not in _COMMANDS:
+        raise Usage(f"expected one of {', '.join(_COMMANDS)}")
+    command = args.rest.pop(0)
+    planning = Planning()
+    found = repository.find(planning.project)
+    claims = Claims(planning, found.top if found else planning.project)
+    try:
+        return _COMMANDS[command](claims, args)
+    except Collision as collision:
+        err(collision.message)
+        return 3
+
+
+def _caller(claims: Claims, args: Arguments) -> str:
+    project = claims.planning.project
+    return spawn(project, args.get("--role")) if args.get("--role") else current(project)
+
+
+def _claim(claims: Claims, args: Arguments) -> int:
+    ttl = args.get("--ttl")
+    if ttl and not (ttl.isascii() and ttl.isdecimal()):
+        raise Usage("--ttl is a number of minutes")
+    if not args.rest:
+        raise Usage("expected at least one surface")
+    haid = _caller(claims, args)
+    shared = "--shared" in args.flags
+    made = claims.claim(haid, args.rest, args.need("--task"), int(ttl) if ttl else None, shared=shared)
+    out(f"claimed {len(made.texts)} surface(s) for {haid} (task {made.task}, ttl {made.fields['ttl_minutes']}m)")
+    for text in made.texts:
+        out(f"  {text}")
+    out(f"  {made.mode}, fence {made.fence}, expires_at {made.expires_at}")
+    return 0
+
+
+def _release(claims: Claims, args: Arguments) -> int:
+    args.exactly(0, "no surfaces: a release gives up the whole claim")
+    caller = _caller(claims, args)
+    haid = checked(args.get("--haid") or caller)
+    released = claims.release(caller, haid, force="--force" in args.flags, reason=args.get("--reason"))
+    out(f"released claim for {haid}" if released else f"no active claim for {haid}")
+    return 0
+
+
+def _heartbeat(claims: Claims, args: Arguments) -> int:
+    from treadle.errors import NotFound
+
+    caller = _caller(claims, args)
+    haid = checked(args.get("--haid") or caller)
+    try:
+        claim = claims.heartbeat(caller, haid)
+    except NotFound as error:
+        err(f"heimdall-claim: {error}")
+        return 2
+    out(f"heartbeat {haid} (expires_at {claim.expires_at})")
+    return 0
+
+
+def _check(claims: Claims, args: Arguments) -> int:
+    haid = checked(args.get("--haid") or _caller(claims, args))
+    if "--diff" in args.flags:
+        found = _diff(claims, haid, args.rest)
+    elif args.rest:
+        found = claims.check(haid, args.rest, shared="--shared" in args.flags)
+    else:
+        raise Usage("expected at least one surface, or --diff")
+    return _verdict(found, "--json" in args.flags)
+
+
+def _diff(claims: Claims, haid: str, rest: list[str]) -> list[Overlap]:
+    from treadle.coordination import changes
+
+    project = claims.planning.project
+    if len(rest) > 1:
+        raise Usage("expected one range of commits after --diff")
+    if not rest:
+        found = changes.overlaps(claims, haid, changes.uncommitted(project))
+    else:
+        revisions = rest[0] if ".." in rest[0] else f"{rest[0]}..HEAD"
+        found = changes.check_commits(claims, haid, changes.commits(project, revisions))
+    claims.planning.log("claim", "check", f"{haid} overlaps={len(found)} --diff {' '.join(rest)}")
+    return found
+
+
+def _verdict(found: list[Overlap], as_json: bool) -> int:
+    if as_json:
+        out(dumps({"clear": not found, "overlaps": [overlap.as_json() for overlap in found]}, 2))
+        return 3 if found else 0
+    if found:
+        raise Collision(found, "change")
+    out("clear")
+    return 0
+
+
+def _list(claims: Claims, args: Arguments) -> int:
+    active = claims.active()
+    claims.planning.log("claim", "list", str(len(active)))
+    if "--json" in args.flags:
+        out(dumps([claim.as_json() for claim in active], 2))
+        return 0
+    out(f"ACTIVE CLAIMS ({len(active)})" if active else "(no active claims)")
+    for claim in active:
+        _show_claim(claim)
+    return 0
+
+
+def _show_claim(claim: Claim) -> None:
+    out(
+        f"  {claim.haid}  task {one_line(claim.task)}  {claim.mode}, fence {claim.fence}, expires_at {claim.expires_at}"
+    )
+    for text in claim.texts:
+        out(f"    {one_line(text)}")
+
+
+def _show(claims: Claims, args: Arguments) -> int:
+    haid = checked(args.get("--haid") or _caller(claims, args))
+    claim = claims.of(haid)
+    claims.planning.log("claim", "show", haid)
+    if "--json" in args.flags:
+        out(dumps(claim.as_json() if claim else None, 2))
+    elif claim:
+        _show_claim(claim)
+    else:
+        out(f"no active claim for {haid}")
+    return 0
+
+
+def _reap(claims: Claims, args: Arguments) -> int:
+    reaped, active = claims.reap()
+    out(f"reaped {len(reaped)} expired claim(s); {len(active)} active claim(s) remain")
+    return 0
+
+
+def _guard(claims: Claims, args: Arguments) -> int:
+    from treadle.coordination import hooks
+
+    mode = args.get("--mode", "block")
+    if len(args.rest) != 1 or mode not in ("block", "warn"):
+        raise Usage("expected guard install [--mode block|warn], uninstall or status")
+    what, project = args.rest[0], claims.planning.project
+    if what == "install":
+        for path in hooks.install(project, mode):
+            out(f"installed {path} ({mode})")
+    elif what == "uninstall":
+        for path in hooks.uninstall(project):
+            out(f"removed {path}")
+    elif what == "status":
+        found = hooks.status(project)
+        out(dumps(found, 2) if "--json" in args.flags else "\n".join(f"{hook}: {how}" for hook, how in found.items()))
+    elif what in hooks.HOOKS:
+        _hook(claims, args, what, mode)
+    else:
+        raise Usage(f"unknown command guard {what}")
+    return 0
+
+
+def _hook(claims: Claims, args: Arguments, hook: str, mode: str) -> None:
+    from treadle.coordination import hooks
+
+    haid = _caller(claims, args)
+    lines = sys.stdin.read().splitlines() if hook == "pre-push" else []
+    try:
+        for overlap in hooks.run(claims, hook, haid, mode, lines):
+            err(f"warning: {overlap}")
+    except Collision as collision:
+        err(collision.message)
+        err(f"  you are {haid}; if you are the holder, say so with HEIMDALL_HAID")
+        err(f'  to go ahead anyway, with the reason kept in decisions.md: {hooks.BYPASS}="why" git ...')
+        raise SystemExit(3) from None
+
+
+def _radar(claims: Claims, args: Arguments) -> int:
+    from treadle.coordination import radar
+
+    found = radar.scan(claims, args.rest)
+    if "--json" in args.flags:
+        out(dumps(found, 2))
+    elif not found:
+        out("no conflicts: everything live merges with everything else")
+    else:
+        for conflict in found:
+            out(f"CONFLICT {' <-> '.join(conflict['between'])}")
+            for row in conflict["files"]:
+                held = ", ".join(f"{h['haid']} (task {h['task']}, until {h['expires_at']})" for h in row["holders"])
+                out(f"  {one_line(row['file'])}  {'held by ' + held if held else 'held by nobody'}")
+    return 3 if found else 0
+
+
+_COMMANDS: dict[str, Callable[[Claims, Arguments], int]] = {
+    "claim": _claim,
+    "release": _release,
+    "check": _check,
+    "heartbeat": _heartbeat,
+    "list": _list,
+    "show": _show,
+    "reap": _reap,
+    "guard": _guard,
+    "radar": _radar,
+}

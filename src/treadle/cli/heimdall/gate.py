@@ -1,0 +1,27 @@
+"""heimdall-gate: a gate's report as a message that points to it
+
+heimdall-gate to-message --report PATH --from ROLE --msg-id ID [--wave W]
+    prints a gate_report message with the report's gate_id, status and wave, and never its body
+    exit 1: there is no usable report, which is neither a pass nor a fail
+"""
+
+from __future__ import annotations
+
+from treadle.cli.heimdall import Arguments, Usage, err, out
+from treadle.coordination.gate import to_message
+from treadle.coordination.planning import Planning
+from treadle.errors import ConfigError
+from treadle.wire.jsontext import dumps
+
+
+def main(arguments: list[str]) -> int:
+    args = Arguments(arguments, "--report --from --msg-id --wave")
+    if args.rest != ["to-message"]:
+        raise Usage("expected to-message")
+    report, sender, msg_id = args.need("--report"), args.need("--from"), args.need("--msg-id")
+    try:
+        out(dumps(to_message(Planning(), report, sender, msg_id, args.get("--wave"))))
+    except ConfigError as error:
+        err(f"heimdall-gate: {error}")
+        return 1
+    return 0

@@ -1,0 +1,87 @@
+"""heimdall-haid: who is who among the agents of a repository
+
+heimdall-haid [current]                     print who acts here (HEIMDALL_HAID, else the checkout's identity)
+heimdall-haid spawn ROLE                    print the identity of an agent with that role; registers nothing
+heimdall-haid register [--role R] [--haid H] [--tool T]      add it to the registry, or renew it; prints it
+heimdall-haid heartbeat [HAID]              say that it is alive
+heimdall-haid revoke HAID                   from now on it may do nothing
+heimdall-haid reinstate HAID                it may again
+heimdall-haid check [HAID]                  exit 0 when registered and not revoked, 3 otherwise
+heimdall-haid list [--json]                 everybody
+heimdall-haid get [HAID]                    its entry as JSON; null when there is none
+heimdall-haid trailer                       the line that signs a commit
+"""
+
+from __future__ import annotations
+
+from treadle.cli.heimdall import Arguments, Usage, err, out
+from treadle.coordination.identity import Agents, checked, current, spawn
+from treadle.coordination.planning import Planning
+from treadle.errors import NotFound
+from treadle.wire.jsontext import dumps
+
+
+def main(arguments: list[str]) -> int:
+    args = Arguments(arguments, "--role --haid --tool --tool-version", "--json")
+    planning = Planning()
+    agents = Agents(planning)
+    command, *rest = args.rest or ["current"]
+    if command == "spawn":
+        if len(rest) != 1:
+            raise Usage("expected spawn ROLE")
+        haid = spawn(planning.project, rest[0])
+        planning.log("haid", "spawn", haid)
+        out(haid)
+        return 0
+    if command == "list" and not rest:
+        return _list(agents, "--json" in args.flags)
+    if len(rest) > 1 or command not in _ACTIONS:
+        raise Usage(f"unknown command {' '.join(args.rest)}")
+    haid = checked(rest[0] if rest else args.get("--haid") or _own(planning, command))
+    try:
+        return _act(agents, command, haid, args)
+    except NotFound as error:
+        err(f"heimdall-haid: {error}")
+        return 2
+
+
+_ACTIONS = {"current", "register", "heartbeat", "revoke", "reinstate", "check", "get", "trailer"}
+
+
+def _own(planning: Planning, command: str) -> str:
+    if command in ("revoke", "reinstate"):
+        raise Usage(f"expected {command} HAID")
+    return current(planning.project)
+
+
+def _act(agents: Agents, command: str, haid: str, args: Arguments) -> int:
+    if command in ("current", "trailer", "get", "check"):
+        agents.planning.log("haid", command, haid)
+    if command == "current":
+        out(haid)
+    elif command == "register":
+        agents.register(haid, args.get("--role"), args.get("--tool"), args.get("--tool-version"))
+        out(haid)
+    elif command == "trailer":
+        out(f"Heimdall-Agent: {haid}")
+    elif command == "get":
+        out(dumps(agents.get(haid), 2))
+    elif command == "check":
+        known = agents.get(haid) is not None and not agents.revoked(haid)
+        out(f"{haid} {'active' if known else 'revoked' if agents.revoked(haid) else 'unknown'}")
+        return 0 if known else 3
+    else:
+        {"heartbeat": agents.heartbeat, "revoke": agents.revoke, "reinstate": agents.reinstate}[command](haid)
+        out(f"{command} {haid}")
+    return 0
+
+
+def _list(agents: Agents, as_json: bool) -> int:
+    known = agents.all()
+    agents.planning.log("haid", "list", str(len(known)))
+    if as_json:
+        out(dumps([{"haid": haid, **entry} for haid, entry in known.items()], 2))
+        return 0
+    for haid, entry in known.items():
+        out(f"{haid}\t{entry['status']}\t{entry.get('role', '')}\t{entry.get('last_heartbeat', '')}")
+    return 0

@@ -1,0 +1,55 @@
+"""heimdall-ledger-mcp: the coordination ledger for any MCP client
+
+heimdall-ledger-mcp [--project DIR] [--extended]
+    serve on standard input and output
+heimdall-ledger-mcp --http [--port N] [--project DIR] [--extended]
+    serve Streamable HTTP on loopback; prints the address and the token, which HEIMDALL_MCP_TOKEN can set
+--project says whose ledger it is, when the host starts the server elsewhere
+--extended adds heartbeat, messages, facts, symbols, capsules and briefs to the six tools of 1.0.0
+"""
+
+from __future__ import annotations
+
+import os
+
+from treadle.cli.heimdall import Arguments, Usage, out
+from treadle.coordination.mcp import Server
+from treadle.coordination.planning import Planning
+from treadle.errors import ConfigError
+
+
+def main(arguments: list[str]) -> int:
+    args = Arguments(arguments, "--project --port", "--extended --http")
+    args.exactly(0, "only options")
+    project = args.get("--project") or os.getcwd()
+    if not os.path.isdir(project):
+        raise ConfigError(f"there is no directory {project}", hint="--project names the repository")
+    planning = Planning(project=project)
+    extended = "--extended" in args.flags
+    if "--http" in args.flags:
+        return _http(planning, extended, args.get("--port", "0"))
+    from treadle.coordination.mcp_stdio import serve
+
+    serve(Server(planning, extended=extended))
+    return 0
+
+
+def _http(planning: Planning, extended: bool, port: str) -> int:
+    import secrets
+
+    from treadle.coordination.mcp_http import Listener
+
+    if not port.isdecimal() or int(port) > 65535:
+        raise Usage("--port is a number up to 65535")
+    token = os.environ.get("HEIMDALL_MCP_TOKEN") or secrets.token_urlsafe(32)
+    try:
+        listener = Listener(lambda: Server(planning, extended=extended), token, int(port))
+    except OSError as error:
+        raise ConfigError(f"cannot listen on port {port}: {error.strerror}", hint="choose another --port") from error
+    out(f"listening on {listener.url}\ntoken {token}")
+    import sys
+
+    sys.stdout.flush()
+    with listener:
+        listener.serve_forever()
+    return 0

@@ -1,0 +1,66 @@
+"""heimdall-protocol: set up, read the trail, measure the savings; and every other command by its name
+
+heimdall-protocol init [--mcp]       make the planning directory; --mcp: and .mcp.json, for any MCP host
+heimdall-protocol log [N]            the last N lines of the trail (20)
+heimdall-protocol demo [--keep DIR]  brief one wave verbatim and by reference, and count both; what was counted can
+                                     be kept to be read
+heimdall-protocol NAME ...           the same as heimdall-NAME ...: validate, resolve, capsule, brief, blackboard,
+                                     ledger, gate, claim, haid, ledger-mcp
+"""
+
+from __future__ import annotations
+
+from treadle.cli.heimdall import COMMANDS, Arguments, Usage, out, run
+from treadle.coordination.planning import Planning
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments:
+        raise Usage("expected a command")
+    command, *rest = arguments
+    if command in COMMANDS and command != "protocol":
+        return run(command, rest)
+    if command == "init":
+        return _init(rest)
+    if command == "log":
+        return _log(rest)
+    if command == "demo":
+        return _demo(rest)
+    raise Usage(f"unknown command {command}")
+
+
+def _demo(rest: list[str]) -> int:
+    from treadle.coordination.demo import demo
+
+    args = Arguments(rest, "--keep")
+    args.exactly(0, "no arguments")
+    for line in demo(args.get("--keep")):
+        out(line)
+    return 0
+
+
+def _init(rest: list[str]) -> int:
+    from treadle.coordination.setup import init, write_mcp_config
+
+    args = Arguments(rest, flags="--mcp")
+    args.exactly(0, "no arguments")
+    planning = Planning()
+    init(planning)
+    out(f"initialised {planning.root}")
+    if "--mcp" in args.flags:
+        out(f"wrote {write_mcp_config(planning)}")
+    return 0
+
+
+def _log(rest: list[str]) -> int:
+    args = Arguments(rest)
+    number = args.rest[0] if args.rest else "20"
+    if len(args.rest) > 1 or not number.isdecimal():
+        raise Usage("expected log [N]")
+    from collections import deque
+
+    from treadle.io.files import iter_lines
+
+    for line in deque(iter_lines(Planning().path("protocol.log")), int(number)):
+        out(line.decode(errors="surrogateescape"))
+    return 0

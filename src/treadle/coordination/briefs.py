@@ -1,0 +1,95 @@
+"""Delta briefs: all that a spawned agent is told. The task, the symbols it names, what it builds on; never the plan."""
+
+from __future__ import annotations
+
+import os
+
+from treadle.coordination.capsules import Capsules, split_ids
+from treadle.coordination.planning import Planning, read_text
+from treadle.coordination.symbols import Symbols
+from treadle.errors import ConfigError, NotFound
+
+UNRESOLVED = "<UNRESOLVED>"
+
+
+def build(
+    planning: Planning,
+    task: str,
+    spec: str,
+    symbols: str = "",
+    capsules: str = "",
+    invariants: str = "",
+    *,
+    strict: bool = False,
+) -> str:
+    """The brief. With `strict`, a symbol, capsule or invariants reference that leads nowhere refuses it.
+
+    An agent that gets a thin brief cannot notice what is missing from it, so an unknown capsule always refuses.
+    """
+    if not task or not spec:
+        raise ConfigError("a brief needs a task and its spec", hint='give --task ID and --spec "..."')
+    detail = f"task={task} symbols={symbols} capsules={capsules}"
+    values = {name: Symbols(planning).find(name) for name in split_ids(symbols)}
+    lost = [f"symbol {name}" for name, value in values.items() if value is None]
+    if invariants and (why := invariants_fault(planning.project, invariants)):
+        lost.append(why)
+    if strict and lost:
+        planning.log("brief", "refused", f"{detail} unresolved={', '.join(lost)}")
+        raise NotFound(f"the brief for task {task} would be incomplete: {', '.join(lost)}", hint="resolve these first")
+    try:
+        closure = Capsules(planning).closure(split_ids(capsules))
+    except NotFound as error:
+        planning.log("brief", "refused", f"{detail} {error.message}")
+        raise
+    brief = _layout(task, spec, values, closure, invariants)
+    planning.log("brief", "build", detail)
+    return brief
+
+
+def _layout(task: str, spec: str, values: dict[str, str | None], closure: dict[str, str], invariants: str) -> str:
+    parts = [f"=== DELTA BRIEF — task {task} ===\n# This is everything you need; ask for what is not here by its id.\n"]
+    parts.append(f"TASK SPEC:\n{_indented(spec)}")
+    if values:
+        rows = "\n".join(f"{name} = {UNRESOLVED if value is None else value}" for name, value in values.items())
+        parts.append(f"SYMBOLS (referenced only):\n{_indented(rows)}")
+    if closure:
+        parts.append(
+            f"CONTEXT CAPSULES (what this builds on, oldest first):\n{_indented(chr(10).join(closure.values()))}"
+        )
+    if invariants:
+        parts.append(f"INVARIANTS REF: {invariants}\n")
+    return "\n".join(parts) + "\n"
+
+
+def _indented(text: str) -> str:
+    return "".join(f"  {line}\n" if line else "\n" for line in text.rstrip("\n").split("\n"))
+
+
+def invariants_fault(project: str, reference: str) -> str | None:
+    """Why `path` or `path#heading` leads nowhere; None when it leads somewhere."""
+    name, _, anchor = reference.partition("#")
+    text = read_text(os.path.join(project, name)) if not os.path.isdir(os.path.join(project, name)) else None
+    if text is None:
+        return f"invariants file {name}"
+    if anchor and anchor not in anchors(text):
+        return f"heading #{anchor} in {name}"
+    return None
+
+
+def anchors(markdown: str) -> set[str]:
+    """The anchors of a Markdown text's headings, named and numbered as GitHub does."""
+    found: dict[str, int] = {}
+    fenced = False
+    for line in markdown.splitlines():
+        if line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+        head, _, title = line.partition(" ")
+        if fenced or not title or set(head) != {"#"} or len(head) > 6:
+            continue
+        kept = (char for char in title.strip(" #").lower() if char.isalnum() or char in " -_")
+        slug = "".join(kept).replace(" ", "-")
+        number = found.get(slug, -1) + 1
+        found[slug] = number
+        if number:
+            found.setdefault(f"{slug}-{number}", 0)
+    return set(found)

@@ -1,0 +1,144 @@
+"""Context capsules: what was done, in at most ten lines, given to an agent only when its task builds on it."""
+
+from __future__ import annotations
+
+import os
+
+from treadle.coordination.planning import Planning, read_text, write_text
+from treadle.errors import ConfigError, NotFound
+
+MAX_LINES = 10
+_ID_CHARS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def check_id(name: str, what: str = "capsule id") -> str:
+    if not name or len(name) > 128 or name.startswith(".") or not _ID_CHARS.issuperset(name):
+        raise ConfigError(
+            f"{name!r} cannot be a {what}",
+            hint="use letters, digits, `.`, `_` and `-`, not starting with a dot, at most 128",
+        )
+    return name
+
+
+def split_ids(text: str) -> list[str]:
+    """The ids in `a,b`, also with spaces and stray commas, each once."""
+    return list(dict.fromkeys(text.replace(",", " ").split()))
+
+
+class Capsules:
+    def __init__(self, planning: Planning) -> None:
+        self.planning = planning
+        self.directory = planning.path("protocol", "capsules")
+
+    def write(
+        self, name: str, what: str, where: str = "", decision: str = "", gotcha: str = "", depends: str = ""
+    ) -> int:
+        """Keep a capsule; gives its number of lines. One that is too long is refused before anything is touched."""
+        check_id(name)
+        needs = [check_id(need, "dependency") for need in split_ids(depends)]
+        if not what.strip():
+            raise ConfigError("a capsule must say what was done", hint='give --what "..."')
+        parts = (("WHAT", what), ("WHERE", where), ("DECISION", decision), ("GOTCHA", gotcha))
+        body = "".join(f"{label}: {value}\n" for label, value in parts if value)
+        text = f"---\nid: {name}\ndepends: {','.join(needs)}\nts: {self.planning.now()}\n---\n{body}"
+        lines = text.count("\n")
+        if lines > MAX_LINES:
+            self.planning.log("capsule", "refuse", f"{name} lines={lines}")
+            raise ConfigError(
+                f"capsule {name} would have {lines} lines and may have {MAX_LINES}", hint="say it in fewer lines"
+            )
+        write_text(self._path(name), text)
+        self.planning.log("capsule", "write", f"{name} depends={','.join(needs)} lines={lines}")
+        return lines
+
+    def show(self, name: str) -> str:
+        text = self._text(name)
+        self.planning.log("capsule", "show" if text is not None else "miss", name)
+        if text is None:
+            raise self._missing({name: None})
+        return text
+
+    def ids(self) -> list[str]:
+        try:
+            names = sorted(name.removesuffix(".md") for name in os.listdir(self.directory) if name.endswith(".md"))
+        except FileNotFoundError:
+            names = []
+        self.planning.log("capsule", "list", str(len(names)))
+        return names
+
+    def deps(self, name: str) -> list[str]:
+        """The ids of the closure, prerequisites first, the capsule itself last."""
+        found = list(self.closure([name]))
+        self.planning.log("capsule", "deps", name)
+        return found
+
+    def hydrate(self, names: list[str]) -> str:
+        """The capsules of the closure, each as it is in its file, with one blank line between."""
+        texts = self.closure(names)
+        self.planning.log("capsule", "hydrate", " ".join(names))
+        return "\n".join(texts.values())
+
+    def closure(self, names: list[str]) -> dict[str, str]:
+        """Every capsule that these build on and these themselves, by id, prerequisites first.
+
+        Depth first, in the order in which dependencies are written. Where they go round in a circle, the one that was
+        reached first comes last. What is missing is named before anything is given out.
+        """
+        texts: dict[str, str] = {}
+        needs: dict[str, list[str]] = {}
+        missing: dict[str, str | None] = {}
+        todo: list[tuple[str, str | None]] = [(name, None) for name in names]
+        while todo:
+            name, wanted_by = todo.pop()
+            if name in texts or name in missing:
+                continue
+            text = self._text(name)
+            if text is None:
+                missing[name] = wanted_by
+                continue
+            texts[name] = text
+            needs[name] = depends_of(text)
+            todo += [(need, name) for need in needs[name]]
+        if missing:
+            self.planning.log("capsule", "miss", " ".join(missing))
+            raise self._missing(missing)
+        return {name: texts[name] for name in _in_order(names, needs)}
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.directory, f"{name}.md")
+
+    def _text(self, name: str) -> str | None:
+        return read_text(self._path(check_id(name)))
+
+    def _missing(self, missing: dict[str, str | None]) -> NotFound:
+        named = ", ".join(f"{name} (needed by {by})" if by else name for name, by in sorted(missing.items()))
+        return NotFound(f"no such capsule: {named}", hint="`heimdall-capsule list` shows what there is")
+
+
+def depends_of(text: str) -> list[str]:
+    """The ids in the `depends:` line of a capsule's head."""
+    lines = iter(text.splitlines())
+    if next(lines, "") == "---":
+        for line in lines:
+            if line == "---":
+                break
+            if line.startswith("depends:"):
+                return split_ids(line.removeprefix("depends:"))
+    return []
+
+
+def _in_order(names: list[str], needs: dict[str, list[str]]) -> list[str]:
+    done: dict[str, None] = {}
+    entered: set[str] = set()
+    for name in names:
+        path = [name]
+        while path:
+            current = path[-1]
+            entered.add(current)
+            ahead = next((need for need in needs[current] if need not in entered), None)
+            if ahead is not None:
+                path.append(ahead)
+            else:
+                done.setdefault(current)
+                path.pop()
+    return list(done)

@@ -1,0 +1,87 @@
+"""decisions.md, the append-only record of why things are as they are, and the records of conflicts."""
+
+from __future__ import annotations
+
+import os
+
+from treadle.coordination.capsules import check_id
+from treadle.coordination.planning import Planning, make_dirs, one_line, write_text
+from treadle.errors import ConfigError
+from treadle.io.files import append_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+UNSPECIFIED = "(unspecified)"
+
+
+def append(planning: Planning, title: str, body: str, signature: str = "") -> str:
+    """Add an entry; gives its timestamp. A signature is one line in italics that says who and through what."""
+    title, body = one_line(title.strip()), body.strip()
+    if not title or not body:
+        raise ConfigError("a decision needs a title and a body")
+    now = planning.now()
+    text = f"\n## {now} — {title}\n\n{body}" + (f"\n\n_{one_line(signature)}_" if signature else "")
+    path = planning.path("ledger", "decisions.md")
+    make_dirs(os.path.dirname(path))
+    append_lines(path, [line.encode(errors="surrogateescape") for line in text.split("\n")], mode=0o644)
+    planning.log("decision", "append", title)
+    return now
+
+
+def raise_conflict(
+    planning: Planning,
+    name: str,
+    title: str,
+    surfaces: Sequence[str],
+    haid: str,
+    *,
+    displaced: str = "",
+    overriding_intent: str = "",
+    displaced_intent: str = "",
+    via: str = "",
+) -> dict[str, str]:
+    """Write the record of a conflict, and link it from the decisions. Says where, and how the work is kept."""
+    check_id(name, "conflict id")
+    if not title.strip():
+        raise ConfigError("a conflict needs a title")
+    file = f"{planning.now()[:10]}-{name}.md"
+    path = planning.path("ledger", "conflicts", file)
+    branch = f"displaced/{displaced.replace(':', '_').replace('/', '_') or 'unknown'}-{name}"
+    listed = "\n".join(f"  - `{one_line(surface)}`" for surface in surfaces)
+    text = f"""# Conflict {name} — {one_line(title.strip())}
+
+- Date: {planning.now()}
+- Overriding HAID: `{haid}`
+- Displaced HAID: `{one_line(displaced) or UNSPECIFIED}`
+- Surfaces:
+{listed}
+
+## Both intents
+
+**Overriding:** {overriding_intent.strip() or UNSPECIFIED}
+
+**Displaced:** {displaced_intent.strip() or UNSPECIFIED}
+
+## Resolution
+
+{UNSPECIFIED}
+
+## Recovery path
+
+The displaced work is kept on the branch `{branch}`.
+"""
+    with planning.lock("conflicts"):
+        if os.path.exists(path):
+            raise ConfigError(f"conflict {name} was already raised today: {path}", hint="give it another id")
+        write_text(path, text)
+    link = f"See [conflicts/{file}](conflicts/{file}): {one_line(title.strip())}"
+    append(planning, f"conflict {name} raised", link, via)
+    return {
+        "conflict_file": path,
+        "relative_path": f"ledger/conflicts/{file}",
+        "preserved_branch": branch,
+        "pr_path": f"open a pull request from branch conflict/{name} with ledger/conflicts/{file}",
+        "haid": haid,
+    }

@@ -1,0 +1,167 @@
+"""One wave of work, briefed twice: verbatim, and by reference. Both are really built, and every token is counted.
+
+Verbatim, each of three spawns gets the whole plan, the reports of the finished wave and its task. By reference, there
+is a symbol table, each spawn gets a delta brief, and each answers with a typed message. The ledger works out the rest.
+"""
+
+from __future__ import annotations
+
+import os
+
+from treadle.coordination import briefs
+from treadle.coordination.capsules import Capsules
+from treadle.coordination.ledger import Ledger, signed
+from treadle.coordination.planning import Planning, write_text
+from treadle.coordination.setup import init
+from treadle.coordination.symbols import Symbols
+from treadle.wire.jsontext import dumps
+from treadle.wire.messages import faults
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+ROLE = "orchestration"
+_HERE = os.path.join(os.path.dirname(__file__), "demo_wave")
+
+SYMBOLS = {
+    "F1": "src/matching/engine.ts",
+    "F2": "src/matching/diff.ts",
+    "F3": "src/feed/server.ts",
+    "F4": "src/ledger/settle.ts",
+    "C1": "gate exchange-lob passes with the seed in its seed.txt",
+    "C2": "gate ledger-sum passes after 100,000 random fills",
+    "C3": "balances sum to zero",
+    "C4": "replaying a journal gives the same hash on another machine",
+    "C5": "a watcher that connects late or loses changes ends with the engine's book",
+    "C6": "at 200 levels the mean change is under 200 bytes, the largest under 4 KB",
+    "C7": "p99 from command to published change under 5 ms at 500 commands/s",
+    "C9": "a test that fails without the change",
+    "C10": "`npm run check` is clean",
+}
+CAPSULES: list[dict[str, str]] = [
+    {
+        "name": "w1-book",
+        "what": "limit order book, price-time priority, partial fills, cancel by id (7c1be02)",
+        "where": "F1",
+        "decision": "sorted arrays per side; a tree was slower up to 1,000 levels",
+        "gotcha": "the gate's seed must stay fixed, or runs cannot be compared",
+    },
+    {
+        "name": "w1-ledger",
+        "what": "bigint minor units; move(list) is the only mutation and refuses what does not sum to zero (0f9a31d)",
+        "where": "src/ledger/accounts.ts, F4",
+        "decision": "reservations are rows in a shadow account",
+        "gotcha": "release a reservation by exact remaining cost, never in proportion",
+        "depends": "w1-book",
+    },
+    {
+        "name": "w1-journal",
+        "what": "journal of every command, replay with a hash of book and accounts (a2ef507)",
+        "where": "src/log/journal.ts, src/replay/run.ts",
+        "gotcha": "bigints are decimal strings in JSON; time and ids come in the command",
+        "depends": "w1-book,w1-ledger",
+    },
+]
+TASKS: list[dict[str, Any]] = [
+    {
+        "task": "2.1",
+        "spec": "In F2, a pure function that turns the previous and the current snapshot of one side into the smallest "
+        "ordered list of `set level` and `drop level`. Cover: empty to full and back, changed quantity, a level that "
+        "moves past its neighbour, 200 levels with one change, equal snapshots (empty list). Property test: applying "
+        "the list to the old snapshot gives the new one. Leave bigints as they are; the feed converts them.",
+        "symbols": "F1,F2,C1,C6,C9,C10",
+        "capsules": "w1-book",
+        "criteria": [1, 6, 9, 10],
+    },
+    {
+        "task": "2.2",
+        "spec": "In F3, publish the changes of F2: one numbered change per command that changed the book, a snapshot "
+        "on connect, on request and after a gap. Snapshots keep their name and shape. A slow client never holds "
+        "up the engine: its queue is bounded; when full, it gets a snapshot next. Number by command, not by batch.",
+        "symbols": "F2,F3,C5,C6,C7,C9,C10",
+        "capsules": "w1-book",
+        "criteria": [5, 6, 7, 9, 10],
+    },
+    {
+        "task": "2.3",
+        "spec": "In F4 only: every fill charges the taker 10 basis points into the house account, rounded towards the "
+        "house, once per fill and not per leg, in the same movement list. The fee is a field of the fill event, so "
+        "that replay needs no settings. The engine must not learn about fees.",
+        "symbols": "F4,C2,C3,C4,C9,C10",
+        "capsules": "w1-ledger,w1-journal",
+        "criteria": [2, 3, 4, 9, 10],
+    },
+]
+
+
+def demo(keep: str = "") -> Iterator[str]:
+    """The lines to print. With `keep`, everything that was counted is left in that directory to be read."""
+    import tempfile
+
+    from treadle.work.tokens import count
+
+    with tempfile.TemporaryDirectory() as scratch:
+        planning = Planning(os.path.join(scratch, ".planning"), project=scratch)
+        init(planning)
+        ledger = Ledger(planning)
+        before, after = verbatim(), by_reference(planning)
+        base = sum(count(text) for text in before.values())
+        ledger.baseline(ROLE, base)
+        for name, text in after.items():
+            ledger.log(ROLE, name.partition(" ")[0], count(text), msg_id=name, source="counted", run="demo")
+        (row,) = ledger.delta(ROLE, "demo")
+    for name, text in (before | after).items() if keep else ():
+        write_text(os.path.join(os.path.abspath(keep), name.replace(" ", "-") + ".txt"), text)
+    measured = row["measured"]
+    yield f"v1 orchestration (briefing {len(before)} spawns, verbatim): {base} tokens (baseline)"
+    yield (
+        f"v2 orchestration (symbol table + {len(TASKS)} delta briefs + {len(TASKS)} typed results): {measured} tokens"
+    )
+    yield f"measured delta: {ROLE}: {base} -> {measured} tokens ({signed(row['percent'])}%)"
+    yield f"{ROLE}: {(base + 500) // 1000}k → {measured} tokens, measured."
+
+
+def verbatim() -> dict[str, str]:
+    """What each spawn is told when everything is restated: the plan, what was done before, and the task."""
+    plan, reports = (_read(name) for name in ("plan.md", "reports.md"))
+    return {
+        f"verbatim {task['task']}": f"You are working on this plan.\n\n{plan}\n# What was done so far\n\n{reports}\n"
+        f"# Your task\n\nDo task {task['task']} of wave 2. {task['spec']}\nKeep every invariant of the plan, meet the"
+        f" criteria {', '.join(f'C{number}' for number in task['criteria'])}, and report what you did.\n"
+        for task in TASKS
+    }
+
+
+def by_reference(planning: Planning) -> dict[str, str]:
+    """The symbol table, and for each spawn its delta brief and its answer."""
+    symbols, capsules = Symbols(planning), Capsules(planning)
+    for name, value in SYMBOLS.items():
+        symbols.set(name, value)
+    for capsule in CAPSULES:
+        capsules.write(**capsule)
+    texts = {"symbol_table": "".join(f"{name}\t{value}\n" for name, value in symbols.all().items())}
+    for task in TASKS:
+        name = task["task"]
+        texts[f"delta_brief {name}"] = briefs.build(
+            planning, name, task["spec"], task["symbols"], task["capsules"], "INVARIANTS.md"
+        )
+        result = {
+            "type": "task_result",
+            "from": "coder",
+            "msg_id": f"r{name}",
+            "task": name,
+            "status": "pass",
+            "criteria": task["criteria"],
+            "commit": "a2ef507",
+            "capsule": f"w2-{name}",
+        }
+        assert not faults(result)
+        texts[f"task_result {name}"] = dumps(result)
+    return texts
+
+
+def _read(name: str) -> str:
+    with open(os.path.join(_HERE, name), encoding="utf-8") as file:
+        return file.read()

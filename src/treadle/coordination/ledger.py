@@ -1,0 +1,197 @@
+"""The token ledger: what every message and spawn cost, by role, with where each number comes from.
+
+Numbers are never made up: a line is `measured` (a provider reported it), `counted` (a tokenizer counted the text) or
+`declared` (the caller said so).
+"""
+
+from __future__ import annotations
+
+import os
+
+from treadle.coordination.planning import Document, Planning, make_dirs
+from treadle.errors import ConfigError
+from treadle.io.files import append_line, storage_error
+from treadle.wire.jsontext import dumps, loads
+from treadle.wire.messages import VERSION
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+SOURCES = ("measured", "counted", "declared")
+_BLOCK = 4 << 20
+_SMALL = 1 << 20
+"""From this size on, a compiled decoder is worth its import."""
+
+
+class Totals:
+    """Tokens and messages by role, tokens by source, and how many lines could not be read."""
+
+    def __init__(self) -> None:
+        self.roles: dict[str, list[int]] = {}
+        self.sources: dict[str, int] = {}
+        self.unreadable = 0
+
+    def add(self, role: str, tokens: int, source: str) -> None:
+        row = self.roles.get(role)
+        if row is None:
+            self.roles[role] = [tokens, 1]
+        else:
+            row[0] += tokens
+            row[1] += 1
+        self.sources[source] = self.sources.get(source, 0) + tokens
+
+    def tokens(self, role: str) -> int:
+        return self.roles.get(role, [0, 0])[0]
+
+    @property
+    def total(self) -> int:
+        return sum(tokens for tokens, _ in self.roles.values())
+
+
+class Ledger:
+    def __init__(self, planning: Planning) -> None:
+        self.planning = planning
+        self.path = planning.path("protocol", "ledger.jsonl")
+        self.baselines = Document(planning, "protocol/baselines.json", "baselines", VERSION)
+
+    def log(
+        self, role: str, kind: str, tokens: str | int, *, msg_id: str = "", source: str = "declared", run: str = ""
+    ) -> None:
+        """Add one line. The only way in which ledger lines come to be."""
+        number = whole(tokens)
+        if not role or not kind:
+            raise ConfigError("a ledger line needs a role and a kind", hint="give --role and --kind")
+        if source not in SOURCES:
+            raise ConfigError(f"{source!r} is not a source of numbers", hint=f"one of {', '.join(SOURCES)}")
+        entry: dict[str, Any] = {"ts": self.planning.now(), "role": role, "kind": kind, "tokens": number}
+        more = {"msg_id": msg_id, "source": source, "run": run or os.environ.get("HEIMDALL_RUN", "")}
+        entry |= {name: value for name, value in more.items() if value}
+        make_dirs(os.path.dirname(self.path))
+        append_line(self.path, dumps(entry).encode(), mode=0o644)
+        self.planning.log("ledger", "log", f"{role}/{kind}={tokens}")
+
+    def baseline(self, role: str, tokens: str | int) -> None:
+        """Keep the number to beat."""
+        number = whole(tokens)
+        if not role:
+            raise ConfigError("a baseline needs a role", hint="give --role")
+        self.baselines.change(lambda known: known.update({role: number}))
+        self.planning.log("ledger", "baseline", f"{role}={tokens}")
+
+    def report(self, run: str = "") -> Totals:
+        totals = self.totals(run)
+        self.planning.log("ledger", "report", f"total={totals.total}")
+        return totals
+
+    def delta(self, role: str = "", run: str = "") -> list[dict[str, Any]]:
+        """For the role, or every role with a baseline: what it was to beat, what it is, and the change in percent."""
+        known = self.baselines.read()
+        totals = self.totals(run)
+        rows = []
+        for name in [role] if role else sorted(known):
+            measured, base = totals.tokens(name), known.get(name)
+            if not isinstance(base, int) or base <= 0:
+                base = None
+            percent = None if base is None else change_percent(base, measured)
+            rows.append({"role": name, "baseline": base, "measured": measured, "percent": percent})
+        self.planning.log("ledger", "delta", role or "all")
+        return rows
+
+    def totals(self, run: str = "") -> Totals:
+        totals = Totals()
+        try:
+            with open(self.path, "rb") as file:
+                if os.fstat(file.fileno()).st_size > _SMALL:
+                    _add_fast(file, totals, run)
+                else:
+                    _add_plain(file.read().split(b"\n"), totals, run)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise storage_error(error, self.path, "read") from error
+        return totals
+
+
+def whole(tokens: str | int) -> int:
+    text = str(tokens)
+    if not text.isascii() or not text.isdecimal() or len(text) > 18:
+        raise ConfigError(f"{text!r} is not a number of tokens", hint="digits only")
+    return int(text)
+
+
+def change_percent(base: int, measured: int) -> int:
+    """Rounded half away from zero, as a person would; a saving is negative."""
+    twice = 200 * abs(measured - base)
+    percent = (twice + base) // (2 * base)
+    return percent if measured > base else -percent
+
+
+def delta_text(row: dict[str, Any]) -> str:
+    if row["baseline"] is None:
+        return f"{row['role']}: baseline n/a -> {row['measured']} tokens (no v1 baseline recorded)"
+    return (
+        f"{row['role']}: {row['baseline']} -> {row['measured']} tokens"
+        f" (v1 baseline -> measured; {signed(row['percent'])}%)"
+    )
+
+
+def signed(percent: int) -> str:
+    """-73, +707; no change is -0, as the original says it."""
+    return f"+{percent}" if percent > 0 else f"-{-percent}"
+
+
+def _add_plain(lines: list[bytes], totals: Totals, run: str) -> None:
+    for line in lines:
+        if line.strip():
+            _add_line(line, totals, run)
+
+
+def _add_line(line: bytes, totals: Totals, run: str) -> None:
+    try:
+        entry = loads(line)
+        role, tokens = entry["role"], entry["tokens"]
+    except (ValueError, KeyError, TypeError):
+        totals.unreadable += 1
+        return
+    if not isinstance(role, str) or not isinstance(tokens, int) or isinstance(tokens, bool):
+        totals.unreadable += 1
+    elif not run or entry.get("run") == run:
+        source = entry.get("source")
+        totals.add(role, tokens, source if isinstance(source, str) else "declared")
+
+
+def _add_fast(file: Any, totals: Totals, run: str) -> None:
+    import msgspec
+
+    class Line(msgspec.Struct):
+        role: str
+        tokens: int
+        source: str = "declared"
+        run: str = ""
+
+    decoder = msgspec.json.Decoder(Line)
+    for lines in _blocks(file):
+        try:
+            entries = decoder.decode_lines(lines)
+        except (msgspec.DecodeError, ValueError):
+            _add_plain(lines.split(b"\n"), totals, run)  # one of these is not readable, or has a field of its own kind
+            continue
+        for entry in entries:
+            if not run or entry.run == run:
+                totals.add(entry.role, entry.tokens, entry.source)
+
+
+def _blocks(file: Any) -> Iterator[bytes]:
+    """The file in parts of whole lines."""
+    rest = b""
+    while block := file.read(_BLOCK):
+        cut = block.rfind(b"\n") + 1
+        if not cut:
+            rest += block
+            continue
+        yield rest + block[:cut]
+        rest = block[cut:]
+    if rest:
+        yield rest

@@ -1,0 +1,114 @@
+"""The coordination ledger over the Model Context Protocol: one connected client, whatever the transport."""
+
+from __future__ import annotations
+
+from treadle.coordination import repository, tools
+from treadle.coordination.claims import Claims
+from treadle.coordination.identity import Agents, current
+from treadle.coordination.planning import Planning
+from treadle.coordination.seats import Seats
+from treadle.errors import TreadleError
+from treadle.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
+from treadle.wire.jsontext import dumps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NAME = "heimdall-ledger-mcp"
+VERSION = "1.0.0"
+EXTENDED_VERSION = "1.1.0"
+REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""The first is the one of version 1.0.0 and is taken when a client asks for none; a newer one only when it asks."""
+
+INSTRUCTIONS = (
+    "Several agents work in this repository. Before you change files, make_claim on them; if it is refused, somebody"
+    " else is at work there: read_claims says who and until when. release_claim when you are done. append_decision for"
+    " what others must know."
+)
+
+
+class Server:
+    """One client's conversation: `handle` is what `jsonrpc.reply` calls."""
+
+    def __init__(self, planning: Planning, *, extended: bool = False) -> None:
+        self.planning = planning
+        self.tools = {tool.name: tool for tool in (tools.ALL if extended else tools.SIX)}
+        self.version = EXTENDED_VERSION if extended else VERSION
+        self.client = "mcp-client"
+        self.client_version = ""
+        self.seats = Seats(planning, current(planning.project))
+        self.agents = Agents(planning)
+        found = repository.find(planning.project)
+        self.claims = Claims(planning, found.top if found else planning.project)
+        self._seen: dict[str, float] = {}
+
+    def close(self) -> None:
+        self.seats.leave()
+
+    def handle(self, method: str, params: dict[str, Any]) -> Any:
+        if method == "initialize":
+            return self._initialize(params)
+        if method == "ping" or method.startswith("notifications/"):
+            return {}
+        if method == "tools/list":
+            return {"tools": [tool.listed() for tool in self.tools.values()]}
+        if method == "tools/call":
+            return self._call(params)
+        raise Fault(METHOD_NOT_FOUND, f"unknown method: {method}")
+
+    def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
+        info = params.get("clientInfo")
+        if isinstance(info, dict):
+            self.client = str(info.get("name") or self.client)
+            self.client_version = str(info.get("version") or "")
+        try:
+            self._present(self.seats.haid(self.client))
+        except TreadleError:
+            pass  # the first call says it, where the client's person can see it
+        asked = params.get("protocolVersion", REVISIONS[0])
+        return {
+            "protocolVersion": asked if asked in REVISIONS else REVISIONS[-1],
+            "capabilities": {"tools": {"listChanged": False}},
+            "serverInfo": {"name": NAME, "version": self.version},
+            "instructions": INSTRUCTIONS,
+        }
+
+    def _call(self, params: dict[str, Any]) -> dict[str, Any]:
+        name, arguments = params.get("name"), params.get("arguments")
+        if not isinstance(name, str):
+            raise Fault(INVALID_PARAMS, "tools/call needs the name of a tool")
+        arguments = {} if arguments is None else arguments
+        haid = ""
+        try:
+            haid = self._acting(arguments)
+            tool = self.tools.get(name)
+            if tool is None:
+                return _failed(haid, f"unknown tool: {name}", f"there are {', '.join(self.tools)}")
+            if faults := tool.shape.faults(arguments):
+                return _failed(haid, f"{name}: the arguments are not right", "; ".join(faults))
+            self.agents.require(haid)
+            self._present(haid)
+            wanted = {key: value for key, value in arguments.items() if key != "client_identity"}
+            result = {"haid": haid, **tool.run(self, haid, **wanted)}
+        except TreadleError as error:
+            return _failed(haid, error.message.partition("\n")[0], str(error), error.details)
+        text = dumps(result, 2, sort_keys=True)
+        return {"content": [{"type": "text", "text": text}], "structuredContent": result, "isError": False}
+
+    def _acting(self, arguments: Any) -> str:
+        override = arguments.get("client_identity") if isinstance(arguments, dict) else None
+        return self.seats.haid(override if isinstance(override, str) and override else self.client)
+
+    def _present(self, haid: str) -> None:
+        """Have it in the registry, and say now and then that it is alive."""
+        now = self.planning.clock()
+        if now - self._seen.get(haid, 0.0) > 60:
+            own = self.seats.haid(self.client) == haid
+            self.agents.register(haid, tool=self.client if own else "", tool_version=self.client_version if own else "")
+            self._seen[haid] = now
+
+
+def _failed(haid: str, error: str, detail: str, more: Any = None) -> dict[str, Any]:
+    body = {"error": error, "detail": detail, "haid": haid} | ({} if more is None else {"data": more})
+    return {"content": [{"type": "text", "text": dumps(body, 2, sort_keys=True)}], "isError": True}

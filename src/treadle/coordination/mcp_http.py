@@ -1,0 +1,170 @@
+"""The ledger server over Streamable HTTP: loopback only, with a token, one session for each client that initializes.
+
+Every answer is plain JSON; the server never speaks on its own, so there is no event stream to open.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+
+from treadle.coordination.mcp import Server
+from treadle.wire.jsonrpc import reply
+from treadle.wire.jsontext import loads
+
+PATH = "/mcp"
+BODY_CAP = 16 * 1024 * 1024
+MAX_SESSIONS = 256
+SESSION_SECONDS = 1800.0
+"""A client that was not heard of for this long is taken to be gone."""
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+
+
+class Sessions:
+    """The connected clients by session id; those not heard of for long, or over the limit, are let go."""
+
+    def __init__(self, make: Callable[[], Server]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._open: dict[str, tuple[Server, threading.Lock, float]] = {}
+
+    def begin(self) -> str:
+        name = secrets.token_urlsafe(24)
+        server = self._make()
+        now = time.monotonic()
+        with self._lock:
+            by_age = sorted(self._open, key=lambda known: self._open[known][2])
+            for known in by_age:
+                if len(self._open) >= MAX_SESSIONS or now - self._open[known][2] > SESSION_SECONDS:
+                    self._open.pop(known)[0].close()
+            self._open[name] = (server, threading.Lock(), now)
+        return name
+
+    def find(self, name: str) -> tuple[Server, threading.Lock] | None:
+        with self._lock:
+            known = self._open.get(name)
+            if known is None:
+                return None
+            self._open[name] = (known[0], known[1], time.monotonic())
+            return known[0], known[1]
+
+    def end(self, name: str) -> bool:
+        with self._lock:
+            known = self._open.pop(name, None)
+        if known is not None:
+            known[0].close()
+        return known is not None
+
+    def end_all(self) -> None:
+        for name in list(self._open):
+            self.end(name)
+
+
+class Listener(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, make: Callable[[], Server], token: str, port: int = 0) -> None:
+        self.sessions = Sessions(make)
+        self.token = token
+        super().__init__(("127.0.0.1", port), Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}{PATH}"
+
+    def server_close(self) -> None:
+        super().server_close()
+        self.sessions.end_all()
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Listener
+    protocol_version = "HTTP/1.1"
+    server_version = "heimdall-ledger-mcp"
+    sys_version = ""
+    timeout = 30.0
+
+    def do_POST(self) -> None:
+        body = self._body()
+        if body is None or not self._allowed():
+            return
+        name = self.headers.get("Mcp-Session-Id", "")
+        began = not name and _is_initialize(body)
+        if began:
+            name = self.server.sessions.begin()
+        found = self.server.sessions.find(name) if name else None
+        if found is None:
+            return self._say(404 if name else 400, b"no such session: initialize first\n")
+        session, lock = found
+        with lock:
+            answer = reply(body, session.handle)
+        headers = {"Mcp-Session-Id": name} if began else {}
+        if answer is None:
+            return self._say(202, b"", headers)
+        self._say(200, answer.encode(), {**headers, "Content-Type": "application/json"})
+
+    def do_DELETE(self) -> None:
+        if self._body() is not None and self._allowed():
+            ended = self.server.sessions.end(self.headers.get("Mcp-Session-Id", ""))
+            self._say(204 if ended else 404, b"")
+
+    def do_GET(self) -> None:
+        if self._body() is not None and self._allowed():
+            self._say(405, b"this server sends no events of its own\n", {"Allow": "POST, DELETE"})
+
+    def _body(self) -> bytes | None:
+        """What was sent, always read to its end, so that the next request on the connection is found."""
+        length = self.headers.get("Content-Length", "0")
+        if not length.isdecimal() or int(length) > BODY_CAP or "Transfer-Encoding" in self.headers:
+            self.close_connection = True
+            self._say(413 if length.isdecimal() else 411, b"send a Content-Length of at most 16 MiB\n")
+            return None
+        return self.rfile.read(int(length))
+
+    def _allowed(self) -> bool:
+        """Only this machine, only with the token, and no page of a browser from elsewhere."""
+        if urlsplit(self.path).path != PATH:
+            self._say(404, f"the server is at {PATH}\n".encode())
+        elif not _is_loopback(f"//{self.headers.get('Host', '')}") or not _is_loopback(
+            self.headers.get("Origin", "//localhost")
+        ):
+            self._say(403, b"only from this machine\n")
+        elif not hmac.compare_digest(
+            self.headers.get("Authorization", "").encode(), f"Bearer {self.server.token}".encode()
+        ):
+            self._say(401, b"the token is missing or wrong\n", {"WWW-Authenticate": "Bearer"})
+        else:
+            return True
+        return False
+
+    def _say(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        if status != 204:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """The audit trail has what was done; requests are not worth a line each."""
+
+
+def _is_loopback(url: str) -> bool:
+    try:
+        return urlsplit(url).hostname in _LOOPBACK
+    except ValueError:
+        return False
+
+
+def _is_initialize(body: bytes) -> bool:
+    try:
+        value = loads(body)
+    except ValueError:
+        return False
+    return isinstance(value, dict) and value.get("method") == "initialize"

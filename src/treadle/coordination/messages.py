@@ -1,0 +1,102 @@
+"""Typed messages on their way: validated with a line in the audit trail, and kept in an inbox until acknowledged."""
+
+from __future__ import annotations
+
+import os
+
+from treadle.coordination.planning import Planning, make_dirs
+from treadle.errors import ConfigError
+from treadle.io.files import append_line, read_lines
+from treadle.wire.jsontext import dumps, loads
+from treadle.wire.messages import Receipt, faults, read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+EVERYBODY = "*"
+
+
+def validate(planning: Planning, data: bytes) -> dict[str, Any]:
+    """The report on one message: `{"valid": bool, "errors": [...]}`, whatever the bytes are."""
+    message, found = read(data)
+    if found:
+        planning.log("validate", "reject", dumps(found))
+    else:
+        planning.log("validate", "accept", message["msg_id"])
+    return {"valid": not found, "errors": found}
+
+
+def receive(planning: Planning, lines: Iterable[bytes]) -> Iterator[tuple[Receipt, list[str]]]:
+    """Validate on receipt: each attempt and its faults, until one is accepted, two have failed, or the lines end."""
+    receipt = Receipt()
+    for line in lines:
+        if not line.strip():
+            continue
+        found = receipt.offer(line)
+        if receipt.accepted:
+            planning.log(
+                "validate", "accept" if receipt.attempts == 1 else "accept-retry", f"attempt={receipt.attempts}"
+            )
+        elif receipt.escalated:
+            planning.log("validate", "escalate", f"attempts={receipt.attempts}")
+        yield receipt, found
+        if receipt.accepted or receipt.escalated:
+            return
+    planning.log("validate", "escalate", f"stream-end attempts={receipt.attempts}")
+    yield receipt, []
+
+
+class Inbox:
+    """Messages between agents, in `protocol/messages.jsonl`: lines that post one, and lines that acknowledge one."""
+
+    def __init__(self, planning: Planning) -> None:
+        self.planning = planning
+        self.path = planning.path("protocol", "messages.jsonl")
+
+    def post(self, sender: str, message: Any, to: str = EVERYBODY) -> None:
+        """Keep a valid message for `to`: a HAID, a role, or everybody."""
+        if found := faults(message):
+            self.planning.log("message", "reject", dumps(found))
+            raise ConfigError(f"not a valid message: {'; '.join(found)}")
+        make_dirs(os.path.dirname(self.path))
+        with self.planning.lock("messages"):
+            if message["msg_id"] in {entry["message"]["msg_id"] for entry in self._entries("message")}:
+                raise ConfigError(f"there is already a message {message['msg_id']!r}", hint="give it another msg_id")
+            self._append({"ts": self.planning.now(), "to": to, "by": sender, "message": message})
+        self.planning.log("message", "post", f"{message['msg_id']} {sender}->{to}")
+
+    def read(self, haid: str, *, acknowledged: bool = False) -> list[dict[str, Any]]:
+        """What is there for this identity and its role, oldest first, without what it has acknowledged."""
+        names = {haid, haid.partition("/")[2], EVERYBODY} - {""}
+        acks = {entry["ack"] for entry in self._entries("ack") if entry["by"] == haid}
+        found = []
+        for entry in self._entries("message"):
+            done = entry["message"]["msg_id"] in acks
+            if entry["to"] in names and entry["by"] != haid and (acknowledged or not done):
+                found.append({**entry, "acknowledged": done})
+        self.planning.log("message", "read", f"{haid} count={len(found)}")
+        return found
+
+    def acknowledge(self, haid: str, msg_ids: Iterable[str]) -> list[str]:
+        """Say that these were dealt with; gives those that were there to acknowledge."""
+        open_ids = {entry["message"]["msg_id"] for entry in self.read(haid)}
+        done = [msg_id for msg_id in dict.fromkeys(msg_ids) if msg_id in open_ids]
+        for msg_id in done:
+            self._append({"ts": self.planning.now(), "ack": msg_id, "by": haid})
+            self.planning.log("message", "ack", f"{msg_id} {haid}")
+        return done
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        append_line(self.path, dumps(entry).encode(), mode=0o644)
+
+    def _entries(self, kind: str) -> Iterator[dict[str, Any]]:
+        for line in read_lines(self.path)[0]:
+            try:
+                entry = loads(line)
+            except ValueError:
+                continue  # torn by a crash, or by hand
+            if isinstance(entry, dict) and kind in entry and "by" in entry:
+                if kind == "ack" or isinstance(entry["message"], dict) and not faults(entry["message"]):
+                    yield entry

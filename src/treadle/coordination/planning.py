@@ -1,0 +1,164 @@
+"""The planning directory: where agents that share a repository meet, and the trail of everything they did there."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from treadle.coordination import repository
+from treadle.errors import StorageError
+from treadle.io.files import append_line, locked, storage_error, write_atomic
+from treadle.wire.jsontext import dumps, loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+LOCK_SECONDS = 60.0
+"""How long a command waits for its turn; each turn takes about a millisecond."""
+
+_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0))}
+_ESCAPES |= {ord("\t"): "\\t", ord("\n"): "\\n", ord("\r"): "\\r", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+
+
+def one_line(text: str) -> str:
+    """Text in which no tab, line break or other control character is left, so that it cannot break a line of a log."""
+    return text.translate(_ESCAPES)
+
+
+def timestamp(seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def seconds_of(stamp: Any) -> float | None:
+    """The time a timestamp stands for; None when it is not one. `time.strptime` would cost more than the command."""
+    if not isinstance(stamp, str) or len(stamp) != 20 or stamp[4::3] != "--T::Z":
+        return None
+    fields = [stamp[:4], *(stamp[place : place + 2] for place in range(5, 20, 3))]
+    if not all(field.isascii() and field.isdecimal() for field in fields):
+        return None
+    year, month, day, hour, minute, second = map(int, fields)
+    if month <= 2:  # count the year from March, so that the leap day is its last
+        year, month = year - 1, month + 12
+    days = 365 * year + year // 4 - year // 100 + year // 400 + (153 * (month - 3) + 2) // 5 + day - 1
+    return ((days - 719468) * 24.0 + hour) * 3600 + minute * 60 + second
+
+
+def find_root(start: str | None = None) -> str:
+    """`HEIMDALL_PLANNING_DIR`, else `.planning` of the main worktree, else of the working directory."""
+    if override := os.environ.get("HEIMDALL_PLANNING_DIR"):
+        return os.path.abspath(override)
+    found = repository.find(start)
+    return os.path.join(found.main if found else os.path.abspath(start or os.getcwd()), ".planning")
+
+
+class Planning:
+    def __init__(
+        self, root: str | None = None, *, project: str | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.project = os.path.abspath(project or os.getcwd())
+        """The directory that the caller works in; identities come from the worktree around it."""
+        self.root = root or find_root(self.project)
+        self.clock = clock
+
+    def path(self, *names: str) -> str:
+        return os.path.join(self.root, *names)
+
+    def now(self) -> str:
+        return timestamp(self.clock())
+
+    def log(self, actor: str, action: str, detail: str = "") -> None:
+        """Add one line to the audit trail, whatever the detail contains."""
+        line = "\t".join([self.now(), *map(one_line, (actor, action, detail))])
+        make_dirs(self.root)
+        append_line(self.path("protocol.log"), line.encode(errors="backslashreplace"), mode=0o644)
+
+    def lock(self, name: str) -> locked:
+        directory = self.path(".locks")
+        if not os.path.isdir(directory):
+            make_dirs(directory)
+            write_atomic(os.path.join(directory, ".gitignore"), b"*\n", 0o644, sync=False)
+        return locked(os.path.join(directory, name), LOCK_SECONDS)
+
+
+def make_dirs(path: str) -> None:
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise storage_error(error, path, "make the directory") from error
+
+
+def read_text(path: str) -> str | None:
+    """What a file holds; None when it is not there."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise storage_error(error, path, "read") from error
+
+
+def write_text(path: str, text: str) -> None:
+    make_dirs(os.path.dirname(path))
+    write_atomic(path, text.encode(errors="surrogateescape"), 0o644, keep_mode=True, sync=False)
+
+
+class Document:
+    """A JSON object in a file that people, git and the original tools read too; it is changed whole, under a lock."""
+
+    def __init__(
+        self,
+        planning: Planning,
+        name: str,
+        field: str,
+        version: str,
+        lock: Callable[[], locked] | None = None,
+    ) -> None:
+        self.path = planning.path(*name.split("/"))
+        self.field = field
+        self.version = version
+        self.lock = lock or (lambda: planning.lock(name.replace("/", "-")))
+
+    def read(self) -> dict[str, Any]:
+        """What is under the document's field; empty when there is no file yet."""
+        return self._inside(self._load())
+
+    def change(self, edit: Callable[[dict[str, Any]], None]) -> None:
+        """Let `edit` change what is under the field. Nobody else's change is lost, and a crash leaves old or new."""
+        with self.lock():
+            document = self._load()
+            edit(self._inside(document))
+            write_text(self.path, dumps(document, 2) + "\n")
+
+    def create(self) -> None:
+        with self.lock():
+            if not os.path.exists(self.path):
+                write_text(self.path, dumps({"version": self.version, self.field: {}}) + "\n")
+
+    def _load(self) -> dict[str, Any]:
+        text = read_text(self.path)
+        if text is None:
+            return {"version": self.version, self.field: {}}
+        try:
+            document = loads(text)
+        except ValueError as error:
+            raise self._unusable(str(error)) from None
+        if not isinstance(document, dict):
+            raise self._unusable("it is not an object")
+        major = str(document.get("version", self.version)).split(".")[0]
+        if major.isdecimal() and int(major) > int(self.version.split(".")[0]):
+            raise StorageError(f"{self.path} has the newer format {document['version']}", hint="upgrade treadle")
+        return document
+
+    def _inside(self, document: dict[str, Any]) -> dict[str, Any]:
+        inside = document.setdefault(self.field, {})
+        if not isinstance(inside, dict):
+            raise self._unusable(f"its {self.field!r} is not an object")
+        return inside
+
+    def _unusable(self, why: str) -> StorageError:
+        return StorageError(
+            f"{self.path} cannot be used: {why}", hint="it is left as it is; mend it by hand or take it from git"
+        )

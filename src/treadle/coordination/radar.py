@@ -1,0 +1,92 @@
+"""Which live lines of work would conflict if they were merged now. Asks `git merge-tree`, which touches nothing."""
+
+from __future__ import annotations
+
+import os
+
+from treadle.coordination import changes
+from treadle.coordination.claims import Claims
+from treadle.coordination.surfaces import Surface
+from treadle.errors import ConfigError, LocalError
+from treadle.io.ask import answer, ask
+from treadle.policy import patterns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+def scan(claims: Claims, branches: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Every two that conflict, with the files, and for each file who holds it.
+
+    Lines of work are the worktrees, as they are now with what is not committed yet, and the local branches that the
+    main worktree does not contain; or the branches that are named.
+    """
+    project = claims.planning.project
+    tips = {name: _commit(project, name) for name in branches} if branches else live(project)
+    active = claims.active()
+    found = []
+    names = list(tips)
+    for place, one in enumerate(names):
+        for other in names[place + 1 :]:
+            files = conflicts(project, tips[one], tips[other])
+            if files:
+                rows = [{"file": file, "holders": _holders(active, file, claims.top)} for file in files]
+                found.append({"between": [one, other], "files": rows})
+    claims.planning.log("claim", "radar", f"lines={len(tips)} conflicts={len(found)}")
+    return found
+
+
+def live(project: str) -> dict[str, str]:
+    """Name -> commit of each worktree and of each branch with something of its own."""
+    tips: dict[str, str] = {}
+    checked_out = set()
+    listed = changes.git(project, "worktree", "list", "--porcelain").decode(errors="surrogateescape")
+    base = ""
+    for block in listed.split("\n\n"):
+        fields = dict(line.partition(" ")[::2] for line in block.splitlines())
+        place, head = fields.get("worktree", ""), fields.get("HEAD", "")
+        if not os.path.isdir(place) or not head.strip("0") or "bare" in fields:
+            continue
+        base = base or head
+        branch = fields.get("branch", "").removeprefix("refs/heads/")
+        checked_out.add(branch)
+        # A commit of the working tree as it is, which no branch refers to; empty when all is committed.
+        tips[f"{branch or head[:12]} ({place})"] = ask(["git", "-C", place, "stash", "create"]) or head
+    if base:
+        form = "--format=%(refname:short) %(objectname)"
+        for line in changes.git(project, "branch", "--no-merged", base, form).decode().splitlines():
+            name, _, commit = line.rpartition(" ")
+            if name not in checked_out:
+                tips[name] = commit
+    return tips
+
+
+def conflicts(project: str, one: str, other: str) -> list[str]:
+    """The files in which a merge of these two commits would conflict."""
+    if one == other:
+        return []
+    arguments = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", one, other]
+    code, said = answer(["git", "-C", project, *arguments])
+    if code not in (0, 1):
+        raise LocalError(
+            f"git merge-tree failed with exit code {code}", hint="it needs git 2.38 or newer and a common history"
+        )
+    return changes.names(said.partition(b"\0")[2]) if code else []
+
+
+def _commit(project: str, name: str) -> str:
+    commit = ask(["git", "-C", project, "rev-parse", "-q", "--verify", f"{name}^{{commit}}"])
+    if commit is None or name.startswith("-"):
+        raise ConfigError(f"{name!r} is not a branch or commit here", hint="git branch --all lists them")
+    return commit
+
+
+def _holders(active: Sequence[Any], file: str, top: str) -> list[dict[str, str]]:
+    surface = Surface(patterns.escape(file), top)
+    return [
+        {"haid": claim.haid, "task": claim.task, "expires_at": claim.expires_at}
+        for claim in active
+        if any(surface.overlaps(held) for held in claim.surfaces)
+    ]

@@ -1,0 +1,50 @@
+"""Making a planning directory, and telling MCP hosts where the ledger server is."""
+
+from __future__ import annotations
+
+import os
+
+from treadle.coordination import repository
+from treadle.coordination.blackboard import Blackboard
+from treadle.coordination.hooks import command
+from treadle.coordination.ledger import Ledger
+from treadle.coordination.planning import Planning, make_dirs, read_text, write_text
+from treadle.coordination.symbols import Symbols
+from treadle.errors import ConfigError
+from treadle.wire.jsontext import dumps, loads
+from treadle.wire.messages import schema
+
+SERVER = "heimdall-ledger"
+
+
+def init(planning: Planning) -> None:
+    """Make what is missing, and publish the message schema; what is there stays as it is."""
+    make_dirs(planning.path("protocol", "capsules"))
+    for document in (Symbols(planning).document, Blackboard(planning).document, Ledger(planning).baselines):
+        document.create()
+    try:
+        os.close(os.open(Ledger(planning).path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+    except OSError as error:
+        raise ConfigError(f"cannot make {Ledger(planning).path}: {error.strerror}") from error
+    write_text(planning.path("protocol", "message-schema.json"), dumps(schema(), 2) + "\n")
+    planning.log("protocol", "init", planning.path("protocol"))
+
+
+def write_mcp_config(planning: Planning) -> str:
+    """Register the server in `.mcp.json` at the top of the repository, beside what is registered there already.
+
+    Hosts start servers in directories of their own choosing, so both the program and the project are full paths.
+    """
+    found = repository.find(planning.project)
+    top = found.top if found else planning.project
+    path = os.path.join(top, ".mcp.json")
+    text = read_text(path)
+    try:
+        document = loads(text) if text is not None else {}
+        servers = document.setdefault("mcpServers", {})
+        servers[SERVER] = {"command": command("heimdall-ledger-mcp"), "args": ["--project", top]}
+    except (ValueError, AttributeError, TypeError):
+        raise ConfigError(f"{path} is not a list of MCP servers", hint="mend it by hand first") from None
+    write_text(path, dumps(document, 2) + "\n")
+    planning.log("protocol", "init-mcp", path)
+    return path

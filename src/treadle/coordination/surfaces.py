@@ -1,0 +1,58 @@
+"""What a claim covers: a path and what is under it, a glob, or one symbol of a file (`src/a.py#parse`).
+
+Paths are relative to the top of the repository. Whether two surfaces have anything in common is decided exactly.
+"""
+
+from __future__ import annotations
+
+import os
+
+from treadle.errors import ConfigError
+from treadle.policy import patterns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+class Surface:
+    __slots__ = ("text", "pattern", "symbol", "files")
+
+    def __init__(self, text: str, top: str = "") -> None:
+        """`top` is where the repository lies, to make absolute paths relative and to tell files from directories."""
+        path, _, symbol = text.partition("#")
+        if not path or any(char in text for char in "\0\n\r\t"):
+            raise ConfigError(f"{text!r} is not a surface", hint="give a path, a glob, or file#symbol")
+        self.text = text
+        self.pattern = _relative(path, top)
+        self.symbol = symbol
+        literal = patterns.is_literal(self.pattern)
+        if symbol and not literal:
+            self.symbol = ""  # a symbol in no single file: then the files decide
+        is_file = literal and (bool(symbol) or bool(top) and os.path.isfile(os.path.join(top, self.pattern)))
+        self.files = (self.pattern,) if is_file else ()
+
+    def overlaps(self, other: Surface) -> bool:
+        if self.symbol and other.symbol and patterns.normalise(self.pattern) == patterns.normalise(other.pattern):
+            return self.symbol == other.symbol
+        return patterns.overlaps(self.pattern, other.pattern, self.files + other.files)
+
+
+def _relative(path: str, top: str) -> str:
+    patterns.parse(path)  # raises when it is not a pattern
+    if top and path.startswith("/"):
+        inside = patterns.normalise(path)
+        if inside == top or inside.startswith(top.rstrip("/") + "/"):
+            return (
+                patterns.escape(os.path.relpath(inside, top)) if patterns.is_literal(path) else inside[len(top) + 1 :]
+            )
+    return path
+
+
+def pairs(mine: Iterable[Surface], theirs: Iterable[Surface]) -> Iterator[tuple[Surface, Surface]]:
+    """Every two that have something in common."""
+    held = list(theirs)
+    for one in mine:
+        for other in held:
+            if one.overlaps(other):
+                yield one, other

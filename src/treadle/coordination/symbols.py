@@ -1,0 +1,24 @@
+"""The symbol table: short ids for artifacts that would otherwise be written out again and again."""
+
+from __future__ import annotations
+
+from treadle.coordination.table import Table
+from treadle.errors import NotFound
+
+
+class Symbols(Table):
+    actor = "resolve"
+    file = "protocol/symbols.json"
+    field = "symbols"
+    what = "symbol"
+    got = "lookup"
+    lister = "heimdall-resolve list"
+
+    def reverse(self, value: str) -> str:
+        """The first id, in the order of the file, that stands for exactly this."""
+        for key, known in self.document.read().items():
+            if known == value:
+                self.planning.log(self.actor, "reverse", f"{value}->{key}")
+                return str(key)
+        self.planning.log(self.actor, "miss", f"{value}->")
+        raise NotFound(f"no symbol stands for {value!r}", hint=f"`{self.lister}` shows what there is")

@@ -1,0 +1,51 @@
+"""A table of short texts by key: the form that symbols and blackboard facts share."""
+
+from __future__ import annotations
+
+from treadle.coordination.planning import Document, Planning, one_line
+from treadle.errors import ConfigError, NotFound
+from treadle.wire.messages import VERSION
+from treadle.wire.shapes import shown
+
+
+class Table:
+    actor: str
+    """Who the audit trail says did it."""
+    file: str
+    field: str
+    what: str
+
+    def __init__(self, planning: Planning) -> None:
+        self.planning = planning
+        self.document = Document(planning, self.file, self.field, VERSION)
+
+    def set(self, key: str, value: str) -> None:
+        if not key or one_line(key) != key:
+            raise ConfigError(f"{key!r} cannot be a {self.what}", hint="use printable text that is not empty")
+        self.document.change(lambda entries: entries.update({key: value}))
+        self.planning.log(self.actor, "set", f"{key}={value}")
+
+    def get(self, key: str) -> str:
+        found = self.find(key)
+        self.planning.log(self.actor, self.got if found is not None else "miss", key)
+        if found is None:
+            raise NotFound(f"no {self.what} {key!r}", hint=f"`{self.lister}` shows what there is")
+        return found
+
+    got = "get"
+    lister: str
+
+    def find(self, key: str) -> str | None:
+        """The value without a trace in the log, for those who log what they do with it."""
+        entries = self.document.read()
+        return _text(entries[key]) if key in entries else None
+
+    def all(self) -> dict[str, str]:
+        """Everything, in the order of the file."""
+        entries = {key: _text(value) for key, value in self.document.read().items()}
+        self.planning.log(self.actor, "list", f"{len(entries)}")
+        return entries
+
+
+def _text(value: object) -> str:
+    return shown(value, 1 << 30)

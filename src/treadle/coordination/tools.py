@@ -1,0 +1,246 @@
+"""The tools of the ledger server: for each its name, the shape of its arguments, and what it does.
+
+They call what the commands call; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import os
+
+from treadle.coordination import briefs, decisions
+from treadle.coordination.blackboard import Blackboard
+from treadle.coordination.capsules import Capsules
+from treadle.coordination.identity import checked
+from treadle.coordination.messages import EVERYBODY, Inbox
+from treadle.coordination.planning import read_text
+from treadle.coordination.symbols import Symbols
+from treadle.errors import ConfigError
+from treadle.wire.shapes import Flag, Integer, ListOf, Record, Shape, Text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from treadle.coordination.mcp import Server
+
+
+class Tool:
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        run: Callable[..., dict[str, Any]],
+        required: dict[str, Shape] | None = None,
+        optional: dict[str, Shape] | None = None,
+    ) -> None:
+        self.name = name
+        self.description = description
+        self.run = run
+        self.shape = Record(required or {}, {**(optional or {}), "client_identity": Text()}, closed=True)
+
+    def listed(self) -> dict[str, Any]:
+        return {"name": self.name, "description": self.description, "inputSchema": self.shape.schema}
+
+
+def _read_claims(server: Server, haid: str) -> dict[str, Any]:
+    active = [claim.as_json() for claim in server.claims.active()]
+    server.planning.log("mcp", "read_claims", f"{haid} count={len(active)}")
+    return {"active_claims": active, "count": len(active)}
+
+
+def _make_claim(
+    server: Server, haid: str, surfaces: list[str], task: str, ttl_minutes: float | None = None
+) -> dict[str, Any]:
+    ttl = None if ttl_minutes is None else int(ttl_minutes)
+    claim = server.claims.claim(haid, surfaces, f"{task} (via heimdall-ledger-mcp:{haid})", ttl)
+    return {
+        "result": f"claimed {len(claim.texts)} surface(s) for {haid} until {claim.expires_at}",
+        "client_haid": haid,
+        "task_ref": claim.task,
+        "surfaces": claim.texts,
+        "task": task,
+        "expires_at": claim.expires_at,
+        "fence": claim.fence,
+    }
+
+
+def _release_claim(server: Server, acting: str, haid: str = "") -> dict[str, Any]:
+    target = checked(haid) if haid else acting
+    released = server.claims.release(acting, target)
+    said = f"released claim for {target}" if released else f"no active claim for {target}"
+    return {"result": said, "released": released is not None, "released_haid": target}
+
+
+def _read_capsules(server: Server, haid: str, id: str = "") -> dict[str, Any]:
+    planning = server.planning
+    found = []
+    places = (("completed", planning.path("ledger", "completed")), ("protocol", planning.path("protocol", "capsules")))
+    for source, directory in places:
+        names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
+        for name in names:
+            stem, extension = os.path.splitext(name)
+            if extension == ".md" and name != "README.md" and id in ("", stem):
+                path = os.path.join(directory, name)
+                found.append({"id": stem, "source": source, "path": path, "body": read_text(path) or ""})
+    planning.log("mcp", "read_capsules", f"{haid} count={len(found)}")
+    return {"capsules": found, "count": len(found)}
+
+
+def _append_decision(server: Server, haid: str, title: str, body: str) -> dict[str, Any]:
+    stamp = decisions.append(server.planning, title, body, _signed(haid))
+    return {"appended": True, "timestamp": stamp, "title": title.strip()}
+
+
+def _raise_conflict(
+    server: Server,
+    haid: str,
+    id: str,
+    title: str,
+    surfaces: list[str],
+    displaced_haid: str = "",
+    overriding_intent: str = "",
+    displaced_intent: str = "",
+) -> dict[str, Any]:
+    return dict(
+        decisions.raise_conflict(
+            server.planning,
+            id,
+            title,
+            surfaces,
+            haid,
+            displaced=displaced_haid,
+            overriding_intent=overriding_intent,
+            displaced_intent=displaced_intent,
+            via=_signed(haid),
+        )
+    )
+
+
+def _signed(haid: str) -> str:
+    return f"via heimdall-ledger-mcp by `{haid}`"
+
+
+# Beyond 1.0.0...
+
+
+def _heartbeat(server: Server, haid: str) -> dict[str, Any]:
+    server.agents.heartbeat(haid)
+    claim = server.claims.heartbeat(haid) if server.claims.holds(haid) else None
+    return {"claim": claim.as_json() if claim else None}
+
+
+def _post_message(server: Server, haid: str, message: dict[str, Any], to: str = EVERYBODY) -> dict[str, Any]:
+    Inbox(server.planning).post(haid, message, to)
+    return {"posted": message["msg_id"], "to": to}
+
+
+def _read_messages(
+    server: Server, haid: str, ack: list[str] | None = None, acknowledged: bool = False
+) -> dict[str, Any]:
+    inbox = Inbox(server.planning)
+    done = inbox.acknowledge(haid, ack) if ack else []
+    found = inbox.read(haid, acknowledged=acknowledged)
+    return {"messages": found, "count": len(found), "acked": done}
+
+
+def _set_fact(server: Server, haid: str, key: str, value: str) -> dict[str, Any]:
+    Blackboard(server.planning).set(key, value)
+    return {"key": key, "value": value}
+
+
+def _get_fact(server: Server, haid: str, key: str) -> dict[str, Any]:
+    return {"key": key, "value": Blackboard(server.planning).get(key)}
+
+
+def _resolve(server: Server, haid: str, id: str = "", value: str = "") -> dict[str, Any]:
+    symbols = Symbols(server.planning)
+    if bool(id) == bool(value):
+        raise ConfigError("resolve takes either an id or a value")
+    return {"id": id, "value": symbols.get(id)} if id else {"id": symbols.reverse(value), "value": value}
+
+
+def _hydrate(server: Server, haid: str, ids: list[str]) -> dict[str, Any]:
+    return {"ids": ids, "text": Capsules(server.planning).hydrate(ids)}
+
+
+def _brief(
+    server: Server,
+    haid: str,
+    task: str,
+    spec: str,
+    symbols: list[str] | None = None,
+    capsules: list[str] | None = None,
+    invariants: str = "",
+    strict: bool = False,
+) -> dict[str, Any]:
+    wanted = (",".join(symbols or ()), ",".join(capsules or ()), invariants)
+    return {"task": task, "brief": briefs.build(server.planning, task, spec, *wanted, strict=strict)}
+
+
+_SOME = ListOf(Text(1), 1)
+
+SIX = (
+    Tool("read_claims", "Who is changing what at the moment, and until when.", _read_claims),
+    Tool(
+        "make_claim",
+        "Claim paths, globs or file#symbol before you change them. Refused when somebody else holds any of them."
+        " Takes the place of what you held before.",
+        _make_claim,
+        {"surfaces": _SOME, "task": Text(1)},
+        {"ttl_minutes": Integer(1)},
+    ),
+    Tool("release_claim", "Give up your claim when you are done.", _release_claim, optional={"haid": Text()}),
+    Tool(
+        "read_capsules",
+        "What was done before, in a few lines each: finished hand-offs and context capsules.",
+        _read_capsules,
+        optional={"id": Text()},
+    ),
+    Tool(
+        "append_decision",
+        "Record a decision and its reason for everybody. Entries are never changed or removed.",
+        _append_decision,
+        {"title": Text(1), "body": Text(1)},
+    ),
+    Tool(
+        "raise_conflict_pr",
+        "Record that your work must displace somebody else's: both intents, and where the displaced work is kept.",
+        _raise_conflict,
+        {"id": Text(1), "title": Text(1), "surfaces": _SOME},
+        {"displaced_haid": Text(), "overriding_intent": Text(), "displaced_intent": Text()},
+    ),
+)
+ALL = (
+    *SIX,
+    Tool("heartbeat", "Say that you are still at work; renews your claim.", _heartbeat),
+    Tool(
+        "post_message",
+        "Send a typed message to one agent (its HAID), to a role, or to everybody.",
+        _post_message,
+        {"message": Record({})},
+        {"to": Text(1)},
+    ),
+    Tool(
+        "read_messages",
+        "Your messages that you have not acknowledged; `ack` acknowledges those you have dealt with.",
+        _read_messages,
+        optional={"ack": ListOf(Text(1)), "acknowledged": Flag()},
+    ),
+    Tool("set_fact", "Keep a fact for everybody, such as a port.", _set_fact, {"key": Text(1), "value": Text()}),
+    Tool("get_fact", "Read a fact.", _get_fact, {"key": Text(1)}),
+    Tool(
+        "resolve",
+        "What a symbol stands for, or which symbol stands for a value.",
+        _resolve,
+        optional={"id": Text(), "value": Text()},
+    ),
+    Tool("hydrate", "These capsules and all they build on, prerequisites first.", _hydrate, {"ids": _SOME}),
+    Tool(
+        "brief",
+        "What to tell an agent that you spawn: its task, the symbols it names, what it builds on.",
+        _brief,
+        {"task": Text(1), "spec": Text(1)},
+        {"symbols": ListOf(Text(1)), "capsules": ListOf(Text(1)), "invariants": Text(), "strict": Flag()},
+    ),
+)
