@@ -14,6 +14,7 @@ COMMANDS: dict[str, str] = {
     "doctor": "treadle.cli.doctor:doctor",
     "models": "treadle.cli.models:models",
     "sessions": "treadle.cli.sessions:sessions",
+    "trust": "treadle.cli.trust:trust",
     "worker": "treadle.cli.worker:worker",
 }
 """name -> "module:attribute" of a click command."""

@@ -1,0 +1,149 @@
+"""Which project directories a person trusts, and in which state: the path, and a hash of the files that matter.
+
+Those are everything in `.treadle/` and `.mcp.json`: files that can make programs run or widen what is allowed. When
+one of them changes, the directory is not trusted any more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from treadle.errors import ConfigError, StorageError
+from treadle.io.files import locked, storage_error, write_atomic
+from treadle.io.paths import private_dir, state_dir
+
+FORMAT = 1
+MAX_FILES = 1000
+MAX_BYTES = 16 * 1024 * 1024
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    hash: str
+    at: float
+    files: tuple[str, ...] = ()
+    changed: bool = False
+    """Whether the files are no longer those that were trusted."""
+
+
+def up_to_top(cwd: str) -> Iterator[str]:
+    """The directories from here up to the top of the git repository; only this one outside of any."""
+    here = os.path.realpath(cwd)
+    chain = [here]
+    while not os.path.exists(os.path.join(chain[-1], ".git")):
+        parent = os.path.dirname(chain[-1])
+        if parent == chain[-1]:
+            return iter(chain[:1])
+        chain.append(parent)
+    return iter(chain)
+
+
+def is_trusted(directory: str) -> bool:
+    """Whether this very directory is trusted and its files are as they were then."""
+    entry = _read().get(os.path.realpath(directory))
+    if entry is None:
+        return False
+    try:
+        return bool(entry.get("hash") == fingerprint(directory)[0])
+    except (ConfigError, StorageError):
+        return False
+
+
+def trust(directory: str) -> list[Entry]:
+    """Trust this directory, and those above it in the repository that have project files of their own."""
+    if not os.path.isdir(directory):
+        raise ConfigError(f"{directory} is not a directory")
+    added = []
+    for place in up_to_top(directory):
+        digest, files = fingerprint(place)
+        if files or place == os.path.realpath(directory):
+            added.append(Entry(path=place, hash=digest, at=time.time(), files=tuple(files)))
+    with _changing() as entries:
+        entries.update({entry.path: {"hash": entry.hash, "at": entry.at} for entry in added})
+    return added
+
+
+def remove(directory: str) -> bool:
+    """Stop trusting it; False when it was not."""
+    with _changing() as entries:
+        return entries.pop(os.path.realpath(directory), None) is not None
+
+
+def entries() -> list[Entry]:
+    return [
+        Entry(path=path, hash=entry["hash"], at=entry["at"], changed=not is_trusted(path))
+        for path, entry in sorted(_read().items())
+    ]
+
+
+def fingerprint(directory: str) -> tuple[str, list[str]]:
+    """A hash over names and contents of the files that matter, and their names."""
+    digest = hashlib.sha256()
+    names = sorted(_files_that_matter(directory))
+    total = 0
+    for name in names:
+        path = os.path.join(directory, name)
+        try:
+            with open(path, "rb") as file:
+                content = file.read(MAX_BYTES - total + 1)
+        except OSError as error:
+            raise storage_error(error, path, "read") from error
+        total += len(content)
+        if total > MAX_BYTES:
+            raise ConfigError(f"{directory}/.treadle holds more than {MAX_BYTES >> 20} MiB", hint="it is for settings")
+        digest.update(f"{len(name)}:{name}:{len(content)}:".encode(errors="surrogateescape") + content)
+    return "sha256:" + digest.hexdigest(), names
+
+
+def _files_that_matter(directory: str) -> Iterator[str]:
+    number = 0
+    for folder, folders, files in os.walk(os.path.join(directory, ".treadle")):
+        for name in [*files, *(name for name in folders if os.path.islink(os.path.join(folder, name)))]:
+            path = os.path.join(folder, name)
+            number += 1
+            if number > MAX_FILES:
+                raise ConfigError(f"{directory}/.treadle holds more than {MAX_FILES} files", hint="it is for settings")
+            if os.path.isfile(path):
+                yield os.path.relpath(path, directory)
+            else:
+                raise ConfigError(f"{path} is not a plain file", hint="only plain files can be trusted")
+    if os.path.isfile(os.path.join(directory, ".mcp.json")):
+        yield ".mcp.json"
+
+
+@contextmanager
+def _changing() -> Iterator[dict[str, Any]]:
+    private_dir(state_dir())
+    with locked(os.path.join(state_dir(), "trust.lock")):
+        entries = _read()
+        yield entries
+        content = {"format": FORMAT, "trusted": entries}
+        write_atomic(_store(), json.dumps(content, indent=2).encode() + b"\n")
+
+
+def _store() -> str:
+    return os.path.join(state_dir(), "trust.json")
+
+
+def _read() -> dict[str, Any]:
+    try:
+        with open(_store(), "rb") as file:
+            content = json.load(file)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise storage_error(error, _store(), "read") from error
+    except ValueError as error:
+        raise StorageError(f"{_store()} is damaged: {error}", hint="remove it and trust your projects again") from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT or not isinstance(content.get("trusted"), dict):
+        raise StorageError(f"{_store()} was written by another version of treadle", hint="upgrade treadle")
+    trusted: dict[str, Any] = content["trusted"]
+    return trusted
