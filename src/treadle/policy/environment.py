@@ -1,22 +1,94 @@
-"""Which environment variables a child may see: what programs need to run, and no secret it was not given."""
+"""Which environment variables a child may see: what programs need to run, and no secret it was not given. Light."""
 
 from __future__ import annotations
 
+from treadle.policy.patterns import wildcard
+from treadle.redact import is_secret_name
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-NAMES = frozenset(
-    "PATH HOME USER LOGNAME SHELL LANG LANGUAGE TERM COLORTERM TZ TMPDIR TEMP TMP PWD CI NO_COLOR FORCE_COLOR "
-    "SSH_AUTH_SOCK HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY http_proxy https_proxy no_proxy all_proxy "
-    "SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE NODE_EXTRA_CA_CERTS VIRTUAL_ENV".split()
+BASICS = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "HOSTNAME", "TERM", "COLORTERM", "TERMINFO", "NO_COLOR"),
+    *(
+        "FORCE_COLOR",
+        "CI",
+        "LANG",
+        "LANGUAGE",
+        "LC_*",
+        "TZ",
+        "TMPDIR",
+        "TMP",
+        "TEMP",
+        "XDG_*",
+        "EDITOR",
+        "VISUAL",
+        "PAGER",
+    ),
+    *("DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "WSL*"),
+    *("TREADLE_HOME", "TREADLE_IN_SANDBOX", "HEIMDALL_*"),
 )
-PREFIXES = ("LC_", "XDG_")
-PROVIDERS = ("ANTHROPIC_", "OPENAI_", "OPENROUTER_", "GEMINI_", "GOOGLE_", "OLLAMA_", "HEDDLE_", "TREADLE_")
+CONNECTIONS = (
+    *("GIT_*", "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_TTY", "GNUPGHOME", "KRB5CCNAME", "DOCKER_HOST"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO"),
+)
+TOOLCHAINS = (
+    *(
+        "VIRTUAL_ENV",
+        "CONDA_*",
+        "PYTHON*",
+        "PYENV_*",
+        "PIP_*",
+        "UV_*",
+        "POETRY_*",
+        "PIPX_*",
+        "HATCH_*",
+        "TOX_*",
+        "MYPY*",
+    ),
+    *("CARGO_*", "RUSTUP_*", "RUST_*", "RUSTFLAGS", "GOPATH", "GOROOT", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS"),
+    *("GOPRIVATE", "GOBIN", "CGO_*", "JAVA_HOME", "JDK_*", "MAVEN_*", "M2_HOME", "GRADLE_*", "ANDROID_*", "KOTLIN_*"),
+    *("NODE_*", "NVM_*", "NPM_CONFIG_*", "npm_config_*", "YARN_*", "PNPM_*", "BUN_*", "DENO_*", "VOLTA_*", "FNM_*"),
+    *("RUBY*", "GEM_*", "BUNDLE_*", "RBENV_*", "DOTNET_*", "NUGET_*", "PERL5LIB", "LUA_*", "R_*", "GHCUP_*", "OPAM*"),
+    *(
+        "CC",
+        "CXX",
+        "CPP",
+        "LD",
+        "AR",
+        "CFLAGS",
+        "CXXFLAGS",
+        "CPPFLAGS",
+        "LDFLAGS",
+        "MAKEFLAGS",
+        "CMAKE_*",
+        "PKG_CONFIG_*",
+    ),
+    *("CCACHE_*", "SCCACHE_*", "MISE_*", "ASDF_*", "HOMEBREW_*", "NIX_*"),
+)
+PROVIDERS = (
+    *("ANTHROPIC_*", "CLAUDE_*", "OPENAI_*", "CODEX_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "OPENCODE_*", "GROQ_*"),
+    *("MISTRAL_*", "DEEPSEEK_*", "XAI_*", "AZURE_OPENAI_*", "VERTEX_*", "CLOUD_ML_REGION", "OLLAMA_*", "HEDDLE_*"),
+    "TREADLE_*",
+)
 """What an agent needs to reach its model. For agents only: a tool's child has no business with a key."""
 
 
-def reduced(environ: Mapping[str, str], *, providers: bool = False) -> dict[str, str]:
-    """The part of `environ` for a child; with `providers`, for a child that is an agent itself."""
-    prefixes = PREFIXES + PROVIDERS if providers else PREFIXES
-    return {name: value for name, value in environ.items() if name in NAMES or name.startswith(prefixes)}
+def reduced(environ: Mapping[str, str], more: Iterable[str] = (), *, providers: bool = False) -> dict[str, str]:
+    """The part of `environ` for a child; with `providers`, for a child that is an agent itself.
+
+    `more` are names from the settings, which may end in `*`. Only a name in full lets a secret through.
+    """
+    more = tuple(more)
+    allowed = (*BASICS, *CONNECTIONS, *TOOLCHAINS, *more)
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in more or providers and _among(name, PROVIDERS) or _among(name, allowed) and not is_secret_name(name)
+    }
+
+
+def _among(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(wildcard(pattern, name) for pattern in patterns)
