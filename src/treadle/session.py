@@ -137,6 +137,10 @@ class EventReader(Protocol):
         """All that is there now, at least one; empty only when the session has closed. For readers in a hurry."""
         ...
 
+    def ready(self) -> list[AnyEvent]:
+        """What is there now, without waiting; perhaps nothing."""
+        ...
+
     def close(self) -> None: ...
 
 

@@ -85,6 +85,13 @@ def test_an_agent_without_a_final_text_is_known_by_its_last_words() -> None:
     assert fold([at(1, TextDelta, text="a"), at(1, Message, text="all")]).text == "all"
 
 
+def test_turns_that_make_one_run_fold_into_one_summary() -> None:
+    first = [at(1, TurnStarted, prompt="a"), at(2, TurnEnded, outcome="completed", text="x", iterations=2)]
+    second = [at(3, TurnStarted, prompt="b"), at(5, TurnEnded, outcome="failed", text="y", iterations=1)]
+    summary = fold(first + second)
+    assert (summary.text, summary.outcome, summary.iterations, summary.total_ms) == ("y", "failed", 3, 4000)
+
+
 def test_nothing_folds_into_an_empty_running_turn() -> None:
     assert fold([]).outcome is None and fold([]).total_ms == 0
 

@@ -84,11 +84,15 @@ class TurnSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fold:
-    """Take events one by one; `summary()` at any time. Events of subagents count for usage and nothing else."""
+    """Take events one by one; `summary()` at any time. Events of subagents count for usage and nothing else.
+
+    Several turns that make one run fold into one summary: times and totals over all, text and outcome of the last.
+    """
 
     def __init__(self) -> None:
         self._started: TurnStarted | None = None
         self._ended: TurnEnded | None = None
+        self._iterations = 0
         self._tools: dict[str, ToolUse] = {}
         self._running: set[str] = set()
         self._busy_since = 0.0
@@ -117,7 +121,7 @@ class Fold:
     def _note(self, event: Event) -> None:
         match event:
             case TurnStarted():
-                self._started = event
+                self._started = self._started or event
             case Message(kind="text", text=text):
                 self._message, self._deltas = text, []
             case ToolStarted(call=call):
@@ -136,6 +140,7 @@ class Fold:
                 for call in list(self._running):
                     self._rest(call, event.ts)
                 self._ended = event
+                self._iterations += event.iterations
 
     def _rest(self, call: str, ts: float) -> None:
         self._running.discard(call)
@@ -159,7 +164,7 @@ class Fold:
             text=(ended.text if ended else "") or "".join(self._deltas) or self._message,
             error=ended.error if ended else None,
             stop_reason=ended.stop_reason if ended else "",
-            iterations=ended.iterations if ended else 0,
+            iterations=self._iterations,
             tools=tuple(self._tools.values()),
             denials=tuple(self._denials),
             files=tuple(self._files),

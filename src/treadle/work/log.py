@@ -121,15 +121,13 @@ class Reader:
         return self._pending.pop()
 
     async def batch(self) -> list[AnyEvent]:
-        if self._pending:
-            rest, self._pending = self._pending[::-1], []
-            return rest
-        while True:
-            if found := self._log.take(self):
-                return found
-            if self._log.closed:
-                return []
+        while not (found := self.ready()) and not self._log.closed:
             await self._log.wait()
+        return found
+
+    def ready(self) -> list[AnyEvent]:
+        rest, self._pending = self._pending[::-1], []
+        return rest or self._log.take(self)
 
     def close(self) -> None:
         """Stop holding the session back."""

@@ -1,0 +1,338 @@
+"""One prompt through any session, printed: text, json or stream-json, and an exit code.
+
+The runner owns the output and the exit code and nothing else: it asks nobody, makes no provider, reads no arguments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+import msgspec
+
+from treadle.errors import LocalError
+from treadle.events import AnyEvent, ErrorInfo, TurnEnded
+from treadle.session import CommandResult, EventReader, Prompt, Session
+from treadle.wire import oneshot as wire
+from treadle.wire.oneshot import OutputFormat, Result
+from treadle.work.fold import Fold, Totals, TurnSummary
+from treadle.work.session import error_info
+
+INTERRUPTED, TIMED_OUT, LIMITED, INCOMPLETE = 130, 124, 3, 4
+"""Exit codes with `strict`. Without it, interrupted is 0 and everything else here but INCOMPLETE is 1."""
+
+
+class Output(Protocol):
+    async def write(self, data: bytes) -> None: ...
+
+
+class Extra(Protocol):
+    """Writes further lines to stream-json, such as those of --verbose."""
+
+    def begin(self) -> list[wire.Record]: ...
+
+    def lines(self, event: AnyEvent) -> list[wire.Record]: ...
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """How the run came to its end: the first of a turn's end, a command's result or an exception."""
+
+    text: str = ""
+    error: ErrorInfo | None = None
+    turn: bool = False
+    """Whether a turn of the model decided it."""
+
+
+class Runner:
+    def __init__(
+        self,
+        session: Session,
+        output_format: OutputFormat = "text",
+        *,
+        out: Output,
+        err: Output,
+        strict: bool = False,
+        extra: Extra | None = None,
+        check: Answers | None = None,
+    ) -> None:
+        self.session = session
+        self.format = output_format
+        self.result: Result | None = None
+        self._out = out
+        self._err = err
+        self._strict = strict
+        self._extra = extra
+        self._check = check
+        self._fold = Fold()
+        self._turn: str | None = None
+        self._operation: asyncio.Task[Ending | None] | None = None
+        self._interrupted: str | None = None
+        self._turn_over: asyncio.Future[Ending]
+        self._ends: dict[str | None, TurnEnded] = {}
+        self._idle = asyncio.Event()
+
+    async def run(self, prompt: str) -> int:
+        """Do what the prompt says; returns when the session has settled and its history is on disk."""
+        self._fold, self._turn, self._interrupted = Fold(), None, None
+        reader = self.session.events(after=-1)
+        try:
+            if self._extra is not None and self.format == "stream-json":
+                await self._write(self._extra.begin())
+            ending, structured = await self._answer(prompt, reader)
+        finally:
+            reader.close()
+        return await self._report(ending, structured)
+
+    async def interrupt(self, reason: str) -> None:
+        """End what is under way; the run then ends with what there is."""
+        self._interrupted = reason
+        if self._turn is not None:
+            await self.session.interrupt(self._turn, reason)
+        elif self._operation is not None:
+            self._operation.cancel()
+
+    # The work
+
+    async def _answer(self, prompt: str, reader: EventReader) -> tuple[Ending, Any]:
+        """The ending, and the checked value where an answer of a certain form is wanted."""
+        ending = await self._once(prompt, reader)
+        if self._check is None or not ending.turn or ending.error is not None or self._interrupted is not None:
+            return ending, msgspec.UNSET
+        for _ in range(self._check.retries):
+            value, complaint = self._check.examine(ending.text)
+            if complaint is None:
+                return ending, value
+            ending = await self._once(self._check.again(complaint), reader)
+            if ending.error is not None or self._interrupted is not None:
+                return ending, msgspec.UNSET
+        value, complaint = self._check.examine(ending.text)
+        if complaint is None:
+            return ending, value
+        error = ErrorInfo(code="schema_mismatch", message=f"the answer does not fit the schema: {complaint}")
+        return Ending(error=error, turn=True), msgspec.UNSET
+
+    async def _once(self, prompt: str, reader: EventReader) -> Ending:
+        self._turn = None
+        self._turn_over = asyncio.get_running_loop().create_future()
+        pump = asyncio.create_task(self._pump(reader))
+        operation = self._operation = asyncio.create_task(self._operate(prompt))
+        try:
+            await asyncio.wait([pump, operation], return_when=asyncio.FIRST_COMPLETED)
+            ending = operation.result() if operation.done() else None
+            if ending is None:
+                either: list[asyncio.Future[Any]] = [pump, self._turn_over]
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                ending = self._turn_over.result() if self._turn_over.done() else _broken(pump)
+            await self._idle.wait()
+        finally:
+            for task in (pump, operation):
+                task.cancel()
+            await asyncio.wait([pump, operation])
+        await self._events(reader.ready())
+        return ending
+
+    async def _pump(self, reader: EventReader) -> None:
+        """Write events as they come. It is never stopped between taking some and having written them."""
+        self._idle.set()
+        while events := await reader.batch():
+            self._idle.clear()
+            await self._events(events)
+            self._idle.set()
+
+    async def _operate(self, prompt: str) -> Ending | None:
+        """Start the work; the ending when it has one already, None when a turn decides."""
+        try:
+            command = wire.command_of(prompt)
+            if command is None:
+                self._turn = await self.session.prompt(Prompt(text=prompt))
+                self._settle()
+                return None
+            result = await self.session.command(*command)
+        except asyncio.CancelledError:
+            if self._interrupted is None:
+                raise
+            return Ending()
+        except Exception as error:
+            return Ending(error=error_info(error))
+        return self._command_ended(command[0], result)
+
+    def _command_ended(self, name: str, result: CommandResult | None) -> Ending | None:
+        if result is None:
+            return Ending(error=ErrorInfo(code="unknown_command", message=f'Unknown command "/{name}".'))
+        if result.turn is not None:
+            self._turn = result.turn
+            self._settle()
+            return None
+        if not result.ok:
+            return Ending(error=ErrorInfo(code="command_failed", message=result.message))
+        return Ending(text=result.message)
+
+    async def _events(self, events: list[AnyEvent]) -> None:
+        records: list[wire.Record] = []
+        for event in events:
+            if self._turn is None or event.turn in ("", self._turn):
+                self._fold.add(event)
+            if self.format == "stream-json":
+                records += self._records(event)
+        await self._write(records)
+        self._ends |= {event.turn: event for event in events if isinstance(event, TurnEnded)}
+        self._settle()
+
+    def _settle(self) -> None:
+        """The turn may have ended before we were told which one it is: a command can run one to its end."""
+        if self._turn in self._ends and not self._turn_over.done():
+            ended = self._ends[self._turn]
+            self._turn_over.set_result(Ending(text=ended.text, error=_failure(ended), turn=True))
+
+    def _records(self, event: AnyEvent) -> list[wire.Record]:
+        records = self._extra.lines(event) if self._extra is not None else []
+        body = wire.wrapped(event)
+        return records if body is None else [*records, wire.stream_event(body, self.session.id)]
+
+    async def _write(self, records: list[wire.Record]) -> None:
+        if records:
+            await self._out.write(b"".join(map(wire.line, records)))
+
+    # The end
+
+    async def _report(self, ending: Ending, structured: Any) -> int:
+        summary = self._fold.summary()
+        code = self.exit_code(ending, summary)
+        self.result = self._result(ending, summary, code, structured)
+        if self.format != "text":
+            await self._out.write(wire.line(self.result))
+        elif ending.error is not None:
+            await self._err.write(f"treadle: {ending.error.message}\n".encode())
+        elif ending.text or self._interrupted is None:
+            await self._out.write(ending.text.encode(errors="replace") + b"\n")
+        return code
+
+    def exit_code(self, ending: Ending, summary: TurnSummary) -> int:
+        if not self._strict:
+            return 1 if ending.error is not None else 0
+        if ending.error is not None:
+            return {"timeout": TIMED_OUT}.get(ending.error.code, LIMITED if summary.outcome == "limited" else 1)
+        if self._interrupted is not None or summary.outcome == "interrupted":
+            return INTERRUPTED
+        return INCOMPLETE if summary.denials or summary.stop_reason == "length" else 0
+
+    def _result(self, ending: Ending, summary: TurnSummary, code: int, structured: Any) -> Result:
+        error = ending.error
+        return Result(
+            result="" if error is not None else ending.text,
+            session_id=self.session.id,
+            subtype="success" if error is None else "error",
+            is_error=code != 0,
+            duration_ms=summary.total_ms,
+            duration_api_ms=summary.model_ms,
+            num_turns=summary.iterations,
+            total_cost_usd=summary.usage.cost_usd,
+            stop_reason=summary.stop_reason or None,
+            terminal_reason=self._terminal_reason(ending, summary),
+            usage=_usage(summary.usage),
+            model_usage={model: _model_usage(totals) for model, totals in summary.by_model.items()},
+            permission_denials=[
+                {"tool_name": denied.name, "tool_use_id": denied.call, "tool_input": denied.args}
+                for denied in summary.denials
+            ],
+            errors=[error.message] if error is not None else msgspec.UNSET,
+            error_code=error.code if error is not None else msgspec.UNSET,
+            structured_output=structured,
+        )
+
+    def _terminal_reason(self, ending: Ending, summary: TurnSummary) -> str:
+        if ending.error is not None:
+            return _REASONS.get(ending.error.code, "error")
+        if self._interrupted is not None or summary.outcome == "interrupted":
+            return "aborted_tools" if any(use.ended is None for use in summary.tools) else "aborted_streaming"
+        return "completed"
+
+
+_REASONS = {"max_iterations": "max_turns", "budget_exceeded": "budget_exhausted", "provider_error": "api_error"}
+
+
+class Answers(Protocol):
+    """What a final answer must look like, such as `schema.SchemaCheck`."""
+
+    retries: int
+
+    def examine(self, text: str) -> tuple[Any, str | None]:
+        """The value, or what is wrong with the text."""
+        ...
+
+    def again(self, complaint: str) -> str:
+        """The prompt that asks for a better one."""
+        ...
+
+
+def _failure(ended: TurnEnded) -> ErrorInfo | None:
+    """An interruption is not an error: its partial text is the result."""
+    if ended.outcome in ("completed", "interrupted"):
+        return None
+    return ended.error or ErrorInfo(code="error", message=f"the turn ended as {ended.outcome}")
+
+
+def _broken(pump: asyncio.Task[None]) -> Ending:
+    """Events have stopped before the turn ended: nobody reads what we write, or the session closed."""
+    pump.result()
+    return Ending(error=ErrorInfo(code="no_result", message="the session closed without an answer"))
+
+
+def _usage(totals: Totals) -> wire.Record:
+    return wire.usage(
+        input_tokens=totals.input_tokens,
+        output_tokens=totals.output_tokens,
+        cache_read=totals.cache_read_tokens,
+        cache_write=totals.cache_write_tokens,
+    )
+
+
+def _model_usage(totals: Totals) -> wire.Record:
+    return {
+        "inputTokens": totals.input_tokens,
+        "outputTokens": totals.output_tokens,
+        "cacheReadInputTokens": totals.cache_read_tokens,
+        "cacheCreationInputTokens": totals.cache_write_tokens,
+        "costUSD": totals.cost_usd,
+    }
+
+
+class Transport:
+    """The runner as a transport: attach a session, start, read the exit code."""
+
+    name = "headless"
+
+    def __init__(self, prompt: str, output_format: OutputFormat, out: Output, err: Output) -> None:
+        self._prompt = prompt
+        self._format = output_format
+        self._out = out
+        self._err = err
+        self._session: Session | None = None
+        self._exit_code = 0
+
+    def attach(self, session: Session) -> None:
+        self._session = session
+
+    async def start(self) -> None:
+        """Run the prompt and write the output."""
+        if self._session is None:
+            raise LocalError("the headless transport has no session", hint="call attach(session) before start()")
+        self._exit_code = await create_runner(self._session, self._format, out=self._out, err=self._err).run(
+            self._prompt
+        )
+
+    async def stop(self) -> None:
+        """Nothing: what start() began, it has ended."""
+
+    def get_exit_code(self) -> int:
+        """0 before any run."""
+        return self._exit_code
+
+
+def create_runner(session: Session, output_format: OutputFormat = "text", **more: Any) -> Runner:
+    """A runner over any session: `await runner.run(prompt)` gives the exit code."""
+    return Runner(session, output_format, **more)
+
+
+def create_transport(prompt: str, output_format: OutputFormat = "text", *, out: Output, err: Output) -> Transport:
+    return Transport(prompt, output_format, out, err)
