@@ -5,9 +5,10 @@ import socket
 
 import pytest
 
-from tests.agent.providers.helpers import collect, reply, serving, text
+from tests.agent.providers.helpers import ask, collect, reply, serving, text
 from treadle.agent.providers.chat import ChatFormat
 from treadle.agent.providers.http import Endpoint, HttpProvider
+from treadle.agent.providers.names import ModelSettings
 from treadle.agent.providers.prices import Price
 from treadle.agent.providers.retry import RetryPolicy
 from treadle.agent.providers.script import parse
@@ -162,6 +163,18 @@ async def test_a_list_that_is_not_one_is_a_clear_error() -> None:
         with pytest.raises(ProviderError, match="list of models"):
             await client.models()
         await client.aclose()
+
+
+async def test_halves_of_characters_in_a_prompt_are_replaced_and_not_fatal() -> None:
+    async with serving("chat", "reply=[{text='x'}]") as (client, server):
+        await collect(client, ask("file \udcff name"))
+        assert server.asked[0].body["messages"][1]["content"] == "file ? name"
+
+
+def test_a_key_or_password_is_not_shown() -> None:
+    endpoint = Endpoint(name="acme", base_url="https://me:secret@host/v1", key="sk-secret")
+    assert "secret" not in repr(endpoint) + str(ModelSettings(api_key="sk-secret"))
+    assert endpoint.shown_url == "https://host/v1"
 
 
 async def test_it_can_be_closed_twice_and_used_again() -> None:

@@ -10,7 +10,7 @@ import msgspec
 from treadle.agent.messages import AssistantMessage, ModelRequest, Thinking, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
 from treadle.agent.providers.failures import from_event
-from treadle.agent.providers.reading import arguments, count, cut, decode, dollars
+from treadle.agent.providers.reading import arguments, count, cut, decode, dollars, tables
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
 
 FINISH: dict[str, FinishReason] = {
@@ -228,7 +228,7 @@ class ChatReader:
         content = delta.content
         if content:
             if isinstance(content, list):
-                content = "".join(part.get("text") or "" for part in content if isinstance(part, dict))
+                content = "".join(str(part.get("text") or "") for part in tables(content))
             self._text.append(content)
             items.append(TextDelta(text=content))
         thought = delta.reasoning or delta.reasoning_content

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Protocol
@@ -17,6 +18,7 @@ from treadle.agent.messages import ModelRequest
 from treadle.agent.providers.base import Reply, ReplyItem
 from treadle.agent.providers.failures import from_response
 from treadle.agent.providers.prices import Price, cost
+from treadle.agent.providers.reading import mended
 from treadle.agent.providers.retry import Clock, RetryPolicy, SystemClock, retrying
 from treadle.agent.providers.sse import decoder_for
 from treadle.errors import ConfigError, LineTooLong, ProviderError
@@ -67,6 +69,14 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     connect_timeout: float = 15.0
     retry: RetryPolicy = RetryPolicy()
 
+    def __repr__(self) -> str:
+        return f"Endpoint({self.name!r}, {self.shown_url!r})"
+
+    @property
+    def shown_url(self) -> str:
+        """The address without a password that may be in it."""
+        return re.sub(r"//[^/@]*@", "//", self.base_url)
+
 
 class HttpProvider:
     def __init__(
@@ -89,7 +99,10 @@ class HttpProvider:
         self._client: httpx2.AsyncClient | None = None
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
-        body = self._format.body(request, self.name, self.model)
+        try:
+            body = self._format.body(request, self.name, self.model)
+        except UnicodeEncodeError:
+            body = self._format.body(mended(request), self.name, self.model)
         return retrying(lambda: self._attempt(body), self._endpoint.retry, self._clock)
 
     async def _attempt(self, body: bytes) -> AsyncGenerator[ReplyItem, None]:
@@ -175,7 +188,7 @@ class HttpProvider:
                 f"{self.name} answered with a web page, not a stream: {body[:200].decode('utf-8', 'replace')}",
                 provider=self.name,
                 status=200,
-                hint=f"is {self._endpoint.base_url} the base URL of a model API?",
+                hint=f"is {self._endpoint.shown_url} the base URL of a model API?",
             )
         raise from_response(
             response.status_code, response.headers, body, provider=self.name, hint=self._hint(response.status_code)
@@ -186,14 +199,14 @@ class HttpProvider:
             return f"check {self._endpoint.key_variable}"
         if status == 404:
             return (
-                f"does {self._endpoint.base_url} have the model {self.model!r}? `treadle models` lists what it offers"
+                f"does {self._endpoint.shown_url} have the model {self.model!r}? `treadle models` lists what it offers"
             )
         if 300 <= status < 400:
-            return f"{self._endpoint.base_url} has moved; set the new base URL"
+            return f"{self._endpoint.shown_url} has moved; set the new base URL"
         return None
 
     def _failed(self, error: Exception) -> ProviderError:
-        name, where = self.name, self._endpoint.base_url
+        name, where = self.name, self._endpoint.shown_url
         if isinstance(error, (LineTooLong, httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.DecodingError)):
             return ProviderError(f"{name} at {where}: {error}", provider=name)
         if isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout)):

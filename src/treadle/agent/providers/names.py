@@ -34,7 +34,7 @@ VENDORS = {
     "chat": Vendor(),
 }
 PREFIXES = (*VENDORS, "scripted")
-FAMILIES = {"claude": "anthropic", "gpt": "openai", "chatgpt": "openai", "o1": "openai", "o3": "openai", "o4": "openai"}
+FAMILIES = {"claude-": "anthropic", r"gpt-|chatgpt-|codex-|o\d(-|$)": "openai"}
 
 HOW = """set one of
   ANTHROPIC_API_KEY   and  TREADLE_MODEL=anthropic:MODEL
@@ -54,6 +54,9 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     retry: RetryPolicy = RetryPolicy()
     prices: dict[str, Price] = {}
     windows: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        return f"ModelSettings(base_url={self.base_url!r}, api_key={'set' if self.api_key else 'not set'})"
 
 
 def resolve(
@@ -96,9 +99,10 @@ def choose(name: str, env: Mapping[str, str], settings: ModelSettings) -> tuple[
     if slash:
         direct = vendor in ("anthropic", "openai") and _configured(vendor, env)
         return (vendor, model) if direct else ("openrouter", name)
-    family = re.match(r"[a-z]+\d?", name)
-    if not colon and family and (owner := FAMILIES.get(family[0]) or FAMILIES.get(family[0].rstrip("0123456789"))):
-        return owner, name
+    if not colon:
+        for family, owner in FAMILIES.items():
+            if re.match(family, name):
+                return owner, name
     raise ConfigError(
         f"nobody is known to serve the model {name!r}",
         hint=f"write WHO:{name}, where WHO is one of {', '.join(PREFIXES)}",

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from treadle.agent.messages import ModelRequest
 from treadle.errors import ProviderError
 
 T = TypeVar("T")
@@ -37,6 +38,12 @@ def _again(decoder: msgspec.json.Decoder[T], data: bytes, provider: str, error: 
     ) from None
 
 
+def mended(request: ModelRequest) -> ModelRequest:
+    """The request without halves of surrogate pairs, which come from file names and broken output and are not text."""
+    text = json.dumps(msgspec.to_builtins(request), ensure_ascii=False)
+    return msgspec.json.decode(text.encode("utf-8", "replace"), type=ModelRequest)
+
+
 def cut(provider: str) -> ProviderError:
     return ProviderError(f"{provider} ended the stream before the end of the reply", provider=provider, retryable=True)
 
@@ -48,6 +55,11 @@ def arguments(text: str) -> dict[str, Any]:
     except (msgspec.DecodeError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def tables(value: Any) -> list[dict[str, Any]]:
+    """The tables in a list; a service may put anything there."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def count(table: Any, *names: str) -> int:

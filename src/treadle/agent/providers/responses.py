@@ -10,7 +10,7 @@ import msgspec
 from treadle.agent.messages import AssistantMessage, ModelRequest, Thinking, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
 from treadle.agent.providers.failures import from_event
-from treadle.agent.providers.reading import count, cut, decode, dollars
+from treadle.agent.providers.reading import count, cut, decode, dollars, tables
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
 
 REASONS = re.compile(r"(^|/)(o\d|gpt-[5-9]|codex)")
@@ -138,7 +138,7 @@ class ResponsesReader:
             raise from_event(response.get("error") or "no explanation", provider=self._provider)
         self.done = True
         self._end = response
-        self._items = self._items or [item for item in response.get("output") or [] if isinstance(item, dict)]
+        self._items = self._items or tables(response.get("output"))
         if not self._text:  # a service that sends only whole items
             whole = "".join(_text(item) for item in self._items)
             if whole:
@@ -162,8 +162,8 @@ class ResponsesReader:
         return Reply(message=message, finish=self._finish(bool(calls)), usage=self._used())
 
     def _thought(self, item: dict[str, Any]) -> Thinking:
-        parts = [*(item.get("summary") or []), *(item.get("content") or [])]
-        text = "\n\n".join(str(part.get("text") or "") for part in parts if isinstance(part, dict))
+        parts = [*tables(item.get("summary")), *tables(item.get("content"))]
+        text = "\n\n".join(str(part.get("text") or "") for part in parts)
         # Without its seal an item means nothing to a service that stored nothing.
         return Thinking(text=text, raw=item if item.get("encrypted_content") else None, provider=self._provider)
 
@@ -196,8 +196,7 @@ class ResponsesReader:
 
 
 def _parts(item: dict[str, Any]) -> list[dict[str, Any]]:
-    content = item.get("content") if item.get("type") == "message" else None
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return tables(item.get("content")) if item.get("type") == "message" else []
 
 
 def _text(item: dict[str, Any]) -> str:
