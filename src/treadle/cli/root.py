@@ -16,8 +16,6 @@ COMMANDS: dict[str, str] = {
     "sessions": "treadle.cli.sessions:sessions",
     "trust": "treadle.cli.trust:trust",
     "worker": "treadle.cli.worker:worker",
-    "coord": "treadle.cli.coord:coord",
-    "trust": "treadle.cli.trust:trust",
 }
 """name -> "module:attribute" of a click command."""
 
