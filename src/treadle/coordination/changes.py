@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from treadle.coordination.claims import Claims, Overlap, overlaps_with
 from treadle.coordination.surfaces import Surface
-from treadle.errors import ConfigError, LocalError
-from treadle.io.ask import answer
-from treadle.policy import patterns
+from treadle.errors import ConfigError
+from treadle.work.git import git
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,11 +16,10 @@ if TYPE_CHECKING:
 TRAILER = "Heimdall-Agent"
 
 
-def git(project: str, *arguments: str) -> bytes:
-    code, said = answer(["git", "-C", project, *arguments])
-    if code:
-        raise LocalError(f"git {' '.join(arguments)} failed with exit code {code}", hint="it said why above")
-    return said
+def read(project: str, *arguments: str) -> bytes:
+    """What git answers. A hook is told which index the commit is made from; that is kept."""
+    index = {"GIT_INDEX_FILE": os.path.abspath(name)} if (name := os.environ.get("GIT_INDEX_FILE")) else {}
+    return git(*arguments, cwd=project, env=index).stdout
 
 
 def names(listed: bytes) -> list[str]:
@@ -28,24 +28,23 @@ def names(listed: bytes) -> list[str]:
 
 def staged(project: str) -> list[str]:
     """What the next commit changes; a rename is its old and its new name."""
-    return names(git(project, "diff", "--cached", "--name-only", "--no-renames", "-z"))
+    return names(read(project, "diff", "--cached", "--name-only", "--no-renames", "-z"))
 
 
 def uncommitted(project: str) -> list[str]:
-    has_commit = answer(["git", "-C", project, "rev-parse", "-q", "--verify", "HEAD"])[0] == 0
-    changed = git(project, "diff", "HEAD", "--name-only", "--no-renames", "-z") if has_commit else b""
-    return names(changed + git(project, "ls-files", "--others", "--exclude-standard", "--full-name", "-z", ":/"))
+    has_commit = git("rev-parse", "-q", "--verify", "HEAD", cwd=project, check=False).code == 0
+    changed = read(project, "diff", "HEAD", "--name-only", "--no-renames", "-z") if has_commit else b""
+    return names(changed + read(project, "ls-files", "--others", "--exclude-standard", "--full-name", "-z", ":/"))
 
 
 def commits(project: str, *revisions: str) -> Iterator[tuple[str, list[str]]]:
     """Who made each commit, by its trailer ("" when it has none), and what it changed. Merges change nothing here."""
-    wanted = [revision for revision in revisions if revision]
-    if any(revision.startswith("-") and not revision.startswith("--not") for revision in wanted):
-        raise ConfigError(f"{' '.join(wanted)!r} is not a range of commits", hint="such as origin/main..HEAD")
-    listed = git(project, "rev-list", "--no-merges", *wanted, "--").split()
+    if any(revision.startswith("-") and revision not in ("--not", "--remotes") for revision in revisions):
+        raise ConfigError(f"{' '.join(revisions)!r} is not a range of commits", hint="such as origin/main..HEAD")
+    listed = read(project, "rev-list", "--no-merges", *revisions, "--").split()
     for commit in map(bytes.decode, listed):
-        signed = git(project, "show", "-s", f"--format=%(trailers:key={TRAILER},valueonly)", commit)
-        changed = git(
+        signed = read(project, "show", "-s", f"--format=%(trailers:key={TRAILER},valueonly)", commit)
+        changed = read(
             project, "diff-tree", "--root", "-r", "--no-commit-id", "--name-only", "--no-renames", "-z", commit
         )
         yield signed.decode(errors="replace").strip(), names(changed)
@@ -56,7 +55,7 @@ def overlaps(claims: Claims, haid: str, changed: Iterable[str]) -> list[Overlap]
     others = [claim for claim in claims.active() if claim.haid != haid]
     if not others:
         return []
-    return overlaps_with(others, (Surface(patterns.escape(name), claims.top) for name in changed))
+    return overlaps_with(others, (Surface.of(name) for name in changed))
 
 
 def check_commits(claims: Claims, haid: str, made: Iterable[tuple[str, list[str]]]) -> list[Overlap]:

@@ -10,16 +10,18 @@ import os
 
 from treadle.coordination import decisions
 from treadle.coordination.identity import Agents, human_of, root_of
-from treadle.coordination.planning import Planning, make_dirs, read_text, seconds_of, timestamp, write_text
+from treadle.coordination.planning import Planning, read_text, seconds_of, timestamp, write_text
 from treadle.coordination.surfaces import Surface, pairs
 from treadle.errors import ConfigError, Denied, NotFound
-from treadle.io.files import locked_beside, storage_error
+from treadle.io.files import storage_error
 from treadle.wire.jsontext import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
+
+    from treadle.io.files import locked
 
 DEFAULT_TTL_MINUTES = 90
 MAX_TTL_MINUTES = 60 * 24 * 365
@@ -103,10 +105,9 @@ class Claims:
         self.directory = planning.path("ledger", "claims")
         self.agents = Agents(planning)
 
-    def lock(self) -> locked_beside:
+    def lock(self) -> locked:
         """Held around every check that something depends on, and around writes that a claim allows."""
-        make_dirs(self.directory)
-        return locked_beside(self.planning.lock("claims").path, self.planning.path("ledger", "claims.lock"), 60.0)
+        return self.planning.lock_beside("claims", self.planning.path("ledger", "claims.lock"))
 
     # What people and agents do...
 

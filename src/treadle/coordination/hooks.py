@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from treadle.coordination import changes, decisions
 from treadle.coordination.claims import Claims, Collision, Overlap
+from treadle.coordination.setup import command
 from treadle.errors import ConfigError
+from treadle.io.ask import ask
 from treadle.io.files import write_atomic
+from treadle.work.git import git
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,13 +94,13 @@ def _pushed(claims: Claims, haid: str, project: str, ref: list[str]) -> list[Ove
 
 
 def _has(project: str, commit: str) -> bool:
-    from treadle.io.ask import answer
-
-    return answer(["git", "-C", project, "cat-file", "-e", commit])[0] == 0
+    return git("cat-file", "-e", commit, cwd=project, check=False).code == 0
 
 
 def _directory(project: str) -> str:
-    path = changes.git(project, "rev-parse", "--git-path", "hooks").decode(errors="surrogateescape").removesuffix("\n")
+    path = ask(["git", "-C", project, "rev-parse", "--git-path", "hooks"])
+    if path is None:
+        raise ConfigError(f"{project} is not in a git repository", hint="git init makes one")
     return os.path.join(project, path)
 
 
@@ -112,16 +114,6 @@ def _text(path: str) -> str:
             return file.read(4096)
     except OSError:
         return ""
-
-
-def command(name: str) -> str:
-    """The full path of one of our commands, so that it works from any directory and with any PATH."""
-    beside = os.path.join(os.path.dirname(sys.executable), name)
-    if os.path.exists(beside):
-        return beside
-    import shutil
-
-    return shutil.which(name) or name
 
 
 def _script(hook: str, mode: str) -> str:

@@ -13,11 +13,12 @@ from treadle.coordination import repository
 from treadle.coordination.planning import Document, Planning, seconds_of
 from treadle.errors import ConfigError, Denied, NotFound
 from treadle.io.ask import ask
-from treadle.io.files import locked_beside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from treadle.io.files import locked
 
 VERSION = "1.0.0"
 STALE_SECONDS = 1800
@@ -57,15 +58,17 @@ def root_of(haid: str) -> str:
 
 def root(project: str) -> str:
     """The identity of a checkout, from git's settings there and the machine's name."""
-    import hashlib
-
+    try:
+        from _sha256 import sha256  # type: ignore[import-not-found]  # loading OpenSSL for 4 digits takes longer than git
+    except ImportError:
+        from hashlib import sha256
     found = repository.find(project)
     top = found.top if found else os.path.abspath(project)
     email = ask(["git", "-C", top, "config", "user.email"]) or ""
     names = (email.partition("@")[0], os.environ.get("USER", ""), os.environ.get("LOGNAME", ""))
     human = next(filter(None, map(slug, names)), "unknown")
     machine = slug(os.uname().nodename.partition(".")[0]) or "unknown"
-    digest = hashlib.sha256("\x1f".join((human, machine, top)).encode(errors="surrogateescape")).hexdigest()
+    digest = sha256("\x1f".join((human, machine, top)).encode(errors="surrogateescape")).hexdigest()
     return f"haid:{human}.{machine}-{digest[:4]}"
 
 
@@ -93,11 +96,10 @@ class Agents:
 
     def __init__(self, planning: Planning) -> None:
         self.planning = planning
-        self.document = Document(planning, "ledger/agents.json", "agents", VERSION, lock=self._lock)
+        self.document = Document(planning, "ledger/agents.json", "agents", VERSION, self._lock)
 
-    def _lock(self) -> locked_beside:
-        guard = self.planning.lock("agents")
-        return locked_beside(guard.path, self.document.path + ".lock", 60.0)
+    def _lock(self) -> locked:
+        return self.planning.lock_beside("agents", self.planning.path("ledger", "agents.json.lock"))
 
     def register(self, haid: str, role: str = "", tool: str = "", tool_version: str = "") -> None:
         """Add it, or say that it is there again; since when it is known and whether it is revoked stays as it was."""

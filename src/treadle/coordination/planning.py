@@ -7,7 +7,7 @@ import time
 
 from treadle.coordination import repository
 from treadle.errors import StorageError
-from treadle.io.files import append_line, locked, storage_error, write_atomic
+from treadle.io.files import append_line, locked, locked_beside, storage_error, write_atomic
 from treadle.wire.jsontext import dumps, loads
 
 TYPE_CHECKING = False
@@ -80,6 +80,11 @@ class Planning:
             make_dirs(directory)
             write_atomic(os.path.join(directory, ".gitignore"), b"*\n", 0o644, sync=False)
         return locked(os.path.join(directory, name), LOCK_SECONDS)
+
+    def lock_beside(self, name: str, directory: str) -> locked_beside:
+        """The same, and the lock directory that the original tools look at."""
+        make_dirs(os.path.dirname(directory))
+        return locked_beside(self.lock(name).path, directory, LOCK_SECONDS)
 
 
 def make_dirs(path: str) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 
 from treadle.coordination import changes
-from treadle.coordination.claims import Claims
+from treadle.coordination.claims import Claim, Claims
 from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError, LocalError
-from treadle.io.ask import answer, ask
-from treadle.policy import patterns
+from treadle.work.git import git
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def scan(claims: Claims, branches: Sequence[str] = ()) -> list[dict[str, Any]]:
         for other in names[place + 1 :]:
             files = conflicts(project, tips[one], tips[other])
             if files:
-                rows = [{"file": file, "holders": _holders(active, file, claims.top)} for file in files]
+                rows = [{"file": file, "holders": _holders(active, file)} for file in files]
                 found.append({"between": [one, other], "files": rows})
     claims.planning.log("claim", "radar", f"lines={len(tips)} conflicts={len(found)}")
     return found
@@ -42,7 +41,7 @@ def live(project: str) -> dict[str, str]:
     """Name -> commit of each worktree and of each branch with something of its own."""
     tips: dict[str, str] = {}
     checked_out = set()
-    listed = changes.git(project, "worktree", "list", "--porcelain").decode(errors="surrogateescape")
+    listed = changes.read(project, "worktree", "list", "--porcelain").decode(errors="surrogateescape")
     base = ""
     for block in listed.split("\n\n"):
         fields = dict(line.partition(" ")[::2] for line in block.splitlines())
@@ -53,10 +52,10 @@ def live(project: str) -> dict[str, str]:
         branch = fields.get("branch", "").removeprefix("refs/heads/")
         checked_out.add(branch)
         # A commit of the working tree as it is, which no branch refers to; empty when all is committed.
-        tips[f"{branch or head[:12]} ({place})"] = ask(["git", "-C", place, "stash", "create"]) or head
+        tips[f"{branch or head[:12]} ({place})"] = _as_it_is(place) or head
     if base:
         form = "--format=%(refname:short) %(objectname)"
-        for line in changes.git(project, "branch", "--no-merged", base, form).decode().splitlines():
+        for line in changes.read(project, "branch", "--no-merged", base, form).decode().splitlines():
             name, _, commit = line.rpartition(" ")
             if name not in checked_out:
                 tips[name] = commit
@@ -68,23 +67,25 @@ def conflicts(project: str, one: str, other: str) -> list[str]:
     if one == other:
         return []
     arguments = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", one, other]
-    code, said = answer(["git", "-C", project, *arguments])
-    if code not in (0, 1):
-        raise LocalError(
-            f"git merge-tree failed with exit code {code}", hint="it needs git 2.38 or newer and a common history"
-        )
-    return changes.names(said.partition(b"\0")[2]) if code else []
+    done = git(*arguments, cwd=project, check=False)
+    if done.code not in (0, 1):
+        raise LocalError(f"git cannot try the merge: {done.complaint}", hint="it needs git 2.38 or newer")
+    return changes.names(done.stdout.partition(b"\0")[2]) if done.code else []
 
 
 def _commit(project: str, name: str) -> str:
-    commit = ask(["git", "-C", project, "rev-parse", "-q", "--verify", f"{name}^{{commit}}"])
-    if commit is None or name.startswith("-"):
+    done = git("rev-parse", "-q", "--verify", f"{name}^{{commit}}", cwd=project, check=False)
+    if done.code or name.startswith("-"):
         raise ConfigError(f"{name!r} is not a branch or commit here", hint="git branch --all lists them")
-    return commit
+    return done.stdout.decode().strip()
 
 
-def _holders(active: Sequence[Any], file: str, top: str) -> list[dict[str, str]]:
-    surface = Surface(patterns.escape(file), top)
+def _as_it_is(place: str) -> str:
+    return git("stash", "create", cwd=place, check=False).stdout.decode().strip()
+
+
+def _holders(active: Sequence[Claim], file: str) -> list[dict[str, str]]:
+    surface = Surface.of(file)
     return [
         {"haid": claim.haid, "task": claim.task, "expires_at": claim.expires_at}
         for claim in active

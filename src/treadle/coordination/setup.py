@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from treadle.coordination import repository
 from treadle.coordination.blackboard import Blackboard
-from treadle.coordination.hooks import command
 from treadle.coordination.ledger import Ledger
 from treadle.coordination.planning import Planning, make_dirs, read_text, write_text
 from treadle.coordination.symbols import Symbols
@@ -48,3 +48,13 @@ def write_mcp_config(planning: Planning) -> str:
     write_text(path, dumps(document, 2) + "\n")
     planning.log("protocol", "init-mcp", path)
     return path
+
+
+def command(name: str) -> str:
+    """The full path of one of our commands, so that it works from any directory and with any PATH."""
+    beside = os.path.join(os.path.dirname(sys.executable), name)
+    if os.path.exists(beside):
+        return beside
+    import shutil
+
+    return shutil.which(name) or name

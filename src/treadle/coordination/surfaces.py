@@ -20,17 +20,25 @@ class Surface:
 
     def __init__(self, text: str, top: str = "") -> None:
         """`top` is where the repository lies, to make absolute paths relative and to tell files from directories."""
-        path, _, symbol = text.partition("#")
+        path, symbol = _split(text)
         if not path or any(char in text for char in "\0\n\r\t"):
             raise ConfigError(f"{text!r} is not a surface", hint="give a path, a glob, or file#symbol")
         self.text = text
         self.pattern = _relative(path, top)
-        self.symbol = symbol
         literal = patterns.is_literal(self.pattern)
-        if symbol and not literal:
-            self.symbol = ""  # a symbol in no single file: then the files decide
+        self.symbol = symbol if literal else ""  # a symbol in no single file: then the files decide
         is_file = literal and (bool(symbol) or bool(top) and os.path.isfile(os.path.join(top, self.pattern)))
         self.files = (self.pattern,) if is_file else ()
+
+    @classmethod
+    def of(cls, path: str, top: str = "") -> Surface:
+        """The surface that a path taken literally is: a file, unless it is known to be a directory in `top`."""
+        surface = cls.__new__(cls)
+        surface.text = path
+        surface.pattern = patterns.escape(path)
+        surface.symbol = ""
+        surface.files = () if top and os.path.isdir(os.path.join(top, path)) else (surface.pattern,)
+        return surface
 
     def overlaps(self, other: Surface) -> bool:
         if self.symbol and other.symbol and patterns.normalise(self.pattern) == patterns.normalise(other.pattern):
@@ -38,14 +46,20 @@ class Surface:
         return patterns.overlaps(self.pattern, other.pattern, self.files + other.files)
 
 
+def _split(text: str) -> tuple[str, str]:
+    """The file and the symbol: at the first `#` that no backslash makes a part of the name."""
+    place = text.find("#")
+    while place > 0 and text[place - 1] == "\\":
+        place = text.find("#", place + 1)
+    return (text, "") if place < 0 else (text[:place], text[place + 1 :])
+
+
 def _relative(path: str, top: str) -> str:
     patterns.parse(path)  # raises when it is not a pattern
     if top and path.startswith("/"):
         inside = patterns.normalise(path)
         if inside == top or inside.startswith(top.rstrip("/") + "/"):
-            return (
-                patterns.escape(os.path.relpath(inside, top)) if patterns.is_literal(path) else inside[len(top) + 1 :]
-            )
+            return inside[len(top.rstrip("/")) + 1 :] or "."
     return path
 
 

@@ -285,11 +285,11 @@ class locked_beside(locked):
         while True:
             try:
                 os.mkdir(self.directory)
-                os.pwrite(self._fd, f"{os.stat(self.directory).st_ino}\n".encode().ljust(24), 0)
-                return
+                return self._remember()
             except FileExistsError:
                 if self._left_by_us():
-                    return os.utime(self.directory)
+                    os.utime(self.directory)
+                    return self._remember()
             if self._age() > self.stale:
                 try:
                     os.rmdir(self.directory)
@@ -303,11 +303,19 @@ class locked_beside(locked):
                 )
             time.sleep(0.02)
 
+    def _remember(self) -> None:
+        os.pwrite(self._fd, self._mark(), 0)
+
     def _left_by_us(self) -> bool:
         try:
-            return int(os.pread(self._fd, 24, 0) or 0) == os.stat(self.directory).st_ino
-        except (FileNotFoundError, ValueError):
+            return os.pread(self._fd, 64, 0) == self._mark()
+        except FileNotFoundError:
             return False
+
+    def _mark(self) -> bytes:
+        # Its number alone is not enough: the next directory that anybody makes may get the same one.
+        found = os.stat(self.directory)
+        return f"{found.st_ino} {found.st_ctime_ns}".encode().ljust(64)
 
     def _age(self) -> float:
         try:

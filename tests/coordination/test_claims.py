@@ -1,0 +1,311 @@
+"""Claims: what they cover, how long they last, who may end them, and that a race has exactly one winner."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.coordination.conftest import BIN, Run
+from treadle.coordination.claims import Claims, Collision
+from treadle.coordination.planning import Planning
+from treadle.errors import ConfigError, Denied, NotFound
+from treadle.io.files import locked_beside
+
+ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
+
+
+class Clock:
+    now = 1_781_179_647.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def claims(tmp_path: Path, clock: Clock) -> Claims:
+    return Claims(Planning(str(tmp_path / ".planning"), project=str(tmp_path), clock=clock), str(tmp_path))
+
+
+def decisions(claims: Claims) -> str:
+    return Path(claims.planning.path("ledger", "decisions.md")).read_text()
+
+
+def test_a_claim_is_a_file_that_the_original_tools_read(claims: Claims) -> None:
+    claims.claim(f"{ANN}/coder", ["src/a/**", "lib/x.ts#foo"], "T-1")
+    text = (Path(claims.directory) / "haid_ann.box-0001_coder.json").read_text()
+    assert json.loads(text) == {
+        "haid": f"{ANN}/coder",
+        "human": "ann",
+        "claimed_surfaces": ["src/a/**", "lib/x.ts#foo"],
+        "task_ref": "T-1",
+        "claimed_at": "2026-06-11T12:07:27Z",
+        "ttl_minutes": 90,
+        "heartbeat": "2026-06-11T12:07:27Z",
+        "expires_at": "2026-06-11T13:37:27Z",
+        "fence": 1,
+        "mode": "exclusive",
+    }
+    assert list(json.loads(text))[:7] == [
+        "haid", "human", "claimed_surfaces", "task_ref", "claimed_at", "ttl_minutes", "heartbeat"
+    ]  # fmt: skip
+
+
+def test_a_collision_names_the_holder_the_surfaces_the_task_and_when_it_ends(claims: Claims) -> None:
+    claims.claim(ANN, ["src/a/**"], "T-1")
+    with pytest.raises(Collision) as caught:
+        claims.claim(BOB, ["docs", "src/*/b.ts"], "T-2")
+    assert caught.value.message == (
+        f"COLLISION: cannot claim what {ANN} holds\n  src/*/b.ts overlaps src/a/** held by {ANN}"
+        " (human ann, task T-1, exclusive until 2026-06-11T13:37:27Z)"
+    )
+    assert claims.of(BOB) is None
+    claims.claim(BOB, ["docs"], "T-2")
+
+
+def test_a_new_claim_takes_the_place_of_ones_own(claims: Claims) -> None:
+    claims.claim(ANN, ["src"], "T-1")
+    claims.claim(ANN, ["docs"], "T-2")
+    claims.claim(BOB, ["src"], "T-3")
+    assert [claim.texts for claim in claims.active()] == [["docs"], ["src"]]
+
+
+def test_shared_claims_go_together_and_keep_writers_out(claims: Claims) -> None:
+    claims.claim(ANN, ["src"], "read", shared=True)
+    claims.claim(BOB, ["src/a"], "read too", shared=True)
+    with pytest.raises(Collision):
+        claims.claim("haid:carl.box-0003", ["src/a/x"], "write")
+    claims.release(BOB)
+    with pytest.raises(Collision):
+        claims.claim(BOB, ["src/a"], "write")
+
+
+def test_a_claim_ends_by_itself_and_a_heartbeat_renews_it(claims: Claims, clock: Clock) -> None:
+    claims.claim(ANN, ["src"], "T-1", 10)
+    clock.now += 599
+    assert claims.of(ANN)
+    assert claims.heartbeat(ANN).expires_at == "2026-06-11T12:27:26Z"
+    clock.now += 600
+    assert claims.of(ANN) is None and claims.active() == []
+    claims.claim(BOB, ["src"], "T-2")
+    assert f"auto-release (TTL/heartbeat expired)\n\nThe claim of `{ANN}` (task `T-1`)" in decisions(claims)
+    with pytest.raises(NotFound):
+        claims.heartbeat(ANN)
+
+
+def test_a_claim_that_ran_out_untaken_is_renewed_with_a_new_fence(claims: Claims, clock: Clock) -> None:
+    before = claims.claim(ANN, ["src"], "T-1", 1).fence
+    clock.now += 61
+    assert claims.heartbeat(ANN).fence == before + 1
+    assert claims.of(ANN)
+
+
+def test_the_fence_grows_for_ever_also_across_released_claims(claims: Claims) -> None:
+    fences = []
+    for _ in range(3):
+        fences.append(claims.claim(ANN, ["src"], "T").fence)
+        claims.release(ANN)
+    os.unlink(claims.planning.path("ledger", "fence"))  # even then, it is not smaller than what is held
+    Path(claims.planning.path("ledger", "fence")).write_text("7\n")
+    fences.append(claims.claim(ANN, ["src"], "T").fence)
+    Path(claims.planning.path("ledger", "fence")).write_text("garbage")
+    fences.append(claims.claim(BOB, ["docs"], "T").fence)
+    assert fences == [1, 2, 3, 8, 9]
+
+
+def test_only_its_holder_or_its_checkout_may_release_a_claim(claims: Claims) -> None:
+    claims.claim(f"{ANN}/coder", ["src"], "T-1")
+    for caller in (BOB, f"{ANN}/tester", f"{BOB}/coder"):
+        with pytest.raises(Denied, match="not .* to release"):
+            claims.release(caller, f"{ANN}/coder")
+        with pytest.raises(Denied):
+            claims.release(caller, f"{ANN}/coder", force=True)
+        with pytest.raises(Denied):
+            claims.heartbeat(caller, f"{ANN}/coder")
+    assert claims.release(ANN, f"{ANN}/coder")
+    assert claims.release(ANN, f"{ANN}/coder") is None
+
+
+def test_a_forced_release_keeps_its_reason(claims: Claims) -> None:
+    claims.claim(ANN, ["src"], "T-1")
+    assert claims.release(BOB, ANN, force=True, reason="ann is on leave")
+    assert f"`{BOB}` released the claim of `{ANN}` (task `T-1`): ann is on leave" in decisions(claims)
+    assert claims.active() == []
+
+
+def test_a_revoked_identity_can_neither_claim_nor_renew_nor_release(claims: Claims) -> None:
+    claims.claim(ANN, ["src"], "T-1")
+    claims.agents.register(ANN)
+    claims.agents.revoke(ANN)
+    for act in (
+        lambda: claims.claim(ANN, ["docs"], "T-2"),
+        lambda: claims.heartbeat(ANN),
+        lambda: claims.release(ANN),
+        lambda: claims.claim(f"{ANN}/coder", ["docs"], "T-2"),
+    ):
+        with pytest.raises(Denied, match="revoked"):
+            act()
+
+
+@pytest.mark.parametrize(
+    ("surfaces", "task", "ttl"),
+    [([], "T", None), (["a"], "", None), (["a"], "T", 0), (["a"], "T", 10**9), ([""], "T", 1)],
+)
+def test_a_claim_that_makes_no_sense_is_refused(
+    claims: Claims, surfaces: list[str], task: str, ttl: int | None
+) -> None:
+    with pytest.raises(ConfigError):
+        claims.claim(ANN, surfaces, task, ttl)
+
+
+def test_files_that_are_no_claims_are_not_in_the_way(claims: Claims) -> None:
+    claims.claim(ANN, ["src"], "T-1")
+    for name, text in (("a.json", "{"), ("b.json", "[]"), ("c.json", '{"haid":"x"}'), ("d.txt", ""), ("e.json", "")):
+        (Path(claims.directory) / name).write_text(text)
+    odd = {"haid": BOB, "claimed_surfaces": ["", "docs"], "claimed_at": "2026-06-11T12:07:27Z", "heartbeat": None}
+    (Path(claims.directory) / "f.json").write_text(json.dumps(odd))
+    assert {claim.haid for claim in claims.active()} == {ANN, BOB}
+    with pytest.raises(Collision):
+        claims.claim("haid:carl.box-0003", ["docs/x"], "T")
+
+
+def test_reap_says_what_it_removed(claims: Claims, clock: Clock) -> None:
+    claims.claim(ANN, ["src"], "T-1", 1)
+    claims.claim(BOB, ["docs"], "T-2", 60)
+    clock.now += 120
+    reaped, active = claims.reap()
+    assert ([claim.haid for claim in reaped], [claim.haid for claim in active]) == ([ANN], [BOB])
+    assert not (Path(claims.directory) / "haid_ann.box-0001.json").exists()
+
+
+# Races, with real processes...
+
+
+def test_of_racing_claimants_exactly_one_wins(project: Path) -> None:
+    for race in range(4):
+        racers = [
+            subprocess.Popen(
+                [str(BIN / "heimdall-claim"), "claim", f"src/{race}/**", f"lib/{number}-{race}", "--task", "race"],
+                env={**os.environ, "HEIMDALL_HAID": f"haid:racer.box-{race:02x}{number:02x}"},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for number in range(10)
+        ]
+        assert sorted(racer.wait(timeout=60) for racer in racers) == [0] + [3] * 9
+    held = [json.loads(path.read_text()) for path in (project / ".planning" / "ledger" / "claims").glob("*.json")]
+    assert len(held) == 4
+    assert len({claim["fence"] for claim in held}) == 4
+
+
+LOOP = """
+import sys
+from treadle.coordination.claims import Claims, Collision
+from treadle.coordination.planning import Planning
+claims = Claims(Planning(sys.argv[1]))
+while True:
+    try:
+        fence = claims.claim(sys.argv[2], ["src/**"], "loop").fence
+        print(fence, flush=True)
+        claims.release(sys.argv[2])
+    except Collision:
+        pass
+"""
+
+
+def test_claimants_killed_at_random_moments_leave_claims_that_work(tmp_path: Path) -> None:
+    root = str(tmp_path / ".planning")
+    chance = random.Random(7)
+    fences: list[int] = []
+    for attempt in range(12):
+        haid = f"haid:loop.box-{attempt:04x}"
+        child = subprocess.Popen([sys.executable, "-c", LOOP, root, haid], stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        for _ in range(chance.randrange(1, 25)):
+            fences.append(int(child.stdout.readline()))
+        time.sleep(chance.random() / 200)
+        child.send_signal(signal.SIGKILL)
+        fences += [int(line) for line in child.stdout.read().splitlines() if line.isdigit()]
+        child.wait()
+        child.stdout.close()
+        claims = Claims(Planning(root))
+        started = time.monotonic()
+        for claim in claims.active():
+            claims.release(BOB, claim.haid, force=True, reason="killed")
+        assert time.monotonic() - started < 20, "a dead holder's lock must not have to grow stale"
+        for name in os.listdir(claims.directory):
+            json.loads((Path(claims.directory) / name).read_text())
+    assert fences == sorted(set(fences)), "no fence is given twice"
+
+
+# Against the original tools, which lock by mkdir...
+
+
+def test_the_original_tools_and_ours_keep_each_other_out(claims: Claims, tmp_path: Path) -> None:
+    directory = Path(claims.planning.path("ledger", "claims.lock"))
+    with claims.lock():
+        assert directory.is_dir()
+        assert subprocess.run(["mkdir", str(directory)], capture_output=True).returncode != 0
+    assert not directory.exists()
+    directory.mkdir()  # now the original holds it, and lets go a little later
+    other = subprocess.Popen(["sh", "-c", f"sleep 0.3; rmdir {directory}"])
+    claims.claim(ANN, ["src"], "T-1")
+    assert other.wait() == 0
+
+
+def test_a_lock_that_a_dead_original_left_is_broken_when_it_is_old(claims: Claims) -> None:
+    directory = claims.planning.path("ledger", "claims.lock")
+    os.makedirs(directory)
+    os.utime(directory, (time.time() - 31, time.time() - 31))
+    claims.claim(ANN, ["src"], "T-1")
+
+
+def test_our_own_dead_holder_is_taken_over_at_once(tmp_path: Path) -> None:
+    lock, directory = str(tmp_path / "lock"), str(tmp_path / "lock.d")
+    child = os.fork()
+    if child == 0:
+        locked_beside(lock, directory).__enter__()
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert os.path.isdir(directory)
+    with locked_beside(lock, directory, timeout=0.5):
+        pass
+    assert not os.path.exists(directory)
+
+
+def test_the_command_says_it_with_its_exit_codes(heimdall: Run, project: Path) -> None:
+    done = heimdall("claim", "claim", "src/a/**", "--task", "T-1", "--ttl", "30", HEIMDALL_HAID=ANN)
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"claimed 1 surface(s) for {ANN} (task T-1, ttl 30m)\n  src/a/**\n")
+    assert "expires_at" in done.stdout
+    refused = heimdall("claim", "claim", "src/*/b.ts", "--task", "T-2", HEIMDALL_HAID=BOB)
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert refused.stderr.startswith("COLLISION:") and "T-1" in refused.stderr and "until 20" in refused.stderr
+    assert heimdall("claim", "check", "src/a", HEIMDALL_HAID=BOB).returncode == 3
+    assert heimdall("claim", "check", "src/a", HEIMDALL_HAID=ANN).returncode == 0
+    assert heimdall("claim", "check", "docs", HEIMDALL_HAID=BOB).stdout == "clear\n"
+    assert heimdall("claim", "list").stdout.startswith("ACTIVE CLAIMS (1)\n")
+    listed = json.loads(heimdall("claim", "list", "--json").stdout)
+    assert listed[0]["haid"] == ANN and listed[0]["expires_at"]
+    assert json.loads(heimdall("claim", "show", "--haid", ANN, "--json").stdout) == listed[0]
+    assert heimdall("claim", "heartbeat", HEIMDALL_HAID=BOB).returncode == 2
+    assert heimdall("claim", "heartbeat", HEIMDALL_HAID=ANN).returncode == 0
+    assert heimdall("claim", "release", "--haid", ANN, HEIMDALL_HAID=BOB).returncode == 2
+    assert heimdall("claim", "release", HEIMDALL_HAID=ANN).stdout == f"released claim for {ANN}\n"
+    assert heimdall("claim", "release", HEIMDALL_HAID=ANN).stdout == f"no active claim for {ANN}\n"
+    assert heimdall("claim", "list").stdout == "(no active claims)\n"
+    assert heimdall("claim", "list", "--json").stdout == "[]\n"
+    assert heimdall("claim", "reap").stdout == "reaped 0 expired claim(s); 0 active claim(s) remain\n"
+    assert heimdall("claim", "claim", "--task", "T").returncode == 2
+    assert heimdall("claim", "nonsense").returncode == 2
+    assert heimdall("claim", "claim", "x", "--task").returncode == 2

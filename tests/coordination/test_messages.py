@@ -1,0 +1,97 @@
+"""Messages on receipt, and the inbox."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treadle.coordination.messages import Inbox, receive, validate
+from treadle.coordination.planning import Planning
+from treadle.errors import ConfigError
+
+ANN, BOB = "haid:ann.box-0001/coder", "haid:bob.box-0002/reviewer"
+GOOD = {"type": "question", "from": "coder", "msg_id": "m1", "question": "which port?"}
+
+
+@pytest.fixture
+def planning(tmp_path: Path) -> Planning:
+    return Planning(str(tmp_path / ".planning"), project=str(tmp_path))
+
+
+def trail(planning: Planning) -> list[list[str]]:
+    return [line.split("\t")[1:] for line in Path(planning.path("protocol.log")).read_text().splitlines()]
+
+
+def test_a_report_is_logged_as_accept_or_reject(planning: Planning) -> None:
+    assert validate(planning, json.dumps(GOOD).encode()) == {"valid": True, "errors": []}
+    assert validate(planning, b"[]")["valid"] is False
+    assert trail(planning) == [
+        ["validate", "accept", "m1"],
+        ["validate", "reject", '["message must be a JSON object"]'],
+    ]
+
+
+def verdicts(planning: Planning, *lines: bytes) -> list[tuple[int, bool, bool]]:
+    return [(receipt.attempts, receipt.accepted, bool(faults)) for receipt, faults in receive(planning, lines)]
+
+
+def test_receipt_stops_at_the_first_valid_line_and_skips_blank_ones(planning: Planning) -> None:
+    good = json.dumps(GOOD).encode()
+    unread = iter([b"\n", b"  \n", good, b"never looked at"])
+    assert [receipt.accepted for receipt, _ in receive(planning, unread)] == [True]
+    assert next(unread) == b"never looked at"
+    assert trail(planning) == [["validate", "accept", "attempt=1"]]
+
+
+def test_one_retry_then_escalation(planning: Planning) -> None:
+    good = json.dumps(GOOD).encode()
+    assert verdicts(planning, b"x\n", good) == [(1, False, True), (2, True, False)]
+    assert verdicts(planning, b"x\n", b"y\n", good) == [(1, False, True), (2, False, True)]
+    assert verdicts(planning, b"x\n") == [(1, False, True), (1, False, False)]
+    assert verdicts(planning) == [(0, False, False)]
+    assert [row[1:] for row in trail(planning)] == [
+        ["accept-retry", "attempt=2"],
+        ["escalate", "attempts=2"],
+        ["escalate", "stream-end attempts=1"],
+        ["escalate", "stream-end attempts=0"],
+    ]
+
+
+def test_a_message_reaches_a_haid_a_role_or_everybody_but_not_its_sender(planning: Planning) -> None:
+    inbox = Inbox(planning)
+    for number, to in enumerate([BOB, "reviewer", "*", "somebody-else"]):
+        inbox.post(ANN, {**GOOD, "msg_id": f"m{number}"}, to)
+    assert [entry["message"]["msg_id"] for entry in inbox.read(BOB)] == ["m0", "m1", "m2"]
+    assert inbox.read(ANN) == []
+    assert inbox.read(BOB)[0]["by"] == ANN
+
+
+def test_what_is_acknowledged_is_not_shown_again(planning: Planning) -> None:
+    inbox = Inbox(planning)
+    inbox.post(ANN, GOOD, "*")
+    assert inbox.acknowledge(BOB, ["m1", "m1", "unknown"]) == ["m1"]
+    assert inbox.read(BOB) == []
+    assert [entry["acknowledged"] for entry in inbox.read(BOB, acknowledged=True)] == [True]
+    assert len(inbox.read("haid:carl.box-0003/coder")) == 1  # each for itself
+
+
+@pytest.mark.parametrize("message", [{}, [], {**GOOD, "type": "gossip"}])
+def test_only_valid_messages_are_posted(planning: Planning, message: Any) -> None:
+    with pytest.raises(ConfigError):
+        Inbox(planning).post(ANN, message)
+
+
+def test_a_msg_id_is_used_once(planning: Planning) -> None:
+    Inbox(planning).post(ANN, GOOD)
+    with pytest.raises(ConfigError, match="already"):
+        Inbox(planning).post(BOB, GOOD)
+
+
+def test_a_torn_line_costs_nothing_else(planning: Planning) -> None:
+    inbox = Inbox(planning)
+    inbox.post(ANN, GOOD)
+    with open(inbox.path, "a") as file:
+        file.write('{"by":"x","message":{"type"')
+    inbox.post(ANN, {**GOOD, "msg_id": "m2"})
+    assert [entry["message"]["msg_id"] for entry in inbox.read(BOB)] == ["m1", "m2"]

@@ -1,0 +1,111 @@
+"""Surfaces: exact overlap, with the table of what the original got right and wrong, and brute force as the judge."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.coordination.surfaces import Surface
+from treadle.errors import ConfigError
+from treadle.policy import patterns
+
+
+def meet(a: str, b: str, top: str = "") -> bool:
+    one, other = Surface(a, top), Surface(b, top)
+    assert one.overlaps(other) == other.overlaps(one)
+    return one.overlaps(other)
+
+
+@pytest.mark.parametrize(
+    ("held", "asked"),
+    [
+        ("src/a/**", "src/a/b.ts"),
+        ("src/a/**", "src/a"),
+        ("src/a/**", "src/a/"),
+        ("src/a/**", "src"),
+        ("src/a/**", "src/**"),
+        ("src/a/**", "**"),
+        ("src/a/**", "src/*/b.ts"),
+        ("src/a/**", "./src/a/b.ts"),
+        ("src/a/**", "src//a/b.ts"),
+        ("src/a/**", "src/x/../a/b.ts"),
+        ("src/a/**", "src/?/b.ts"),
+        ("src/a/**", "src/[a]/b.ts"),
+        ("src/a/**", "src/{x,a}/b.ts"),
+        ("*.md", "README.md"),
+        ("docs/*.md", "docs"),
+        ("lib/x.ts#foo", "lib/x.ts"),
+        ("lib/x.ts#foo", "lib/x.ts#foo"),
+        ("lib/x.ts#foo", "./lib//x.ts#foo"),
+        ("lib/x.ts#foo", "lib/**"),
+        ("lib/x.ts#foo", "lib/*.ts#bar"),
+        ("src", "src/a/b.ts"),
+        (".", "anything/at/all"),
+    ],
+)
+def test_these_collide(held: str, asked: str) -> None:
+    assert meet(held, asked)
+
+
+@pytest.mark.parametrize(
+    ("held", "asked"),
+    [
+        ("src/a/**", "src/ab"),
+        ("src/a/**", "Src/a/b.ts"),
+        ("docs/*.md", "docs/sub/x.md"),
+        ("docs/*.md", "docs/*.txt"),
+        ("lib/x.ts#foo", "lib/x.ts#bar"),
+        ("lib/x.ts#foo", "lib/y.ts#foo"),
+        ("lib/x.ts#foo", "lib/*.js"),
+        ("src/[!a]/**", "src/a/b"),
+        ("a/*/c", "a/b/d"),
+    ],
+)
+def test_these_do_not(held: str, asked: str) -> None:
+    assert not meet(held, asked)
+
+
+def test_what_is_a_file_has_nothing_under_it(tmp_path: Path) -> None:
+    (tmp_path / "README.md").touch()
+    assert not meet("README.md", "**/*.py", str(tmp_path))
+    assert meet("README", "**/*.py", str(tmp_path))  # it may become a directory
+    assert not meet("x.ts#foo", "**/*.py")
+
+
+def test_an_absolute_path_in_the_repository_is_the_relative_one(tmp_path: Path) -> None:
+    top = str(tmp_path)
+    assert meet(f"{top}/src/a.py", "src/*.py", top)
+    assert meet(f"{top}/src/**", "src/a.py", top)
+    assert meet(top, "anything", top)
+    assert not meet("/etc/passwd", "**", top)
+
+
+def test_a_path_taken_literally_may_have_any_characters() -> None:
+    assert Surface.of("a#b[1].ts").overlaps(Surface("*.ts"))
+    assert not Surface.of("a#b").overlaps(Surface("a"))
+    assert Surface.of("a#b").overlaps(Surface(r"a\#b"))
+    assert not Surface.of("[a].ts").overlaps(Surface("a.ts"))
+
+
+@pytest.mark.parametrize("text", ["", "#symbol", "a\nb", "a\tb", "x" * 5000])
+def test_what_names_no_file_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        Surface(text)
+
+
+PATHS = ["/".join(names) for depth in (1, 2, 3) for names in itertools.product(["a", "b", "ab"], repeat=depth)]
+PATTERNS = st.lists(
+    st.sampled_from(["a", "b", "*", "?", "**", "[ab]", "[!a]", "a*", "*b", "{a,b}", "..", "."]), min_size=1, max_size=3
+).map("/".join)
+
+
+@given(PATTERNS, PATTERNS)
+def test_overlap_agrees_with_trying_every_short_path(a: str, b: str) -> None:
+    both = [path for path in PATHS if patterns.match(a, path) and patterns.match(b, path)]
+    if both:
+        assert meet(a, b), both[0]
+    elif ".." not in a and ".." not in b:
+        # With names of three letters and three levels, whatever two such patterns have in common shows up.
+        assert not meet(a, b)

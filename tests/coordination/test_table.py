@@ -1,0 +1,66 @@
+"""Tables of short texts: symbols and facts."""
+
+from pathlib import Path
+
+import pytest
+
+from treadle.coordination.blackboard import Blackboard
+from treadle.coordination.planning import Planning
+from treadle.coordination.symbols import Symbols
+from treadle.errors import ConfigError, NotFound
+
+
+@pytest.fixture
+def planning(tmp_path: Path) -> Planning:
+    return Planning(str(tmp_path / ".planning"), project=str(tmp_path))
+
+
+def actions(planning: Planning) -> list[list[str]]:
+    return [line.split("\t")[1:] for line in Path(planning.path("protocol.log")).read_text().splitlines()]
+
+
+def test_values_are_kept_in_order_and_the_last_writer_wins(planning: Planning) -> None:
+    symbols = Symbols(planning)
+    symbols.set("b", "1")
+    symbols.set("a", "same")
+    symbols.set("c", "same")
+    symbols.set("b", "2")
+    assert symbols.all() == {"b": "2", "a": "same", "c": "same"}
+    assert symbols.reverse("same") == "a"
+
+
+def test_every_action_leaves_a_line_also_those_that_find_nothing(planning: Planning) -> None:
+    board = Blackboard(planning)
+    board.set("k", "v")
+    board.get("k")
+    with pytest.raises(NotFound):
+        board.get("nothing")
+    board.delete("k")
+    board.delete("k")
+    board.all()
+    assert actions(planning) == [
+        ["blackboard", "set", "k=v"],
+        ["blackboard", "get", "k"],
+        ["blackboard", "miss", "nothing"],
+        ["blackboard", "del", "k"],
+        ["blackboard", "del", "k"],
+        ["blackboard", "list", "0"],
+    ]
+
+
+def test_an_empty_value_is_a_value(planning: Planning) -> None:
+    Blackboard(planning).set("k", "")
+    assert Blackboard(planning).get("k") == ""
+
+
+@pytest.mark.parametrize("key", ["", "a\tb", "a\nb"])
+def test_a_key_that_would_break_a_list_is_refused(planning: Planning, key: str) -> None:
+    with pytest.raises(ConfigError):
+        Symbols(planning).set(key, "v")
+
+
+def test_values_that_others_stored_as_numbers_are_texts(planning: Planning) -> None:
+    Blackboard(planning).document.create()
+    Path(planning.path("blackboard.json")).write_text('{"version":"2.0.0","facts":{"port":5173,"on":true}}')
+    assert Blackboard(planning).get("port") == "5173"
+    assert Blackboard(planning).all() == {"port": "5173", "on": "true"}
