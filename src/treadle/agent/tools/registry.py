@@ -25,6 +25,10 @@ BUILTIN = (
     "glob",
     "grep",
     "bash",
+    "web_fetch",
+    "ask_user",
+    "task",
+    "todo",
 )
 
 _SAME = {

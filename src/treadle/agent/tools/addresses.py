@@ -1,0 +1,42 @@
+"""Which addresses a tool may connect to: only those of the public internet."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import TypeAlias
+
+Address: TypeAlias = IPv4Address | IPv6Address
+
+_NAT64 = IPv6Network("64:ff9b::/96")
+_LOCAL = tuple(map(IPv6Network, ("64:ff9b:1::/48", "fec0::/10", "100::/64", "2001:db8::/32", "5f00::/16")))
+
+
+def is_public(address: Address) -> bool:
+    """False for loopback, private, link-local (and so cloud metadata), shared, multicast, reserved, unspecified ones.
+
+    An IPv6 address that stands for an IPv4 one (mapped, 6to4, Teredo, NAT64) is judged by that one.
+    """
+    if isinstance(address, IPv6Address):
+        inner = _embedded(address)
+        if inner is not None:
+            return all(map(is_public, inner))
+        if any(address in network for network in _LOCAL):
+            return False
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def _embedded(address: IPv6Address) -> tuple[IPv4Address, ...] | None:
+    if address.ipv4_mapped is not None:
+        return (address.ipv4_mapped,)
+    if address.sixtofour is not None:
+        return (address.sixtofour,)
+    if address.teredo is not None:
+        return address.teredo
+    if address in _NAT64 or int(address) >> 32 == 0 and int(address) > 1:
+        return (IPv4Address(int(address) & 0xFFFFFFFF),)
+    return None
+
+
+def parse(text: str) -> Address:
+    """An address as the resolver gives it, perhaps with a scope."""
+    return ip_address(text.partition("%")[0])

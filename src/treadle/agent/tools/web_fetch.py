@@ -1,0 +1,229 @@
+"""Fetch a page of the public web as text.
+
+Every hop is resolved, its addresses are checked, and the connection goes to a checked address under the name that was
+asked for: neither DNS nor a redirect leads into a private network. No proxy, no cookies, no credentials.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import ssl
+import zlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+import msgspec
+from msgspec import Meta
+
+from treadle import __version__
+from treadle.agent.tools import addresses, text
+from treadle.agent.tools.base import Tool, ToolContext
+from treadle.agent.tools.html_text import to_text
+from treadle.errors import ToolError
+from treadle.events import ToolKind
+from treadle.session import Access
+
+if TYPE_CHECKING:
+    import httpx2
+
+MAX_BYTES = 5 << 20
+MAX_SECONDS = 30.0
+MAX_REDIRECTS = 5
+ALLOW_PRIVATE = "web_fetch_allow_private"
+"""Set this in the session's state, from the person's own configuration, to let private addresses be fetched."""
+_TEXTUAL = re.compile(r"text/|.*[/+](json|xml|javascript|yaml|x-ndjson|toml|sql|x-sh)$|^$", re.I)
+
+Lookup = Callable[[str, int], Awaitable[list[str]]]
+
+
+class WebFetchArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    url: Annotated[str, Meta(description="An http or https address.")]
+
+
+async def system_lookup(host: str, port: int) -> list[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in found]
+
+
+class WebFetch:
+    name = "web_fetch"
+    description = (
+        f"Fetch a web page or text file by http(s) GET and return it as text; HTML becomes plain text with links. At "
+        f"most {MAX_BYTES >> 20} MiB and {MAX_SECONDS:g} s. Addresses in private networks are refused."
+    )
+    kind: ToolKind = "network"
+    Args = WebFetchArgs
+
+    def __init__(
+        self,
+        allowed: Callable[[addresses.Address], bool] = addresses.is_public,
+        lookup: Lookup = system_lookup,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._allowed = allowed
+        self._lookup = lookup
+        self._tls = tls
+
+    def access(self, args: WebFetchArgs, resolve: Callable[[str], Path]) -> Access:
+        return Access(tool=self.name, kind=self.kind, url=args.url, args=args)
+
+    async def run(self, args: WebFetchArgs, context: ToolContext) -> str:
+        any_address = bool(context.state.get(ALLOW_PRIVATE))
+        fetch = Fetch((lambda _: True) if any_address else self._allowed, self._lookup, self._tls)
+        try:
+            async with asyncio.timeout(min(MAX_SECONDS, context.timeout)):
+                page = await fetch.page(args.url)
+        except TimeoutError:
+            raise ToolError(f"{args.url} did not answer within {min(MAX_SECONDS, context.timeout):g} s") from None
+        return await asyncio.to_thread(page.render)
+
+
+TOOL: Tool[WebFetchArgs] = WebFetch()
+
+
+class Page(msgspec.Struct):
+    url: str
+    asked: str
+    status: int
+    content_type: str
+    body: bytes
+    cut: bool
+
+    def render(self) -> str:
+        kind = self.content_type.partition(";")[0].strip().lower()
+        what = text.binary(self.body[: text.SNIFF])
+        if what or not _TEXTUAL.match(kind):
+            raise ToolError(f"{self.url} is {what or kind}, of {len(self.body):,} bytes or more; only text can be read")
+        content = self._decoded()
+        if kind in ("text/html", "application/xhtml+xml") or (not kind and content.lstrip()[:1] == "<"):
+            content = to_text(content, self.url)
+        notes = [f"[{self.url}]"] if self.url != self.asked else []
+        if self.status >= 400:
+            notes.append(f"[the server answered {self.status}]")
+        end = [f"[cut after {MAX_BYTES:,} bytes]"] if self.cut else []
+        return "\n".join([*notes, content.strip("\n") or "[the page has no text]", *end])
+
+    def _decoded(self) -> str:
+        """By the header, the page's own word or its first bytes; UTF-8 when nobody says."""
+        said = re.search(r"charset\s*=\s*[\"']?([\w.:-]+)", self.content_type, re.I)
+        meta = re.search(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w.:-]+)", self.body[:4096], re.I)
+        encoding = said[1] if said else meta[1].decode() if meta else text.bom(self.body) or "utf-8"
+        try:
+            return self.body.decode(encoding, "replace").removeprefix("\ufeff")
+        except LookupError:
+            return self.body.decode("utf-8", "replace")
+
+
+class Fetch:
+    def __init__(
+        self, allowed: Callable[[addresses.Address], bool], lookup: Lookup, tls: ssl.SSLContext | None
+    ) -> None:
+        self._allowed = allowed
+        self._lookup = lookup
+        self._tls = tls
+
+    async def page(self, url: str) -> Page:
+        import httpx2
+
+        asked = url
+        verify: Any = self._tls or True
+        async with httpx2.AsyncClient(trust_env=False, verify=verify, timeout=MAX_SECONDS) as client:
+            for _ in range(MAX_REDIRECTS + 1):
+                try:
+                    answer = await self._get(client, url)
+                except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
+                    raise ToolError(f"cannot fetch {url}: {error or type(error).__name__}") from error
+                if isinstance(answer, Page):
+                    answer.asked = asked
+                    return answer
+                url = urljoin(url, answer)
+        raise ToolError(f"{asked} redirects more than {MAX_REDIRECTS} times")
+
+    async def _get(self, client: httpx2.AsyncClient, url: str) -> Page | str:
+        """The page, or the address that it redirects to."""
+        import httpx2
+
+        parts = check_url(url)
+        host = parts.hostname or ""
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        name = host.encode("idna").decode() if not host.isascii() else host
+        last: httpx2.ConnectError | None = None
+        for address in await self._addresses(name, port):
+            target = httpx2.URL(url).copy_with(host=str(address), port=parts.port)
+            request = client.build_request(
+                "GET",
+                target,
+                headers={
+                    "Host": _host_header(name, parts.port),
+                    "User-Agent": f"treadle/{__version__}",
+                    "Accept": "text/html,text/*;q=0.9,*/*;q=0.5",
+                    "Accept-Encoding": "identity",
+                },
+                extensions={"sni_hostname": name},
+            )
+            try:
+                response = await client.send(request, stream=True)
+            except httpx2.ConnectError as error:
+                last = error
+                continue
+            try:
+                if response.status_code in (301, 302, 303, 307, 308) and "location" in response.headers:
+                    return str(response.headers["location"])
+                body, cut = await _body(response)
+                kind = str(response.headers.get("content-type", ""))
+                return Page(url, url, response.status_code, kind, body, cut)
+            finally:
+                await response.aclose()
+        raise last or ToolError(f"{host} has no address")
+
+    async def _addresses(self, host: str, port: int) -> list[addresses.Address]:
+        """All addresses of the host; one that is not allowed spoils them all, as it may be the next one used."""
+        try:
+            found = [addresses.parse(address) for address in await self._lookup(host.strip("[]"), port)]
+        except (OSError, ValueError, UnicodeError) as error:
+            raise ToolError(f"cannot resolve {host}: {error}") from None
+        for address in found:
+            if not self._allowed(address):
+                raise ToolError(f"{host} is at {address}, which is not an address of the public internet")
+        return list(dict.fromkeys(found))
+
+
+def check_url(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise ToolError(f"{url!r} is not a valid address: {error}") from None
+    if parts.scheme not in ("http", "https"):
+        raise ToolError(f"only http and https can be fetched, not {parts.scheme or url!r}")
+    if not parts.hostname or port == 0:
+        raise ToolError(f"{url!r} names no host")
+    if parts.username is not None or parts.password is not None:
+        raise ToolError("the address carries credentials; they are not sent")
+    return parts
+
+
+def _host_header(host: str, port: int | None) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return name if port is None else f"{name}:{port}"
+
+
+async def _body(response: httpx2.Response) -> tuple[bytes, bool]:
+    """At most MAX_BYTES, also when it was sent compressed though we did not ask for that."""
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "", "gzip", "x-gzip", "deflate"):
+        raise ToolError(f"the server sent it compressed as {encoding}, which was not asked for")
+    unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if encoding not in ("identity", "") else None
+    body = bytearray()
+    async for chunk in response.aiter_raw():
+        try:
+            body += unpack.decompress(chunk, MAX_BYTES + 1 - len(body)) if unpack else chunk
+        except zlib.error as error:
+            raise ToolError(f"the server sent broken {encoding}: {error}") from None
+        if len(body) > MAX_BYTES:
+            return bytes(body[:MAX_BYTES]), True
+    return bytes(body), False

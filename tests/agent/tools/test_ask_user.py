@@ -1,0 +1,23 @@
+import pytest
+
+from tests.agent.tools.workspace import Workspace
+from treadle.errors import ToolError
+from treadle.session import Answer
+
+
+async def test_the_answer_is_the_result(workspace: Workspace) -> None:
+    workspace.answer = Answer(decision="allow", text="the second")
+    assert await workspace.run("ask_user", question="Which?", options=["the first", "the second"]) == "the second"
+    assert workspace.questions == [("Which?", ("the first", "the second"))]
+
+
+async def test_when_nobody_answers_that_is_told_with_what_to_do(workspace: Workspace) -> None:
+    workspace.answer = Answer(decision="deny", text="nobody can be asked here")
+    with pytest.raises(ToolError, match="nobody can be asked here.*decide yourself"):
+        await workspace.run("ask_user", question="Which?")
+
+
+async def test_an_empty_question_is_not_asked(workspace: Workspace) -> None:
+    with pytest.raises(ToolError, match="empty"):
+        await workspace.run("ask_user", question=" ")
+    assert not workspace.questions
