@@ -1,0 +1,195 @@
+"""What a project says about itself: AGENTS.md and CLAUDE.md, skills, and slash commands written as markdown.
+
+All of it is text for the model or for a person to send, never something that runs, so it needs no trust. It is looked
+for from the working directory up to the top of the repository, and in the user's own settings; sizes are bounded, and
+a symlink that leads out of the place where it lies is not followed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from treadle.io.paths import config_file
+from treadle.work.trust import up_to_top
+
+FILE_CAP = 64 * 1024
+KNOWLEDGE_CAP = 128 * 1024
+MAX_ENTRIES = 200
+KNOWLEDGE = ("agents.md", "claude.md")
+FOLDERS = (".treadle", ".agents", ".claude")
+
+
+class Skill(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    description: str
+    path: str
+    """Of its SKILL.md."""
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    description: str
+    template: str
+    path: str
+
+    def expand(self, arguments: str) -> str:
+        """The text to send: `$ARGUMENTS` and `$1` to `$9` replaced, or the arguments added when it has neither."""
+        words = arguments.split()
+
+        def value(found: re.Match[str]) -> str:
+            if found[1] == "ARGUMENTS":
+                return arguments
+            number = int(found[1])
+            return words[number - 1] if number <= len(words) else ""
+
+        text, replaced = re.subn(r"\$(ARGUMENTS\b|[1-9](?!\d))", value, self.template)
+        return text if replaced or not arguments.strip() else f"{text.rstrip()}\n\n{arguments}"
+
+
+def knowledge(cwd: str) -> str:
+    """The user's own AGENTS.md, then those of the project from its top down to here, each under its path."""
+    parts: list[str] = []
+    seen: set[str] = set()
+    room = KNOWLEDGE_CAP
+    for path, text in _knowledge_files(cwd):
+        if text.strip() in seen or not text.strip():
+            continue
+        seen.add(text.strip())
+        text = _cut(text, min(room, FILE_CAP))
+        room -= len(text)
+        parts.append(f"# {path}\n\n{text.strip()}")
+        if room <= 0:
+            break
+    return "\n\n".join(parts)
+
+
+def skills(cwd: str) -> list[Skill]:
+    """All skills by name; the one nearest to the working directory wins."""
+    found: dict[str, Skill] = {}
+    for top, folder in _folders(cwd, "skills"):
+        for name in sorted(_listing(folder)):
+            path = os.path.join(folder, name, "SKILL.md")
+            text = _read(path, top)
+            if text is not None and len(found) < MAX_ENTRIES:
+                told, _ = front_matter(text)
+                skill = Skill(
+                    name=told.get("name") or name, description=_cut(told.get("description", ""), 1024), path=path
+                )
+                found.setdefault(skill.name, skill)
+    return list(found.values())
+
+
+def offer(found: list[Skill]) -> str:
+    """The part of the system prompt that tells the model which skills there are."""
+    if not found:
+        return ""
+    lines = [f"- {skill.name}: {skill.description or 'no description'}" for skill in found]
+    return "Skills, to be loaded with the skill tool when a task fits one:\n" + "\n".join(lines)
+
+
+def load_skill(skill: Skill) -> str:
+    """What the model reads when it loads a skill."""
+    text = _read(skill.path, os.path.dirname(os.path.dirname(skill.path))) or ""
+    return f"Files of this skill are in {os.path.dirname(skill.path)}\n\n{front_matter(text)[1].strip()}"
+
+
+def commands(cwd: str) -> dict[str, Command]:
+    """Slash commands from markdown files; `commands/git/pr.md` is `/git:pr`. The nearest one wins."""
+    found: dict[str, Command] = {}
+    for top, folder in _folders(cwd, "commands"):
+        for path in _markdown_below(folder):
+            text = _read(path, top)
+            if text is None or len(found) >= MAX_ENTRIES:
+                continue
+            name = os.path.relpath(path, folder).removesuffix(".md").replace(os.sep, ":")
+            told, template = front_matter(text)
+            description = told.get("description") or template.strip().split("\n")[0]
+            command = Command(name=name, description=_cut(description, 200), template=template.strip(), path=path)
+            found.setdefault(name, command)
+    return found
+
+
+def front_matter(text: str) -> tuple[dict[str, str], str]:
+    """The simple `key: value` lines between two `---` at the top, and the rest. Values may go on, indented."""
+    found = re.match(r"\ufeff?---[ \t]*\r?\n(.*?)(?:^|\n)---[ \t]*(?:\r?\n|\Z)", text, re.S)
+    if found is None:
+        return {}, text
+    values: dict[str, str] = {}
+    key = ""
+    for line in found[1].splitlines():
+        entry = re.match(r"([A-Za-z][\w-]*):[ \t]*(.*)", line)
+        if entry:
+            key = entry[1].lower()
+            values[key] = "" if re.fullmatch(r"[>|][+-]?", entry[2].strip()) else _unquoted(entry[2].strip())
+        elif key and line[:1] in (" ", "\t"):
+            values[key] = f"{values[key]} {line.strip()}".strip()
+    return values, text[found.end() :]
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
+
+
+def _knowledge_files(cwd: str) -> Iterator[tuple[str, str]]:
+    own = os.path.dirname(config_file())
+    directories = list(up_to_top(cwd))
+    for directory in (own, *reversed(directories)):
+        top = own if directory == own else directories[-1]
+        names = {name.lower(): name for name in sorted(_listing(directory), reverse=True)}
+        for name in KNOWLEDGE:
+            path = os.path.join(directory, names.get(name, ""))
+            text = _read(path, top) if name in names else None
+            if text is not None:
+                yield path, text
+
+
+def _folders(cwd: str, kind: str) -> Iterator[tuple[str, str]]:
+    """(the place that links may not lead out of, a folder of skills or commands), nearest first."""
+    directories = list(up_to_top(cwd))
+    for directory in directories:
+        for folder in FOLDERS:
+            yield directories[-1], os.path.join(directory, folder, kind)
+    own = os.path.dirname(config_file())
+    yield own, os.path.join(own, kind)
+    home = os.path.expanduser("~")
+    for folder in FOLDERS[1:]:
+        yield home, os.path.join(home, folder, kind)
+
+
+def _listing(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
+def _markdown_below(folder: str) -> Iterator[str]:
+    number = 0
+    for directory, folders, files in os.walk(folder):
+        folders.sort()
+        for name in sorted(files):
+            number += 1
+            if number > 10 * MAX_ENTRIES:
+                return
+            if name.endswith(".md"):
+                yield os.path.join(directory, name)
+
+
+def _read(path: str, top: str) -> str | None:
+    """The text of a plain file, unless a link leads out of `top`; unreadable is the same as not there."""
+    real, top = os.path.realpath(path), os.path.realpath(top)
+    if not real.startswith(top.rstrip("/") + "/") or not os.path.isfile(real):
+        return None
+    try:
+        with open(real, "rb") as file:
+            return _cut(file.read(FILE_CAP + 1).decode(errors="replace"), FILE_CAP)
+    except OSError:
+        return None
+
+
+def _cut(text: str, cap: int) -> str:
+    return text if len(text) <= cap else text[: max(cap, 0)] + "\n[cut here: it is too long]"

@@ -1,0 +1,121 @@
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.agent import project
+from treadle.io.paths import config_file
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    (tmp_path / "repo" / ".git").mkdir(parents=True)
+    (tmp_path / "repo" / "deep").mkdir()
+    return tmp_path / "repo"
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def own(name: str) -> Path:
+    return Path(os.path.dirname(config_file()), name)
+
+
+def test_knowledge_comes_from_the_user_then_from_the_top_down_to_here(repo: Path) -> None:
+    write(repo.parent / "AGENTS.md", "outside of the repository")
+    write(repo / "deep" / "AGENTS.md", "deep")
+    write(repo / "CLAUDE.md", "claude")
+    write(repo / "agents.md", "top")
+    write(own("AGENTS.md"), "mine")
+    said = project.knowledge(str(repo / "deep"))
+    assert [line for line in said.splitlines() if line and not line.startswith("#")] == [
+        "mine",
+        "top",
+        "claude",
+        "deep",
+    ]
+    assert f"# {repo}/deep/AGENTS.md" in said
+    assert project.knowledge(str(repo.parent)).endswith("outside of the repository")
+
+
+def test_the_same_text_is_said_once(repo: Path) -> None:
+    write(repo / "AGENTS.md", "unique words")
+    (repo / "CLAUDE.md").symlink_to("AGENTS.md")
+    assert project.knowledge(str(repo)).count("unique words") == 1
+
+
+def test_a_link_out_of_the_repository_is_not_followed(repo: Path) -> None:
+    (repo / "AGENTS.md").symlink_to("/etc/passwd")
+    (repo / ".treadle").mkdir()
+    write(repo.parent / "elsewhere" / "x" / "SKILL.md", "---\nname: x\n---\n")
+    (repo / ".treadle" / "skills").symlink_to(repo.parent / "elsewhere")
+    assert project.knowledge(str(repo)) == ""
+    assert project.skills(str(repo)) == []
+
+
+def test_sizes_are_bounded(repo: Path) -> None:
+    write(repo / "AGENTS.md", "a" * 1_000_000)
+    write(repo / "CLAUDE.md", "b" * 1_000_000)
+    write(repo / "deep" / "AGENTS.md", "c" * 1_000_000)
+    said = project.knowledge(str(repo / "deep"))
+    assert len(said) < project.KNOWLEDGE_CAP + 1000
+    assert "cut here" in said
+
+
+def test_what_is_not_a_readable_file_is_not_there(repo: Path) -> None:
+    os.mkfifo(repo / "AGENTS.md")
+    (repo / "CLAUDE.md").mkdir()
+    (repo / ".claude" / "skills" / "a" / "SKILL.md").mkdir(parents=True)
+    assert project.knowledge(str(repo)) == ""
+    assert project.skills(str(repo)) == []
+    (repo / "deep" / "AGENTS.md").write_bytes(b"ok \xff")
+    assert "ok" in project.knowledge(str(repo / "deep"))
+
+
+def test_skills_are_found_near_and_far_and_the_nearest_wins(repo: Path) -> None:
+    write(repo / ".agents" / "skills" / "pdf" / "SKILL.md", "---\nname: pdf\ndescription: top\n---\nbody")
+    write(
+        repo / "deep" / ".treadle" / "skills" / "pdf" / "SKILL.md", "---\nname: pdf\ndescription: near\n---\nnear body"
+    )
+    write(repo / ".claude" / "skills" / "bare" / "SKILL.md", "no front matter")
+    write(own("skills") / "mine" / "SKILL.md", "---\nname: mine\ndescription: >\n  two\n  lines\n---\n")
+    found = project.skills(str(repo / "deep"))
+    assert [(skill.name, skill.description) for skill in found] == [
+        ("pdf", "near"),
+        ("bare", ""),
+        ("mine", "two lines"),
+    ]
+    assert project.offer(found).splitlines()[1] == "- pdf: near"
+    assert project.load_skill(found[0]) == f"Files of this skill are in {repo}/deep/.treadle/skills/pdf\n\nnear body"
+    assert project.offer([]) == ""
+
+
+def test_markdown_files_are_slash_commands(repo: Path) -> None:
+    write(
+        repo / ".claude" / "commands" / "git" / "pr.md",
+        "---\ndescription: Open a PR\n---\nOpen a PR for $1 ($ARGUMENTS)",
+    )
+    write(repo / ".treadle" / "commands" / "fix.md", "Fix it.")
+    found = project.commands(str(repo))
+    assert sorted(found) == ["fix", "git:pr"]
+    assert found["git:pr"].description == "Open a PR"
+    assert found["git:pr"].expand("main now") == "Open a PR for main (main now)"
+    assert found["git:pr"].expand("") == "Open a PR for  ()"
+    assert found["fix"].expand("") == "Fix it."
+    assert found["fix"].expand("quickly $1") == "Fix it.\n\nquickly $1"
+    assert (
+        project.Command(name="x", description="", template="$1 $10 $ARGUMENTSX", path="").expand("a")
+        == "a $10 $ARGUMENTSX"
+    )
+
+
+@given(st.text(max_size=200) | st.text("-:\n abc>'\"", max_size=60))
+def test_front_matter_never_loses_the_body(text: str) -> None:
+    values, body = project.front_matter(text)
+    assert text.endswith(body)
+    assert values == {} or text.lstrip("\ufeff").startswith("---")

@@ -1,0 +1,19 @@
+import pytest
+
+from tests.agent.tools.workspace import Workspace
+from treadle.agent.tools import registry
+from treadle.agent.tools.skill import TOOL
+from treadle.errors import ToolError
+
+
+async def test_a_skill_is_loaded_by_name(workspace: Workspace) -> None:
+    workspace.write(".treadle/skills/pdf/SKILL.md", "---\nname: pdf\n---\nUse the script.")
+    args = registry.decode(TOOL, '{"name": "pdf"}')
+    assert TOOL.access(args, workspace.context.resolve).kind == "read"
+    assert "Use the script." in await registry.run(TOOL, args, workspace.context)
+
+
+async def test_an_unknown_skill_is_an_error_that_names_the_known_ones(workspace: Workspace) -> None:
+    workspace.write(".claude/skills/pdf/SKILL.md", "x")
+    with pytest.raises(ToolError, match="pdf"):
+        await registry.run(TOOL, registry.decode(TOOL, '{"name": "doc"}'), workspace.context)
