@@ -3,11 +3,13 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from treadle.agent.providers.base import Provider
-from treadle.agent.providers.names import PREFIXES, VENDORS, ModelSettings, choose, endpoint, resolve
+from treadle.agent.providers.names import PREFIXES, VENDORS, ModelSettings, choose, endpoint, model_settings, resolve
 from treadle.agent.providers.prices import Price
+from treadle.agent.providers.retry import RetryPolicy
 from treadle.errors import ConfigError
 
 KEYS = {"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a", "OPENROUTER_API_KEY": "r"}
@@ -123,6 +125,20 @@ print("httpx2" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_settings_come_from_a_table_and_a_mistake_in_it_is_named() -> None:
+    table = {"retry": {"patience": 600}, "prices": {"m": {"input": 1, "output": 2}}, "idle_timeout": 5}
+    settings = model_settings(table)
+    assert (settings.retry.patience, settings.prices["m"].output, settings.idle_timeout) == (600, 2, 5)
+    with pytest.raises(ConfigError, match=r"\[models\].*`inptu`.*prices"):
+        model_settings({"prices": {"m": {"inptu": 1}}})
+
+
+def test_every_setting_is_in_the_reference() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/models.md").read_text()
+    names = [field.name for part in (ModelSettings, RetryPolicy) for field in msgspec.structs.fields(part)]
+    assert [name for name in names if f"`{name}`" not in page] == []
 
 
 def test_every_prefix_and_variable_is_in_the_reference() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -57,6 +57,14 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def __repr__(self) -> str:
         return f"ModelSettings(base_url={self.base_url!r}, api_key={'set' if self.api_key else 'not set'})"
+
+
+def model_settings(table: Mapping[str, Any]) -> ModelSettings:
+    """The `[models]` table of a config file."""
+    try:
+        return msgspec.convert(table, ModelSettings)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"[models] in the settings: {error}", hint="see docs/reference/models.md") from None
 
 
 def resolve(

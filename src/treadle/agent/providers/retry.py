@@ -30,7 +30,7 @@ class SystemClock:
         await asyncio.sleep(seconds)
 
 
-class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tries: int = 4
     patience: float = 30.0
     """Seconds that all tries together may take. A service that asks for more gets its error reported at once."""

@@ -94,11 +94,11 @@ def _datas(blocks: list[bytes]) -> list[bytes]:
     out = []
     for block in blocks:
         # Nearly every event is a line of data, alone or after its name; the rest takes the slow way.
-        at = 0 if block.startswith(b"data: ") else block.find(b"\ndata: ") + 1
-        if block.find(b"\n", at) < 0 and (at == 0 or block.startswith(b"event:") and block.find(b"\n") == at - 1):
-            if at or block.startswith(b"data: "):
-                out.append(block[at + 6 :])
-                continue
+        at = block.find(b"data: ")
+        alone = at == 0 or (at > 0 and block.startswith(b"event:") and block.find(b"\n") == at - 1)
+        if alone and block.find(b"\n", at) < 0:
+            out.append(block[at + 6 :])
+            continue
         data = _data(block)
         if data is not None:
             out.append(data)
