@@ -1,0 +1,360 @@
+"""Tools of MCP servers, offered as `mcp__server__tool`. The protocol is the official SDK's, imported on first use.
+
+A server that does not start in time, dies or talks nonsense costs its own tools and one warning. Servers on standard
+streams run under our keeper, so that none outlives the session: the SDK is handed two streams and starts nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from treadle.agent.tools.base import AnyArgs, ToolContext
+from treadle.errors import MissingExtra, PeerClosed, ToolError, TreadleError
+from treadle.events import ToolKind
+from treadle.io.child import Child, start
+from treadle.session import Access
+from treadle.wire.framing import LineSplitter
+from treadle.work import trust
+from treadle.work.config import McpServer
+
+if TYPE_CHECKING:
+    from mcp import Client
+
+START_TIMEOUT = 10.0
+DESCRIPTION_CAP = 2048
+NAME_CAP = 64
+"""What model services accept as the name of a tool."""
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """The servers that a project's `.mcp.json` and the settings ask for."""
+
+    servers: dict[str, McpServer] = {}
+    warnings: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    """What an untrusted project asked for."""
+
+
+def find_servers(
+    cwd: str, configured: Mapping[str, McpServer], environ: Mapping[str, str], *, trusted: bool | None = None
+) -> Found:
+    """The settings' servers, and those of the nearest `.mcp.json` if it is trusted (None: as `treadle trust` says)."""
+    servers = dict(configured)
+    warnings: list[str] = []
+    ignored: list[str] = []
+    place = next((here for here in trust.up_to_top(cwd) if os.path.isfile(os.path.join(here, ".mcp.json"))), None)
+    if place is not None:
+        path = os.path.join(place, ".mcp.json")
+        wanted = _read(path, warnings)
+        if trusted or trusted is None and trust.is_trusted(place):
+            servers = {**wanted, **servers}
+        else:
+            ignored = [f"{path}: mcpServers.{name}" for name in wanted]
+    named = {name: _expanded(server, environ) for name, server in servers.items() if not server.disabled}
+    return Found(servers=named, warnings=tuple(warnings), ignored=tuple(ignored))
+
+
+def _read(path: str, warnings: list[str]) -> dict[str, McpServer]:
+    servers = {}
+    try:
+        with open(path, "rb") as file:
+            content = msgspec.json.decode(file.read(), type=dict[str, Any])
+        entries = msgspec.convert(content.get("mcpServers", {}), dict[str, Any])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        warnings.append(f"{path} cannot be read: {error}")
+        return {}
+    for name, entry in entries.items():
+        try:
+            servers[name] = msgspec.convert(entry, McpServer)
+        except msgspec.ValidationError as error:
+            warnings.append(f"{path}: mcpServers.{name}: {error}")
+    return servers
+
+
+def _expanded(server: McpServer, environ: Mapping[str, str]) -> McpServer:
+    """`${NAME}` and `${NAME:-default}` replaced, so that keys need not stand in the file."""
+
+    def fill(value: Any) -> Any:
+        if isinstance(value, str):
+            return re.sub(r"\$\{(\w+)(?::-([^}]*))?\}", lambda found: environ.get(found[1]) or found[2] or "", value)
+        if isinstance(value, dict):
+            return {key: fill(item) for key, item in value.items()}
+        return tuple(map(fill, value)) if isinstance(value, tuple) else value
+
+    return McpServer(**{name: fill(getattr(server, name)) for name in server.__struct_fields__})
+
+
+class McpServers:
+    """The running servers of one session. `tools` are in the shape of our own."""
+
+    def __init__(self, *, cwd: str, env: Mapping[str, str], warn: Callable[[str], None]) -> None:
+        self._cwd = cwd
+        self._env = env
+        self._warn = warn
+        self._connections: list[Connection] = []
+        self.tools: list[McpTool] = []
+
+    async def start(self, servers: Mapping[str, McpServer], timeout: float = START_TIMEOUT) -> None:
+        """Start all of them at once, and wait until each is ready or has failed with a warning."""
+        if not servers:
+            return
+        try:
+            import mcp  # noqa: F401
+        except ImportError:
+            self._warn(str(MissingExtra("MCP servers", "mcp")))
+            return
+        self._connections = [Connection(name, server, self._cwd, self._env) for name, server in servers.items()]
+        results = await asyncio.gather(*(one.start(timeout) for one in self._connections), return_exceptions=True)
+        for connection, result in zip(self._connections, results, strict=True):
+            if isinstance(result, Exception):
+                self._warn(f"the MCP server {connection.name!r} is not used: {result}")
+            elif isinstance(result, BaseException):
+                raise result
+        for tool in (tool for connection in self._connections for tool in connection.tools):
+            if any(tool.name == other.name for other in self.tools):
+                self._warn(f"two MCP tools are called {tool.name}; the first one is used")
+            else:
+                self.tools.append(tool)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(connection.close() for connection in self._connections))
+
+
+class Connection:
+    """One server. The SDK wants to be left in the task that entered it, so it has a task of its own."""
+
+    def __init__(self, name: str, server: McpServer, cwd: str, env: Mapping[str, str]) -> None:
+        self.name = name
+        self.server = server
+        self.tools: list[McpTool] = []
+        self.client: Client | None = None
+        self._cwd = cwd
+        self._env = env
+        self._child: Child | None = None
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._leave = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self, timeout: float) -> None:
+        self._task = asyncio.create_task(self._live())
+        self._task.add_done_callback(self._ended)
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.shield(self._ready)
+        except TimeoutError:
+            words = await self._last_words()
+            await self.close()
+            raise TreadleError(f"it was not ready within {timeout:g} s{words}") from None
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Leave it in peace if it is ready, else break off; either way its processes are gone afterwards."""
+        self._leave.set()
+        if self._task is None:
+            return
+        if self.client is None:
+            self._task.cancel()
+        await asyncio.wait([self._task], timeout=START_TIMEOUT)
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def call(self, tool: str, arguments: dict[str, Any], timeout: float) -> str:
+        if self.client is None:
+            raise ToolError(f"the MCP server {self.name!r} has ended")
+        try:
+            async with asyncio.timeout(timeout + 1):
+                result = await self.client.call_tool(tool, arguments, read_timeout_seconds=timeout)
+        except TimeoutError:
+            raise ToolError(f"the MCP server {self.name!r} did not answer within {timeout:g} s") from None
+        except Exception as error:  # whatever the SDK raises is about this call and this server only
+            raise ToolError(f"the MCP server {self.name!r}: {error}{await self._last_words()}") from error
+        text = as_text(result)
+        if result.is_error:
+            raise ToolError(text or "the tool failed without saying why")
+        return text
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self.client = None
+        if not self._ready.done():
+            error = None if task.cancelled() else task.exception()
+            self._ready.set_exception(error or TreadleError("it was broken off"))
+            self._ready.exception()  # also when nobody waits any more
+
+    async def _live(self) -> None:
+        from mcp import Client
+        from mcp.types import Implementation
+
+        from treadle import __version__
+
+        _keep_quiet()
+        try:
+            async with AsyncExitStack() as stack:
+                transport = await self._transport(stack)
+                # On a pipe, an old server may never answer the question whether it is a new one; all know the old way.
+                mode: Literal["auto", "legacy"] = "auto" if self.server.url else "legacy"
+                about = Implementation(name="treadle", version=__version__)
+                client = await stack.enter_async_context(Client(transport, mode=mode, client_info=about))
+                self.tools = [McpTool(self, tool) for tool in await _all_tools(client)]
+                self.client = client
+                self._ready.set_result(None)
+                await self._leave.wait()
+        except TreadleError:
+            raise
+        except Exception as error:
+            raise TreadleError(f"{_plain(error)}{await self._last_words()}") from error
+
+    async def _transport(self, stack: AsyncExitStack) -> Any:
+        server = self.server
+        if server.type == "sse":
+            raise TreadleError("the old SSE transport is not supported; most servers also offer Streamable HTTP")
+        if server.url:
+            from mcp.client.streamable_http import streamable_http_client
+            from mcp.shared._httpx_utils import create_mcp_http_client
+
+            http = await stack.enter_async_context(create_mcp_http_client(headers=server.headers or None))
+            return streamable_http_client(server.url, http_client=http)
+        if not server.command:
+            raise TreadleError("it has neither a command nor a url")
+        self._child = await start(
+            [server.command, *server.args],
+            env={**self._env, **server.env},
+            cwd=os.path.join(self._cwd, server.cwd),
+            stdin="pipe",
+            stdout="pipe",
+        )
+        await stack.enter_async_context(self._child)
+        return over_stdio(self._child)
+
+    async def _last_words(self) -> str:
+        said = (await self._child.last_words(0.2)).strip() if self._child is not None else ""
+        return f"; its last words: {said[-1000:]}" if said else ""
+
+
+@asynccontextmanager
+async def over_stdio(child: Child) -> AsyncIterator[Any]:
+    """What the SDK calls a transport: messages in both directions, here as lines on a child's standard streams."""
+    import anyio
+    import mcp_types as types
+    from mcp.shared.message import SessionMessage
+
+    to_session, incoming = anyio.create_memory_object_stream[Any](0)
+    outgoing, from_session = anyio.create_memory_object_stream[Any](0)
+
+    async def read() -> None:
+        splitter = LineSplitter()
+        async with to_session:
+            while data := await child.stdio.read():
+                for line in splitter.feed(data):
+                    try:
+                        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)  # type: ignore[arg-type]
+                    except (ValueError, TypeError):
+                        continue  # not a message: a banner, a stray print, a line without end
+                    await to_session.send(SessionMessage(message))
+
+    async def write() -> None:
+        async with from_session:
+            async for message in from_session:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await child.stdio.write(text.encode() + b"\n")
+
+    async def quietly(work: Callable[[], Any]) -> None:
+        try:
+            await work()
+        except (PeerClosed, anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await to_session.aclose()  # so that the session sees the end instead of waiting for an answer
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(quietly, read)
+        group.start_soon(quietly, write)
+        try:
+            yield incoming, outgoing
+        finally:
+            child.stdio.close_write()
+            group.cancel_scope.cancel()
+            for stream in (to_session, incoming, outgoing, from_session):
+                stream.close()
+
+
+async def _all_tools(client: Client) -> list[Any]:
+    tools: list[Any] = []
+    cursor: str | None = None
+    while True:
+        page = await client.list_tools(cursor=cursor)
+        tools += page.tools
+        cursor = page.next_cursor
+        if cursor is None or len(tools) > 1000:
+            return tools
+
+
+class McpTool:
+    """One tool of a server, in the shape of our own."""
+
+    kind: ToolKind = "other"
+    """What a server says about its own tools is not to be relied on."""
+    Args = AnyArgs
+
+    def __init__(self, connection: Connection, tool: Any) -> None:
+        self._connection = connection
+        self._tool: str = tool.name
+        self.name = tool_name(connection.name, tool.name)
+        self.description = (tool.description or f"{tool.name} of the MCP server {connection.name}")[:DESCRIPTION_CAP]
+        self.parameters: dict[str, Any] = {"type": "object", "properties": {}, **(tool.input_schema or {})}
+
+    def access(self, args: AnyArgs, resolve: Callable[[str], Path]) -> Access:
+        return Access(tool=self.name, kind=self.kind, args=args.values)
+
+    async def run(self, args: AnyArgs, context: ToolContext) -> str:
+        return await self._connection.call(self._tool, args.values, context.timeout)
+
+
+def tool_name(server: str, tool: str) -> str:
+    """`mcp__server__tool` in the characters and length that model services accept."""
+    name = "mcp__" + "__".join(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in (server, tool))
+    if len(name) <= NAME_CAP:
+        return name
+    return f"{name[: NAME_CAP - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def as_text(result: Any) -> str:
+    """A tool's result for a model that reads text."""
+    parts = [_block_text(block) for block in result.content]
+    if not parts and result.structured_content is not None:
+        return msgspec.json.encode(result.structured_content).decode()
+    return "\n".join(parts)
+
+
+def _block_text(block: Any) -> str:
+    if block.type == "text":
+        return str(block.text)
+    if block.type == "resource" and getattr(block.resource, "text", None) is not None:
+        return str(block.resource.text)
+    if block.type == "resource_link":
+        return f"[resource {block.uri}]"
+    return f"[{block.type} {getattr(block, 'mime_type', None) or ''}]".replace(" ]", "]")
+
+
+def _plain(error: BaseException) -> str:
+    """The first real error inside the groups that the SDK wraps errors in."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error) or type(error).__name__
+
+
+def _keep_quiet() -> None:
+    """The SDK logs tracebacks; without a handler, Python would print them between the person's lines."""
+    import logging
+
+    for name in ("mcp", "client"):
+        if not logging.getLogger(name).handlers:
+            logging.getLogger(name).addHandler(logging.NullHandler())

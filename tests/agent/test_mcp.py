@@ -1,0 +1,275 @@
+"""Servers are real programs: the official SDK's own server, and small hostile ones."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.agent.tools.workspace import Workspace
+from treadle.agent.mcp import McpServers, find_servers, tool_name
+from treadle.agent.tools import registry
+from treadle.errors import ToolError
+from treadle.work import trust
+from treadle.work.config import McpServer
+
+GOOD = """
+import os, subprocess, sys
+from mcp.server import MCPServer
+server = MCPServer("good")
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    "Add two numbers."
+    return a + b
+
+@server.tool()
+def fail() -> str:
+    raise ValueError("no such luck")
+
+@server.tool()
+def die() -> str:
+    print("last breath", file=sys.stderr, flush=True)
+    os._exit(3)
+
+@server.tool()
+def hang() -> str:
+    import time
+    time.sleep(1000)
+    return ""
+
+@server.tool()
+def daemon() -> str:
+    return str(subprocess.Popen(["sleep", "1000"], start_new_session=True).pid)
+
+@server.tool()
+def secret() -> str:
+    return os.environ.get("GIVEN", "") + os.environ.get("KEPT_BACK", "")
+
+if len(sys.argv) > 1:
+    server.run("streamable-http", port=int(sys.argv[1]))
+else:
+    server.run("stdio")
+"""
+
+LEGACY = """
+import json, sys
+print("welcome to my server")
+for line in sys.stdin:
+    message = json.loads(line)
+    results = {
+        "initialize": {
+            "protocolVersion": "2024-11-05",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "x", "version": "1"},
+        },
+        "tools/list": {"tools": [{"name": "old one", "inputSchema": {"type": "object"}}]},
+        "tools/call": {
+            "content": [{"type": "text", "text": "old"}, {"type": "image", "data": "", "mimeType": "image/png"}]
+        },
+    }
+    if message.get("method") in results:
+        print("not json")
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]}), flush=True)
+"""
+
+
+@pytest.fixture
+def warnings() -> list[str]:
+    return []
+
+
+@pytest.fixture
+async def servers(tmp_path: Path, warnings: list[str]) -> AsyncIterator[McpServers]:
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    servers = McpServers(cwd=str(tmp_path), env=env, warn=warnings.append)
+    yield servers
+    await servers.close()
+
+
+def python(code: str, *args: str, **env: str) -> McpServer:
+    return McpServer(command=sys.executable, args=("-c", code, *args), env=env)
+
+
+async def call(servers: McpServers, workspace: Workspace, name: str, **args: object) -> str:
+    tool = next(tool for tool in servers.tools if tool.name == name)
+    return await registry.run(tool, registry.decode(tool, json.dumps(args)), workspace.context)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    (tmp_path / "work").mkdir()
+    return Workspace(tmp_path / "work", timeout=30.0)
+
+
+async def test_tools_of_a_server_are_offered_and_called(
+    servers: McpServers, workspace: Workspace, warnings: list[str]
+) -> None:
+    await servers.start({"good": python(GOOD, GIVEN="given")}, timeout=60)
+    assert warnings == []
+    add = next(tool for tool in servers.tools if tool.name == "mcp__good__add")
+    assert (add.kind, add.description) == ("other", "Add two numbers.")
+    assert registry.parameters(add)["required"] == ["a", "b"]
+    assert await call(servers, workspace, "mcp__good__add", a=2, b=3) == "5"
+    with pytest.raises(ToolError, match="Error executing tool fail"):
+        await call(servers, workspace, "mcp__good__fail")
+    assert await call(servers, workspace, "mcp__good__secret") == "given"
+
+
+async def test_a_server_that_dies_costs_the_call_and_says_its_last_words(
+    servers: McpServers, workspace: Workspace
+) -> None:
+    await servers.start({"good": python(GOOD)}, timeout=60)
+    with pytest.raises(ToolError, match="last breath"):
+        await call(servers, workspace, "mcp__good__die")
+    with pytest.raises(ToolError, match="good"):
+        await call(servers, workspace, "mcp__good__add", a=1, b=1)
+
+
+async def test_a_tool_that_hangs_is_given_up(servers: McpServers, tmp_path: Path) -> None:
+    (tmp_path / "hang").mkdir()
+    await servers.start({"good": python(GOOD)}, timeout=60)
+    with pytest.raises(ToolError, match="0.3 s|[Tt]imed out"):
+        await call(servers, Workspace(tmp_path / "hang", timeout=0.3), "mcp__good__hang")
+
+
+async def test_nothing_of_a_server_outlives_the_session(servers: McpServers, workspace: Workspace) -> None:
+    await servers.start({"good": python(GOOD)}, timeout=60)
+    pid = int(await call(servers, workspace, "mcp__good__daemon"))
+    os.kill(pid, 0)
+    await servers.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_an_old_server_that_chatters_and_ignores_what_it_does_not_know_works(
+    servers: McpServers, workspace: Workspace, warnings: list[str]
+) -> None:
+    await servers.start({"legacy": python(LEGACY)}, timeout=6)
+    assert [tool.name for tool in servers.tools] == ["mcp__legacy__old_one"], warnings
+    assert await call(servers, workspace, "mcp__legacy__old_one") == "old\n[image image/png]"
+
+
+async def test_a_server_over_http_works(servers: McpServers, workspace: Workspace, warnings: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-c", GOOD, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        await until_listening(port)
+        await servers.start({"far": McpServer(url=f"http://127.0.0.1:{port}/mcp")}, timeout=30)
+        assert warnings == []
+        assert await call(servers, workspace, "mcp__far__add", a=20, b=3) == "23"
+        await servers.close()
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def until_listening(port: int) -> None:
+    import asyncio
+
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                return
+            except OSError:
+                await asyncio.sleep(0.05)
+
+
+async def test_broken_servers_are_warnings_and_the_good_one_works(
+    servers: McpServers, workspace: Workspace, warnings: list[str]
+) -> None:
+    await servers.start(
+        {
+            "missing": McpServer(command="/no/such/program"),
+            "crash": python("import sys; sys.exit('I cannot go on')"),
+            "silent": python("import sys; sys.stdin.read()"),
+            "deaf": python("import time; time.sleep(1000)"),
+            "noise": python("while True: print('x' * 1000)"),
+            "wrong": python(
+                'import sys\nfor line in sys.stdin: print(\'{"jsonrpc": "2.0", "id": 77, "result": {}}\', flush=True)'
+            ),
+            "empty": McpServer(),
+            "old": McpServer(url="http://127.0.0.1:9/", type="sse"),
+            "nobody": McpServer(url="http://127.0.0.1:9/mcp"),
+            "legacy": python(LEGACY),
+        },
+        timeout=6,
+    )
+    assert [tool.name for tool in servers.tools] == ["mcp__legacy__old_one"]
+    said = {warning.split("'")[1]: warning for warning in warnings}
+    assert sorted(said) == ["crash", "deaf", "empty", "missing", "nobody", "noise", "old", "silent", "wrong"]
+    assert "I cannot go on" in said["crash"]
+    assert "not ready within 6 s" in said["silent"]
+    assert "no such" in said["missing"].lower()
+
+
+def test_names_fit_what_model_services_accept() -> None:
+    assert tool_name("my server", "do.it") == "mcp__my_server__do_it"
+    long = tool_name("s" * 60, "t" * 60)
+    assert len(long) == 64 and long != tool_name("s" * 60, "t" * 61)
+
+
+def project(tmp_path: Path, content: object) -> None:
+    (tmp_path / ".git").mkdir(exist_ok=True)
+    (tmp_path / "deep").mkdir(exist_ok=True)
+    (tmp_path / ".mcp.json").write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+def test_servers_of_a_project_need_trust(tmp_path: Path) -> None:
+    project(tmp_path, {"mcpServers": {"theirs": {"command": "evil"}}})
+    mine = {"mine": McpServer(command="good")}
+    found = find_servers(str(tmp_path / "deep"), mine, {})
+    assert list(found.servers) == ["mine"]
+    assert found.ignored == (f"{tmp_path}/.mcp.json: mcpServers.theirs",)
+    trust.trust(str(tmp_path))
+    assert sorted(find_servers(str(tmp_path / "deep"), mine, {}).servers) == ["mine", "theirs"]
+    assert sorted(find_servers(str(tmp_path), mine, {}, trusted=True).servers) == ["mine", "theirs"]
+
+
+def test_the_users_own_server_beats_one_of_the_same_name(tmp_path: Path) -> None:
+    project(tmp_path, {"mcpServers": {"x": {"command": "theirs"}}})
+    assert (
+        find_servers(str(tmp_path), {"x": McpServer(command="mine")}, {}, trusted=True).servers["x"].command == "mine"
+    )
+
+
+def test_variables_are_filled_in_and_disabled_servers_left_out(tmp_path: Path) -> None:
+    project(
+        tmp_path,
+        {
+            "mcpServers": {
+                "a": {"type": "stdio", "command": "${BIN:-run}", "args": ["--key=${KEY}"], "env": {"K": "${KEY}"}},
+                "b": {"url": "https://x/${KEY}", "headers": {"Authorization": "Bearer ${KEY}"}},
+                "c": {"command": "x", "disabled": True},
+            }
+        },
+    )
+    servers = find_servers(str(tmp_path), {}, {"KEY": "k"}, trusted=True).servers
+    assert sorted(servers) == ["a", "b"]
+    assert (servers["a"].command, servers["a"].args, servers["a"].env) == ("run", ("--key=k",), {"K": "k"})
+    assert (servers["b"].url, servers["b"].headers) == ("https://x/k", {"Authorization": "Bearer k"})
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", '{"mcpServers": []}', '{"mcpServers": {"x": {"command": 3}}}', "\udcff"]
+)
+def test_a_file_that_makes_no_sense_is_a_warning(tmp_path: Path, content: str) -> None:
+    project(tmp_path, "{}")
+    (tmp_path / ".mcp.json").write_bytes(content.encode(errors="surrogateescape"))
+    found = find_servers(str(tmp_path), {}, {}, trusted=True)
+    assert found.servers == {} and ".mcp.json" in found.warnings[0]
+
+
+def test_the_sdk_is_imported_only_when_a_server_is_configured() -> None:
+    code = "import sys, treadle.agent.mcp; print('mcp' in sys.modules, 'pydantic' in sys.modules)"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == "False False\n"
