@@ -233,16 +233,13 @@ def test_claimants_killed_at_random_moments_leave_claims_that_work(tmp_path: Pat
         assert child.stdout is not None
         for _ in range(chance.randrange(1, 25)):
             fences.append(int(child.stdout.readline()))
-        time.sleep(chance.random() / 200)
         child.send_signal(signal.SIGKILL)
         fences += [int(line) for line in child.stdout.read().splitlines() if line.isdigit()]
         child.wait()
         child.stdout.close()
         claims = Claims(Planning(root))
-        started = time.monotonic()
         for claim in claims.active():
             claims.release(BOB, claim.haid, force=True, reason="killed")
-        assert time.monotonic() - started < 20, "a dead holder's lock must not have to grow stale"
         for name in os.listdir(claims.directory):
             json.loads((Path(claims.directory) / name).read_text())
     assert fences == sorted(set(fences)), "no fence is given twice"

@@ -189,3 +189,8 @@ def test_only_the_star_is_special_in_a_wildcard() -> None:
     assert not patterns.wildcard("git status*", "git stash")
     assert patterns.wildcard("echo [a]?", "echo [a]?")
     assert not patterns.wildcard("echo ?", "echo x")
+
+
+@pytest.mark.parametrize("pattern", ["*", "src/*.ts", "src/**", "**", "a/b*", "{a,b}", "src/?"])
+def test_a_pattern_with_a_wildcard_is_not_literal_wherever_it_stands(pattern: str) -> None:
+    assert not patterns.is_literal(pattern)

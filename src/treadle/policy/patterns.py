@@ -80,7 +80,9 @@ def escape(path: str) -> str:
 
 def is_literal(pattern: str) -> bool:
     """Whether the pattern names exactly one path (and what is under it)."""
-    return len(paths := parse(pattern).paths) == 1 and all(isinstance(name, str) for name in paths[0][1][:-1])
+    paths = parse(pattern).paths
+    *names, last = paths[0][1]
+    return len(paths) == 1 and last is None and all(isinstance(name, str) for name in names)
 
 
 def wildcard(pattern: str, text: str) -> bool:

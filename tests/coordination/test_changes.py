@@ -1,0 +1,76 @@
+"""What was changed, against what is claimed; in a real repository."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.coordination.conftest import Run, git
+from treadle.coordination import changes
+from treadle.coordination.claims import Claims
+from treadle.coordination.planning import Planning
+from treadle.errors import ConfigError
+
+ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
+
+
+@pytest.fixture
+def claims(project: Path) -> Claims:
+    claims = Claims(Planning(project=str(project)), str(project))
+    claims.claim(BOB, ["src/a/**"], "T-1")
+    return claims
+
+
+def commit(project: Path, name: str, message: str = "change") -> None:
+    (project / name).parent.mkdir(parents=True, exist_ok=True)
+    (project / name).write_text(message)
+    git(project, "add", name)
+    git(project, "commit", "-qm", message)
+
+
+def asked(found: list[changes.Overlap]) -> list[str]:
+    return sorted(overlap.asked for overlap in found)
+
+
+def test_staged_and_uncommitted_files_are_found_whatever_their_names(project: Path) -> None:
+    (project / 'a b\n"ü#.txt').write_text("x")
+    git(project, "mv", "src/a/b.ts", "src/a/renamed.ts")
+    (project / "new.txt").write_text("x")
+    assert sorted(changes.staged(str(project))) == ["src/a/b.ts", "src/a/renamed.ts"]
+    listed = changes.uncommitted(str(project / "src"))
+    assert {'a b\n"ü#.txt', "new.txt", "src/a/b.ts", "src/a/renamed.ts"} == set(listed)
+
+
+def test_a_commit_under_anothers_claim_is_found_unless_its_holder_signed_it(project: Path, claims: Claims) -> None:
+    commit(project, "docs/x.md")
+    commit(project, "src/a/new.ts", "mine")
+    commit(project, "src/a/theirs.ts", f"theirs\n\nHeimdall-Agent: {BOB}")
+    found = changes.check_commits(claims, ANN, changes.commits(str(project), "HEAD~3..HEAD"))
+    assert asked(found) == ["src/a/new.ts"]
+    assert changes.check_commits(claims, BOB, changes.commits(str(project), "HEAD~3..HEAD")) == []
+
+
+def test_merging_what_others_did_is_not_changing_it(project: Path, claims: Claims) -> None:
+    git(project, "checkout", "-qb", "side")
+    commit(project, "docs/x.md")
+    git(project, "checkout", "-q", "main")
+    commit(project, "README.md")
+    git(project, "merge", "-q", "--no-edit", "side")
+    assert [names for _, names in changes.commits(str(project), "HEAD^..HEAD")] == [["docs/x.md"]]
+
+
+@pytest.mark.parametrize("revisions", ["--all", "-n1", "--output=x"])
+def test_an_option_is_not_a_range(project: Path, revisions: str) -> None:
+    with pytest.raises(ConfigError):
+        list(changes.commits(str(project), revisions))
+
+
+def test_check_diff_is_for_ci(heimdall: Run, project: Path, claims: Claims) -> None:
+    commit(project, "docs/x.md")
+    assert heimdall("claim", "check", "--diff", "HEAD~1", HEIMDALL_HAID=ANN).returncode == 0
+    commit(project, "src/a/new.ts")
+    refused = heimdall("claim", "check", "--diff", "HEAD~2..HEAD", HEIMDALL_HAID=ANN)
+    assert refused.returncode == 3 and "src/a/new.ts" in refused.stderr and BOB in refused.stderr
+    assert heimdall("claim", "check", "--diff", "HEAD~2..HEAD", HEIMDALL_HAID=BOB).returncode == 0
+    (project / "src/a/b.ts").write_text("changed")
+    assert heimdall("claim", "check", "--diff", HEIMDALL_HAID=ANN).returncode == 3
+    assert heimdall("claim", "check", "--diff", "no-such-commit", HEIMDALL_HAID=ANN).returncode == 2

@@ -1,0 +1,124 @@
+"""Claims that bind the native agent."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.coordination.conftest import git
+from treadle.coordination.claims import Claims, Collision
+from treadle.coordination.guard import Guarded
+from treadle.coordination.planning import Planning
+from treadle.errors import Busy, Denied
+from treadle.io.files import locked
+from treadle.session import Access
+
+ANN, BOB = "haid:ann.box-0001/native", "haid:bob.box-0002"
+
+
+@pytest.fixture
+def guarded(project: Path) -> Guarded:
+    return Guarded(Planning(project=str(project)), ANN)
+
+
+@pytest.fixture
+def claims(project: Path) -> Claims:
+    claims = Claims(Planning(project=str(project)), str(project))
+    claims.claim(BOB, ["src/a/**"], "T-1")
+    return claims
+
+
+def write(project: Path, name: str) -> Access:
+    return Access(tool="Write", kind="write", paths=(str(project / name),))
+
+
+def test_a_write_to_what_another_holds_is_denied_with_who_and_until_when(
+    guarded: Guarded, claims: Claims, project: Path
+) -> None:
+    decision = guarded.judge(write(project, "src/a/b.ts"))
+    assert (decision.verdict, decision.by) == ("deny", "claim")
+    assert BOB in decision.reason and "T-1" in decision.reason and "until" in decision.reason
+    assert guarded.judge(write(project, "docs/x")).verdict == "allow"
+    assert guarded.judge(Access(tool="Read", kind="read", paths=(str(project / "src/a/b.ts"),))).verdict == "allow"
+    assert guarded.judge(write(project, "../outside")).verdict == "allow"
+
+
+def test_a_directory_is_covered_by_what_is_claimed_inside_it(guarded: Guarded, claims: Claims, project: Path) -> None:
+    assert guarded.judge(write(project, "src")).verdict == "deny"
+
+
+def test_one_may_write_what_one_holds_and_what_nobody_holds(guarded: Guarded, claims: Claims, project: Path) -> None:
+    claims.claim(ANN, ["docs"], "T-2")
+    for name in ("docs/x.md", "README.md"):
+        with guarded.writing((str(project / name),)):
+            pass
+
+
+def test_while_a_tool_writes_nobody_can_claim(guarded: Guarded, project: Path) -> None:
+    with guarded.writing((str(project / "docs/x.md"),)):
+        with pytest.raises(Busy):
+            with locked(guarded.claims.planning.path(".locks", "claims"), 0):
+                pass
+        assert os.path.isdir(guarded.claims.planning.path("ledger", "claims.lock"))
+    with pytest.raises(Collision):
+        guarded.claims.claim(BOB, ["docs"], "T")
+        with guarded.writing((str(project / "docs/x.md"),)):
+            raise AssertionError("must not write")
+
+
+def test_a_revoked_identity_may_write_nothing(guarded: Guarded, project: Path) -> None:
+    guarded.claims.agents.register(ANN)
+    guarded.claims.agents.revoke(ANN)
+    assert guarded.judge(write(project, "x")).verdict == "deny"
+    assert guarded.judge(Access(tool="Bash", kind="execute", command="ls")).verdict == "deny"
+    with pytest.raises(Denied):
+        with guarded.writing((str(project / "x"),)):
+            raise AssertionError("must not write")
+
+
+def test_a_sandboxed_shell_may_write_the_directories_of_its_claim(guarded: Guarded, project: Path) -> None:
+    assert guarded.writable() == ()
+    guarded.claims.claim(ANN, ["docs", "lib/**", "src/*.ts", "./a//b"], "T")
+    assert guarded.writable() == tuple(str(project / name) for name in ("docs", "lib", "a/b"))
+    guarded.claims.claim(ANN, ["docs"], "T", shared=True)
+    assert guarded.writable() == ()
+
+
+@pytest.mark.parametrize("what", ["change", "add", "remove", "replace"])
+def test_what_a_command_did_under_anothers_claim_is_noticed(
+    guarded: Guarded, claims: Claims, project: Path, what: str
+) -> None:
+    file = project / "src/a/b.ts"
+    before = guarded.watch()
+    if what == "change":
+        file.write_text("changed by a shell command\n")
+    elif what == "add":
+        (project / "src/a/new.ts").write_text("new")
+    elif what == "remove":
+        file.unlink()
+    else:
+        (project / "tmp").write_text(file.read_text())
+        os.replace(project / "tmp", file)
+    with pytest.raises(Denied, match=r"src/a/(b|new)\.ts"):
+        guarded.check(before)
+
+
+def test_what_a_command_did_elsewhere_is_its_own_business(guarded: Guarded, claims: Claims, project: Path) -> None:
+    before = guarded.watch()
+    (project / "docs").mkdir()
+    (project / "docs/x.md").write_text("x")
+    (project / "src/other.ts").write_text("x")
+    git(project, "status")
+    guarded.check(before)
+
+
+def test_a_glob_is_watched_where_it_can_match(guarded: Guarded, claims: Claims, project: Path) -> None:
+    claims.claim(BOB, ["**/*.ts", "x.md#part"], "T-1")
+    (project / "x.md").write_text("one")
+    before = guarded.watch()
+    assert sorted(before) == [str(project / "src/a/b.ts"), str(project / "x.md")]
+    (project / "x.txt").write_text("fine")
+    guarded.check(before)
+    (project / "x.md").write_text("three")
+    with pytest.raises(Denied, match="x.md"):
+        guarded.check(before)

@@ -1,0 +1,70 @@
+"""Radar: what would conflict, in real branches and worktrees."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.coordination.conftest import Run, git
+from treadle.coordination import radar
+from treadle.coordination.claims import Claims
+from treadle.coordination.planning import Planning
+from treadle.errors import ConfigError
+
+BOB = "haid:bob.box-0002"
+
+
+@pytest.fixture
+def claims(project: Path, tmp_path: Path) -> Claims:
+    """main, a worktree `one` and a branch `two`, all with one commit of their own."""
+    for branch, text in (("one", "one\n"), ("two", "two\n")):
+        git(project, "checkout", "-qb", branch, "main")
+        (project / "src/a/b.ts").write_text(text)
+        (project / f"{branch}.txt").write_text(text)
+        git(project, "add", ".")
+        git(project, "commit", "-qm", branch)
+    git(project, "checkout", "-q", "main")
+    git(project, "worktree", "add", "-q", str(tmp_path / "one"), "one")
+    return Claims(Planning(project=str(project)), str(project))
+
+
+def test_two_lines_of_work_that_conflict_are_named_with_files_and_holders(claims: Claims, tmp_path: Path) -> None:
+    claims.claim(BOB, ["src/a/**"], "T-1")
+    (found,) = radar.scan(claims)
+    assert found["between"] == [f"one ({tmp_path / 'one'})", "two"]
+    (row,) = found["files"]
+    assert row["file"] == "src/a/b.ts"
+    assert [(holder["haid"], holder["task"]) for holder in row["holders"]] == [(BOB, "T-1")]
+
+
+def test_what_is_not_committed_yet_counts(claims: Claims, project: Path, tmp_path: Path) -> None:
+    (project / "src/a/b.ts").write_text("main, not committed\n")
+    before = git(project, "status", "--porcelain", "-uno"), git(project, "stash", "list")
+    pairs = [found["between"] for found in radar.scan(claims)]
+    assert [f"main ({project})", "two"] in pairs and len(pairs) == 3
+    after = git(project, "status", "--porcelain", "-uno"), git(project, "stash", "list")
+    assert after == before  # and nothing was touched
+
+
+def test_named_branches_only(claims: Claims) -> None:
+    assert radar.scan(claims, ["main", "one"]) == []
+    assert [found["between"] for found in radar.scan(claims, ["one", "two"])] == [["one", "two"]]
+    with pytest.raises(ConfigError):
+        radar.scan(claims, ["--all"])
+    with pytest.raises(ConfigError):
+        radar.scan(claims, ["no-such-branch"])
+
+
+def test_a_branch_that_was_merged_is_not_live(claims: Claims, project: Path) -> None:
+    git(project, "merge", "-q", "two")
+    assert "two" not in radar.live(str(project))
+
+
+def test_the_command_exits_with_3_when_something_would_conflict(heimdall: Run, claims: Claims, project: Path) -> None:
+    done = heimdall("claim", "radar")
+    assert done.returncode == 3
+    assert done.stdout.splitlines()[0].startswith("CONFLICT one (")
+    assert done.stdout.splitlines()[1] == "  src/a/b.ts  held by nobody"
+    assert json.loads(heimdall("claim", "radar", "--json").stdout)[0]["files"][0]["file"] == "src/a/b.ts"
+    git(project, "branch", "-D", "two")
+    assert heimdall("claim", "radar").returncode == 0
