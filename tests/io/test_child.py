@@ -5,31 +5,23 @@ import os
 import signal
 import sys
 import threading
-import uuid
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.io.hostile import SELF, await_none_left, left
+from tests.io.hostile import SELF, left
 from treadle.errors import LocalError, NotFound
 from treadle.io import tree
 from treadle.io.child import Child, Tail, start
 
 
 @pytest.fixture(autouse=True)
-def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    value = f"mark-{uuid.uuid4()}"
-    monkeypatch.setenv("HOSTILE_MARK", value)
-    descriptors = len(os.listdir("/proc/self/fd"))
+def nothing_stays(mark: str) -> Iterator[None]:
     tree.spawn(["true"]).stop()  # the keeper's socket is there before we count
     descriptors = len(os.listdir("/proc/self/fd"))
-    yield value
-    found = await_none_left(value)
-    for pid in found:
-        os.kill(pid, signal.SIGKILL)
-    assert found == []
+    yield
     assert len(os.listdir("/proc/self/fd")) <= descriptors
 
 

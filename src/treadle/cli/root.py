@@ -13,6 +13,7 @@ COMMANDS: dict[str, str] = {
     "demo": "treadle.cli.demo:demo",
     "doctor": "treadle.cli.doctor:doctor",
     "models": "treadle.cli.models:models",
+    "ps": "treadle.cli.ps:ps",
     "sessions": "treadle.cli.sessions:sessions",
     "trust": "treadle.cli.trust:trust",
     "worker": "treadle.cli.worker:worker",

@@ -12,6 +12,7 @@ We never call `waitpid(-1)` and never adopt orphans in this process: embedders s
 
 from __future__ import annotations
 
+import atexit
 import errno
 import marshal
 import os
@@ -122,6 +123,19 @@ def request(
         theirs.close()
         os.close(null)
     return Tree(ours, list(argv))
+
+
+def detach(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str, stderr: int | None = None) -> int:
+    """Start a treadle process that is to outlive this one, in a session of its own; gives its number.
+
+    It is not kept by our keeper and nothing ends it with us: it has children under a keeper of its own.
+    """
+    null = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)
+    errors = (os.POSIX_SPAWN_DUP2, 0 if stderr is None else stderr, 2)
+    # posix_spawn cannot change the directory; fork could, but not safely where there are threads.
+    command = ["/bin/sh", "-c", 'cd -- "$0" && exec "$@"', cwd, *argv]
+    actions = [null, (os.POSIX_SPAWN_DUP2, 0, 1), errors]
+    return os.posix_spawn(command[0], command, os.environ if env is None else env, file_actions=actions, setsid=True)
 
 
 class Tree:
@@ -351,8 +365,7 @@ def _sweep(number: int) -> None:
             pass
 
 
-def _after_fork() -> None:
-    # A forked copy of us must not keep the sockets open: the keeper would take it for us after our death.
+def _let_go() -> None:
     global _control, _lock
     _lock = allocate_lock()
     for handle in [_control, *(tree._control for tree in _trees)]:
@@ -361,4 +374,6 @@ def _after_fork() -> None:
     _control = None
 
 
-os.register_at_fork(after_in_child=_after_fork)
+# A forked copy of us must not keep the sockets open: the keeper would take it for us after our death.
+os.register_at_fork(after_in_child=_let_go)
+atexit.register(_let_go)

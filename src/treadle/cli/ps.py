@@ -1,0 +1,70 @@
+"""`treadle ps`: what runs under treadle on this machine."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from treadle.io import procs
+from treadle.io.kept import Kept, kept_trees
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="One JSON array, for programs.")
+def ps(as_json: bool) -> None:
+    """List the process trees that treadle keeps: agents, their tools, terminals, background tasks.
+
+    Each has an owner, the treadle process it belongs to; when that ends, for whatever reason, its keeper ends the tree.
+
+    \b
+    OWNER   the treadle process that started it
+    KEEPER  the process that ends it when the owner is gone
+    PID     the command itself; "-" when it has ended and left others running
+    PROCS   how many processes are in the tree now
+    RSS     the memory they hold in RAM; pages that they share are counted for each
+    """
+    trees = kept_trees()
+    if as_json:
+        click.echo(json.dumps([_record(tree) for tree in trees], indent=2))
+    elif not trees:
+        click.echo("No process trees are kept.")
+    else:
+        _print(trees)
+
+
+def _record(tree: Kept) -> dict[str, object]:
+    owner = procs.look(tree.owner)
+    return {
+        "owner": tree.owner,
+        "owner_name": owner.name if owner else None,
+        "keeper": tree.keeper,
+        "stem": tree.stem,
+        "pid": tree.pid,
+        "running": tree.running,
+        "command": tree.command,
+        "started": tree.started,
+        "age_seconds": round(tree.age, 1),
+        "processes": len(tree.processes),
+        "rss_bytes": tree.rss,
+    }
+
+
+def _print(trees: list[Kept]) -> None:
+    rows = [("OWNER", "KEEPER", "PID", "AGE", "PROCS", "RSS", "COMMAND")]
+    for tree in trees:
+        pid = str(tree.pid) if tree.running else "-"
+        command = " ".join(tree.command)
+        numbers = (str(tree.owner), str(tree.keeper), pid, _age(tree.age), str(len(tree.processes)))
+        rows.append((*numbers, f"{tree.rss / 1e6:.0f} MB", "".join(c if c.isprintable() else "?" for c in command)))
+    widths = [max(len(row[column]) for row in rows) for column in range(6)]
+    for row in rows:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
+        click.echo("  ".join([*cells, row[6][:200]]))
+
+
+def _age(seconds: float) -> str:
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s"

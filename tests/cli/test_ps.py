@@ -1,0 +1,48 @@
+"""`treadle ps` as a person and as a program read it."""
+
+import json
+import os
+
+from click.testing import CliRunner
+
+from tests.io.trees import hostile
+from treadle.cli.ps import _age, ps
+from treadle.io import tree
+
+
+def run(*arguments: str) -> str:
+    result = CliRunner().invoke(ps, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_nothing_kept_is_said_in_words_and_as_an_empty_array() -> None:
+    assert run() == "No process trees are kept.\n"
+    assert json.loads(run("--json")) == []
+
+
+def test_a_tree_is_a_row(mark: str) -> None:
+    with tree.spawn(["sleep", "100"]) as started:
+        head, row = run().splitlines()
+        assert head.split() == ["OWNER", "KEEPER", "PID", "AGE", "PROCS", "RSS", "COMMAND"]
+        fields = row.split()
+        assert fields[:3] == [str(os.getpid()), str(tree._pid), str(started.pid)]
+        assert fields[4] == "1" and row.endswith("sleep 100")
+
+
+def test_a_program_gets_all_of_it(mark: str) -> None:
+    started = hostile("daemon", "bomb")
+    (record,) = json.loads(run("--json"))
+    assert (record["pid"], record["owner"], record["stem"]) == (started.pid, os.getpid(), started.stem)
+    assert (record["processes"], record["running"]) == (52, True)
+    assert record["command"][-2:] == ["daemon", "bomb"] and record["rss_bytes"] > 0
+    started.stop(0)
+
+
+def test_what_a_command_line_holds_cannot_reach_the_terminal(mark: str) -> None:
+    with tree.spawn(["sh", "-c", "exec sleep 100", "\x1b[2J\n"]):
+        assert "\x1b" not in run() and len(run().splitlines()) == 2
+
+
+def test_ages_are_short() -> None:
+    assert [_age(seconds) for seconds in (0, 119, 120, 7199, 7200, 172800)] == ["0s", "119s", "2m", "120m", "2h", "2d"]
