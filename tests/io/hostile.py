@@ -49,9 +49,10 @@ def daemon(ready: Callable[[], None]) -> None:
     if os.fork():
         os._exit(0)
     os.chdir("/")
+    ignore()
     ready()
     os.closerange(0, 256)
-    deaf(lambda: None)
+    sleep()
 
 
 def dying(ready: Callable[[], None], depth: int = 3) -> None:
@@ -66,9 +67,11 @@ def dying(ready: Callable[[], None], depth: int = 3) -> None:
 
 
 def bomb(ready: Callable[[], None]) -> None:
+    ignore()
     for _ in range(49):
-        fork(lambda: deaf(lambda: None))
-    deaf(ready)
+        fork(sleep)
+    ready()
+    sleep()
 
 
 def chain(ready: Callable[[], None]) -> None:
