@@ -40,7 +40,8 @@ def test_one_keeper_serves_all_trees_of_a_process(mark: str) -> None:
     keeper = tree._pid
     output(["true"])
     assert tree._pid == keeper
-    assert procs.descendants(keeper) == []
+    while procs.descendants(keeper):
+        pass  # the stems end a moment after their trees; the test's own timeout bounds this
 
 
 def test_a_keeper_that_is_asked_to_end_ends_its_trees_first(mark: str) -> None:
