@@ -73,14 +73,20 @@ def read(path: str) -> bytes | None:
     """The file's bytes with plain line ends; None for what is not searched: odd, too big, binary, unreadable."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-        with open(fd, "rb") as file:
+        try:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE:
                 return None
-            data = file.read(MAX_FILE)
+            data = os.read(fd, found.st_size + 1)
+            while len(data) <= MAX_FILE and (more := os.read(fd, 1 << 16)):  # it grew, or is a /proc file of size 0
+                data += more
+        finally:
+            os.close(fd)
     except OSError:
         return None
-    return None if b"\0" in data else data.replace(b"\r\n", b"\n")
+    if b"\0" in data:
+        return None
+    return data.replace(b"\r\n", b"\n") if b"\r" in data else data
 
 
 def search(path: str, pattern: re.Pattern[str], context: int) -> Iterator[tuple[str, dict[str, Any]]]:

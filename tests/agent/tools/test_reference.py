@@ -1,0 +1,54 @@
+"""The reference page says what the code says, and the how-to's tool is a tool."""
+
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from tests.agent.tools.workspace import Workspace
+from treadle.agent.tools import bash, edit_file, files, glob, grep, output, read_file, registry, web_fetch
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def section(name: str) -> str:
+    page = (DOCS / "reference/tools.md").read_text()
+    found = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", page, re.S | re.M)
+    assert found, f"{name} has no section"
+    return found[1]
+
+
+@pytest.mark.parametrize("name", registry.BUILTIN)
+def test_every_tool_is_documented_with_its_kind_and_exactly_its_arguments(name: str) -> None:
+    text = section(name)
+    tool = registry.load(name)
+    assert f"Kind `{tool.kind}`" in text
+    rows = re.findall(r"^\| `(\w+)` \|", text, re.M)
+    assert sorted(rows) == sorted(registry.parameters(tool)["properties"])
+
+
+def test_the_limits_on_the_page_are_those_of_the_code() -> None:
+    for name, words in {
+        "read_file": f"at most {read_file.MAX_LINES:,}",
+        "edit_file": f"at most {files.MAX_EDIT >> 20} MiB",
+        "glob": f"at most {glob.MAX_FILES:,}",
+        "grep": f"; {grep.MAX_MATCHES} |",
+        "bash": f"at most {bash.MAX_TIMEOUT:,.0f}; 120",
+        "web_fetch": f"{web_fetch.MAX_BYTES >> 20} MiB, {web_fetch.MAX_SECONDS:g} s and {web_fetch.MAX_REDIRECTS} red",
+        "What holds for all of them": f"at most {output.DISK_CAP >> 20} MiB",
+    }.items():
+        assert words in section(name), (name, words)
+    assert edit_file.Edit.__struct_fields__ == ("old_string", "new_string", "replace_all")
+
+
+async def test_the_tool_of_the_how_to_works(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = re.search(r"```python\n(.*?)```", (DOCS / "how-to/add-a-tool.md").read_text(), re.S)
+    assert source
+    module = types.ModuleType("count_words")
+    monkeypatch.setitem(sys.modules, "count_words", module)  # where its annotations are looked up
+    exec(source[1], module.__dict__)
+    workspace.write("a.txt", "one two\nthree\n")
+    args = registry.decode(module.TOOL, '{"path": "a.txt"}')
+    assert await registry.run(module.TOOL, args, workspace.context) == "3 words"
