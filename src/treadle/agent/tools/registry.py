@@ -29,6 +29,7 @@ BUILTIN = (
     "ask_user",
     "task",
     "todo",
+    "skill",
 )
 
 _SAME = {

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from treadle.agent.project import load_skill, skills
 from treadle.agent.tools.base import Tool, ToolContext
@@ -16,7 +18,7 @@ from treadle.session import Access
 
 
 class SkillArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    name: str
+    name: Annotated[str, Meta(description="The skill's name, as the system prompt has it.")]
 
 
 class SkillTool:
