@@ -8,6 +8,7 @@ TreadleError
 │   ├── Busy                    busy              a bounded queue is full
 │   ├── NotFound                not_found         no such session, request, task, agent
 │   ├── Denied                  permission_denied a rule, mode, hook or person said no
+│   ├── Unsupported             unsupported       what is required is not offered
 │   ├── ToolError               tool_error        a tool could not do what was asked
 │   ├── StorageError            storage_error     disk full, unreadable, written by a newer version
 │   ├── WorkspaceError          workspace_error   a working copy cannot be made, compared or brought back
@@ -112,6 +113,10 @@ class NotFound(LocalError):
 
 class Denied(LocalError):
     code = "permission_denied"
+
+
+class Unsupported(LocalError):
+    code = "unsupported"
 
 
 class ToolError(LocalError):

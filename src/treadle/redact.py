@@ -63,6 +63,8 @@ class Redactor:
         return cls([*values, *(value for name, value in environment.items() if is_secret_name(name))])
 
     def text(self, text: str) -> str:
+        if "-----" not in text and self.regex.search(text) is None:
+            return text  # as nearly all of them
         stream = self.stream()
         return stream.feed(text) + stream.end()
 

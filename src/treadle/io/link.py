@@ -8,7 +8,7 @@ async for message in link: ...
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from treadle.errors import PeerStalled
@@ -41,11 +41,15 @@ class Link(Generic[Received, Said]):
 
     async def __aiter__(self) -> AsyncIterator[Received]:
         """Nothing is read while the last message is being dealt with, so a slow listener slows the speaker."""
-        while data := await self.stream.read():
-            for message in self.wire.receive(data):
+        async for messages in self.batches():
+            for message in messages:
                 yield message
-        for message in self.wire.end():
-            yield message
+
+    async def batches(self) -> AsyncGenerator[Sequence[Received], None]:
+        """The messages as they come in: for a peer that may send many small ones, this costs less for each."""
+        while data := await self.stream.read():
+            yield self.wire.receive(data)
+        yield self.wire.end()
 
     async def send(self, *messages: Said) -> None:
         """Returns when the system has taken all. A peer that takes nothing for too long is `PeerStalled`.

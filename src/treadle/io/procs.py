@@ -21,15 +21,16 @@ CHASE = 100
 
 
 class Process:
-    __slots__ = ("name", "parent", "pid", "rss", "start", "state")
+    __slots__ = ("cpu", "name", "parent", "pid", "rss", "start", "state")
 
-    def __init__(self, pid: int, parent: int, start: int, state: str, rss: int, name: str) -> None:
+    def __init__(self, pid: int, parent: int, start: int, state: str, rss: int, name: str, cpu: float = 0.0) -> None:
         self.pid = pid
         self.parent = parent
         self.start = start  # in ticks since the machine started
         self.state = state
         self.rss = rss  # bytes
         self.name = name
+        self.cpu = cpu  # seconds used so far
 
     def __repr__(self) -> str:
         return f"<{self.pid} {self.name} {self.state}>"
@@ -51,7 +52,8 @@ def look(pid: int) -> Process | None:
     if len(fields) < 22:
         return None
     name = head.partition(b"(")[2].decode("utf-8", "replace")
-    return Process(pid, int(fields[1]), int(fields[19]), fields[0].decode(), int(fields[21]) * PAGE, name)
+    cpu = (int(fields[11]) + int(fields[12])) / TICKS
+    return Process(pid, int(fields[1]), int(fields[19]), fields[0].decode(), int(fields[21]) * PAGE, name, cpu)
 
 
 def start_time(pid: int) -> int:

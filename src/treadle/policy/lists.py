@@ -48,16 +48,20 @@ class ListPolicy:
         self._paths = RuleSet(Rules(deny=tuple(denied)), self.root)
 
     def __call__(self, access: Access) -> Decision:
-        if any(_concerns(name, access) for name in self._disallowed):
-            return _deny(f"the tool {access.tool} is disallowed")
+        forbidden = self.forbidden(access)
+        if forbidden is not None:
+            return forbidden
         if self._allowed and not any(_concerns(name, access) for name in self._allowed):
             return _deny(f"the tool {access.tool} is not in the list of allowed tools")
-        denied = self._denied_path(access) or self._denied_host(access)
-        if denied is not None:
-            return denied
         if any(_concerns(name, access) for name in self._approval):
             return Decision(verdict="ask", reason=f"the tool {access.tool} requires approval", by="rule")
         return ALLOW
+
+    def forbidden(self, access: Access) -> Decision | None:
+        """What a list names outright. For things that happened by a tool that nobody named."""
+        if any(_concerns(name, access) for name in self._disallowed):
+            return _deny(f"the tool {access.tool} is disallowed")
+        return self._denied_path(access) or self._denied_host(access)
 
     def _denied_path(self, access: Access) -> Decision | None:
         ruled = self._paths.judge(access)

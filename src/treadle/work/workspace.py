@@ -128,26 +128,49 @@ def prepare(
     source = os.path.realpath(source)
     if not os.path.isdir(source):
         raise WorkspaceError(f"{source} is not a directory", hint="name the directory to work on with --root")
+    try:
+        return _prepare(mode, source, directory, name, include, exclude, cap)
+    except BaseException:
+        _abandon(mode, source, directory, name)
+        raise
+
+
+def _prepare(
+    mode: WorkspaceMode,
+    source: str,
+    directory: str,
+    name: str,
+    include: Sequence[str],
+    exclude: Sequence[str],
+    cap: int,
+) -> Workspace:
     notes: list[str] = []
     root, branch, start = source, None, None
     copy = os.path.join(directory, "workspace")
-    try:
-        if mode == "staged":
-            root = copy
-            os.mkdir(copy, 0o700)
-            notes = Copy(source, copy, include, exclude, cap).run()
-        elif mode == "worktree":
-            branch = f"treadle/{name}"
-            root, start, notes = _add_worktree(source, copy, branch)
-        shadow = Shadow.create(os.path.join(directory, "shadow.git"), root)
-        before = shadow.snapshot()
-    except BaseException:
-        if mode == "staged":
-            remove_tree(copy)
-        raise
+    if mode == "staged":
+        root = copy
+        os.mkdir(copy, 0o700)
+        notes = Copy(source, copy, include, exclude, cap).run()
+    elif mode == "worktree":
+        branch = f"treadle/{name}"
+        root, start, notes = _add_worktree(source, copy, branch)
+    shadow = Shadow.create(os.path.join(directory, "shadow.git"), root)
+    before = shadow.snapshot()
     place = Place(mode=mode, source=source, root=root, directory=directory, before=before, branch=branch, start=start)
     write_atomic(os.path.join(directory, "workspace.json"), msgspec.json.encode(place), sync=False)
     return Workspace(place, notes)
+
+
+def _abandon(mode: WorkspaceMode, source: str, directory: str, name: str) -> None:
+    """Nobody has worked there yet, so nothing can be lost."""
+    copy = os.path.join(directory, "workspace")
+    repository = Repository.find(source) if mode == "worktree" and os.path.isdir(copy) else None
+    if repository is not None:
+        branch = f"treadle/{name}"
+        repository.worktree(copy, branch, repository.commit(f"refs/heads/{branch}")).remove_if_unchanged()
+    if mode == "staged":
+        remove_tree(copy)
+    remove_tree(os.path.join(directory, "shadow.git"))
 
 
 def _add_worktree(source: str, path: str, branch: str) -> tuple[str, str, list[str]]:

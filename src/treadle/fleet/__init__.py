@@ -1,0 +1,1 @@
+"""Work for agents as orders: the control plane, its receipts, and what runs many of them."""

@@ -1,0 +1,362 @@
+"""The control plane: give an order to a sidecar, watch it, and leave a receipt, whatever happens.
+
+    state/host/<run_id>/      one directory for each run under way
+        lock                  held while the run's host lives
+        run.json              the order, and who was to do it
+        events.jsonl          what the sidecar has said so far
+        workspace/, shadow.git, workspace.json, patch.diff
+
+When the host dies, its keeper ends the sidecar, and the next host, or `treadle host recover`, finds the directory
+without a holder of its lock and writes the receipt from what is there (`recover.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from treadle.drivers.sidecar_peer import SidecarPeer, Timing
+from treadle.errors import Cancelled, StorageError, TimedOut, TreadleError, Unsupported
+from treadle.fleet.store import ReceiptStore
+from treadle.fleet.supervise import Supervisor
+from treadle.io import child as children
+from treadle.io.files import locked, storage_error, write_atomic
+from treadle.io.paths import private_dir, state_dir
+from treadle.redact import Redactor
+from treadle.wire.base import CAP
+from treadle.wire.receipts import AnyAgentEvent, Receipt, encode
+from treadle.wire.sidecar import Hello, WorkOrder, unmet
+from treadle.wire.tolerant import Note
+from treadle.work.environment import child_environment
+from treadle.work.receipt import Check, Observed
+from treadle.work.workspace import Workspace, WorkspaceMode, prepare, remove_tree
+
+FORMAT = 1
+CHECK_SECONDS = 600.0
+ENVIRONMENT = ("ABP_*", "KIMI_*", "COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN", "TREADLE_*")
+"""What real sidecars read, beside what every agent gets."""
+
+Listener = Callable[[Sequence[AnyAgentEvent]], None]
+
+
+class Backend(msgspec.Struct, frozen=True, kw_only=True):
+    """A sidecar that can be started."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: tuple[str, ...] = ()
+    """Further variables that it may see."""
+    timeout: float | None = None
+    source: str = ""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """An order, and how this control plane is to see to it. `order.workspace.root` is the source directory."""
+
+    order: WorkOrder
+    backend: Backend
+    mode: WorkspaceMode = "staged"
+    timeout: float | None = None
+    check: str | None = None
+    apply: bool = False
+    keep_workspace: bool = False
+    events_path: str | None = None
+    out_path: str | None = None
+    timing: Timing = Timing()
+    line_cap: int = CAP
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    format: int = FORMAT
+    run_id: str
+    order: WorkOrder
+    backend: str
+    mode: WorkspaceMode
+    started: float
+    out_path: str | None = None
+
+
+def runs_directory() -> str:
+    return os.path.join(state_dir(), "host")
+
+
+class HostRun:
+    """One order on its way. `stop` may be called at any time, from the same loop."""
+
+    def __init__(self, job: Job, store: ReceiptStore, *, listener: Listener | None = None) -> None:
+        self.job = job
+        self.run_id = str(uuid.uuid4())
+        self.directory = os.path.join(runs_directory(), self.run_id)
+        self.observed = Observed(self.run_id, job.order, job.backend.name, time.time())
+        self._store = store
+        self._listener = listener
+        self._peer: SidecarPeer | None = None
+        self._workspace: Workspace | None = None
+        self._outputs: list[_EventFile] = []
+
+    async def run(self) -> Receipt:
+        """The receipt, stored. What went wrong in the run is in it, and in `observed.error`; only what keeps a receipt
+        from being stored is raised."""
+        private_dir(self.directory)
+        with locked(os.path.join(self.directory, "lock"), 0):
+            self._record()
+            timer = asyncio.create_task(self._time_out())
+            try:
+                await self._work()
+            except TreadleError as error:
+                self.observed.error = error
+            finally:
+                timer.cancel()
+                await asyncio.gather(timer, return_exceptions=True)
+            return await self._conclude()
+
+    def _record(self) -> None:
+        record = RunRecord(
+            run_id=self.run_id,
+            order=self.job.order,
+            backend=self.job.backend.name,
+            mode=self.job.mode,
+            started=self.observed.started,
+            out_path=self.job.out_path,
+        )
+        write_atomic(os.path.join(self.directory, "run.json"), msgspec.json.encode(record), sync=False)
+
+    async def stop(self, why: TreadleError) -> None:
+        """Ask the sidecar to stop, for this reason; what it then says within the grace still counts."""
+        if self.observed.stopped is None:
+            self.observed.stopped = why
+            if self._peer is not None:
+                await self._peer.cancel(str(why))
+
+    async def _time_out(self) -> None:
+        seconds = self.job.timeout if self.job.timeout is not None else self.job.backend.timeout
+        if seconds is not None:
+            await asyncio.sleep(seconds)
+            await self.stop(TimedOut(f"the run did not end within {seconds:g} s"))
+
+    # The work
+
+    async def _work(self) -> None:
+        order = self.job.order
+        Supervisor(order)  # a policy that cannot be understood is refused before anything is started
+        self._workspace = await asyncio.to_thread(
+            prepare,
+            self.job.mode,
+            order.workspace.root,
+            self.directory,
+            name=self.run_id[:8],
+            include=order.workspace.include,
+            exclude=order.workspace.exclude,
+        )
+        wire_mode = "pass_through" if self.job.mode == "pass_through" else "staged"
+        order = replace(order, workspace=replace(order.workspace, root=self._workspace.root, mode=wire_mode))
+        self.observed.order = order
+        self.observed.notes += [Note(where="workspace", problem=note) for note in self._workspace.notes]
+        self._check_stopped()
+        self._peer = await SidecarPeer.spawn(
+            absolute_command(self.job.backend.argv),
+            env=self._environment(order),
+            cwd=order.workspace.root,
+            name=self.job.backend.name,
+            timing=self.job.timing,
+            cap=self.job.line_cap,
+        )
+        try:
+            self.observed.hello = await self._peer.handshake()
+            self.observed.handshaking = False
+            await self._converse(self._peer, self.observed.hello, order)
+        finally:
+            await self._part(self._peer)
+
+    def _check_stopped(self) -> None:
+        if self.observed.stopped is not None:
+            raise self.observed.stopped
+
+    def _environment(self, order: WorkOrder) -> dict[str, str]:
+        allowed = (*ENVIRONMENT, *self.job.backend.env)
+        return {**child_environment(os.environ, allowed, drives_model=True), **order.config.env}
+
+    async def _converse(self, peer: SidecarPeer, hello: Hello, order: WorkOrder) -> None:
+        observed = self.observed
+        observed.unmet = unmet(order.requirements, hello.capabilities)
+        if observed.unmet:
+            raise Unsupported(
+                f"{self.job.backend.name} does not offer what the order requires: {'; '.join(observed.unmet)}",
+                hint="choose another backend, or require less",
+            )
+        self._check_stopped()
+        supervisor = Supervisor(order)
+        self._open_outputs()
+        async with contextlib.aclosing(peer.run(order, self.run_id)) as batches:
+            async for events in batches:
+                self._keep(events)
+                why = supervisor.watch(events)
+                if why is not None:
+                    await self.stop(why)
+        observed.final = peer.final
+
+    def _open_outputs(self) -> None:
+        self._outputs.append(_EventFile(os.path.join(self.directory, "events.jsonl")))
+        if self.job.events_path is not None:
+            self._outputs.append(_EventFile(self.job.events_path))
+
+    def _keep(self, events: Sequence[AnyAgentEvent]) -> None:
+        self.observed.trace.extend(events)
+        for output in list(self._outputs):
+            try:
+                output.write(events)
+            except StorageError as error:
+                # The run goes on: what was seen is still in memory, and the receipt says what is missing.
+                self.observed.notes.append(Note(where="events", problem=str(error)))
+                self._outputs.remove(output)
+                output.close()
+        if self._listener is not None:
+            self._listener(events)
+
+    async def _part(self, peer: SidecarPeer) -> None:
+        await peer.close()
+        self.observed.exit_code = peer.child.exit_code
+        self.observed.stderr_tail = peer.child.tail.text
+        self.observed.commands_seen = list(peer.commands_seen)
+        self.observed.notes += peer.notes
+        for output in self._outputs:
+            output.close()
+
+    # After the work
+
+    async def _conclude(self) -> Receipt:
+        workspace, observed = self._workspace, self.observed
+        if workspace is not None:
+            await self._look_at(workspace)
+        observed.finished = time.time()
+        receipt = await asyncio.to_thread(keep_receipt, observed, self._store, self.job.out_path)
+        if workspace is not None and not self.job.keep_workspace:
+            # Only what the receipt names stays; it was decided before the receipt was written.
+            await asyncio.to_thread(workspace.release, applied=_applied(observed))
+        tidy_up(self.directory, observed)
+        return receipt
+
+    async def _look_at(self, workspace: Workspace) -> None:
+        observed = self.observed
+        try:
+            if self.job.check is not None and observed.final is not None:
+                observed.check = await run_check(self.job.check, workspace.root)
+            observed.difference = await asyncio.to_thread(workspace.difference)
+            if observed.difference.changes:
+                observed.patch_path = os.path.join(self.directory, "patch.diff")
+                write_atomic(observed.patch_path, observed.difference.patch)
+            if self.job.apply and observed.outcome() != "failed":
+                observed.merged = await asyncio.to_thread(workspace.apply)
+        except TreadleError as error:
+            observed.notes.append(Note(where="workspace", problem=str(error)))
+        observed.workspace = describe(workspace, observed, self.job.keep_workspace)
+
+
+def describe(workspace: Workspace, observed: Observed, keep: bool = False) -> dict[str, Any]:
+    place = workspace.place
+    dirty = observed.difference is None or bool(observed.difference.changes)
+    kept = place.mode != "pass_through" and (keep or (dirty and not _applied(observed)))
+    return {
+        "mode": place.mode,
+        "source": place.source,
+        "branch": place.branch,
+        "kept": place.root if kept else None,
+    }
+
+
+def _applied(observed: Observed) -> bool:
+    return observed.merged is not None and not observed.merged.conflicts
+
+
+def keep_receipt(observed: Observed, store: ReceiptStore, out_path: str | None) -> Receipt:
+    redactor = Redactor.of_environment({**os.environ, **observed.order.config.env})
+    receipt = store.add(observed.receipt(redactor))
+    if out_path is not None:
+        write_atomic(os.path.abspath(out_path), msgspec.json.format(encode(receipt), indent=2) + b"\n", 0o644)
+    return receipt
+
+
+def tidy_up(directory: str, observed: Observed) -> None:
+    """Leave of a finished run only what its receipt points to."""
+    for name in ("run.json", "workspace.json"):
+        if observed.workspace.get("kept") is None or name == "run.json":
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(directory, name))
+    if not observed.trace.left_out:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(directory, "events.jsonl"))
+    if set(os.listdir(directory)) <= {"lock"}:
+        remove_tree(directory)
+
+
+async def run_check(command: str, cwd: str, seconds: float = CHECK_SECONDS) -> Check:
+    """Whether the work is good, by a command of the person's, run in the workspace."""
+    async with await children.start(
+        ["sh", "-c", command], cwd=cwd, env=child_environment(os.environ), stderr="stdout"
+    ) as child:
+        tail = children.Tail(8192)
+
+        async def collect() -> int:
+            while data := await child.stdio.read():
+                tail.feed(data)
+            return await child.wait()
+
+        try:
+            async with asyncio.timeout(seconds):
+                code: int | None = await collect()
+        except TimeoutError:
+            code = None
+            tail.feed(f"\n[it did not end within {seconds:g} s]".encode())
+    return Check(command=command, exit_code=code, output_tail=tail.text)
+
+
+def absolute_command(argv: Sequence[str]) -> list[str]:
+    """The sidecar runs in its workspace, so files that the command names here need their whole path."""
+    program, *rest = argv
+    if "/" in program:
+        program = os.path.abspath(program)
+    return [program, *(os.path.abspath(word) if os.path.isfile(word) else word for word in rest)]
+
+
+class _EventFile:
+    """Events, one JSON object per line."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        try:
+            self._file = open(path, "wb")
+        except OSError as error:
+            raise storage_error(error, path, "write") from error
+        self._encoder = msgspec.json.Encoder()
+
+    def write(self, events: Sequence[AnyAgentEvent]) -> None:
+        try:
+            self._file.write(self._encoder.encode_lines(events))
+            self._file.flush()
+        except OSError as error:
+            raise storage_error(error, self._path, "write") from error
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # told when it was written
+            self._file.close()
+
+
+async def run_job(job: Job, store: ReceiptStore, *, listener: Listener | None = None) -> tuple[Receipt, HostRun]:
+    """Run one order to its receipt. Being cancelled cancels the run, which still leaves a receipt."""
+    run = HostRun(job, store, listener=listener)
+    task = asyncio.create_task(run.run())
+    while True:
+        try:
+            return await asyncio.shield(task), run
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise
+            await run.stop(Cancelled("the control plane was asked to end"))
