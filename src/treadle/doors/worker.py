@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from treadle.doors.worker_session import (
@@ -81,6 +81,7 @@ class Active:
         self.seq = 0
         self.started = time.monotonic()
         self.cancelled = False
+        self.ended = False
         self.fold = Fold()
 
 
@@ -189,9 +190,11 @@ class Worker:
     # Out
 
     def _say(self, message: AnyResponse) -> None:
-        line = self._connection.send(message)
-        self._unwritten.append(line)
-        self._size += len(line)
+        self._put(self._connection.send(message))
+
+    def _put(self, data: bytes) -> None:
+        self._unwritten.append(data)
+        self._size += len(data)
         self._to_write.set()
 
     async def _write(self) -> None:
@@ -307,37 +310,44 @@ class Worker:
             beating.cancel()
             reader.close()
         if opened.version >= (0, 5):
-            self._event(opened, active, TurnState("completed"))
+            self._events(opened, active, [TurnState("completed")])
         opened.messages += 1 + ending.iterations
         self._say(ending)
 
     async def _stream_turn(self, opened: Opened, active: Active, reader: EventReader) -> None:
         while batch := await reader.batch():
-            for event in batch:
-                if event.turn != active.turn:
-                    continue
-                self._pass_on(opened, active, event)
-                if type(event) is TurnEnded:
-                    return
+            payloads = self._take_in(opened, active, [event for event in batch if event.turn == active.turn])
+            if payloads:
+                self._events(opened, active, payloads)
+            if active.ended:
+                return
             await self._room()
 
-    def _pass_on(self, opened: Opened, active: Active, event: AnyEvent) -> None:
-        active.fold.add(event)
-        for payload in active.out.payloads(event):
-            self._event(opened, active, payload)
-        if type(event) is ModelRouted:
-            opened.routed = event.model
+    def _take_in(self, opened: Opened, active: Active, events: list[AnyEvent]) -> list[AnyPayload]:
+        add, translate = active.fold.add, active.out.payloads
+        payloads: list[AnyPayload] = []
+        for event in events:
+            add(event)
+            payloads += translate(event)
+            if type(event) is ModelRouted:
+                opened.routed = event.model
+            elif type(event) is TurnEnded:
+                active.ended = True
+        return payloads
 
-    def _event(self, opened: Opened, active: Active, payload: AnyPayload) -> None:
-        ids = opened.ids
-        self._say(EventLine(payload, active.seq, active.id, ids["session_id"], ids["task_id"], ids["worker_id"]))
-        active.seq += 1
+    def _events(self, opened: Opened, active: Active, payloads: Iterable[AnyPayload]) -> None:
+        send, (session, task, worker) = active.id, opened.ids.values()
+        lines = [
+            EventLine(payload, seq, send, session, task, worker) for seq, payload in enumerate(payloads, active.seq)
+        ]
+        active.seq += len(lines)
+        self._put(self._connection.send_events(lines))
 
     async def _beat(self, opened: Opened, active: Active) -> None:
         while True:
             await asyncio.sleep(self._interval)
             if not self._unwritten:
-                self._event(opened, active, Heartbeat(round((time.monotonic() - active.started) * 1000)))
+                self._events(opened, active, [Heartbeat(round((time.monotonic() - active.started) * 1000))])
 
     def _catch_up(self, opened: Opened) -> None:
         """Status requests written ahead of the init that they waited for wait no longer."""
@@ -370,7 +380,7 @@ class Worker:
             return
         active.cancelled = True
         if opened.version >= (0, 5):
-            self._event(opened, active, TurnState("cancelling"))
+            self._events(opened, active, [TurnState("cancelling")])
         if active.turn is not None:
             self._help(opened.session.interrupt(active.turn, "cancelled"))
 
