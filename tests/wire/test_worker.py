@@ -160,6 +160,15 @@ def test_init_may_be_tried_again_after_it_failed(answer: Any) -> None:
     assert end.state is State.READY
 
 
+def test_a_bad_line_with_the_id_of_a_good_request_is_answered_beside_it() -> None:
+    end = Connection("worker")
+    [error, good] = end.receive(line(type="init", id="1") + b"\n" + worker.encode(INIT))
+    assert isinstance(error, BadLine) and good == INIT
+    end.send(worker.protocol_error(error))
+    end.send(OK)
+    assert end.state is State.READY
+
+
 def test_an_init_written_ahead_twice_is_refused_once_the_first_has_succeeded() -> None:
     end = Connection("worker")
     second = Init(id="9", config=INIT.config)

@@ -198,5 +198,6 @@ def _failure(error: ErrorEnvelope, summary: TurnSummary, calls: tuple[ToolCall, 
         tool_calls_made=len(calls),
         last_tool_name=calls[-1].name if calls else None,
         last_tool=calls[-1] if calls else None,
+        loop_count=error.details.get("loop_count") if isinstance(error.details, dict) else None,
         cancellation_source="user" if error.code == "cancelled" else None,
     )

@@ -108,10 +108,18 @@ class BadLine(RemoteProtocolError):
         self.untimely = untimely
 
 
+def _id_of(error: RemoteProtocolError) -> str:
+    return error.id if isinstance(error, BadLine) else UNKNOWN_ID
+
+
+def _is_protocol_error(result: Result) -> bool:
+    return result.error is not None and result.error.code == "protocol_error"
+
+
 def protocol_error(error: RemoteProtocolError) -> Result:
     """The answer to a bad line: no session ids and no latencies, as nothing ran."""
     return Result(
-        id=getattr(error, "id", UNKNOWN_ID),
+        id=_id_of(error),
         status="error",
         tool_calls_made=(),
         iterations=0,
@@ -171,6 +179,7 @@ class Connection(base.Connection[Message]):
         self._lines = LineSplitter(cap)
         self._decode_line = decode_response if role == "client" else decode_request
         self._open: Counter[tuple[type, str]] = Counter()
+        self._bad: Counter[str] = Counter()
         self._send: str | None = None
         self._seq = 0
 
@@ -178,13 +187,23 @@ class Connection(base.Connection[Message]):
         decode_line = self._decode_line
         return [decode_line(line) if type(line) is bytes else line for line in self._lines.feed(data)]
 
+    def judge(self, messages: Iterable[Any]) -> list[Any]:
+        found = super().judge(messages)
+        for item in found:
+            if isinstance(item, RemoteProtocolError):
+                # A bad line is owed an answer too, and may bear the id of a good request.
+                self._bad[_id_of(item)] += 1
+        return found
+
     def end(self) -> list[Any]:
         rest = self._lines.end()
         if not rest.strip():
             return []
         last = self._decode_line(rest)
         if isinstance(last, RemoteProtocolError):
-            raise BadLine("The input ended inside a line", last.id if isinstance(last, BadLine) else UNKNOWN_ID)
+            cut = BadLine("The input ended inside a line", _id_of(last))
+            self.judge([cut])
+            raise cut
         return self.judge([last])
 
     def encode(self, message: Message) -> bytes:
@@ -233,8 +252,7 @@ class Connection(base.Connection[Message]):
     def _awaited(self, message: Any) -> bool:
         if type(message) is Result:
             # Any request can turn out to be one that cannot be served.
-            failed = message.error is not None and message.error.code == "protocol_error"
-            return failed or bool(self._open[Send, message.id] or self._open[Init, message.id])
+            return _is_protocol_error(message) or bool(self._open[Send, message.id] or self._open[Init, message.id])
         return bool(self._open[ANSWERED_BY[type(message)], message.id])
 
     def refused(self, message: Any, reason: str) -> RemoteProtocolError:
@@ -258,6 +276,9 @@ class Connection(base.Connection[Message]):
         if kind in CLIENT:
             if kind is not Cancel:
                 self._open[kind, message.id] += 1
+            return None
+        if kind is Result and _is_protocol_error(message) and self._bad[message.id]:
+            self._bad[message.id] -= 1
             return None
         asked = ANSWERED_BY.get(kind) or (Send if self._open[Send, message.id] else Init)
         self._open[asked, message.id] -= 1

@@ -276,6 +276,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_calls_made: int
     last_tool_name: str | None = None
     last_tool: ToolCall | None = None
+    loop_count: int | None = None
     cancellation_source: str | None = None
 
 

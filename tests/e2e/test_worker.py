@@ -1,0 +1,238 @@
+"""The installed `treadle-worker`, as programs use it."""
+
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.doors.test_worker_sequences import Talk, steps
+from tests.e2e.worker_process import COMMAND, WorkerProcess
+from tests.wire.transcripts import Transcript, expected, fits, request, transcripts
+
+WORKER = transcripts("worker")
+SLEEPY = """
+[[reply]]
+[[reply.call]]
+name = "bash"
+arguments = { command = "sleep 1234 & sleep 1235" }
+[[reply]]
+text = "Back."
+"""
+
+
+def init(model: str, **config: Any) -> dict[str, Any]:
+    return {"type": "init", "id": "1", "config": {"model": model, "system_prompt": "s", "tools": ["bash"], **config}}
+
+
+SEND = {"type": "send", "id": "2", "message": "go"}
+
+
+class Replay:
+    """A transcript played against a worker."""
+
+    def __init__(self, transcript: Transcript, worker: WorkerProcess, piece: int | None) -> None:
+        self.transcript = transcript
+        self.worker = worker
+        self.piece = piece
+        self.session = ""
+        self.request_id = ""
+        self.next_seq = 0
+
+    def run(self) -> None:
+        pending: Any = None
+        for number, (kind, text) in enumerate(self.transcript.steps):
+            if kind == ">":
+                line = text.replace("$request_id", self.request_id)
+                self.worker.write(request(line, "scripted:model.toml") + b"\n", self.piece)
+            elif kind == "eof":
+                self.worker.close()
+            elif kind == "<?":
+                pending = self.skip(text, pending)
+            else:
+                self.compare(expected(text), pending or self.worker.line(), number)
+                pending = None
+        if pending is None:
+            assert self.worker.line() is None, f"one line too many: {self.worker.lines[-1]}"
+        code, errors = self.worker.end()
+        assert (code, errors) == (self.transcript.exit_code, "")
+
+    def skip(self, event: str, pending: Any) -> Any:
+        line = pending or self.worker.line()
+        while line is not None and line["type"] == "event" and line["event"]["event"] == event:
+            self.count(line)
+            line = self.worker.line()
+        return line
+
+    def compare(self, wanted: Any, got: Any, number: int) -> None:
+        assert got is not None, f"step {number} wants {wanted}, and the worker has ended"
+        if got.get("type") == "init_ok":
+            self.session = got["session_id"]
+        assert fits(wanted, got, self.session), f"step {number} wants {wanted}, got {got}"
+        if got["type"] == "event":
+            self.count(got)
+            self.request_id = got["event"].get("request_id", self.request_id)
+        elif got["type"] == "result":
+            self.next_seq = 0
+
+    def count(self, line: Any) -> None:
+        assert line["event_seq"] == self.next_seq, f"event {self.next_seq} is missing: {line}"
+        self.next_seq += 1
+
+
+@pytest.mark.parametrize("piece", [None, 1], ids=["at_once", "byte_by_byte"])
+@pytest.mark.parametrize("name", WORKER)
+def test_the_worker_answers_as_recorded(name: str, piece: int | None, tmp_path: Path) -> None:
+    transcript = WORKER[name]
+    (tmp_path / "model.toml").write_text(transcript.model or 'loop = true\n[[reply]]\ntext = "ok"\n')
+    with WorkerProcess(tmp_path, transcript.env) as worker:
+        Replay(transcript, worker, piece).run()
+
+
+def descendants(worker: WorkerProcess) -> list[psutil.Process]:
+    """Commands that the worker's tools run: they live under its keeper, not under it."""
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if process.info["cmdline"] and process.info["cmdline"][:1] == ["sleep"] and "123" in process.info["cmdline"][-1]
+    ]
+
+
+def until(check: Any, seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def test_a_cancelled_tool_is_gone_with_its_whole_tree_before_the_result_is_written(tmp_path: Path) -> None:
+    (tmp_path / "model.toml").write_text(SLEEPY)
+    with WorkerProcess(tmp_path) as worker:
+        worker.ask(init("scripted:model.toml"), SEND)
+        worker.until("tool_start")
+        until(lambda: len(descendants(worker)) == 2)
+        worker.ask({"type": "cancel", "id": "3", "target_id": "2"})
+        result = worker.until("result")
+        assert descendants(worker) == []
+        assert result["error"]["code"] == "cancelled" and len(result["tool_calls_made"]) == 1
+
+
+@pytest.mark.parametrize("end", ["kill", "closed stdout", "terminate"])
+def test_a_worker_that_ends_leaves_no_process(end: str, tmp_path: Path) -> None:
+    (tmp_path / "model.toml").write_text(SLEEPY)
+    with WorkerProcess(tmp_path, {"HEDDLE_HEARTBEAT_INTERVAL": "50"}) as worker:
+        worker.ask(init("scripted:model.toml"), SEND)
+        worker.until("tool_start")
+        until(lambda: len(descendants(worker)) == 2)
+        if end == "kill":
+            worker.process.kill()
+        elif end == "terminate":
+            worker.process.terminate()
+        else:
+            worker.stop_reading()
+        until(lambda: worker.process.poll() is not None)
+        until(lambda: descendants(worker) == [])
+        expected_code = {"kill": -signal.SIGKILL, "terminate": 128 + signal.SIGTERM, "closed stdout": 1}[end]
+        assert worker.process.returncode == expected_code
+
+
+def test_a_line_over_the_cap_costs_that_line_only(tmp_path: Path) -> None:
+    (tmp_path / "model.toml").write_text('[[reply]]\ntext = "ok"\n')
+    with WorkerProcess(tmp_path) as worker:
+        worker.ask(init("scripted:model.toml"))
+        worker.until("init_ok")
+        huge = b'{"type":"send","id":"9","message":"' + b"x" * (16 * 1024 * 1024) + b'"}\n'
+        for at in range(0, len(huge), 1 << 16):
+            worker.write(huge[at : at + (1 << 16)])
+        error = worker.until("result")
+        assert (error["id"], error["error"]["code"]) == ("unknown", "protocol_error")
+        worker.ask(SEND)
+        assert worker.until("result")["response"] == "ok"
+
+
+def test_a_bad_heartbeat_interval_is_warned_about_on_stderr_only(tmp_path: Path) -> None:
+    (tmp_path / "model.toml").write_text('[[reply]]\ntext = "ok"\n')
+    with WorkerProcess(tmp_path, {"HEDDLE_HEARTBEAT_INTERVAL": "0"}) as worker:
+        worker.ask(init("scripted:model.toml"), SEND, {"type": "shutdown", "id": "3"})
+        assert [line["type"] for line in worker.rest()] == ["init_ok", "event", "result", "shutdown_ok"]
+        code, errors = worker.end()
+    assert code == 0 and errors.count("\n") == 1 and "HEDDLE_HEARTBEAT_INTERVAL" in errors
+
+
+def test_requests_from_a_file_are_served(tmp_path: Path) -> None:
+    import json
+    import subprocess
+
+    (tmp_path / "model.toml").write_text('[[reply]]\ntext = "ok"\n')
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, [init("scripted:model.toml"), SEND])))
+    with open(tmp_path / "in.jsonl") as source, open(tmp_path / "out.jsonl", "w") as target:
+        code = subprocess.run(COMMAND, cwd=tmp_path, stdin=source, stdout=target, timeout=30).returncode
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert code == 0 and [line["type"] for line in lines] == ["init_ok", "event", "result"]
+
+
+def test_an_unknown_agent_is_named_and_nothing_is_written_to_stdout(tmp_path: Path) -> None:
+    command = [str(Path(sys.executable).parent / "treadle"), "worker", "--agent", "nobody"]
+    with WorkerProcess(tmp_path, command=command) as worker:
+        assert worker.line() is None
+        code, errors = worker.end()
+    assert code == 2 and "nobody" in errors
+
+
+def test_the_commands_run_by_tools_cannot_reach_our_streams(tmp_path: Path) -> None:
+    command = "cat; echo hello > /proc/self/fd/1; ls -l /proc/$PPID/fd/0 | tail -c 20"
+    (tmp_path / "model.toml").write_text(
+        f'[[reply]]\n[[reply.call]]\nname = "bash"\narguments = {{ command = "{command}" }}\n[[reply]]\ntext = "ok"\n'
+    )
+    with WorkerProcess(tmp_path) as worker:
+        worker.ask(init("scripted:model.toml"), SEND)
+        assert "hello" in worker.until("tool_end")["event"]["result_preview"]
+        worker.ask({"type": "shutdown", "id": "3"})
+        worker.rest()
+
+
+RANDOM = """
+loop = true
+[[reply]]
+when = "hang"
+times = "always"
+[[reply.call]]
+name = "bash"
+arguments = { command = "sleep 1236" }
+[[reply]]
+when = "tool"
+times = "always"
+[[reply.call]]
+name = "bash"
+arguments = { command = "sleep 0.01; echo done" }
+[[reply]]
+when = "fail"
+times = "always"
+error = { status = 400, message = "no" }
+[[reply]]
+text = "ok"
+"""
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(st.lists(steps, max_size=10), st.integers(1, 400))
+def test_any_sequence_of_requests_keeps_the_promises_of_the_wire_and_leaves_no_process(
+    tmp_path: Path, sequence: list[tuple[Any, ...]], piece: int
+) -> None:
+    (tmp_path / "m").write_text(RANDOM)
+    talk = Talk(model="scripted:m", tools=["bash"])
+    with WorkerProcess(tmp_path) as worker:
+        for step in sequence:
+            if step[0] != "wait":
+                worker.write(talk.line(step) + b"\n", piece)
+        worker.ask(*({"type": "cancel", "id": "c", "target_id": send} for send in talk.sends))
+        worker.close()
+        talk.check(worker.rest())
+        code, errors = worker.end()
+        assert code == 0 and "Traceback" not in errors
+        until(lambda: descendants(worker) == [])

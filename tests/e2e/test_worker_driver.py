@@ -1,0 +1,130 @@
+"""Our driver at one end of the pipe and our worker at the other."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.worker_process import COMMAND
+from treadle.drivers.worker import WorkerAgent, WorkerSession
+from treadle.errors import RemoteError
+from treadle.events import Asked, TextDelta, ToolDenied, ToolEnded, ToolStarted, TurnEnded
+from treadle.session import Answer, Limits, Prompt, Rules, SessionSpec
+from treadle.work.fold import fold
+from treadle.work.session import run_turn
+
+TOOLS = """
+[[reply]]
+text = "Looking."
+usage = { input = 10, output = 2, cache_read = 4 }
+cost = 0.002
+[[reply.call]]
+name = "bash"
+arguments = { command = "echo found" }
+[[reply]]
+text = "Found."
+usage = { input = 20, output = 1 }
+cost = 0.001
+"""
+SLEEP = """
+[[reply]]
+[[reply.call]]
+name = "bash"
+arguments = { command = "sleep 0.5" }
+[[reply]]
+when = "left"
+text = "Going left."
+[[reply]]
+text = "Going on."
+"""
+
+
+@asynccontextmanager
+async def session(tmp_path: Path, script: str, **spec: Any) -> AsyncIterator[WorkerSession]:
+    (tmp_path / "model.toml").write_text(script)
+    wanted = SessionSpec(**{"cwd": str(tmp_path), "model": "scripted:model.toml", **spec})
+    opened = await WorkerAgent(COMMAND).open(wanted)
+    try:
+        yield opened
+    finally:
+        await asyncio.wait_for(opened.close(), 20)
+
+
+async def test_a_turn_crosses_both_ends_whole(tmp_path: Path) -> None:
+    async with session(tmp_path, TOOLS) as opened:
+        events = [event async for event in run_turn(opened, "look")]
+    summary = fold(events)
+    assert (summary.outcome, summary.text, summary.iterations) == ("completed", "Found.", 2)
+    assert summary.usage.total_tokens == 37 and summary.usage.cost_usd == pytest.approx(0.003)
+    [use] = summary.tools
+    assert (use.started.name, use.started.kind, use.started.command) == ("bash", "execute", "echo found")
+    assert use.ended is not None and "found" in use.ended.result and use.ended.call == use.started.call
+
+
+async def test_a_turn_can_be_interrupted_and_the_next_one_runs(tmp_path: Path) -> None:
+    slow = SLEEP.replace("sleep 0.5", "sleep 1237")
+    async with session(tmp_path, slow) as opened:
+        reader = opened.events(after=-1)
+        id = await opened.prompt(Prompt(text="go"))
+        async for event in reader:
+            if isinstance(event, ToolStarted):
+                break
+        await opened.interrupt(id, "enough")
+        ended = [event async for event in run_turn(opened, "again")][-1]
+    assert isinstance(ended, TurnEnded) and (ended.outcome, ended.text) == ("completed", "Going on.")
+
+
+async def test_a_running_turn_is_steered(tmp_path: Path) -> None:
+    async with session(tmp_path, SLEEP) as opened:
+        reader = opened.events(after=-1)
+        id = await opened.prompt(Prompt(text="go"))
+        async for event in reader:
+            if isinstance(event, ToolStarted):
+                assert await opened.steer(id, "turn left") is True
+            if isinstance(event, TurnEnded):
+                break
+        assert event.text == "Going left."
+        assert await opened.steer(id, "too late") is False
+
+
+@pytest.mark.parametrize("decision", ["allow", "deny"])
+async def test_a_question_crosses_to_whoever_can_answer(tmp_path: Path, decision: Any) -> None:
+    async with session(tmp_path, TOOLS, mode="suggest", answers=True) as opened:
+        reader = opened.events(after=-1)
+        await opened.prompt(Prompt(text="go"))
+        seen: list[Any] = []
+        async for event in reader:
+            seen.append(event)
+            if isinstance(event, Asked):
+                assert event.text == "bash (execute) requires approval in suggest mode"
+                await opened.answer(event.request, Answer(decision=decision, text="no thanks"))
+            if isinstance(event, TurnEnded):
+                break
+    assert any(isinstance(event, ToolEnded) for event in seen) == (decision == "allow")
+    assert [event.reason for event in seen if isinstance(event, ToolDenied)] == (
+        [] if decision == "allow" else ["no thanks"]
+    )
+
+
+async def test_rules_and_limits_are_kept_by_the_worker(tmp_path: Path) -> None:
+    async with session(tmp_path, TOOLS, rules=Rules(deny=("Bash",)), limits=Limits(max_iterations=1)) as opened:
+        events = [event async for event in run_turn(opened, "look")]
+    assert any(isinstance(event, ToolDenied) for event in events)
+    assert isinstance(events[-1], TurnEnded) and events[-1].error is not None
+    assert (events[-1].outcome, events[-1].error.code) == ("limited", "max_iterations")
+
+
+async def test_an_unusable_model_is_refused_on_open_with_the_workers_own_words(tmp_path: Path) -> None:
+    with pytest.raises(RemoteError, match="there is no key for openrouter"):
+        await WorkerAgent(COMMAND).open(SessionSpec(cwd=str(tmp_path), model="vendor/model"))
+
+
+async def test_a_thousand_words_arrive_in_order(tmp_path: Path) -> None:
+    script = "[[reply]]\ntext = '''" + " ".join(str(n) for n in range(1000)) + "'''\n"
+    async with session(tmp_path, script) as opened:
+        events = [event async for event in run_turn(opened, "count")]
+    words = "".join(event.text for event in events if isinstance(event, TextDelta)).split()
+    assert words == [str(n) for n in range(1000)]
