@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -42,11 +42,11 @@ def output(argv: list[str], **more: object) -> tuple[bytes, int]:
         os.close(read)
 
 
-def hostile(*modes: str) -> tree.Tree:
+def hostile(*modes: str, env: Mapping[str, str] | None = None) -> tree.Tree:
     """A hostile tree that has done its worst."""
     read, write = os.pipe()
     try:
-        started = tree.spawn([sys.executable, "-I", "-S", SELF, *modes], stdout=write)
+        started = tree.spawn([sys.executable, "-I", "-S", SELF, *modes], stdout=write, env=env)
         os.close(write)
         assert os.read(read, 100) == b"ready\n"
     finally:
@@ -68,9 +68,11 @@ time.sleep(100)
 """
 
 
-def owner(*modes: str, forks: bool = False) -> tuple[subprocess.Popen[bytes], int]:
+def owner(
+    *modes: str, forks: bool = False, env: Mapping[str, str] | None = None
+) -> tuple[subprocess.Popen[bytes], int]:
     """A process that owns a hostile tree, leader of a group of its own; and its keeper's number."""
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OWNER_FORKS": "1" if forks else ""}
+    env = {**(env or os.environ), "PYTHONPATH": str(ROOT / "src"), "OWNER_FORKS": "1" if forks else ""}
     argv = [sys.executable, "-c", OWNER, SELF, *modes]
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True, env=env)
     assert process.stdout is not None
