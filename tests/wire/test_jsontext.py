@@ -77,3 +77,22 @@ def test_it_loads_neither_json_nor_re() -> None:
     code = "import sys, treadle.wire.jsontext; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
     assert not {"json", "re", "typing"} & set(loaded.split())
+
+
+def test_what_is_wrong_is_said_also_where_the_json_package_was_never_loaded() -> None:
+    code = """
+import sys
+from treadle.wire.jsontext import loads
+texts = ["{", "[1", '{"a":1,}', '"x', '"\\\\q"', "{1:2}", "[1,]", "nul", "", "[" * 100000, "01", '{"a"}', "1 2", "NaN"]
+assert "json" not in sys.modules
+for text in texts:
+    for name in [name for name in sys.modules if name.startswith("json")]:
+        del sys.modules[name]
+    try:
+        loads(text)
+    except ValueError as error:
+        continue
+    raise AssertionError(text)
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

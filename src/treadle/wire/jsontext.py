@@ -47,6 +47,11 @@ def loads(text: str | bytes) -> Any:
         raise ValueError(f"expected a JSON value at character {stop.value}") from None
     except RecursionError:
         raise ValueError("nested too deeply") from None
+    except SystemError:
+        # Python 3.11 can say what is wrong only when the module that has the error class is there.
+        import json.decoder  # noqa: F401
+
+        return loads(text)
     if text[end:].strip(_SPACE):
         raise ValueError(f"expected nothing more at character {end}")
     return value

@@ -1,0 +1,122 @@
+"""What all `heimdall-*` commands share: arguments, exit codes, weight; and `treadle coord`."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.coordination.conftest import BIN, Run, heimdall, project, quiet_git  # noqa: F401
+from treadle.cli.heimdall import COMMANDS, Arguments, Usage
+
+
+def test_options_take_the_next_word_or_what_follows_the_equals_sign() -> None:
+    args = Arguments(["a", "--task", "T", "--spec=x=y", "--json", "--", "--task"], "--task --spec", "--json")
+    assert (args.rest, args.values, args.flags) == (["a", "--task"], {"--task": "T", "--spec": "x=y"}, {"--json"})
+
+
+def test_values_may_look_like_numbers() -> None:
+    assert Arguments(["set", "k", "-5", "-"]).rest == ["set", "k", "-5", "-"]
+
+
+@pytest.mark.parametrize("words", [["--task"], ["--nothing"], ["-x"], ["--json=1"]])
+def test_what_is_not_an_option_is_said(words: list[str]) -> None:
+    with pytest.raises(Usage):
+        Arguments(words, "--task", "--json")
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "ledger-mcp"])
+def test_a_command_typed_wrongly_teaches_and_exits_with_2(heimdall: Run, name: str) -> None:  # noqa: F811
+    done = heimdall(name, "--no-such-option", "x")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"heimdall-{name}: " in done.stderr
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_a_command_is_light(name: str) -> None:
+    module = f"treadle.cli.heimdall.{name.replace('-', '_')}"
+    code = f"import sys, {module}; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
+    heavy = {"msgspec", "asyncio", "dataclasses", "psutil", "tomllib", "click", "json", "re", "typing", "subprocess"}
+    assert not heavy & set(loaded.split())
+
+
+def test_treadle_coord_is_the_same_commands(heimdall: Run, project: Path) -> None:  # noqa: F811
+    def coord(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
+        command = [str(BIN / "treadle"), "coord", *arguments]
+        return subprocess.run(command, cwd=project, capture_output=True, text=True, input=stdin)
+
+    assert coord("resolve", "set", "F1", "x").stdout == "F1 = x\n"
+    assert heimdall("resolve", "F1").stdout == "x\n"
+    assert coord("resolve", "F9").returncode == 1
+    assert coord("resolve", "--help").stdout == heimdall("resolve", "--help").stdout
+    assert coord("validate", stdin="{").stdout == '{"valid":false,"errors":["unparseable JSON"]}\n'
+    overview = coord()
+    assert overview.returncode == 0 and all(name in overview.stdout for name in COMMANDS)
+    assert coord("nonsense").returncode == 2
+
+
+def test_the_umbrella_dispatches_and_passes_exit_codes_through(heimdall: Run) -> None:  # noqa: F811
+    heimdall("protocol", "resolve", "set", "F1", "x")
+    assert heimdall("protocol", "resolve", "F1").stdout == "x\n"
+    assert heimdall("protocol", "resolve", "F9").returncode == 1
+    assert heimdall("protocol", "claim", "claim").returncode == 2
+    assert heimdall("protocol", "nonsense").returncode == 2
+
+
+def test_the_trail_can_be_tailed(heimdall: Run) -> None:  # noqa: F811
+    for number in range(25):
+        heimdall("resolve", "set", f"F{number}", "x")
+    assert len(heimdall("protocol", "log").stdout.splitlines()) == 20
+    assert heimdall("protocol", "log", "2").stdout.splitlines()[1].endswith("\tresolve\tset\tF24=x")
+    assert heimdall("protocol", "log", "x").returncode == 2
+
+
+def test_a_declared_identity_that_was_revoked_can_do_nothing(heimdall: Run) -> None:  # noqa: F811
+    ann = "haid:ann.box-0001"
+    heimdall("haid", "register", "--haid", ann)
+    assert heimdall("haid", "revoke", ann).returncode == 0
+    assert heimdall("haid", "check", ann).returncode == 3
+    for words in (["resolve", "set", "F1", "x"], ["claim", "claim", "a", "--task", "T"], ["blackboard", "get", "k"]):
+        done = heimdall(*words, HEIMDALL_HAID=ann)
+        assert done.returncode == 2 and "revoked" in done.stderr
+    heimdall("haid", "reinstate", ann)
+    assert heimdall("resolve", "set", "F1", "x", HEIMDALL_HAID=ann).returncode == 0
+
+
+def test_the_haid_command(heimdall: Run) -> None:  # noqa: F811
+    own = heimdall("haid").stdout.strip()
+    assert own == heimdall("haid", "current").stdout.strip()
+    assert heimdall("haid", "spawn", "Coder").stdout == f"{own}/coder\n"
+    assert heimdall("haid", "trailer").stdout == f"Heimdall-Agent: {own}\n"
+    assert heimdall("haid", "get", own).stdout == "null\n"
+    assert heimdall("haid", "check").returncode == 3
+    assert heimdall("haid", "heartbeat").returncode == 2
+    assert heimdall("haid", "register", "--role", "lead").stdout == f"{own}\n"
+    assert heimdall("haid", "check").returncode == 0
+    assert heimdall("haid", "heartbeat").returncode == 0
+    assert "\tactive\tlead\t" in heimdall("haid", "list").stdout
+    assert heimdall("haid", "revoke").returncode == 2
+    assert heimdall("haid", "get", "nonsense").returncode == 2
+
+
+def test_a_reader_that_goes_away_is_not_an_error_message(heimdall: Run, project: Path) -> None:  # noqa: F811
+    heimdall("resolve", "set", "F1", "x" * 100_000)
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([str(BIN / "heimdall-resolve"), "F1"], stdout=write, stderr=subprocess.PIPE, cwd=project)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_bytes_that_are_no_text_come_back_as_they_went_in(heimdall: Run, project: Path) -> None:  # noqa: F811
+    subprocess.run([str(BIN / "heimdall-blackboard"), "set", "k", b"\xff\xfe"], cwd=project, check=True)
+    out = subprocess.run([str(BIN / "heimdall-blackboard"), "get", "k"], cwd=project, capture_output=True).stdout
+    assert out == b"\xff\xfe\n"
+
+
+def test_a_read_only_directory_is_said_and_nothing_is_lost(heimdall: Run, tmp_path: Path) -> None:  # noqa: F811
+    (tmp_path / "file").write_text("not a directory")
+    done = heimdall("resolve", "set", "F1", "x", HEIMDALL_PLANNING_DIR=str(tmp_path / "file"))
+    assert done.returncode == 2 and "cannot" in done.stderr and "Traceback" not in done.stderr

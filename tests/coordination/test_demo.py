@@ -1,0 +1,45 @@
+"""The measured demo: nothing in it is typed in."""
+
+import re
+from pathlib import Path
+
+from tests.coordination.conftest import Run
+from treadle.coordination import briefs, demo
+from treadle.coordination.planning import Planning
+from treadle.work.tokens import count
+
+
+def test_it_prints_the_three_lines_and_the_summary_with_what_it_counted(heimdall: Run, tmp_path: Path) -> None:
+    done = heimdall("protocol", "demo", "--keep", str(tmp_path / "kept"))
+    first, second, third, summary = done.stdout.splitlines()
+    kept = {path.name: count(path.read_text()) for path in (tmp_path / "kept").iterdir()}
+    base = sum(tokens for name, tokens in kept.items() if name.startswith("verbatim"))
+    measured = sum(tokens for name, tokens in kept.items() if not name.startswith("verbatim"))
+    percent = round(100 * (base - measured) / base)
+    assert first == f"v1 orchestration (briefing 3 spawns, verbatim): {base} tokens (baseline)"
+    assert second == f"v2 orchestration (symbol table + 3 delta briefs + 3 typed results): {measured} tokens"
+    assert third == f"measured delta: orchestration: {base} -> {measured} tokens (-{percent}%)"
+    assert summary == f"orchestration: {round(base / 1000)}k → {measured} tokens, measured."
+    assert percent > 73
+
+
+def test_no_figure_of_it_is_in_its_source() -> None:
+    lines = list(demo.demo())
+    figures = {number for line in lines for number in re.findall(r"\d{4,}", line)}
+    source = Path(demo.__file__).read_text()
+    assert figures and not any(number in source for number in figures)
+
+
+def test_both_versions_say_the_same_task_and_the_delta_briefs_are_complete(tmp_path: Path) -> None:
+    verbatim = demo.verbatim()
+    texts = demo.by_reference(Planning(str(tmp_path / ".planning"), project=str(tmp_path)))
+    for task in demo.TASKS:
+        assert task["spec"] in verbatim[f"verbatim {task['task']}"]
+        assert briefs.UNRESOLVED not in texts[f"delta_brief {task['task']}"]
+        for criterion in task["criteria"]:
+            assert f"C{criterion} = {demo.SYMBOLS[f'C{criterion}']}" in texts[f"delta_brief {task['task']}"]
+
+
+def test_it_leaves_nothing_in_the_project(heimdall: Run, project: Path) -> None:
+    heimdall("protocol", "demo")
+    assert not (project / ".planning").exists()

@@ -1,0 +1,266 @@
+"""The ledger server's conversation, whatever the transport."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from treadle.coordination.claims import Claims
+from treadle.coordination.identity import root
+from treadle.coordination.mcp import Server
+from treadle.coordination.planning import Planning
+from treadle.wire.jsonrpc import Fault
+
+SIX = ["read_claims", "make_claim", "release_claim", "read_capsules", "append_decision", "raise_conflict_pr"]
+
+
+@pytest.fixture
+def planning(project: Path) -> Planning:
+    return Planning(project=str(project))
+
+
+@pytest.fixture
+def connect(planning: Planning) -> Iterator[Any]:
+    servers: list[Server] = []
+
+    def make(name: str | None = None, extended: bool = False) -> Server:
+        server = Server(planning, extended=extended)
+        servers.append(server)
+        if name:
+            server.handle("initialize", {"clientInfo": {"name": name, "version": "1"}})
+        return server
+
+    yield make
+    for server in servers:
+        server.close()
+
+
+def call(server: Server, tool: str, **arguments: Any) -> dict[str, Any]:
+    answer = server.handle("tools/call", {"name": tool, "arguments": arguments})
+    assert not answer["isError"], answer
+    assert json.loads(answer["content"][0]["text"]) == answer["structuredContent"]
+    assert answer["structuredContent"]["haid"].startswith("haid:")
+    return dict(answer["structuredContent"])
+
+
+def fails(server: Server, tool: str, **arguments: Any) -> dict[str, Any]:
+    answer = server.handle("tools/call", {"name": tool, "arguments": arguments})
+    assert answer["isError"] and "structuredContent" not in answer
+    body = json.loads(answer["content"][0]["text"])
+    assert body["error"] and "detail" in body and "haid" in body
+    return dict(body)
+
+
+# Handshake...
+
+
+def test_initialize_is_answered_as_published(connect: Any) -> None:
+    answer = connect().handle("initialize", {"protocolVersion": "2024-11-05", "clientInfo": {"name": "cursor"}})
+    assert answer.pop("instructions")
+    assert answer == {
+        "protocolVersion": "2024-11-05",
+        "capabilities": {"tools": {"listChanged": False}},
+        "serverInfo": {"name": "heimdall-ledger-mcp", "version": "1.0.0"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ({}, "2024-11-05"),
+        ({"protocolVersion": "2025-06-18"}, "2025-06-18"),
+        ({"protocolVersion": "2025-11-25"}, "2025-11-25"),
+        ({"protocolVersion": "1999-01-01"}, "2025-11-25"),
+        ({"protocolVersion": ["odd"]}, "2025-11-25"),
+    ],
+)
+def test_a_later_revision_is_spoken_when_a_client_asks_for_it(connect: Any, asked: Any, given: str) -> None:
+    assert connect().handle("initialize", asked)["protocolVersion"] == given
+
+
+def test_ping_and_notifications_and_unknown_methods(connect: Any) -> None:
+    server = connect()
+    assert server.handle("ping", {}) == {}
+    server.handle("notifications/initialized", {})
+    with pytest.raises(Fault) as fault:
+        server.handle("resources/list", {})
+    assert fault.value.code == -32601
+
+
+# Tools...
+
+
+def test_exactly_the_six_tools_are_listed_with_closed_schemas(connect: Any) -> None:
+    listed = connect().handle("tools/list", {})["tools"]
+    assert [tool["name"] for tool in listed] == SIX
+    for tool in listed:
+        assert set(tool) == {"name", "description", "inputSchema"}
+        jsonschema.Draft7Validator.check_schema(tool["inputSchema"])
+        assert tool["inputSchema"]["additionalProperties"] is False
+        assert "client_identity" in tool["inputSchema"]["properties"]
+    by_name = {tool["name"]: tool["inputSchema"] for tool in listed}
+    assert by_name["make_claim"]["required"] == ["surfaces", "task"]
+    assert by_name["make_claim"]["properties"]["surfaces"]["minItems"] == 1
+    assert by_name["make_claim"]["properties"]["ttl_minutes"] == {"type": "integer", "minimum": 1}
+    assert by_name["raise_conflict_pr"]["required"] == ["id", "title", "surfaces"]
+
+
+def test_the_additions_come_only_when_asked_for_and_change_the_version(connect: Any) -> None:
+    server = connect(extended=True)
+    assert server.handle("initialize", {})["serverInfo"]["version"] == "1.1.0"
+    names = [tool["name"] for tool in server.handle("tools/list", {})["tools"]]
+    added = ["heartbeat", "post_message", "read_messages", "set_fact", "get_fact", "resolve", "hydrate", "brief"]
+    assert names == SIX + added
+    assert fails(connect("cursor"), "heartbeat")["error"] == "unknown tool: heartbeat"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"surfaces": [], "task": "T"},
+        {"surfaces": "src", "task": "T"},
+        {"surfaces": [1], "task": "T"},
+        {"surfaces": ["src"], "task": ""},
+        {"surfaces": ["src"], "task": "T", "ttl_minutes": 0},
+        {"surfaces": ["src"], "task": "T", "ttl_minutes": "90"},
+        {"surfaces": ["src"], "task": "T", "more": 1},
+        {"surfaces": ["src"], "task": "T", "client_identity": 3},
+    ],
+)
+def test_arguments_are_validated_and_nothing_happens(connect: Any, planning: Planning, arguments: Any) -> None:
+    assert "arguments are not right" in fails(connect("cursor"), "make_claim", **arguments)["error"]
+    assert Claims(planning).active() == []
+
+
+def test_arguments_that_are_no_object_and_names_that_are_none(connect: Any) -> None:
+    server = connect("cursor")
+    assert server.handle("tools/call", {"name": "read_claims", "arguments": [1]})["isError"]
+    assert not server.handle("tools/call", {"name": "read_claims"})["isError"]
+    assert fails(server, "frobnicate")["error"] == "unknown tool: frobnicate"
+    with pytest.raises(Fault) as fault:
+        server.handle("tools/call", {"arguments": {}})
+    assert fault.value.code == -32602
+
+
+def test_a_claim_belongs_to_the_client_and_its_task_names_it(connect: Any, planning: Planning) -> None:
+    made = call(connect("cursor"), "make_claim", surfaces=["src/a/**"], task="T-9", ttl_minutes=30)
+    haid = root(planning.project) + "/cursor"
+    assert made["haid"] == made["client_haid"] == haid
+    assert made["task_ref"] == f"T-9 (via heimdall-ledger-mcp:{haid})"
+    assert (made["task"], made["surfaces"]) == ("T-9", ["src/a/**"])
+    (claim,) = Claims(planning).active()
+    assert (claim.haid, claim.task, claim.fields["ttl_minutes"]) == (haid, made["task_ref"], 30)
+
+
+def test_claims_of_two_clients_really_collide(connect: Any, planning: Planning) -> None:
+    cursor, copilot = connect("cursor"), connect("copilot")
+    call(cursor, "make_claim", surfaces=["src/a/**"], task="T-1")
+    refused = fails(copilot, "make_claim", surfaces=["src/*/b.ts"], task="T-2")
+    assert refused["error"].startswith("COLLISION") and "/cursor" in refused["detail"]
+    assert refused["data"][0]["held"] == "src/a/**"
+    assert call(copilot, "read_claims")["count"] == 1
+    assert "not" in fails(copilot, "release_claim", haid=root(planning.project) + "/cursor")["error"]
+    assert call(cursor, "release_claim")["released"] is True
+    assert call(cursor, "release_claim")["result"].startswith("no active claim")
+    call(copilot, "make_claim", surfaces=["src/*/b.ts"], task="T-2")
+
+
+def test_two_live_clients_of_one_name_are_two_identities(connect: Any) -> None:
+    one, two = connect("claude-code"), connect("claude-code")
+    assert call(one, "make_claim", surfaces=["src"], task="T-1")["haid"].endswith("/claude-code")
+    assert fails(two, "make_claim", surfaces=["src/a"], task="T-2")["haid"].endswith("/claude-code-2")
+    one.close()
+    again = connect("claude-code")  # it comes back and finds its own claim
+    assert call(again, "release_claim")["released"] is True
+
+
+def test_an_identity_can_be_given_for_one_call(connect: Any) -> None:
+    server = connect("gateway")
+    assert call(server, "make_claim", surfaces=["a"], task="T", client_identity="cursor")["haid"].endswith("/cursor")
+    assert call(server, "read_claims")["haid"].endswith("/gateway")
+    assert call(server, "release_claim", client_identity="cursor")["released"] is True
+
+
+def test_calls_work_without_initialize(connect: Any) -> None:
+    assert call(connect(), "read_claims")["haid"].endswith("/mcp-client")
+
+
+def test_who_connects_is_registered_and_the_revoked_can_do_nothing(connect: Any) -> None:
+    server = connect("cursor")
+    haid = call(server, "read_claims")["haid"]
+    entry = server.agents.get(haid)
+    assert (entry["role"], entry["tool"], entry["tool_version"], entry["status"]) == ("cursor", "cursor", "1", "active")
+    server.agents.revoke(haid)
+    for tool, arguments in [
+        ("read_claims", {}),
+        ("make_claim", {"surfaces": ["a"], "task": "T"}),
+        ("release_claim", {}),
+        ("read_capsules", {}),
+        ("append_decision", {"title": "t", "body": "b"}),
+        ("raise_conflict_pr", {"id": "c", "title": "t", "surfaces": ["a"]}),
+    ]:
+        assert "revoked" in fails(server, tool, **arguments)["error"]
+
+
+def test_capsules_of_both_kinds_are_read(connect: Any, planning: Planning) -> None:
+    server = connect("cursor", extended=True)
+    completed = Path(planning.path("ledger", "completed"))
+    completed.mkdir(parents=True)
+    (completed / "2026-06-11-t1.md").write_text("done")
+    (completed / "README.md").write_text("not a capsule")
+    from treadle.coordination.capsules import Capsules
+
+    Capsules(planning).write("w1", "one")
+    found = call(server, "read_capsules")
+    assert [(capsule["id"], capsule["source"]) for capsule in found["capsules"]] == [
+        ("2026-06-11-t1", "completed"),
+        ("w1", "protocol"),
+    ]
+    (one,) = call(server, "read_capsules", id="w1")["capsules"]
+    assert one["body"].startswith("---\nid: w1\n") and Path(one["path"]).is_absolute()
+    assert call(server, "read_capsules", id="nothing")["count"] == 0
+
+
+def test_decisions_and_conflicts_are_signed(connect: Any, planning: Planning) -> None:
+    server = connect("cursor")
+    done = call(server, "append_decision", title=" use it ", body="because")
+    assert done["appended"] is True and done["title"] == "use it" and done["timestamp"]
+    text = Path(planning.path("ledger", "decisions.md")).read_text()
+    assert f"— use it\n\nbecause\n\n_via heimdall-ledger-mcp by `{done['haid']}`_\n" in text
+    raised = call(server, "raise_conflict_pr", id="c1", title="t", surfaces=["src"], displaced_haid="haid:bob.b-0002")
+    assert Path(raised["conflict_file"]).exists()
+    assert "already" in fails(server, "raise_conflict_pr", id="c1", title="t", surfaces=["src"])["error"]
+
+
+def test_the_additions_do_what_the_commands_do(connect: Any) -> None:
+    ann, bob = connect("ann", extended=True), connect("bob", extended=True)
+    call(ann, "set_fact", key="port", value="5173")
+    assert call(bob, "get_fact", key="port")["value"] == "5173"
+    assert "no fact" in fails(bob, "get_fact", key="nothing")["error"]
+    from treadle.coordination.capsules import Capsules
+    from treadle.coordination.symbols import Symbols
+
+    Symbols(ann.planning).set("F1", "src/x.ts")
+    Capsules(ann.planning).write("w1", "one")
+    assert call(bob, "resolve", id="F1")["value"] == "src/x.ts"
+    assert call(bob, "resolve", value="src/x.ts")["id"] == "F1"
+    assert "either" in fails(bob, "resolve")["error"]
+    assert "WHAT: one" in call(bob, "hydrate", ids=["w1"])["text"]
+    brief = call(bob, "brief", task="1", spec="do", symbols=["F1"], capsules=["w1"])["brief"]
+    assert "F1 = src/x.ts" in brief and "WHAT: one" in brief
+    assert "incomplete" in fails(bob, "brief", task="1", spec="do", symbols=["F9"], strict=True)["error"]
+    assert call(ann, "heartbeat")["claim"] is None
+    call(ann, "make_claim", surfaces=["a"], task="T")
+    assert call(ann, "heartbeat")["claim"]["expires_at"]
+    message = {"type": "question", "from": "ann", "msg_id": "q1", "question": "why?"}
+    assert call(ann, "post_message", message=message, to="bob")["posted"] == "q1"
+    assert "not a valid message" in fails(ann, "post_message", message={"type": "x"})["error"]
+    (entry,) = call(bob, "read_messages")["messages"]
+    assert entry["message"] == message
+    done = call(bob, "read_messages", ack=["q1"])
+    assert (done["acked"], done["count"]) == (["q1"], 0)
+    assert call(bob, "read_messages", acknowledged=True)["count"] == 1

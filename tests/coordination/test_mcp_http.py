@@ -1,0 +1,136 @@
+"""The server over Streamable HTTP: real sockets, and the official client."""
+
+import http.client
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.coordination.conftest import BIN
+from treadle.coordination import mcp_http
+from treadle.coordination.mcp import Server
+from treadle.coordination.mcp_http import Listener
+from treadle.coordination.planning import Planning
+
+TOKEN = "secret-token"
+
+
+@pytest.fixture
+def listener(project: Path) -> Iterator[Listener]:
+    planning = Planning(project=str(project))
+    with Listener(lambda: Server(planning), TOKEN) as listening:
+        thread = threading.Thread(target=listening.serve_forever, args=(0.02,))
+        thread.start()
+        yield listening
+        listening.shutdown()
+        thread.join()
+
+
+def send(
+    listener: Listener, body: Any, method: str = "POST", path: str = "/mcp", **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection(*listener.server_address[:2], timeout=20)
+    sent = {"Authorization": f"Bearer {TOKEN}", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    connection.request(method, path, data, sent)
+    answer = connection.getresponse()
+    found = (answer.status, dict(answer.getheaders()), answer.read())
+    connection.close()
+    return found
+
+
+def call(method: str, /, **params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
+def begin(listener: Listener, client: str = "cursor") -> str:
+    status, headers, _ = send(listener, call("initialize", clientInfo={"name": client}))
+    assert status == 200
+    return headers["Mcp-Session-Id"]
+
+
+def test_a_session_begins_with_initialize_and_ends_with_delete(listener: Listener) -> None:
+    session = begin(listener)
+    status, headers, body = send(listener, call("tools/list"), Mcp_Session_Id=session)
+    assert status == 200 and headers["Content-Type"] == "application/json"
+    assert len(json.loads(body)["result"]["tools"]) == 6
+    note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert send(listener, note, Mcp_Session_Id=session)[0] == 202
+    assert send(listener, b"", "DELETE", Mcp_Session_Id=session)[0] == 204
+    assert send(listener, call("ping"), Mcp_Session_Id=session)[0] == 404
+    assert send(listener, b"", "DELETE", Mcp_Session_Id=session)[0] == 404
+
+
+def test_two_sessions_of_one_name_are_two_identities_until_one_ends(listener: Listener) -> None:
+    def who(session: str) -> str:
+        body = send(listener, call("tools/call", name="read_claims"), Mcp_Session_Id=session)[2]
+        return str(json.loads(body)["result"]["structuredContent"]["haid"])
+
+    one, two = begin(listener), begin(listener)
+    assert who(one).endswith("/cursor") and who(two).endswith("/cursor-2")
+    send(listener, b"", "DELETE", Mcp_Session_Id=one)
+    assert who(begin(listener)).endswith("/cursor")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Authorization": ""}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": "Bearer schlüssel".encode().decode("latin-1")}, 401),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "http://localhost.evil.example"}, 403),
+        ({"Host": "evil.example"}, 403),
+        ({"Origin": "http://localhost:3000"}, 200),
+    ],
+)
+def test_only_this_machine_with_the_token(listener: Listener, headers: dict[str, str], status: int) -> None:
+    assert send(listener, call("initialize"), **headers)[0] == status
+
+
+def test_what_it_does_not_do_is_said_with_its_status(listener: Listener) -> None:
+    assert send(listener, b"", "GET")[0] == 405
+    assert send(listener, call("ping"))[0] == 400
+    assert send(listener, call("ping"), path="/other")[0] == 404
+    assert send(listener, b"not json")[0] == 400
+    session = begin(listener)
+    status, _, body = send(listener, b"not json", Mcp_Session_Id=session)
+    assert status == 200 and json.loads(body)["error"]["code"] == -32700
+    assert send(listener, b"", Content_Length="99999999999")[0] == 413
+    assert send(listener, b"", Content_Length="many")[0] == 411
+
+
+def test_the_oldest_session_makes_room(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mcp_http, "MAX_SESSIONS", 2)
+    sessions = [begin(listener) for _ in range(3)]
+    found = [send(listener, call("ping"), Mcp_Session_Id=session)[0] for session in sessions]
+    assert found == [404, 200, 200]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_official_client_connects_over_http(project: Path, mode: str) -> None:
+    import httpx2
+    from mcp import Client
+    from mcp.client.streamable_http import streamable_http_client
+
+    server = subprocess.Popen(
+        [str(BIN / "heimdall-ledger-mcp"), "--http", "--extended"], stdout=subprocess.PIPE, text=True, cwd=project
+    )
+    try:
+        assert server.stdout is not None
+        url = server.stdout.readline().split()[-1]
+        token = server.stdout.readline().split()[-1]
+        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as http_client:
+            async with Client(streamable_http_client(url, http_client=http_client), mode=mode) as client:
+                assert len((await client.list_tools()).tools) == 14
+                made = await client.call_tool("make_claim", {"surfaces": ["src/a/**"], "task": "T-1"})
+                assert not made.is_error
+    finally:
+        server.terminate()
+        server.wait()
+        assert server.stdout is not None
+        server.stdout.close()

@@ -1,0 +1,57 @@
+"""init, and `.mcp.json`."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.coordination.conftest import Run
+from treadle.coordination.planning import Planning
+from treadle.coordination.setup import init, write_mcp_config
+from treadle.coordination.symbols import Symbols
+from treadle.errors import ConfigError
+from treadle.wire.messages import schema
+
+
+def test_init_makes_what_is_missing_and_keeps_what_is_there(project: Path) -> None:
+    planning = Planning(project=str(project))
+    Symbols(planning).set("F1", "x")
+    init(planning)
+    init(planning)
+    assert Symbols(planning).get("F1") == "x"
+    assert json.loads(Path(planning.path("protocol", "message-schema.json")).read_text()) == schema()
+    assert Path(planning.path("protocol", "ledger.jsonl")).read_text() == ""
+    assert Path(planning.path("protocol", "baselines.json")).exists()
+
+
+def test_the_registered_command_works_from_any_directory(heimdall: Run, project: Path, tmp_path: Path) -> None:
+    (project / ".mcp.json").write_text('{"mcpServers":{"other":{"command":"x"}},"more":1}')
+    assert heimdall("protocol", "init", "--mcp", cwd=project / "src").returncode == 0
+    config = json.loads((project / ".mcp.json").read_text())
+    assert config["more"] == 1 and config["mcpServers"]["other"] == {"command": "x"}
+    entry = config["mcpServers"]["heimdall-ledger"]
+    request = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "make_claim", "arguments": {"surfaces": ["x"], "task": "T"}},
+    }
+    done = subprocess.run(
+        [entry["command"], *entry["args"]],
+        input=json.dumps(request).encode(),
+        cwd="/",
+        env={name: value for name, value in os.environ.items() if name != "PATH"} | {"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert heimdall("claim", "list").stdout.startswith("ACTIVE CLAIMS (1)")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"mcpServers": 3}'])
+def test_a_file_of_another_kind_is_left_alone(project: Path, text: str) -> None:
+    (project / ".mcp.json").write_text(text)
+    with pytest.raises(ConfigError):
+        write_mcp_config(Planning(project=str(project)))
+    assert (project / ".mcp.json").read_text() == text
