@@ -107,3 +107,15 @@ def test_the_mode_can_change_while_it_runs(repo: Path) -> None:
     judge = guard(repo, "suggest")
     judge.mode = "full-auto"
     assert judge(bash("make")).verdict == "allow"
+
+
+def test_what_may_not_be_read_is_hidden_from_tools_that_look_at_many_files(repo: Path) -> None:
+    judge = guard(repo, deny=("Read(secrets/**)", "Read(*.pem)", "Write(src/**)"), ask=("Grep(private)",))
+    assert [judge.hides(str(repo / name)) for name in ("secrets/a", "x/y.pem", "private/z", "src/a.py")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    judge.mode = "yolo"
+    assert not judge.hides(str(repo / "secrets/a"))

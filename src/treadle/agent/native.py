@@ -200,6 +200,7 @@ class NativeSession(BaseSession):
             background=self.tasks,
             state=self._memory,
             resolve=partial(resolve_path, cwd),
+            hidden=self._guard.hides,
         )
 
     def _overflow(self, call: str, text: str) -> Path:

@@ -63,6 +63,10 @@ class Profile:
             by="mode",
         )
 
+    def hides(self, path: str) -> bool:
+        """Whether a tool that looks at many files must leave this one out."""
+        return self.mode != "yolo" and self.rules.hides(path)
+
     def remember(self, access: Access, scope: Literal["once", "session", "always"] = "session") -> tuple[str, ...]:
         """A person allowed this. Returns the rules that would allow it for ever, for whoever keeps those."""
         if scope == "once":

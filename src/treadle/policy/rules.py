@@ -166,15 +166,26 @@ class RuleSet:
         texts = [rule.pattern for rule in self.allow if rule.concerns(access) and rule.pattern is not None]
         return bool(access.paths) and all(any(self.path_matches(text, path) for text in texts) for path in access.paths)
 
+    def hides(self, path: str) -> bool:
+        """Whether a rule keeps the content of this file from being read without asking."""
+        about = ("read", "readfile", "grep", "*")
+        rules = [rule.pattern for rule in (*self.deny, *self.ask) if rule.pattern is not None and rule.tool in about]
+        return any(patterns.match(one, path) for pattern in rules for one in self.candidates(pattern, wide=True))
+
     def path_matches(self, pattern: str, path: str, wide: bool = False) -> bool:
+        candidates = self.candidates(pattern, wide)
+        # A path and where it really leads: either is enough to forbid, both are needed to allow.
+        matched = (any(patterns.match(one, place) for one in candidates) for place in self.places(path))
+        return any(matched) if wide else all(matched)
+
+    def candidates(self, pattern: str, wide: bool) -> list[str]:
+        """The absolute patterns that a pattern means."""
         candidates = [self.absolute(pattern)]
         if wide and pattern.endswith("/**"):
             candidates.append(self.absolute(pattern.removesuffix("/**")))
         if "/" not in pattern.rstrip("/"):
             candidates.append(f"/**/{pattern}")
-        # A path and where it really leads: either is enough to forbid, both are needed to allow.
-        matched = (any(patterns.match(one, place) for one in candidates) for place in self.places(path))
-        return any(matched) if wide else all(matched)
+        return candidates
 
     def places(self, path: str) -> tuple[str, ...]:
         written = patterns.normalise(os.path.join(self.cwd, os.path.expanduser(path)))

@@ -246,3 +246,11 @@ def test_ripgrep_is_found_on_path_and_then_beside_python(monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", ".")
     assert ripgrep.find() != "./rg"
+
+
+async def test_what_rules_hide_is_not_searched(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    workspace = Workspace(tmp_path / "work", hidden=lambda path: "/secrets/" in path)
+    workspace.write("secrets/key", "needle")
+    workspace.write("open", "needle")
+    assert await workspace.run("grep", pattern="needle") == "open:1:needle"

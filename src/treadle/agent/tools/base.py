@@ -35,6 +35,10 @@ class Background(Protocol):
         ...
 
 
+def _nothing(path: str) -> bool:
+    return False
+
+
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a running tool may use. Everything it does to the world goes through here or through treadle.io."""
 
@@ -58,6 +62,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """Kept for the whole session, for tools that remember (todo, which files were read)."""
     resolve: Callable[[str], Path] = Path
     """A path as the model wrote it -> absolute, relative to cwd, with symlinks and `..` resolved."""
+    hidden: Callable[[str], bool] = _nothing
+    """Whether rules keep this path from being read: a tool that looks at many files must leave it out."""
 
 
 class AnyArgs(msgspec.Struct, frozen=True):

@@ -149,6 +149,8 @@ class Job:
         return (self.matches if self.args.output_mode == "content" else len(self.found)) <= self.args.limit
 
     def _wanted(self, file: FileMatches) -> bool:
+        if self.context.hidden(file.path):
+            return False
         if self._path_fits is None or file.path == str(self.root):
             return True
         return self._path_fits.fullmatch(file.path[len(str(self.root).rstrip("/")) + 1 :]) is not None
