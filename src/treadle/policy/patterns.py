@@ -110,7 +110,7 @@ class Pattern:
         if self._regex is None:
             import re  # costs a millisecond or two at start-up, and overlap does not need it
 
-            self._regex = re.compile("|".join(map(_path_regex, self.paths)), re.S)
+            self._regex = re.compile("|".join(map(_path_regex, self.paths)) or "(?!)", re.S)
         return self._regex
 
 
@@ -123,7 +123,8 @@ def parse(text: str, is_file: bool = False) -> Pattern:
     paths: dict[Path, None] = {}
     for alternative in filter(None, _expand_braces(text)):
         for path in _parse_path(alternative, is_file):
-            paths[path] = None
+            if all(isinstance(name, str) or name is None or () not in name for name in path[1]):
+                paths[path] = None  # a name with an empty class such as [z-a] is no name at all
             _check_number(text, len(paths))
     return Pattern(text, tuple(paths))
 
@@ -333,8 +334,9 @@ def _wild_names_meet(a: str | Name, b: str | Name) -> bool:
     # One side is so short that the only common names may be `.` and `..`, which are not names of files.
     fixed, other = (a, b) if None not in a else (b, a)
     return any(
-        _meet((*fixed[:dotless], _without_dot(fixed[dotless] or ()), *fixed[dotless + 1 :]), other, _places_meet)
-        for dotless in range(len(fixed))
+        _meet((*fixed[:place], possible, *fixed[place + 1 :]), other, _places_meet)
+        for place in range(len(fixed))
+        if (possible := _without_dot(fixed[place] or ()))
     )
 
 

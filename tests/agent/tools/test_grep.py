@@ -249,8 +249,8 @@ def test_ripgrep_is_found_on_path_and_then_beside_python(monkeypatch: pytest.Mon
 
 
 async def test_what_rules_hide_is_not_searched(tmp_path: Path) -> None:
-    (tmp_path / "work").mkdir()
-    workspace = Workspace(tmp_path / "work", hidden=lambda path: "/secrets/" in path)
+    (tmp_path / "hiding").mkdir()
+    workspace = Workspace(tmp_path / "hiding", hidden=lambda path: "/secrets/" in path)
     workspace.write("secrets/key", "needle")
     workspace.write("open", "needle")
     assert await workspace.run("grep", pattern="needle") == "open:1:needle"
