@@ -30,12 +30,12 @@ from treadle.fleet.supervise import Supervisor
 from treadle.io import child as children
 from treadle.io.files import locked, storage_error, write_atomic
 from treadle.io.paths import private_dir, state_dir
+from treadle.policy.environment import reduced
 from treadle.redact import Redactor
 from treadle.wire.base import CAP
 from treadle.wire.receipts import AnyAgentEvent, Receipt, encode
 from treadle.wire.sidecar import Hello, WorkOrder, unmet
 from treadle.wire.tolerant import Note
-from treadle.work.environment import child_environment
 from treadle.work.receipt import Check, Observed
 from treadle.work.workspace import Workspace, WorkspaceMode, prepare, remove_tree
 
@@ -182,7 +182,7 @@ class HostRun:
 
     def _environment(self, order: WorkOrder) -> dict[str, str]:
         allowed = (*ENVIRONMENT, *self.job.backend.env)
-        return {**child_environment(os.environ, allowed, drives_model=True), **order.config.env}
+        return {**reduced(os.environ, allowed, providers=True), **order.config.env}
 
     async def _converse(self, peer: SidecarPeer, hello: Hello, order: WorkOrder) -> None:
         observed = self.observed
@@ -299,9 +299,7 @@ def tidy_up(directory: str, observed: Observed) -> None:
 
 async def run_check(command: str, cwd: str, seconds: float = CHECK_SECONDS) -> Check:
     """Whether the work is good, by a command of the person's, run in the workspace."""
-    async with await children.start(
-        ["sh", "-c", command], cwd=cwd, env=child_environment(os.environ), stderr="stdout"
-    ) as child:
+    async with await children.start(["sh", "-c", command], cwd=cwd, env=reduced(os.environ), stderr="stdout") as child:
         tail = children.Tail(8192)
 
         async def collect() -> int:
