@@ -11,7 +11,7 @@ import pytest
 from tests.waiting import until
 from treadle.agent.budget import Budget
 from treadle.agent.context import Context
-from treadle.agent.loop import Loop, NoHooks, Parts
+from treadle.agent.loop import Loop, Parts
 from treadle.agent.messages import AssistantMessage, ToolResult, UserMessage
 from treadle.agent.providers.script import parse
 from treadle.agent.providers.scripted import ScriptedProvider
@@ -60,6 +60,14 @@ class TestTool:
     async def run(self, args: NoArgs, context: ToolContext) -> str:
         done = await self.does(args, context)
         return str(done)
+
+
+class NoHooks:
+    async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
+        return None
+
+    async def post_tool(self, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
+        return ""
 
 
 class Run:

@@ -19,11 +19,13 @@ from treadle.events import (
     AnyEvent,
     Asked,
     FileChanged,
+    TaskChanged,
     TextDelta,
     ToolDenied,
     ToolEnded,
     ToolStarted,
     TurnEnded,
+    Usage,
 )
 from treadle.session import Agent, Answer, Change, Limits, Rules, Session, SessionSpec
 from treadle.work.session import run_turn
@@ -238,6 +240,17 @@ usage = { input = 5, output = 2 }
 when = "there are three"
 text = "three, says my helper"
 """
+
+
+async def test_a_subagent_answers_through_the_task_tool(opened: Opened) -> None:
+    session = await opened(SUBAGENT, mode=None)
+    events = await turn(session)
+    assert events[-1].text == "three, says my helper"
+    changes = [event.change for event in of(events, TaskChanged) if event.task is not None]
+    assert changes == ["created", "started", "completed"]
+    [inner] = [usage for usage in of(events, Usage) if usage.parent == "agent_1"]
+    assert inner.input_tokens == 5
+    assert "".join(delta.text for delta in of(events, TextDelta)) == "I will delegate.three, says my helper"
 
 
 async def test_a_subagent_has_no_subagents(opened: Opened) -> None:

@@ -64,16 +64,6 @@ class Hooks(Protocol):
         ...
 
 
-class NoHooks:
-    """For a session without any."""
-
-    async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
-        return None
-
-    async def post_tool(self, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
-        return ""
-
-
 class Parts(msgspec.Struct, kw_only=True):
     """What one turn works with."""
 

@@ -13,20 +13,23 @@ from typing import Any
 import msgspec
 
 from treadle import __version__
+from treadle.agent import project
 from treadle.agent import prompt as prompts
 from treadle.agent.budget import Budget
 from treadle.agent.context import Context
-from treadle.agent.loop import Loop, NoHooks, Parts
+from treadle.agent.hooks import ShellHooks
+from treadle.agent.loop import Loop, Parts
+from treadle.agent.mcp import McpServers, find_servers
 from treadle.agent.messages import UserMessage
 from treadle.agent.providers.base import Provider
-from treadle.agent.providers.names import resolve as resolve_model
 from treadle.agent.repeats import Repeats
+from treadle.agent.setting import Setting
 from treadle.agent.tasks import AgentType, Tasks
 from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool, ToolContext, writing_freely
 from treadle.agent.tools.paths import resolve as resolve_path
 from treadle.agent.transcript import Spent, Transcript, TurnBegan, TurnOver, find_session
-from treadle.events import Asked, Event, Task, TurnEnded, Usage
+from treadle.events import Asked, Event, Task, TurnEnded, Usage, Warned
 from treadle.policy.profile import Profile, build_guard
 from treadle.session import Access, AgentInfo, Answer, Change, Decision, SessionSpec
 from treadle.work.fold import Totals
@@ -48,13 +51,15 @@ class NativeAgent:
         return AgentInfo(name=self.name, version=__version__, tools=registry.BUILTIN, capabilities=dict(CAPABILITIES))
 
     async def open(self, spec: SessionSpec) -> NativeSession:
-        env = {**self._env, **spec.env}
+        setting = await Setting.load(spec, self._env)
         old = Transcript.read(find_session(spec.resume, spec.cwd)) if spec.resume is not None else None
-        model = spec.model or (old.header.model if old else None)
-        provider = resolve_model(model, env)
+        model = spec.model or (old.header.model if old else None) or setting.settings.model
+        provider = setting.provider(model)
         transcript = _transcript(spec, old, model or provider.model)
         try:
-            return NativeSession(spec, transcript, provider, env)
+            session = NativeSession(setting, transcript, provider)
+            await session.begin()
+            return session
         except BaseException:
             transcript.close()
             raise
@@ -71,15 +76,15 @@ def _transcript(spec: SessionSpec, old: Transcript | None, model: str) -> Transc
 class NativeSession(BaseSession):
     def __init__(
         self,
-        spec: SessionSpec,
+        setting: Setting,
         transcript: Transcript,
         provider: Provider,
-        env: Mapping[str, str],
         *,
         parent: NativeSession | None = None,
         task: str | None = None,
     ) -> None:
-        tools = registry.builtin(spec.tools, spec.denied_tools)
+        spec, settings = setting.spec, setting.settings
+        tools = registry.builtin(spec.tools if spec.tools is not None else settings.tools, spec.denied_tools)
         info = AgentInfo(
             name=NativeAgent.name,
             version=__version__,
@@ -87,13 +92,17 @@ class NativeSession(BaseSession):
             tools=tools.names,
             capabilities=dict(CAPABILITIES),
         )
-        super().__init__(transcript.header.id, info, answers=spec.answers)
+        super().__init__(transcript.header.id, info, answers=spec.answers, question_seconds=settings.timeouts.question)
+        self.setting = setting
         self.spec = spec
         self.transcript = transcript
         self.provider = provider
+        self._weak = setting.provider(settings.weak_model) if settings.weak_model else provider
         self.tools = tools
         self.mode = spec.mode
-        self.context = Context(transcript, self._note, window=provider.context_window)
+        self.context = Context(
+            transcript, self._note, window=provider.context_window, protect=settings.context.protect_tokens
+        )
         self.spent = Totals()
         for usage in transcript.spent():
             self.spent = self.spent.plus(usage)
@@ -105,17 +114,49 @@ class NativeSession(BaseSession):
             directory=partial(self.transcript.folder, "output"),
             cwd=spec.cwd,
         )
-        self._env = env
         self._parent = parent
         self._task = task
         self._loop: Loop | None = None
         self._memory: dict[str, Any] = {}
-        self._hooks = NoHooks()
+        self._hooks = ShellHooks(settings.hooks, cwd=spec.cwd, env=setting.child_env, session=self.id, warn=self._warn)
+        self._servers = McpServers(cwd=spec.cwd, env=setting.child_env, warn=self._warn)
+        self._knowledge = ""
+        self._skills = ""
         self._guard = self._build_guard()
+
+    async def begin(self) -> None:
+        """Read what the project says, start its servers, and tell what a person should know before the first turn."""
+        for message in self.setting.notes:
+            self.emit(Warned(message=message, code="settings"))
+        self._knowledge = project.knowledge(self.spec.cwd)
+        skills = project.skills(self.spec.cwd)
+        if skills and self._wants("skill"):
+            self.tools.add(registry.load("skill"))
+            self._skills = project.offer(skills)
+        await self._start_servers()
+
+    async def _start_servers(self) -> None:
+        setting = self.setting
+        if self.spec.tools is not None and not any(name.startswith("mcp__") for name in self.spec.tools):
+            return
+        trusted = True if self.spec.trusted else None
+        found = find_servers(self.spec.cwd, setting.settings.mcp_servers, setting.env, trusted=trusted)
+        for message in (*found.warnings, *map(setting.ignored, found.ignored)):
+            self.emit(Warned(message=message, code="settings"))
+        await self._servers.start(found.servers, setting.settings.timeouts.mcp_start)
+        for tool in self._servers.tools:
+            if self._wants(tool.name):
+                self.tools.add(tool)
+
+    def _wants(self, tool: str) -> bool:
+        return (self.spec.tools is None or tool in self.spec.tools) and tool not in self.spec.denied_tools
 
     def _build_guard(self) -> Profile:
         spec = self.spec
-        return build_guard(spec.cwd, spec.rules, self.mode, spec.add_dirs, spec.guard)
+        return build_guard(spec.cwd, self.setting.rules, self.mode, self.setting.add_dirs, spec.guard)
+
+    def _warn(self, message: str) -> None:
+        self.emit(Warned(message=message))
 
     # A turn
 
@@ -133,6 +174,7 @@ class NativeSession(BaseSession):
             raise
         finally:
             self._loop = None
+            await self._hooks.turn_end(outcome, turn.text)
             self.transcript.append(TurnOver(turn=turn.id, outcome=outcome, ts=self._clock()), sync=True)
 
     async def _work(self, turn: Turn, text: str) -> TurnEnded:
@@ -154,13 +196,13 @@ class NativeSession(BaseSession):
     def _parts(self, turn: Turn) -> Parts:
         return Parts(
             provider=self.provider,
-            weak=self.provider,
+            weak=self._weak,
             system=self._system(),
             tools=self.tools,
             schemas=self.tools.schemas(),
             context=self.context,
-            budget=Budget(self.spec.limits),
-            repeats=Repeats(self.spec.limits.repeats),
+            budget=Budget(self.setting.limits),
+            repeats=Repeats(self.setting.limits.repeats),
             hooks=self._hooks,
             permit=self._permit,
             tool_context=partial(self._tool_context, turn),
@@ -173,8 +215,10 @@ class NativeSession(BaseSession):
         return prompts.build(
             cwd=self.spec.cwd,
             mode=self.mode,
-            persona=self.spec.system_prompt,
-            append=self.spec.append_system_prompt,
+            persona=self.spec.system_prompt or self.setting.settings.system_prompt,
+            knowledge=self._knowledge,
+            skills=self._skills,
+            append=self.spec.append_system_prompt or self.setting.settings.append_system_prompt,
         )
 
     def _note(self, event: Event) -> None:
@@ -193,11 +237,12 @@ class NativeSession(BaseSession):
             call=call,
             emit=self._note,
             ask=partial(self._question, call),
-            env=dict(self._env),
+            env=dict(self.setting.child_env),
             backup=lambda path: self.transcript.back_up(turn.id, str(path)),
             overflow=self._overflow,
             writing=self.spec.writing or writing_freely,
             background=self.tasks,
+            timeout=self.setting.settings.timeouts.tool,
             state=self._memory,
             resolve=partial(resolve_path, cwd),
             hidden=self._guard.hides,
@@ -270,7 +315,10 @@ class NativeSession(BaseSession):
             persist=False,
         )
         transcript = Transcript.create(cwd=task.cwd, model=self.transcript.header.model, persist=False)
-        return NativeSession(spec, transcript, self.provider, self._env, parent=self, task=task_id)
+        setting = msgspec.structs.replace(self.setting, spec=spec)
+        child = NativeSession(setting, transcript, self.provider, parent=self, task=task_id)
+        child._knowledge = self._knowledge
+        return child
 
     def _task_finished(self, task: Task) -> None:
         """The agent hears of it at its next step, when it is at work."""
@@ -294,7 +342,7 @@ class NativeSession(BaseSession):
 
     async def configure(self, change: Change) -> None:
         if change.model is not None:
-            provider = resolve_model(change.model, self._env)
+            provider = self.setting.provider(change.model)
             old, self.provider = self.provider, provider
             if self._parent is None:
                 await old.aclose()
@@ -304,6 +352,9 @@ class NativeSession(BaseSession):
 
     async def _close(self) -> None:
         await self.tasks.stop_all()
+        await self._servers.close()
         if self._parent is None:
             await self.provider.aclose()
+        if self._weak is not self.provider:
+            await self._weak.aclose()
         self.transcript.close()

@@ -1,44 +1,142 @@
-"""`treadle -p PROMPT`: run one prompt, print the answer, exit."""
+"""`treadle -p PROMPT`: run one prompt, print the answer, exit. The command for scripts and CI."""
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import sys
-from typing import Any
+from collections.abc import Coroutine
+from typing import Any, get_args
 
 import click
 
 from treadle.agents import find_agent
-from treadle.cli.failing import run
 from treadle.cli.options import RunOptions, run_options, take
-from treadle.work.fold import Fold
-from treadle.work.session import run_turn
+from treadle.doors.oneshot import Runner
+from treadle.doors.oneshot_input import StreamInput
+from treadle.doors.oneshot_schema import SchemaCheck
+from treadle.doors.oneshot_verbose import Verbose
+from treadle.errors import PeerClosed, TreadleError
+from treadle.io import stdin
+from treadle.io.streams import FdStream, take_stdio
+from treadle.wire.oneshot import OutputFormat
+
+BROKEN_PIPE = 141
 
 
-@click.command("treadle -p")
+@click.command("treadle -p", epilog="Formats, fields and exit codes: docs/reference/one-shot.md")
 @click.option("-p", "--print", "flag", is_flag=True, help="Run one prompt and print the answer.")
 @click.argument("prompt", required=False)
+@click.option(
+    "--output-format",
+    type=click.Choice(get_args(OutputFormat)),
+    default="text",
+    show_default=True,
+    help="text: the answer. json: one result object. stream-json: events as they come, then the result.",
+)
+@click.option(
+    "--input-format",
+    type=click.Choice(["text", "stream-json"]),
+    default="text",
+    show_default=True,
+    help="stream-json: many prompts on stdin, one JSON record a line, one result each.",
+)
+@click.option("--verbose", is_flag=True, help="stream-json: also system, assistant and user lines.")
+@click.option("--include-partial-messages", "partial", is_flag=True, help="stream-json: also raw message events.")
+@click.option(
+    "--json-schema", metavar="FILE", type=click.Path(exists=True, dir_okay=False), help="The answer must fit it."
+)
+@click.option("--strict-exit", is_flag=True, help="130 interrupted, 3 limit, 4 denied or incomplete, 124 timed out.")
+@click.option("--output-file", metavar="FILE", type=click.Path(dir_okay=False), help="Write there, not to stdout.")
+@click.option("--permission-prompt-tool", hidden=True, help="stdio: the host answers permission questions.")
 @run_options
 def oneshot(prompt: str | None, **values: Any) -> None:
     """Run one prompt and print the final answer.
 
-    Tools that would need somebody's permission are refused, and the answer goes on without them: allow them with
-    --allowed-tools or --permission-mode.
+    Without PROMPT it is read from stdin; with one, piped stdin is added to it. Tools that would need somebody's
+    permission are refused and the work goes on without them: allow them with --allowed-tools or --permission-mode. A
+    prompt that begins with / is a command of the session, such as /help or /agent parallel.
+
+    Exit code: 0 done or interrupted, 1 failed.
     """
     values.pop("flag")
-    sys.exit(run(_answer(prompt or sys.stdin.read(), take(values))))
-
-
-async def _answer(prompt: str, options: RunOptions) -> int:
-    session = await find_agent(options.agent).open(options.spec(answers=False, default_mode="suggest"))
-    folded = Fold()
+    options = take(values)
     try:
-        async for event in run_turn(session, prompt):
-            folded.add(event)
+        options.enter_sandbox()
+        talk = values["input_format"] == "stream-json"
+        text = None if talk else stdin.prompt(prompt, note=_note)
+        code = asyncio.run(_run(text, options, **values))
+    except TreadleError as error:
+        _note(str(error))
+        code = 1
+    sys.exit(code)
+
+
+async def _run(
+    text: str | None,
+    options: RunOptions,
+    *,
+    output_format: OutputFormat,
+    verbose: bool,
+    partial: bool,
+    json_schema: str | None,
+    strict_exit: bool,
+    output_file: str | None,
+    permission_prompt_tool: str | None,
+    **_: Any,
+) -> int:
+    check = SchemaCheck.load(json_schema) if json_schema else None
+    spec = options.spec(answers=permission_prompt_tool is not None, default_mode="suggest")
+    session = await find_agent(options.agent).open(check.instruct(spec) if check else spec)
+    stream = take_stdio(output_file)
+    extra = Verbose(session, cwd=spec.cwd, mode=spec.mode or "", lines=verbose, partial=partial)
+    runner = Runner(
+        session,
+        output_format,
+        out=stream,
+        err=Stderr(),
+        strict=strict_exit,
+        extra=extra if verbose or partial else None,
+        check=check,
+    )
+    try:
+        work = runner.run(text) if text is not None else StreamInput(session, runner, stream, _note).run()
+        return await _until_done(work, runner, stream, BROKEN_PIPE if strict_exit else 1)
     finally:
         await session.close()
-    summary = folded.summary()
-    if summary.error is not None and summary.outcome != "interrupted":
-        print(f"treadle: {summary.error.message}", file=sys.stderr)
-        return 1
-    print(summary.text)
-    return 0
+
+
+async def _until_done(work: Coroutine[Any, Any, int], runner: Runner, stream: FdStream, broken: int) -> int:
+    """The exit code of the work. A signal interrupts the turn; a reader that went away ends everything, quietly."""
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(signum, _interrupt, runner, signum)
+    working, gone = asyncio.create_task(work), asyncio.create_task(stream.abandoned())
+    try:
+        await asyncio.wait([working, gone], return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else broken
+    except PeerClosed:
+        return broken
+    finally:
+        for task in (working, gone):
+            task.cancel()
+        await asyncio.gather(working, gone, return_exceptions=True)
+
+
+_interrupts: set[asyncio.Task[None]] = set()
+
+
+def _interrupt(runner: Runner, signum: int) -> None:
+    task = asyncio.create_task(runner.interrupt(f"interrupted by {signal.Signals(signum).name}"))
+    _interrupts.add(task)
+    task.add_done_callback(_interrupts.discard)
+
+
+class Stderr:
+    async def write(self, data: bytes) -> None:
+        sys.stderr.buffer.write(data)
+        sys.stderr.flush()
+
+
+def _note(message: str) -> None:
+    print(f"treadle: {message}", file=sys.stderr, flush=True)

@@ -11,6 +11,8 @@ import msgspec
 
 from treadle.policy.modes import parse_mode
 from treadle.session import Limits, Mode, Rules, SessionSpec
+from treadle.work import config
+from treadle.work.config import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,14 +39,25 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: bool = False
     trust: bool = False
 
+    def settings(self) -> Settings:
+        return config.load(os.getcwd(), trusted=True if self.trust else None).settings
+
+    def enter_sandbox(self) -> None:
+        """Confine this process when that is asked for. Call it first thing: it starts the process again."""
+        if self.sandbox or self.settings().sandbox:
+            from treadle.io import sandbox
+
+            sandbox.enter(os.getcwd(), self.add_dir)
+
     def spec(self, *, answers: bool, default_mode: Mode) -> SessionSpec:
+        given = parse_mode(self.permission_mode) if self.permission_mode else self.settings().mode
         return SessionSpec(
             cwd=os.getcwd(),
             model=self.model,
             system_prompt=self.system_prompt,
             append_system_prompt=self.append_system_prompt,
             rules=Rules(allow=_split(self.allowed_tools), deny=_split(self.denied_tools)),
-            mode=parse_mode(self.permission_mode) if self.permission_mode else default_mode,
+            mode=given or default_mode,
             limits=Limits(max_iterations=self.max_turns, max_cost_usd=self.max_budget_usd, max_seconds=self.timeout),
             add_dirs=tuple(map(os.path.realpath, self.add_dir)),
             resume="" if self.continue_last else self.resume,

@@ -11,6 +11,7 @@ import asyncio
 import os
 import select
 import socket
+import stat
 import struct
 import time
 from collections.abc import Callable
@@ -104,6 +105,14 @@ class FdStream:
                 except OSError as error:
                     raise PeerClosed(f"the other end no longer reads: {error.strerror}") from error
 
+    async def abandoned(self) -> None:
+        """Returns when nobody reads what we write any more; never, where the system does not tell (file, terminal)."""
+        fd = self._write_fd
+        if fd < 0 or not stat.S_ISFIFO(os.fstat(fd).st_mode):
+            await asyncio.get_running_loop().create_future()
+        while self._write_fd >= 0 and not _ready(fd, 0):
+            await self._until_ready(fd, reading=True)
+
     async def _until_ready(self, fd: int, *, reading: bool) -> None:
         loop = asyncio.get_running_loop()
         add, remove = (loop.add_reader, loop.remove_reader) if reading else (loop.add_writer, loop.remove_writer)
@@ -162,12 +171,17 @@ def _quietly(call: Callable[[], object]) -> None:
 # Our own standard streams...
 
 
-def take_stdio() -> FdStream:
+def take_stdio(output_file: str | None = None) -> FdStream:
     """Our stdin and stdout as a stream, for a program whose stdout belongs to a protocol.
 
-    From here on a stray `print` goes to stderr, and no child can read our stdin or write to our stdout.
+    With `output_file` what is written goes there instead. From here on a stray `print` goes to stderr, and no child can
+    read our stdin or write to our stdout.
     """
-    stream = FdStream(os.dup(0), os.dup(1), shared=True)
+    try:
+        out = os.open(output_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600) if output_file else os.dup(1)
+    except OSError as error:
+        raise files.storage_error(error, str(output_file), "write") from error
+    stream = FdStream(os.dup(0), out, shared=True)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)

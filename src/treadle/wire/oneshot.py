@@ -217,9 +217,7 @@ def _iso(ts: float | None) -> str | None:
 # The lines that --verbose adds, in Claude Code's shapes...
 
 
-def init_line(
-    *, session_id: str, cwd: str, model: str, tools: list[str], mode: str, commands: list[str], version: str
-) -> Record:
+def init_line(*, session_id: str, cwd: str, model: str, tools: list[str], mode: str, version: str) -> Record:
     return {
         "type": "system",
         "subtype": "init",
@@ -229,27 +227,23 @@ def init_line(
         "mcp_servers": [],
         "model": model,
         "permissionMode": mode,
-        "slash_commands": commands,
+        "slash_commands": [],
         "apiKeySource": "none",
-        "claude_code_version": version,
+        "treadle_version": version,
         "output_style": "default",
-        "agents": [],
-        "skills": [],
-        "plugins": [],
         "uuid": new_uuid(),
     }
 
 
-def conversation_line(event: AnyEvent, session_id: str, message_id: str) -> Record | None:
+def conversation_line(event: AnyEvent, session_id: str, message_id: str, model: str) -> Record | None:
     """The `assistant` or `user` line for this event, when there is one."""
     match event:
         case Message(kind="text", text=text):
-            return _assistant({"type": "text", "text": text}, event.model, session_id, message_id)
+            return _assistant({"type": "text", "text": text}, session_id, message_id, model)
         case Message(kind="thinking", text=text):
-            block = {"type": "thinking", "thinking": text, "signature": ""}
-            return _assistant(block, event.model, session_id, message_id)
+            return _assistant({"type": "thinking", "thinking": text, "signature": ""}, session_id, message_id, model)
         case ToolStarted():
-            return _assistant(_tool_use(event.call, event.name, event.args), "", session_id, message_id)
+            return _assistant(_tool_use(event.call, event.name, event.args), session_id, message_id, model)
         case ToolEnded():
             return _user(event.call, event.result, not event.ok, session_id)
         case ToolDenied():
@@ -257,16 +251,16 @@ def conversation_line(event: AnyEvent, session_id: str, message_id: str) -> Reco
     return None
 
 
+def denied_use(event: ToolDenied, session_id: str, message_id: str, model: str) -> Record:
+    """A denied call has no ToolStarted: its `assistant` line comes with the denial."""
+    return _assistant(_tool_use(event.call, event.name, event.args), session_id, message_id, model)
+
+
 def _tool_use(call: str, name: str, args: Any) -> Record:
     return {"type": "tool_use", "id": call, "name": name, "input": args if isinstance(args, dict) else {}}
 
 
-def denied_use(event: ToolDenied, session_id: str, message_id: str) -> Record:
-    """A denied call has no ToolStarted: its `assistant` line comes with the denial."""
-    return _assistant(_tool_use(event.call, event.name, event.args), "", session_id, message_id)
-
-
-def _assistant(block: Record, model: str, session_id: str, message_id: str) -> Record:
+def _assistant(block: Record, session_id: str, message_id: str, model: str) -> Record:
     return {
         "type": "assistant",
         "message": {

@@ -1,0 +1,104 @@
+"""What a session of the native agent is opened with: its spec and the settings files, put together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from treadle.agent.providers.base import Provider
+from treadle.agent.providers.names import ModelSettings, model_settings, resolve
+from treadle.errors import ConfigError
+from treadle.io.child import start
+from treadle.policy.environment import reduced
+from treadle.redact import is_secret_name
+from treadle.session import Limits, Rules, SessionSpec
+from treadle.work import config
+from treadle.work.config import Settings
+
+KEY_COMMAND_SECONDS = 30.0
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    spec: SessionSpec
+    settings: Settings
+    models: ModelSettings
+    env: dict[str, str]
+    """Ours, with what the spec adds: providers read their keys here."""
+    notes: tuple[str, ...] = ()
+    """What a person should know about the settings that were read."""
+
+    @classmethod
+    async def load(cls, spec: SessionSpec, environ: Mapping[str, str]) -> Setting:
+        env = {**environ, **spec.env}
+        loaded = config.load(spec.cwd, env, trusted=True if spec.trusted else None)
+        return cls(
+            spec=spec,
+            settings=loaded.settings,
+            models=await _models(loaded.settings, env),
+            env=env,
+            notes=(*loaded.warnings, *map(cls.ignored, loaded.ignored)),
+        )
+
+    @staticmethod
+    def ignored(what: str) -> str:
+        return f"ignored, because this project is not trusted (`treadle trust`): {what}"
+
+    def provider(self, model: str | None) -> Provider:
+        return resolve(model, self.env, self.models)
+
+    @property
+    def rules(self) -> Rules:
+        files, asked = self.settings.permissions, self.spec.rules
+        return Rules(allow=files.allow + asked.allow, ask=files.ask + asked.ask, deny=files.deny + asked.deny)
+
+    @property
+    def limits(self) -> Limits:
+        """Each limit as the spec has it, else as the files have it."""
+        chosen = {
+            field.name: _first(
+                getattr(self.spec.limits, field.name), getattr(self.settings.limits, field.name), field.default
+            )
+            for field in msgspec.structs.fields(Limits)
+        }
+        return Limits(**chosen)
+
+    @property
+    def add_dirs(self) -> tuple[str, ...]:
+        return self.settings.add_dirs + self.spec.add_dirs
+
+    @property
+    def child_env(self) -> dict[str, str]:
+        """What tools, hooks and servers see: an allow-list and what was added by name, never a key."""
+        added = (name for name in self.spec.env if not is_secret_name(name))
+        return reduced(self.env, (*self.settings.env, *added))
+
+
+def _first(asked: Any, file: Any, default: Any) -> Any:
+    return asked if asked != default else file
+
+
+async def _models(settings: Settings, env: Mapping[str, str]) -> ModelSettings:
+    models = model_settings(settings.models)
+    if settings.key_command and not models.api_key and not env.get("TREADLE_API_KEY"):
+        models = msgspec.structs.replace(models, api_key=await _run_key_command(settings.key_command))
+    return models
+
+
+async def _run_key_command(command: str) -> str:
+    child = await start(["/bin/sh", "-c", command])
+    said = b""
+    try:
+        async with child, asyncio.timeout(KEY_COMMAND_SECONDS):
+            while chunk := await child.stdio.read():
+                said += chunk[:4096]
+            code = await child.wait()
+            words = await child.last_words()
+    except TimeoutError:
+        raise ConfigError(f"key_command took more than {KEY_COMMAND_SECONDS:g} s", hint="run it by hand") from None
+    key = said.decode(errors="replace").strip()
+    if code != 0 or not key:
+        raise ConfigError(f"key_command printed no key (exit code {code}): {words.strip()}", hint="run it by hand")
+    return key

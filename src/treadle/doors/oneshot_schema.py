@@ -1,0 +1,73 @@
+"""`--json-schema`: the final answer is JSON that fits a schema, or it is asked for again, in the same session."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from treadle.errors import ConfigError, MissingExtra
+from treadle.session import SessionSpec
+
+RETRIES = 2
+FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n?```", re.DOTALL)
+
+
+class SchemaCheck:
+    def __init__(self, schema: Any, where: str = "the schema") -> None:
+        try:
+            import jsonschema_rs
+        except ImportError:
+            raise MissingExtra("--json-schema", "schema") from None
+        try:
+            self._validator = jsonschema_rs.validator_for(schema)
+        except (ValueError, TypeError) as error:
+            raise ConfigError(f"{where} is not a JSON Schema: {error}") from None
+        self.schema = schema
+        self.retries = RETRIES
+
+    @classmethod
+    def load(cls, given: str) -> SchemaCheck:
+        """From a file, or from the schema itself."""
+        inline = given.lstrip().startswith(("{", "true", "false"))
+        where = "the schema" if inline else given
+        try:
+            text = given.encode() if inline else _read(given)
+            return cls(msgspec.json.decode(text), where)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise ConfigError(f"{where} is not valid JSON: {error}") from None
+
+    def instruct(self, spec: SessionSpec) -> SessionSpec:
+        """Tell the agent from the beginning what its last message must be."""
+        text = (
+            "Your final message must be one JSON value that fits the schema below, and nothing else: no prose, no "
+            f"code fence.\n{msgspec.json.encode(self.schema).decode()}"
+        )
+        before = f"{spec.append_system_prompt}\n\n" if spec.append_system_prompt else ""
+        return msgspec.structs.replace(spec, append_system_prompt=before + text)
+
+    def examine(self, text: str) -> tuple[Any, str | None]:
+        """The value, or what is wrong with the text."""
+        fenced = FENCED.findall(text)
+        try:
+            value = msgspec.json.decode(fenced[-1] if fenced else text)
+        except (msgspec.DecodeError, RecursionError) as error:
+            return None, f"it is not JSON: {error}"
+        for fault in self._validator.iter_errors(value):
+            place = "/".join(map(str, fault.instance_path)) or "the value"
+            return None, f"{place}: {fault.message}"
+        return value, None
+
+    def again(self, complaint: str) -> str:
+        return (
+            f"That does not fit the schema: {complaint}. Answer again with one JSON value that fits, and nothing else."
+        )
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise ConfigError(f"cannot read the schema {path}: {error.strerror}") from None
