@@ -141,16 +141,31 @@ async def test_output_that_is_no_text_is_told_as_escapes(workspace: Workspace) -
 
 
 async def test_an_interrupt_stops_the_tree_before_it_is_over(workspace: Workspace) -> None:
-    running = asyncio.create_task(workspace.run("bash", command="sleep 300 & echo $! > pids; echo $$ >> pids; wait"))
+    live = asyncio.Event()
+    workspace.context = msgspec.structs.replace(
+        workspace.context, emit=lambda event: (workspace.events.append(event), live.set())
+    )
+    command = "sleep 300 & echo $! > pids; echo $$ >> pids; echo up; wait"
+    running = asyncio.create_task(workspace.run("bash", command=command))
     async with asyncio.timeout(10):
-        while not (workspace.root / "pids").exists() or len(pids(workspace)) < 2:
-            await asyncio.sleep(0.01)
+        await live.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert not any(alive(pid) for pid in pids(workspace))
-    [command] = [event for event in workspace.events if isinstance(event, CommandRun)]
-    assert command.exit_code is None
+    assert not any(alive(pid) for pid in pids(workspace)) and len(pids(workspace)) == 2
+    [command_run] = [event for event in workspace.events if isinstance(event, CommandRun)]
+    assert command_run.exit_code is None and command_run.output == "up\n"
+
+
+async def test_an_interrupt_while_it_starts_leaves_nothing_either(workspace: Workspace) -> None:
+    running = asyncio.create_task(workspace.run("bash", command="echo $$ > pids; sleep 300"))
+    await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    async with asyncio.timeout(10):
+        while (workspace.root / "pids").exists() and any(alive(pid) for pid in pids(workspace)):
+            await asyncio.sleep(0.01)
 
 
 async def test_in_the_background_it_is_handed_to_the_session(workspace: Workspace) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from tests.agent.tools.workspace import Workspace
 from tests.conftest import need
-from treadle.agent.tools import ripgrep
 from treadle.agent.tools.grep import Grep, GrepArgs
 from treadle.errors import ToolError
 
@@ -235,17 +234,6 @@ async def test_the_results_with_and_without_ripgrep_are_the_same(tmp_path: Path,
         assert results[0] == results[1] == results[2], (pattern, args)
         matched += results[0] != "[no match]"
     assert matched > len(PATTERNS) // 4
-
-
-def test_ripgrep_is_found_on_path_and_then_beside_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    program = tmp_path / "rg"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert ripgrep.find() == str(program)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", ".")
-    assert ripgrep.find() != "./rg"
 
 
 async def test_what_rules_hide_is_not_searched(tmp_path: Path) -> None:

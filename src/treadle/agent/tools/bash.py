@@ -119,6 +119,9 @@ class Run:
             )
         except LocalError as error:
             self.notes.append(f"[{error}]")
+        except asyncio.CancelledError:
+            reading.cancel()
+            raise
         else:
             await asyncio.wait([reading], timeout=LINGER)
             await self._stop_rest(child)
@@ -166,12 +169,15 @@ class Live:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = bytearray()
         self._left = self.TOTAL
+        self._gap = False
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, data: bytes) -> None:
         if self._left <= 0:
             return
-        self._held += data[: self.PIECE - len(self._held)] if len(self._held) < self.PIECE else b""
+        room = self.PIECE - len(self._held)
+        self._held += data[:room]
+        self._gap = self._gap or len(data) > room
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self.PAUSE, self._flush)
 
@@ -181,8 +187,11 @@ class Live:
         self._held.clear()
         self._left -= len(data)
         text = self._decoder.decode(data, final)
-        if self._left <= 0 and data:
+        if self._left <= 0:
             text += "\n[there is more; it is not shown live]\n"
+        elif self._gap:
+            text += "\n[...]\n"
+        self._gap = False
         if text:
             self._context.emit(ToolOutput(call=self._context.call, text=text))
 

@@ -1,8 +1,8 @@
 """How tools read and change files of the workspace, which may be hostile or be changed by others meanwhile.
 
-Reading never blocks on a FIFO and never touches a device. Writing goes through the directory that was resolved when
-permission was asked: it is opened step by step without following links, so a symlink swapped in since then is an
-error, not a way out. A file that changed since it was loaded is not overwritten.
+Reading never blocks on a FIFO and never touches a device. Reading and writing go through the directory that was
+resolved when permission was asked: it is opened step by step without following links, so a symlink swapped in since
+then is an error, not a way out. A file that changed since it was loaded is not overwritten.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFLNK: "a symlink that leads nowhere",
 }
-_PIN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PIN = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""A directory that may be passed through need not be readable; O_PATH asks for no more."""
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -48,14 +49,18 @@ class Stamp(msgspec.Struct, frozen=True):
         return cls(found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def open_regular(path: str | Path, dir_fd: int | None = None) -> int:
+def open_regular(path: Path) -> int:
     """A descriptor for reading an ordinary file; every other kind of thing is a ToolError that says what it is."""
     try:
-        _must_be_regular(path, os.lstat(path, dir_fd=dir_fd))
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-        fd = os.open(path, flags, dir_fd=dir_fd)
+        parent = _pin(path.parent, make=False)
+        try:
+            _must_be_regular(path, os.lstat(path.name or "/", dir_fd=parent))
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+            fd = os.open(path.name, flags, dir_fd=parent)
+        finally:
+            os.close(parent)
     except OSError as error:
-        raise explain(error, Path(path)) from error
+        raise explain(error, path) from error
     try:
         _must_be_regular(path, os.fstat(fd))
     except ToolError:
@@ -64,7 +69,7 @@ def open_regular(path: str | Path, dir_fd: int | None = None) -> int:
     return fd
 
 
-def _must_be_regular(path: str | Path, found: os.stat_result) -> None:
+def _must_be_regular(path: Path, found: os.stat_result) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise ToolError(f"{show(path)} is a directory", hint="use glob to list it, or name a file in it")
     if not stat.S_ISREG(found.st_mode):
@@ -176,28 +181,38 @@ def _printable(text: str) -> str:
 @contextmanager
 def pinned(directory: Path) -> Iterator[int]:
     """The open directory at this resolved path, made where missing, reached without following any link."""
-    fd = os.open("/", _PIN)
     try:
-        for name in directory.parts[1:]:
-            inner = _enter(fd, name)
-            os.close(fd)
-            fd = inner
-        yield fd
+        fd = _pin(directory, make=True)
     except OSError as error:
         raise explain(error, directory) from error
+    try:
+        yield fd
     finally:
         os.close(fd)
 
 
-def _enter(fd: int, name: str) -> int:
+def _pin(directory: Path, *, make: bool) -> int:
+    fd = os.open("/", _PIN)
+    for name in directory.parts[1:]:
+        try:
+            inner = _enter(fd, name, make)
+        finally:
+            os.close(fd)
+        fd = inner
+    return fd
+
+
+def _enter(fd: int, name: str, make: bool) -> int:
     try:
         return os.open(name, _PIN, dir_fd=fd)
     except FileNotFoundError:
-        try:
-            os.mkdir(name, dir_fd=fd)
-        except FileExistsError:
-            pass  # somebody else made it just now
-        return os.open(name, _PIN, dir_fd=fd)
+        if not make:
+            raise
+    try:
+        os.mkdir(name, dir_fd=fd)
+    except FileExistsError:
+        pass  # somebody else made it just now
+    return os.open(name, _PIN, dir_fd=fd)
 
 
 def _umask() -> int:

@@ -113,5 +113,5 @@ def _render(total: int, found: list[tuple[int, str]], unreadable: int, base: Pat
     elif len(lines) < total:
         lines.append(f"[the {len(lines):,} newest of {total:,} files; narrow the pattern or the path to see others]")
     if unreadable:
-        lines.append(f"[{unreadable:,} directories could not be read]")
+        lines.append(f"[directories that could not be read: {unreadable:,}]")
     return "\n".join(lines)
