@@ -127,6 +127,8 @@ def matching_lines(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, i
             if found is None:
                 return
             place = text.rfind("\n", place, found.start()) + 1 or place
+            if place == len(text):
+                return  # after the last newline there is no line
         end = text.find("\n", place)
         end = len(text) if end < 0 else end
         if pattern.search(text[place:end]):
