@@ -37,6 +37,8 @@ LIGHT = [
     "wire.messages",
     "errors",
     "cli",
+    "doors.worker_quick",
+    "cli.worker_entry",
 ]
 HEAVY = {"msgspec", "asyncio", "dataclasses", "psutil", "tomllib", "click"}
 

@@ -1,5 +1,6 @@
 """The installed `treadle-worker`, as programs use it."""
 
+import asyncio
 import signal
 import sys
 import time
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from tests.doors.test_worker_sequences import Talk, steps
 from tests.e2e.worker_process import COMMAND, WorkerProcess
 from tests.wire.transcripts import Transcript, expected, fits, request, transcripts
+from treadle.agent.providers.script import load
+from treadle.testing.server import ModelServer
 
 WORKER = transcripts("worker")
 SLEEPY = """
@@ -236,3 +239,42 @@ def test_any_sequence_of_requests_keeps_the_promises_of_the_wire_and_leaves_no_p
         code, errors = worker.end()
         assert code == 0 and "Traceback" not in errors
         until(lambda: descendants(worker) == [])
+
+
+async def test_the_ecosystems_environment_reaches_a_real_http_model(tmp_path: Path) -> None:
+    (tmp_path / "served.toml").write_text('[[reply]]\ntext = "Hello from afar."\nusage = { input = 9, output = 4 }\n')
+    async with ModelServer(load(str(tmp_path / "served.toml"))) as server:
+        env = {"HEDDLE_BASE_URL": server.url, "OPENROUTER_API_KEY": "k-123"}
+
+        def talk() -> list[Any]:
+            with WorkerProcess(tmp_path, env) as worker:
+                worker.ask(init("anthropic/claude-sonnet-4"))
+                worker.until("init_ok")
+                worker.ask(SEND, {"type": "shutdown", "id": "3"})
+                return worker.rest()
+
+        lines = await asyncio.to_thread(talk)
+    assert [line["type"] for line in lines if line["type"] != "event"] == ["init_ok", "result", "shutdown_ok"]
+    assert {line["session_id"] for line in lines[:-1]} == {lines[0]["session_id"]}
+    assert lines[-2]["response"] == "Hello from afar." and lines[-2]["usage"]["total_tokens"] == 13
+    [asked] = [request for request in server.requests if request.path.endswith("/chat/completions")]
+    assert asked.headers["authorization"] == "Bearer k-123"
+    assert asked.body["model"] == "anthropic/claude-sonnet-4"
+
+
+async def test_a_cancelled_model_stream_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "served.toml").write_text('[[reply]]\ntext = "on and "\nrepeat = 1000\npace = 0.03\n')
+    async with ModelServer(load(str(tmp_path / "served.toml")), batch=False) as server:
+
+        def talk() -> Any:
+            with WorkerProcess(tmp_path, {"HEDDLE_BASE_URL": server.url}) as worker:
+                worker.ask(init("vendor/model"), SEND)
+                worker.until("content_delta")
+                worker.ask({"type": "cancel", "id": "3", "target_id": "2"})
+                result = worker.until("result")
+                asyncio.run_coroutine_threadsafe(server.all_gone(), loop).result(10)
+                return result
+
+        loop = asyncio.get_running_loop()
+        result = await asyncio.to_thread(talk)
+    assert result["error"]["code"] == "cancelled"

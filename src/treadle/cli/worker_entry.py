@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from treadle.doors.worker_quick import Promise
+
 
 def main() -> None:
     if len(sys.argv) == 1:
@@ -16,6 +20,25 @@ def main() -> None:
 
 def serve(agent: str) -> int:
     """Be a worker on our own stdin and stdout until the client is done; the exit code."""
+    from treadle.doors.worker_quick import first_line, promise
+
+    ahead, promised = b"", None
+    if agent == "native":
+        ahead = first_line(0)
+        promised = promise(ahead, os.environ)
+        if promised is not None and not _written(promised.line):
+            return 1
+    return _serve(agent, ahead, promised)
+
+
+def _written(line: bytes) -> bool:
+    try:
+        return os.write(1, line) == len(line)
+    except OSError:
+        return False
+
+
+def _serve(agent: str, ahead: bytes, promised: Promise | None) -> int:
     import asyncio
     import signal
 
@@ -39,7 +62,9 @@ def serve(agent: str) -> int:
         for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(signum, stop, signum)
         try:
-            return await Worker(find_agent(agent), take_stdio(), environ=os.environ, warn=warn).run()
+            stream = take_stdio()
+            worker = Worker(find_agent(agent), stream, environ=os.environ, warn=warn, ahead=ahead, promised=promised)
+            return await worker.run()
         except asyncio.CancelledError:
             return 128 + stopped[0]
 

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
+from treadle.doors.worker_quick import Promise
 from treadle.doors.worker_session import (
     CANCELLED,
     capabilities,
@@ -99,9 +100,20 @@ class Opened:
 
 
 class Worker:
+    """`ahead` is what was read from the client before the stream; `promised` what was already answered to it."""
+
     def __init__(
-        self, agent: Agent, stream: Stream, *, environ: Mapping[str, str], warn: Callable[[str], None]
+        self,
+        agent: Agent,
+        stream: Stream,
+        *,
+        environ: Mapping[str, str],
+        warn: Callable[[str], None],
+        ahead: bytes = b"",
+        promised: Promise | None = None,
     ) -> None:
+        self._ahead = ahead
+        self._promised = promised
         self._agent = agent
         self._stream = stream
         self._environ = environ
@@ -114,6 +126,7 @@ class Worker:
         self._arrived, self._taken = asyncio.Event(), asyncio.Event()
         self._to_write, self._written = asyncio.Event(), asyncio.Event()
         self._opened: Opened | None = None
+        self._reason = NOT_INITIALIZED
         self._active: Active | None = None
         self._helpers: set[asyncio.Task[None]] = set()
         self._interval = heartbeat_seconds(environ, warn)
@@ -145,7 +158,8 @@ class Worker:
     # In
 
     async def _read(self) -> None:
-        while data := await self._stream.read():
+        while data := self._ahead or await self._stream.read():
+            self._ahead = b""
             self._take(self._connection.receive(data))
             while len(self._pending) >= PENDING:
                 self._taken.clear()
@@ -246,7 +260,7 @@ class Worker:
                 case _:
                     # It was written ahead of the init's answer.
                     if self._opened is None:
-                        self._refuse(item.id, NOT_INITIALIZED)
+                        self._refuse(item.id, self._reason)
                     else:
                         self._at_once(self._opened, item)
 
@@ -259,20 +273,24 @@ class Worker:
         if self._opened is not None:
             self._refuse(request.id, "Already initialized.")
             return
+        promised, self._promised = self._promised, None
         pinned = self._environ.get("HEDDLE_PROTOCOL_VERSION") or None
         try:
             spoken = negotiate(request.protocol_version, pinned)
-            spec = session_spec(request.config, self._environ, self._warn)
+            spec = session_spec(request.config, self._environ, self._warn, promised.session_id if promised else None)
             session = await self._agent.open(spec)
         except VersionMismatch as error:
             said = ErrorEnvelope(code=error.code, message=error.message, retryable=False)
             self._say(InitOk(id=request.id, session_id="", protocol_version=pinned or PROTOCOL_VERSION, error=said))
             return
         except Exception as error:
-            self._refuse(request.id, error_info(error).message)
+            if promised is None:
+                self._refuse(request.id, error_info(error).message)
+            else:
+                self._break_promise(request, promised, error)
             return
         self._opened = Opened(session, request.config, spec.model or "", spoken.version)
-        self._say(
+        line = self._connection.send(
             InitOk(
                 id=request.id,
                 session_id=session.id,
@@ -280,13 +298,21 @@ class Worker:
                 capabilities=capabilities(request.config, session.info, spoken.version),
             )
         )
+        if promised is None:
+            self._put(line)
+
+    def _break_promise(self, request: Init, promised: Promise, error: Exception) -> None:
+        """The init was answered already, and now the disk is full, or the like: every send will hear of it."""
+        self._connection.send(InitOk(id=request.id, session_id=promised.session_id, protocol_version=PROTOCOL_VERSION))
+        self._reason = error_info(error).message
+        self._warn(self._reason)
 
     # A send
 
     async def _send(self, request: Send) -> None:
         opened = self._opened
         if opened is None:
-            self._refuse(request.id, NOT_INITIALIZED)
+            self._refuse(request.id, self._reason)
             return
         if id(request) in self._cancelled:
             self._cancelled.discard(id(request))

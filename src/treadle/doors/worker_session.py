@@ -34,7 +34,9 @@ def heartbeat_seconds(environ: Mapping[str, str], warn: Callable[[str], None]) -
     return HEARTBEAT_MS / 1000
 
 
-def session_spec(config: InitConfig, environ: Mapping[str, str], warn: Callable[[str], None]) -> SessionSpec:
+def session_spec(
+    config: InitConfig, environ: Mapping[str, str], warn: Callable[[str], None], session_id: str | None = None
+) -> SessionSpec:
     """Raises ConfigError when the client or the environment asks for what cannot be."""
     for field in ("approval_mode", "permissions", "budget", "cwd", "resume"):
         if getattr(config, field) is not None and not config.asked(field):
@@ -51,6 +53,7 @@ def session_spec(config: InitConfig, environ: Mapping[str, str], warn: Callable[
         resume=config.resume if config.asked("resume") else None,
         answers=config.asked("answers"),
         env=_provider(environ),
+        session_id=session_id,
     )
 
 
