@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from treadle.errors import ConfigError
@@ -48,3 +50,9 @@ def test_the_stricter_mode_allows_nothing_the_other_forbids() -> None:
                 assert order[MATRIX[kept][kind]] == max(order[MATRIX[a][kind]], order[MATRIX[b][kind]])
     assert stricter(None, "yolo") == "yolo"
     assert stricter(None, None) is None
+
+
+def test_the_table_in_the_docs_is_the_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "permissions.md").read_text()
+    for mode, row in MATRIX.items():
+        assert f"| `{mode}` | {row['read']} | {row['network']} | {row['write']} | {row['execute']} |" in page

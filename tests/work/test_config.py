@@ -1,6 +1,7 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from treadle.errors import ConfigError
@@ -208,3 +209,15 @@ def test_a_key_is_never_taken_from_a_project(repo: Path) -> None:
         f"{path}: key_command",
         f"{path}: models.api_key",
     ]
+
+
+def test_every_setting_and_variable_stands_in_the_docs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text()
+    for name in config.Settings.__struct_fields__:
+        assert f"| `{name}` |" in page
+    for table, struct in (("limits", config.Limits), ("timeouts", config.Timeouts), ("context", config.Context)):
+        for field in msgspec.structs.fields(struct):
+            value = "unlimited" if field.default is None else f"{field.default:g}"
+            assert f"| `{table}.{field.name}` | {value} |" in page
+    for variable, place in config.ENVIRONMENT.items():
+        assert f"| `{variable}` | `{'.'.join(place)}`" in page
