@@ -13,6 +13,7 @@ from treadle import __version__
 from treadle.agents import find_agent
 from treadle.cli.failing import run
 from treadle.cli.lines import TypedLines
+from treadle.cli.notes import opening_notes
 from treadle.cli.options import RunOptions, run_options, take
 from treadle.cli.render import Renderer, printable
 from treadle.errors import NotFound, TreadleError
@@ -34,7 +35,12 @@ def chat(prompt: str | None, **values: Any) -> None:
     """
     if not sys.stdin.isatty():
         raise click.UsageError("a chat needs a terminal; for scripts there is `treadle -p PROMPT`")
-    sys.exit(run(_chat(prompt, take(values))))
+    options = take(values)
+    try:
+        options.enter_sandbox()
+    except TreadleError as error:
+        raise click.ClickException(str(error)) from error
+    sys.exit(run(_chat(prompt, options)))
 
 
 async def _chat(first: str | None, options: RunOptions) -> int:
@@ -63,6 +69,8 @@ class Talk:
         models = ", ".join(self.session.info.models)
         self.show.heading(f"treadle {__version__} · {self.session.info.name} · {models or 'its own model'}")
         print("Ctrl-C interrupts, Ctrl-D leaves, /help lists commands.")
+        for note in opening_notes(self.session):
+            print(printable(note), file=sys.stderr)
 
     def ctrl_c(self) -> None:
         if self.turn is not None:

@@ -11,6 +11,7 @@ from typing import Any, get_args
 import click
 
 from treadle.agents import find_agent
+from treadle.cli.notes import opening_notes
 from treadle.cli.options import RunOptions, run_options, take
 from treadle.doors.oneshot import Runner
 from treadle.doors.oneshot_input import StreamInput
@@ -88,6 +89,8 @@ async def _run(
     check = SchemaCheck.load(json_schema) if json_schema else None
     spec = options.spec(answers=permission_prompt_tool is not None, default_mode="suggest")
     session = await find_agent(options.agent).open(check.instruct(spec) if check else spec)
+    for note in opening_notes(session):
+        _note(note)
     stream = take_stdio(output_file)
     extra = Verbose(session, cwd=spec.cwd, mode=spec.mode or "", lines=verbose, partial=partial)
     runner = Runner(

@@ -1,0 +1,15 @@
+"""What a person should know before the first turn: settings that were ignored, servers that did not start."""
+
+from __future__ import annotations
+
+from treadle.events import Warned
+from treadle.session import Session
+
+
+def opening_notes(session: Session) -> list[str]:
+    """The warnings of a session that was just opened."""
+    reader = session.events()
+    try:
+        return [event.message for event in reader.ready() if isinstance(event, Warned)]
+    finally:
+        reader.close()
