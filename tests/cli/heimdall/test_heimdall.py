@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordination.conftest import BIN, Run, heimdall, project, quiet_git  # noqa: F401
+from tests.coordination.conftest import BIN, Run
 from treadle.cli.heimdall import COMMANDS, Arguments, Usage
 
 
@@ -27,7 +27,7 @@ def test_what_is_not_an_option_is_said(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "ledger-mcp"])
-def test_a_command_typed_wrongly_teaches_and_exits_with_2(heimdall: Run, name: str) -> None:  # noqa: F811
+def test_a_command_typed_wrongly_teaches_and_exits_with_2(heimdall: Run, name: str) -> None:
     done = heimdall(name, "--no-such-option", "x")
     assert (done.returncode, done.stdout) == (2, "")
     assert f"heimdall-{name}: " in done.stderr
@@ -42,7 +42,7 @@ def test_a_command_is_light(name: str) -> None:
     assert not heavy & set(loaded.split())
 
 
-def test_treadle_coord_is_the_same_commands(heimdall: Run, project: Path) -> None:  # noqa: F811
+def test_treadle_coord_is_the_same_commands(heimdall: Run, project: Path) -> None:
     def coord(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         command = [str(BIN / "treadle"), "coord", *arguments]
         return subprocess.run(command, cwd=project, capture_output=True, text=True, input=stdin)
@@ -57,7 +57,7 @@ def test_treadle_coord_is_the_same_commands(heimdall: Run, project: Path) -> Non
     assert coord("nonsense").returncode == 2
 
 
-def test_the_umbrella_dispatches_and_passes_exit_codes_through(heimdall: Run) -> None:  # noqa: F811
+def test_the_umbrella_dispatches_and_passes_exit_codes_through(heimdall: Run) -> None:
     heimdall("protocol", "resolve", "set", "F1", "x")
     assert heimdall("protocol", "resolve", "F1").stdout == "x\n"
     assert heimdall("protocol", "resolve", "F9").returncode == 1
@@ -65,7 +65,7 @@ def test_the_umbrella_dispatches_and_passes_exit_codes_through(heimdall: Run) ->
     assert heimdall("protocol", "nonsense").returncode == 2
 
 
-def test_the_trail_can_be_tailed(heimdall: Run) -> None:  # noqa: F811
+def test_the_trail_can_be_tailed(heimdall: Run) -> None:
     for number in range(25):
         heimdall("resolve", "set", f"F{number}", "x")
     assert len(heimdall("protocol", "log").stdout.splitlines()) == 20
@@ -73,7 +73,7 @@ def test_the_trail_can_be_tailed(heimdall: Run) -> None:  # noqa: F811
     assert heimdall("protocol", "log", "x").returncode == 2
 
 
-def test_a_declared_identity_that_was_revoked_can_do_nothing(heimdall: Run) -> None:  # noqa: F811
+def test_a_declared_identity_that_was_revoked_can_do_nothing(heimdall: Run) -> None:
     ann = "haid:ann.box-0001"
     heimdall("haid", "register", "--haid", ann)
     assert heimdall("haid", "revoke", ann).returncode == 0
@@ -85,7 +85,7 @@ def test_a_declared_identity_that_was_revoked_can_do_nothing(heimdall: Run) -> N
     assert heimdall("resolve", "set", "F1", "x", HEIMDALL_HAID=ann).returncode == 0
 
 
-def test_the_haid_command(heimdall: Run) -> None:  # noqa: F811
+def test_the_haid_command(heimdall: Run) -> None:
     own = heimdall("haid").stdout.strip()
     assert own == heimdall("haid", "current").stdout.strip()
     assert heimdall("haid", "spawn", "Coder").stdout == f"{own}/coder\n"
@@ -101,7 +101,7 @@ def test_the_haid_command(heimdall: Run) -> None:  # noqa: F811
     assert heimdall("haid", "get", "nonsense").returncode == 2
 
 
-def test_a_reader_that_goes_away_is_not_an_error_message(heimdall: Run, project: Path) -> None:  # noqa: F811
+def test_a_reader_that_goes_away_is_not_an_error_message(heimdall: Run, project: Path) -> None:
     heimdall("resolve", "set", "F1", "x" * 100_000)
     read, write = os.pipe()
     os.close(read)
@@ -110,13 +110,13 @@ def test_a_reader_that_goes_away_is_not_an_error_message(heimdall: Run, project:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
-def test_bytes_that_are_no_text_come_back_as_they_went_in(heimdall: Run, project: Path) -> None:  # noqa: F811
+def test_bytes_that_are_no_text_come_back_as_they_went_in(heimdall: Run, project: Path) -> None:
     subprocess.run([str(BIN / "heimdall-blackboard"), "set", "k", b"\xff\xfe"], cwd=project, check=True)
     out = subprocess.run([str(BIN / "heimdall-blackboard"), "get", "k"], cwd=project, capture_output=True).stdout
     assert out == b"\xff\xfe\n"
 
 
-def test_a_read_only_directory_is_said_and_nothing_is_lost(heimdall: Run, tmp_path: Path) -> None:  # noqa: F811
+def test_a_read_only_directory_is_said_and_nothing_is_lost(heimdall: Run, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
     done = heimdall("resolve", "set", "F1", "x", HEIMDALL_PLANNING_DIR=str(tmp_path / "file"))
     assert done.returncode == 2 and "cannot" in done.stderr and "Traceback" not in done.stderr
