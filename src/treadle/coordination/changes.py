@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from treadle.coordination.claims import Claims, Overlap, overlaps_with
+from treadle.coordination.claims import Claims, Held, Overlap
 from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError
 from treadle.work.git import git
@@ -55,7 +55,7 @@ def overlaps(claims: Claims, haid: str, changed: Iterable[str]) -> list[Overlap]
     others = [claim for claim in claims.active() if claim.haid != haid]
     if not others:
         return []
-    return overlaps_with(others, (Surface.of(name) for name in changed))
+    return Held(others).overlaps(Surface.of(name) for name in changed)
 
 
 def check_commits(claims: Claims, haid: str, made: Iterable[tuple[str, list[str]]]) -> list[Overlap]:

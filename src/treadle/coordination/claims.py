@@ -10,15 +10,16 @@ import os
 
 from treadle.coordination import decisions
 from treadle.coordination.identity import Agents, human_of, root_of
+from treadle.coordination.index import Index
 from treadle.coordination.planning import Planning, read_text, seconds_of, timestamp, write_text
-from treadle.coordination.surfaces import Surface, pairs
+from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError, Denied, NotFound
 from treadle.io.files import storage_error
 from treadle.wire.jsontext import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from treadle.io.files import locked
@@ -38,13 +39,20 @@ class Claim:
         self.shared = fields.get("mode") == "shared"
         self.fence = fields["fence"] if isinstance(fields.get("fence"), int) else 0
         self._top = top
-        self._surfaces: list[Surface] | None = None
+        self._surfaces: dict[str, Surface | None] = {}
 
     @property
     def surfaces(self) -> list[Surface]:
-        if self._surfaces is None:
-            self._surfaces = list(_usable(self.texts, self._top))
-        return self._surfaces
+        return [surface for text in self.texts if (surface := self.surface(text)) is not None]
+
+    def surface(self, text: str) -> Surface | None:
+        """What one of its texts covers; None where another tool wrote what stands for no path at all."""
+        if text not in self._surfaces:
+            try:
+                self._surfaces[text] = Surface(text, self._top)
+            except ConfigError:
+                self._surfaces[text] = None
+        return self._surfaces[text]
 
     @property
     def ends(self) -> float:
@@ -123,8 +131,8 @@ class Claims:
         wanted = [Surface(text, self.top) for text in dict.fromkeys(surfaces)]
         with self.lock():
             self.agents.require(haid)
-            self._reap()
-            if found := self.overlaps(haid, wanted, shared=shared):
+            _, active = self._reap()
+            if found := self.overlaps(haid, wanted, active, shared=shared):
                 self.planning.log("claim", "collision", f"{haid} {' '.join(surfaces)}")
                 raise Collision(found)
             now = self.planning.now()
@@ -188,8 +196,7 @@ class Claims:
     def reap(self) -> tuple[list[Claim], list[Claim]]:
         """Remove the claims that ended; gives those, and those that remain."""
         with self.lock():
-            reaped = self._reap()
-            active = self.active()
+            reaped, active = self._reap()
         self.planning.log("claim", "reap", f"reaped={len(reaped)} active={len(active)}")
         return reaped, active
 
@@ -210,10 +217,13 @@ class Claims:
     def is_active(self, claim: Claim) -> bool:
         return self.planning.clock() < claim.ends
 
-    def overlaps(self, haid: str, wanted: Iterable[Surface], *, shared: bool = False) -> list[Overlap]:
+    def overlaps(
+        self, haid: str, wanted: Iterable[Surface], active: Iterable[Claim] | None = None, *, shared: bool = False
+    ) -> list[Overlap]:
         """Where others' active claims are in the way; two shared claims never are."""
-        others = [claim for claim in self.active() if claim.haid != haid and not (shared and claim.shared)]
-        return overlaps_with(others, wanted)
+        known = self.active() if active is None else active
+        others = [claim for claim in known if claim.haid != haid and not (shared and claim.shared)]
+        return Held(others).overlaps(wanted)
 
     def check(self, haid: str, surfaces: Sequence[str], *, shared: bool = False) -> list[Overlap]:
         wanted = [Surface(text, self.top) for text in surfaces]
@@ -223,8 +233,11 @@ class Claims:
 
     # Under the lock...
 
-    def _reap(self) -> list[Claim]:
-        ended = [claim for claim in self._all() if not self.is_active(claim)]
+    def _reap(self) -> tuple[list[Claim], list[Claim]]:
+        ended: list[Claim] = []
+        active: list[Claim] = []
+        for claim in self._all():
+            (active if self.is_active(claim) else ended).append(claim)
         for claim in ended:
             decisions.append(
                 self.planning,
@@ -232,12 +245,13 @@ class Claims:
                 f"The claim of `{claim.haid}` (task `{claim.task}`) was not renewed and is released.",
             )
             self._remove(claim)
-        return ended
+        return ended, active
 
     def _next_fence(self) -> int:
         path = self.planning.path("ledger", "fence")
-        text = (read_text(path) or "0").strip()
-        last = max([int(text) if text.isdecimal() else 0, *(claim.fence for claim in self._all())])
+        text = (read_text(path) or "").strip()
+        # Only when the number was lost, it goes on from what is held.
+        last = int(text) if text.isdecimal() else max((claim.fence for claim in self._all()), default=0)
         write_text(path, f"{last + 1}\n")
         return last + 1
 
@@ -276,19 +290,22 @@ class Claims:
             return None
 
 
-def _usable(texts: Iterable[str], top: str) -> Iterator[Surface]:
-    for text in texts:
-        try:
-            yield Surface(text, top)
-        except ConfigError:
-            pass  # another tool wrote what stands for no path at all
-
-
 def owns(caller: str, haid: str) -> bool:
     """One's own, or that of an agent which one's checkout started."""
     return caller in (haid, root_of(haid))
 
 
-def overlaps_with(claims: Iterable[Claim], wanted: Iterable[Surface]) -> list[Overlap]:
-    asked = list(wanted)
-    return [Overlap(mine.text, theirs.text, claim) for claim in claims for mine, theirs in pairs(asked, claim.surfaces)]
+class Held:
+    """Claims as they are at one moment, ready to be asked about many surfaces."""
+
+    def __init__(self, claims: Iterable[Claim]) -> None:
+        self._index = Index((text, (claim, text)) for claim in claims for text in claim.texts)
+
+    def overlaps(self, wanted: Iterable[Surface]) -> list[Overlap]:
+        found = []
+        for mine in wanted:
+            for claim, text in self._index.near(mine.pattern):
+                theirs = claim.surface(text)
+                if theirs is not None and mine.overlaps(theirs):
+                    found.append(Overlap(mine.text, text, claim))
+        return found

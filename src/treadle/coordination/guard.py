@@ -16,7 +16,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from treadle.coordination.claims import Claim, Claims, Collision, overlaps_with
+from treadle.coordination.claims import Claim, Claims, Collision, Held
 from treadle.coordination.identity import checked
 from treadle.coordination.planning import Planning
 from treadle.coordination.repository import find
@@ -44,7 +44,7 @@ class Guarded:
             return Decision(verdict="deny", reason=f"{self.haid} is revoked", by="claim")
         if access.kind != "write":
             return Decision(verdict="allow", by="claim")
-        found = overlaps_with(self._others(), self._surfaces(access.paths))
+        found = Held(self._others()).overlaps(self._surfaces(access.paths))
         if found:
             return Decision(verdict="deny", reason=Collision(found, "change").message, by="claim")
         return Decision(verdict="allow", by="claim")
@@ -54,7 +54,7 @@ class Guarded:
         """A session.Writing: while a tool writes these, nobody can claim them, and nobody has."""
         with self.claims.lock():
             self.claims.agents.require(self.haid)
-            found = overlaps_with(self._others(), self._surfaces(paths))
+            found = Held(self._others()).overlaps(self._surfaces(paths))
             if found:
                 raise Collision(found, "change")
             yield
@@ -87,7 +87,7 @@ class Guarded:
         held = set(before)
         changed = [path for path in changed if path in held or self._is_held(path)]
         if changed:
-            found = overlaps_with(self._others(), self._surfaces(tuple(changed)))
+            found = Held(self._others()).overlaps(self._surfaces(tuple(changed)))
             listed = "".join(f"\n  {overlap}" for overlap in found) or "\n  " + "\n  ".join(changed)
             raise Denied(
                 f"while the command ran, files under somebody else's claim changed:{listed}",
@@ -102,7 +102,7 @@ class Guarded:
         return [Surface.of(path, self.top) for path in inside if not path.startswith("..")]
 
     def _is_held(self, path: str) -> bool:
-        return bool(overlaps_with(self._others(), self._surfaces((path,))))
+        return bool(Held(self._others()).overlaps(self._surfaces((path,))))
 
     def _held(self, claim: Claim) -> Iterator[tuple[str, tuple[int, int, int]]]:
         for surface in claim.surfaces:

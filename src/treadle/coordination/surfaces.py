@@ -10,10 +10,6 @@ import os
 from treadle.errors import ConfigError
 from treadle.policy import patterns
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 class Surface:
     __slots__ = ("text", "pattern", "symbol", "files")
@@ -61,12 +57,3 @@ def _relative(path: str, top: str) -> str:
         if inside == top or inside.startswith(top.rstrip("/") + "/"):
             return inside[len(top.rstrip("/")) + 1 :] or "."
     return path
-
-
-def pairs(mine: Iterable[Surface], theirs: Iterable[Surface]) -> Iterator[tuple[Surface, Surface]]:
-    """Every two that have something in common."""
-    held = list(theirs)
-    for one in mine:
-        for other in held:
-            if one.overlaps(other):
-                yield one, other

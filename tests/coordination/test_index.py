@@ -1,0 +1,45 @@
+"""The index leaves nothing out: with it and without it, the same overlaps are found."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.coordination.index import Index, literal_start
+from treadle.coordination.surfaces import Surface
+
+TEXTS = (
+    st.lists(
+        st.sampled_from(["a", "b", "c", "*", "?", "**", "[ab]", "a*", "{a,b}", "..", ".", "", r"\a", "a#b"]),
+        min_size=1,
+        max_size=4,
+    )
+    .map("/".join)
+    .filter(lambda text: text.partition("#")[0] not in ("", "/", "//", "///"))
+)
+
+
+@given(st.lists(TEXTS, max_size=12), TEXTS)
+def test_whatever_overlaps_is_among_the_candidates(held: list[str], asked: str) -> None:
+    index = Index((text, text) for text in held)
+    near = set(index.near(Surface(asked).pattern))
+    assert near <= set(held)
+    assert {text for text in held if Surface(text).overlaps(Surface(asked))} <= near
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("src/a/b.ts", ["src", "a", "b.ts"]),
+        ("./src//a/**", ["src", "a"]),
+        ("src/a*/b", ["src"]),
+        ("lib/x.ts#foo", ["lib", "x.ts"]),
+        ("*.md", []),
+        ("src/../b", []),
+        ("/etc", []),
+        (r"a\*b", []),
+        ("sr{c,d}/x", []),
+        (".", []),
+    ],
+)
+def test_the_literal_start_is_where_everything_begins(text: str, names: list[str]) -> None:
+    assert literal_start(text) == names
