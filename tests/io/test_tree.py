@@ -216,9 +216,20 @@ def test_a_tree_whose_stem_was_killed_is_ended_all_the_same(mark: str) -> None:
     assert left(mark) == []
 
 
+def test_a_tree_whose_stem_and_keeper_were_killed_at_once_is_not_said_to_be_gone(mark: str) -> None:
+    started = hostile("deaf")
+    before = started.processes()
+    os.kill(started.stem, signal.SIGSTOP)  # so that it cannot notice that the keeper is killed
+    os.kill(tree._pid, signal.SIGKILL)
+    os.kill(started.stem, signal.SIGKILL)
+    assert not started.stop().confirmed
+    for process in before:
+        procs.send(process, signal.SIGKILL)
+
+
 def test_a_tree_whose_stem_stands_still_is_ended_all_the_same(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "ANSWER_TIMEOUT", 0.1)
-    monkeypatch.setattr(tree.stem, "KILL_PATIENCE", 0.1)
+    monkeypatch.setattr(tree.stem, "KILL_LIMIT", 0.1)
     started = hostile("daemon", "deaf")
     os.kill(started.stem, signal.SIGSTOP)
     started.stop(0)

@@ -147,7 +147,7 @@ class Child:
         """
         self.tree.ask_stop(grace)
         try:
-            async with asyncio.timeout(grace + stem.KILL_PATIENCE + tree.ANSWER_TIMEOUT):
+            async with asyncio.timeout(grace + stem.KILL_LIMIT + tree.ANSWER_TIMEOUT):
                 while not self.tree.ended:
                     await self._changed.wait()
         except TimeoutError:

@@ -38,8 +38,10 @@ def main() -> None:
     gc.disable()
     gc.freeze()  # what stems share with us stays shared
     keeper = Keeper(_socket.socket(fileno=CONTROL), os.getppid())
-    keeper.serve()
-    keeper.end()
+    try:
+        keeper.serve()
+    finally:
+        keeper.end()
 
 
 class Keeper:
@@ -130,7 +132,7 @@ class Keeper:
 
     def end_orphans(self) -> None:
         """What is our child and no stem has lost its stem: kill it and all below it, until there is none."""
-        deadline = time.monotonic() + stem.KILL_PATIENCE
+        deadline = time.monotonic() + stem.KILL_LIMIT
         self.lost_stem = False
         while time.monotonic() < deadline:
             found = procs.cull(self.reap, self.stems)
@@ -147,7 +149,7 @@ class Keeper:
         for number in self.stems:
             os.kill(number, signal.SIGTERM)
             os.kill(number, signal.SIGCONT)
-        patience = time.monotonic() + stem.ORPHAN_GRACE + stem.KILL_PATIENCE
+        patience = time.monotonic() + stem.ORPHAN_GRACE + stem.KILL_LIMIT + 1
         while self.reap():
             if self.lost_stem:
                 self.end_orphans()

@@ -21,9 +21,11 @@ CHASE = 100
 
 
 class Process:
-    __slots__ = ("cpu", "name", "parent", "pid", "rss", "start", "state")
+    __slots__ = ("cpu", "group", "name", "parent", "pid", "rss", "start", "state")
 
-    def __init__(self, pid: int, parent: int, start: int, state: str, rss: int, name: str, cpu: float = 0.0) -> None:
+    def __init__(
+        self, pid: int, parent: int, start: int, state: str, rss: int, name: str, cpu: float = 0.0, group: int = 0
+    ) -> None:
         self.pid = pid
         self.parent = parent
         self.start = start  # in ticks since the machine started
@@ -31,6 +33,7 @@ class Process:
         self.rss = rss  # bytes
         self.name = name
         self.cpu = cpu  # seconds used so far
+        self.group = group
 
     def __repr__(self) -> str:
         return f"<{self.pid} {self.name} {self.state}>"
@@ -53,7 +56,8 @@ def look(pid: int) -> Process | None:
         return None
     name = head.partition(b"(")[2].decode("utf-8", "replace")
     cpu = (int(fields[11]) + int(fields[12])) / TICKS
-    return Process(pid, int(fields[1]), int(fields[19]), fields[0].decode(), int(fields[21]) * PAGE, name, cpu)
+    parent, group, start, pages = (int(fields[index]) for index in (1, 2, 19, 21))
+    return Process(pid, parent, start, fields[0].decode(), pages * PAGE, name, cpu, group)
 
 
 def start_time(pid: int) -> int:
@@ -111,23 +115,49 @@ def send(process: Process, signum: int) -> bool:
 def cull(reap: Callable[[], bool], apart: Container[int] = ()) -> list[Process]:
     """One round of SIGKILL to all that descend from this process; gives those it found. `reap` collects the dead.
 
-    To be called until `reap` says that none is left, as they may fork while they die.
+    To be called until `reap` says that none is left, as they may fork while they die. Whole groups are killed at once:
+    the kernel lets nobody fork his way out of that. All in a group are of one session, a session is joined by birth
+    alone, and the commands we start lead sessions of their own, so no group but our own has a stranger in it.
     """
     found = descendants(os.getpid(), apart=apart)
-    for signum in (signal.SIGSTOP, signal.SIGKILL):  # all stand still first, so none can replace another that dies
-        for process in found:
-            send(process, signum)
-    # One that forks and exits faster than the table can be read is always a child of ours, its parent being dead.
-    for _ in range(CHASE):
-        if not reap():
-            break
-        for pid in children():
-            if pid not in apart:
-                try:
-                    os.kill(pid, signal.SIGKILL)  # cannot be another: we alone free our children's numbers
-                except OSError:
-                    pass
+    ours = os.getpgrp()
+    groups: set[int] = set()
+    for process in found:
+        if process.group == ours:
+            send(process, signal.SIGKILL)  # not yet in a session of its own
+        elif process.group not in groups and send(process, signal.SIGSTOP):
+            groups.add(process.group)  # its number stays taken as long as one of it is there, and that one stands still
+    for signum in (signal.SIGSTOP, signal.SIGKILL):  # all stand still first, so that none replaces another
+        for group in groups:
+            _signal_group(group, signum)
+    _chase(reap, apart)
     return found
+
+
+def _chase(reap: Callable[[], bool], apart: Container[int]) -> None:
+    """Kill our own children: one that forks and exits faster than the table is read is that, its parent being dead."""
+    seen: set[int] = set()
+    idle = 0
+    for _ in range(CHASE):
+        if not reap() or idle == 3:
+            return
+        fresh = [pid for pid in children() if pid not in seen and pid not in apart]
+        seen.update(fresh)
+        idle = 0 if fresh else idle + 1
+        for pid in fresh:  # these numbers cannot be others': we alone set them free, in reap
+            try:
+                os.kill(pid, signal.SIGKILL)
+                if os.getpgid(pid) != os.getpgrp():
+                    _signal_group(os.getpgid(pid), signal.SIGKILL)
+            except OSError:
+                pass
+
+
+def _signal_group(group: int, signum: int) -> None:
+    try:
+        os.killpg(group, signum)
+    except OSError:
+        pass
 
 
 def children() -> list[int]:

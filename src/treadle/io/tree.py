@@ -42,9 +42,12 @@ GUARANTEED = sys.platform == "linux" and procs.HAS_PROC
 
 
 class Report:
-    """How a tree ended: how many were asked to, which had to be killed, and which could not be."""
+    """How a tree ended: how many were asked to, which had to be killed, and which could not be.
 
-    __slots__ = ("asked", "killed", "left", "seconds")
+    `confirmed` is False when both its stem and its keeper are dead, so that nobody can say.
+    """
+
+    __slots__ = ("asked", "confirmed", "killed", "left", "seconds")
 
     def __init__(
         self,
@@ -52,8 +55,10 @@ class Report:
         killed: Sequence[tuple[int, str]] = (),
         left: Sequence[tuple[int, str]] = (),
         seconds: float = 0.0,
+        confirmed: bool = True,
     ) -> None:
         self.asked = asked
+        self.confirmed = confirmed
         self.killed = list(killed)
         self.left = list(left)
         self.seconds = seconds
@@ -153,6 +158,7 @@ class Tree:
         self._control = control
         self._frames = FrameSplitter()
         self._lost = False
+        self._keeper = _pid
         control.setblocking(False)
         _trees.add(self)
 
@@ -238,7 +244,7 @@ class Tree:
     def stop(self, grace: float = GRACE) -> Report:
         """Ask everyone in the tree to end (SIGTERM), give them `grace` seconds, kill who is left, and wait for that."""
         self.ask_stop(grace)
-        self._until(lambda: self.ended, grace + stem.KILL_PATIENCE + ANSWER_TIMEOUT)
+        self._until(lambda: self.ended, grace + stem.KILL_LIMIT + ANSWER_TIMEOUT)
         return self.conclude()
 
     def ask_stop(self, grace: float = GRACE) -> None:
@@ -248,9 +254,10 @@ class Tree:
     def conclude(self) -> Report:
         """The report; where the stem was killed or is stuck, the keeper ends what was below it first."""
         if self.report is None and self.failure is None:
-            if self.stem:
-                _sweep(self.stem)
-            self.report = Report()
+            before = self.processes()
+            confirmed = _sweep(self._keeper, self.stem) if self.stem else True
+            left = [(each.pid, each.name) for each in before if procs.start_time(each.pid) == each.start]
+            self.report = Report(left=left, confirmed=confirmed)
         self.close()
         return self.report or Report()
 
@@ -318,7 +325,7 @@ def _send(message: bytes, fds: list[int]) -> None:
             if _control is None:
                 _control = _start()
             try:
-                sent = socket.send_fds(_control, [message], fds) if fds else 0
+                sent = socket.send_fds(_control, [message], fds)
                 _control.sendall(message[sent:])
                 return
             except OSError as error:
@@ -354,15 +361,19 @@ def _reap() -> None:
         pass  # whoever embeds us has collected it
 
 
-def _sweep(number: int) -> None:
-    """Have the keeper end what is below a stem that does not answer, and wait for it."""
-    _send(frame(keeper.SWEEP, marshal.dumps(number)), [])
+def _sweep(keeper_pid: int, stem_pid: int) -> bool:
+    """Have the keeper end what is below a stem that does not answer, and wait until it has; False when it cannot."""
     with _lock:
+        if _control is None or _pid != keeper_pid:
+            return False  # the keeper was killed as well
         try:
-            if _control is not None:
-                _control.recv(4096)
+            _control.settimeout(stem.KILL_LIMIT + ANSWER_TIMEOUT)
+            _control.sendall(frame(keeper.SWEEP, marshal.dumps(stem_pid)))
+            return bool(_control.recv(4096))
         except OSError:
-            pass
+            return False
+        finally:
+            _control.settimeout(ANSWER_TIMEOUT)
 
 
 def _let_go() -> None:
