@@ -14,6 +14,7 @@ from treadle.errors import LocalError
 from treadle.events import AnyEvent, ErrorInfo, TurnEnded
 from treadle.session import CommandResult, EventReader, Prompt, Session
 from treadle.wire import oneshot as wire
+from treadle.wire.jsonline import json_line
 from treadle.wire.oneshot import OutputFormat, Result
 from treadle.work.fold import Fold, Totals, TurnSummary
 from treadle.work.session import error_info
@@ -191,7 +192,7 @@ class Runner:
 
     async def _write(self, records: list[wire.Record]) -> None:
         if records:
-            await self._out.write(b"".join(map(wire.line, records)))
+            await self._out.write(b"".join(map(json_line, records)))
 
     # The end
 
@@ -200,7 +201,7 @@ class Runner:
         code = self.exit_code(ending, summary)
         self.result = self._result(ending, summary, code, structured)
         if self.format != "text":
-            await self._out.write(wire.line(self.result))
+            await self._out.write(json_line(self.result))
         elif ending.error is not None:
             await self._err.write(f"treadle: {ending.error.message}\n".encode())
         elif ending.text or self._interrupted is None:

@@ -20,6 +20,7 @@ from treadle.policy.modes import parse_mode
 from treadle.session import Answer, Change, Session
 from treadle.wire import oneshot as wire
 from treadle.wire.framing import LineSplitter
+from treadle.wire.jsonline import json_line
 
 
 class StreamInput:
@@ -127,7 +128,7 @@ class StreamInput:
             self._warn(f"an answer came too late: {error}")
 
     async def _write(self, record: wire.Record) -> None:
-        await self._stream.write(wire.line(record))
+        await self._stream.write(json_line(record))
 
 
 def _can_use_tool(asked: Asked) -> dict[str, Any]:

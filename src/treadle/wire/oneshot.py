@@ -28,8 +28,6 @@ from treadle.events import (
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 Record: TypeAlias = dict[str, Any]
 
-_encoder = msgspec.json.Encoder()
-
 
 class Result(msgspec.Struct, kw_only=True, tag_field="type", tag="result", rename={"model_usage": "modelUsage"}):
     """The one record that ends a run. Seed keys first."""
@@ -51,10 +49,6 @@ class Result(msgspec.Struct, kw_only=True, tag_field="type", tag="result", renam
     errors: list[str] | msgspec.UnsetType = msgspec.UNSET
     error_code: str | msgspec.UnsetType = msgspec.UNSET
     structured_output: Any = msgspec.UNSET
-
-
-def line(record: Record | Result) -> bytes:
-    return _encoder.encode(record) + b"\n"
 
 
 def new_uuid() -> str:

@@ -18,6 +18,7 @@ import msgspec
 from treadle.errors import LocalProtocolError, RemoteProtocolError, VersionMismatch
 from treadle.wire import base
 from treadle.wire.framing import LineSplitter
+from treadle.wire.jsonline import json_line
 from treadle.wire.worker_messages import (
     REQUESTS,
     Answer,
@@ -301,11 +302,7 @@ _BAD_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ValueError
 
 
 def encode(message: Message) -> bytes:
-    try:
-        return _encoder.encode(message) + b"\n"
-    except UnicodeEncodeError:
-        # Half a surrogate pair, as a file name or a program's output can hold, cannot be written as UTF-8.
-        return _encoder.encode(_mended(msgspec.to_builtins(message))) + b"\n"
+    return json_line(message)
 
 
 def encode_lines(lines: list[EventLine]) -> bytes:
@@ -313,16 +310,6 @@ def encode_lines(lines: list[EventLine]) -> bytes:
         return _encoder.encode_lines(lines)
     except UnicodeEncodeError:
         return b"".join([encode(line) for line in lines])
-
-
-def _mended(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, dict):
-        return {_mended(key): _mended(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_mended(item) for item in value]
-    return value
 
 
 class _Envelope(msgspec.Struct, frozen=True):

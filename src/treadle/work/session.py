@@ -139,7 +139,9 @@ class BaseSession(ABC):
             raise LocalError("this session is closed", hint="open a new one, or resume it by its id")
         if len(self._queue) >= self._queue_limit:
             raise Busy(f"{self._queue_limit} turns are waiting already", hint="wait for one to end")
-        turn = Turn(prompt)
+        # A prompt from a command line can hold half characters, which no wire and no file could carry.
+        text = prompt.text.encode("utf-8", "replace").decode()
+        turn = Turn(prompt if text == prompt.text else Prompt(text=text, source=prompt.source))
         self._queue.append(turn)
         if self._pump is None or self._pump.done():
             self._pump = asyncio.create_task(self._run_queue(), name=f"turns of {self._id}")

@@ -1,0 +1,507 @@
+"""One prompt through a session, printed: the contract of each format and each outcome, whatever the session does."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.doors.oneshot import Runner, create_runner, create_transport
+from treadle.doors.oneshot_schema import SchemaCheck
+from treadle.doors.oneshot_verbose import Verbose
+from treadle.errors import BudgetExceeded, LocalError, MaxIterations, PeerClosed, ProviderError, TimedOut
+from treadle.events import (
+    Message,
+    Task,
+    TaskChanged,
+    TaskGroup,
+    TaskGroupChanged,
+    TextDelta,
+    ThinkingDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolStarted,
+    Usage,
+)
+from treadle.session import CommandResult, Prompt, SessionSpec
+from treadle.testing.sessions import ScriptedSession, Step
+from treadle.wire.oneshot import OutputFormat, command_of
+
+FORMATS: list[OutputFormat] = ["text", "json", "stream-json"]
+SEED_KEYS = ["type", "result", "session_id", "subtype"]
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.data = b""
+        self.writes = 0
+
+    async def write(self, data: bytes) -> None:
+        self.data += data
+        self.writes += 1
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.data.decode().splitlines()]
+
+
+class Commanded(ScriptedSession):
+    """A scripted session that has one command, which the test gives."""
+
+    def __init__(self, *turns: Sequence[Step], command: Callable[..., Any] | None = None, **more: Any) -> None:
+        super().__init__(SessionSpec(cwd="/", session_id="s1", **more), list(turns))
+        self.commands: list[tuple[str, str]] = []
+        self._command = command
+
+    async def command(self, name: str, args: str) -> CommandResult | None:
+        self.commands.append((name, args))
+        return await self._command(self, args) if self._command else None
+
+
+class Ran:
+    def __init__(self, session: ScriptedSession, output_format: OutputFormat, **more: Any) -> None:
+        self.out, self.err = Sink(), Sink()
+        self.session = session
+        self.runner = Runner(session, output_format, out=self.out, err=self.err, **more)
+        self.code = -1
+
+    async def go(self, prompt: str = "go") -> "Ran":
+        self.code = await asyncio.wait_for(self.runner.run(prompt), 20)
+        return self
+
+    @property
+    def result(self) -> dict[str, Any]:
+        return self.out.records[-1]
+
+
+async def ran(*steps: Step, output_format: OutputFormat = "json", prompt: str = "go", **more: Any) -> Ran:
+    return await Ran(Commanded(steps), output_format, **more).go(prompt)
+
+
+HELLO = (TextDelta(text="Hel"), TextDelta(text="lo"))
+
+
+# Success
+
+
+async def test_text_is_the_answer_and_a_newline() -> None:
+    run = await ran(*HELLO, output_format="text")
+    assert (run.out.data, run.err.data, run.code) == (b"Hello\n", b"", 0)
+
+
+async def test_json_is_exactly_one_object_in_one_write_with_the_seed_keys_first() -> None:
+    run = await ran(*HELLO)
+    [result] = run.out.records
+    assert list(result)[:4] == SEED_KEYS and run.out.writes == 1 and run.code == 0
+    assert [result[key] for key in SEED_KEYS] == ["result", "Hello", "s1", "success"]
+
+
+async def test_stream_json_is_a_line_per_delta_and_then_the_result() -> None:
+    run = await ran(*HELLO, output_format="stream-json")
+    first, second, result = run.out.records
+    assert first["event"] == {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "Hel"}}
+    assert list(first) == ["type", "event", "session_id", "uuid"] and first["uuid"] != second["uuid"]
+    assert (result["type"], result["result"], result["subtype"]) == ("result", "Hello", "success")
+
+
+async def test_the_result_has_what_scripts_for_claude_code_look_for() -> None:
+    use = Usage(model="m", input_tokens=5, output_tokens=2, cache_read_tokens=3, cache_write_tokens=1, cost_usd=0.25)
+    denied = ToolDenied(call="c1", name="bash", reason="no", args={"command": "ls"})
+    result = (await ran(use, denied, *HELLO)).result
+    assert result["is_error"] is False and result["num_turns"] == 1 and result["total_cost_usd"] == 0.25
+    assert result["usage"] == {
+        "input_tokens": 5,
+        "cache_creation_input_tokens": 1,
+        "cache_read_input_tokens": 3,
+        "output_tokens": 2,
+    }
+    assert result["modelUsage"]["m"]["costUSD"] == 0.25
+    assert result["permission_denials"] == [{"tool_name": "bash", "tool_use_id": "c1", "tool_input": {"command": "ls"}}]
+    assert result["terminal_reason"] == "completed" and result["stop_reason"] == "stop"
+    assert {"duration_ms", "duration_api_ms", "uuid"} <= set(result) and "errors" not in result
+
+
+async def test_an_unknown_cost_is_null() -> None:
+    assert (await ran(Usage(model="m", input_tokens=5), *HELLO)).result["total_cost_usd"] is None
+
+
+# Failure
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+async def test_an_error_is_exit_1_with_its_message_where_it_belongs(output_format: OutputFormat) -> None:
+    run = await ran(TextDelta(text="par"), ProviderError("401: bad key"), output_format=output_format)
+    assert run.code == 1
+    if output_format == "text":
+        assert run.out.data == b"" and run.err.data == b"treadle: 401: bad key\n"
+    else:
+        assert run.result["result"] == "" and run.result["subtype"] == "error" and run.result["is_error"] is True
+        assert run.result["errors"] == ["401: bad key"] and run.result["error_code"] == "provider_error"
+
+
+async def test_a_session_that_closes_in_the_middle_is_exit_1() -> None:
+    async def leave(session: ScriptedSession, turn: Any) -> None:
+        session._log.close()
+
+    run = await ran(leave)
+    assert run.code == 1 and run.result["error_code"] == "no_result"
+
+
+async def test_a_session_that_refuses_the_prompt_is_exit_1() -> None:
+    session = Commanded()
+    await session.close()
+    run = await Ran(session, "json").go()
+    assert run.code == 1 and "closed" in run.result["errors"][0]
+
+
+# Interruption
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+async def test_an_interrupted_run_is_exit_0_with_the_partial_text(output_format: OutputFormat) -> None:
+    run = Ran(Commanded([TextDelta(text="partial"), asyncio.Event()]), output_format)
+    task = asyncio.create_task(run.go())
+    async for event in run.session.events():
+        if isinstance(event, TextDelta):
+            await run.runner.interrupt("enough")
+            break
+    await task
+    assert run.code == 0
+    if output_format == "text":
+        assert run.out.data == b"partial\n"
+    else:
+        assert run.result["result"] == "partial" and run.result["subtype"] == "success"
+        assert run.result["terminal_reason"] == "aborted_streaming" and run.result["is_error"] is False
+
+
+async def test_interrupted_with_nothing_said_prints_nothing() -> None:
+    run = Ran(Commanded([asyncio.Event()]), "text")
+    task = asyncio.create_task(run.go())
+    async for _ in run.session.events():
+        await run.runner.interrupt("enough")
+        break
+    await task
+    assert (run.out.data, run.code) == (b"", 0)
+
+
+async def test_a_message_that_speaks_of_an_abort_is_no_interruption() -> None:
+    run = await ran(ProviderError("request aborted by the gateway"))
+    assert run.code == 1 and run.result["subtype"] == "error"
+
+
+async def test_a_command_under_way_can_be_interrupted() -> None:
+    async def slow(session: Any, args: str) -> CommandResult:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    run = Ran(Commanded(command=slow), "json")
+    task = asyncio.create_task(run.go("/slow"))
+    await asyncio.sleep(0)
+    while not run.session.commands:  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+    await run.runner.interrupt("enough")
+    await task
+    assert run.code == 0 and run.result["terminal_reason"] == "aborted_streaming"
+
+
+# Strict exit codes
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        (MaxIterations("too many"), 3),
+        (BudgetExceeded("too much"), 3),
+        (TimedOut("too long"), 124),
+        (ProviderError("down"), 1),
+        (ToolDenied(call="c", name="bash", reason="no"), 4),
+        (TextDelta(text="fine"), 0),
+    ],
+)
+async def test_strict_exit_tells_outcomes_apart_and_is_error_agrees(step: Step, code: int) -> None:
+    run = await ran(step, strict=True)
+    assert run.code == code and run.result["is_error"] == (code != 0)
+
+
+async def test_strict_exit_of_an_interrupted_run_is_130() -> None:
+    run = Ran(Commanded([asyncio.Event()]), "json", strict=True)
+    task = asyncio.create_task(run.go())
+    async for _ in run.session.events():
+        await run.runner.interrupt("enough")
+        break
+    await task
+    assert run.code == 130 and run.result["is_error"] is True
+
+
+# Commands
+
+
+async def test_a_command_gets_the_rest_of_the_text_unchanged_and_no_turn_is_started() -> None:
+    async def done(session: Any, args: str) -> CommandResult:
+        return CommandResult(message="done")
+
+    session = Commanded(command=done)
+    run = await Ran(session, "text").go('/agent run  Plan\n --x "a  b"  ')
+    assert session.commands == [("agent", ' run  Plan\n --x "a  b"  '[1:])] and run.out.data == b"done\n"
+    assert session.events().ready() == []
+
+
+@pytest.mark.parametrize(
+    ("prompt", "command"),
+    [
+        ("/help", ("help", "")),
+        ("  /help  me ", ("help", " me ")),
+        ("/a\nb", ("a", "b")),
+        ("/", None),
+        ("/ x", None),
+        ("not /x", None),
+        ("", None),
+    ],
+)
+def test_what_is_a_command(prompt: str, command: tuple[str, str] | None) -> None:
+    assert command_of(prompt) == command
+
+
+async def test_a_lone_slash_is_an_ordinary_prompt() -> None:
+    session = Commanded()
+    run = await Ran(session, "text").go("/")
+    assert session.commands == [] and run.out.data == b"/\n"
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+async def test_an_unknown_command_is_an_error_that_names_it(output_format: OutputFormat) -> None:
+    run = await ran(output_format=output_format, prompt="/nope x")
+    assert run.code == 1
+    said = run.err.data.decode() if output_format == "text" else run.result["errors"][0]
+    assert 'Unknown command "/nope".' in said
+
+
+async def test_a_failed_command_is_an_error_with_its_message() -> None:
+    async def fail(session: Any, args: str) -> CommandResult:
+        return CommandResult(message="usage: /rename NAME", ok=False)
+
+    run = await Ran(Commanded(command=fail), "json").go("/rename")
+    assert run.code == 1 and run.result["result"] == "" and run.result["errors"] == ["usage: /rename NAME"]
+
+
+async def test_a_command_that_throws_is_exit_1_and_no_hang() -> None:
+    async def burst(session: Any, args: str) -> CommandResult:
+        raise LocalError("Unknown background job group: g9")
+
+    run = await Ran(Commanded(command=burst), "json").go("/agent wait g9")
+    assert run.code == 1 and run.result["errors"] == ["Unknown background job group: g9"]
+
+
+async def test_a_command_that_starts_a_turn_is_decided_by_the_turn() -> None:
+    async def skill(session: Commanded, args: str) -> CommandResult:
+        return CommandResult(message="started", turn=await session.prompt(Prompt(text="expanded")))
+
+    run = await Ran(Commanded(HELLO, command=skill), "text").go("/skill")
+    assert run.out.data == b"Hello\n"
+
+
+async def test_a_turn_that_ends_inside_its_command_is_not_missed() -> None:
+    async def skill(session: Commanded, args: str) -> CommandResult:
+        turn = await session.prompt(Prompt(text="expanded"))
+        async for event in session.events():
+            if type(event).__name__ == "TurnEnded":
+                break
+        return CommandResult(message="", turn=turn)
+
+    run = await Ran(Commanded(HELLO, command=skill), "stream-json").go("/skill")
+    assert run.code == 0 and run.result["result"] == "Hello" and len(run.out.records) == 3
+
+
+async def test_background_events_before_the_commands_own_result_are_written_before_it() -> None:
+    task = Task(id="agent_1", kind="agent", label="count", status="queued", updated_at=1.5)
+    group = TaskGroup(id="group_1", tasks=("agent_1",), status="completed")
+
+    async def parallel(session: Commanded, args: str) -> CommandResult:
+        session.emit(TaskChanged(change="created", task_id="agent_1", task=task))
+        await asyncio.sleep(0)
+        session.emit(TaskChanged(change="text", task_id="agent_1", data={"delta": "hi"}))
+        session.emit(TaskGroupChanged(change="completed", group=group))
+        return CommandResult(message="all done")
+
+    run = await Ran(Commanded(command=parallel), "stream-json").go("/agent parallel")
+    created, text, completed, result = run.out.records
+    assert created["event"]["background_task_event"]["task"]["updatedAt"] == "1970-01-01T00:00:01.500Z"
+    assert text["event"] == {
+        "type": "background_task_event",
+        "background_task_event": {"type": "background_task_text_delta", "taskId": "agent_1", "delta": "hi"},
+    }
+    body = completed["event"]["background_job_group_event"]
+    assert body["type"] == "background_job_group_completed" and body["group"]["taskIds"] == ["agent_1"]
+    assert result["result"] == "all done"
+
+
+# The lines that are only there when asked for
+
+
+async def test_verbose_adds_init_assistant_and_user_lines() -> None:
+    steps: list[Step] = [
+        ThinkingDelta(text="hm"),
+        Message(text="hm", kind="thinking", model="m"),
+        *HELLO,
+        Message(text="Hello", model="m"),
+        Usage(model="m"),
+        ToolStarted(call="c1", name="bash", args={"command": "ls"}),
+        ToolEnded(call="c1", name="bash", result="a\nb"),
+        ToolDenied(call="c2", name="bash", reason="no", args={"command": "rm"}),
+    ]
+    session = Commanded(steps)
+    verbose = Verbose(session, cwd="/work", mode="suggest")
+    run = await Ran(session, "stream-json", extra=verbose).go()
+    lines = [record for record in run.out.records if record["type"] != "stream_event"]
+    assert [line["type"] for line in lines] == [
+        "system",
+        "assistant",
+        "assistant",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+        "result",
+    ]
+    assert lines[0]["subtype"] == "init" and lines[0]["session_id"] == "s1"
+    blocks = [line["message"]["content"][0] for line in lines[1:-1]]
+    assert [block["type"] for block in blocks] == [
+        "thinking",
+        "text",
+        "tool_use",
+        "tool_result",
+        "tool_use",
+        "tool_result",
+    ]
+    assert blocks[3] == {"tool_use_id": "c1", "type": "tool_result", "content": "a\nb", "is_error": False}
+    assert lines[1]["message"]["id"] == lines[2]["message"]["id"] != lines[3]["message"]["id"]
+
+
+async def test_partial_messages_frame_the_deltas_as_the_api_does() -> None:
+    steps: list[Step] = [ThinkingDelta(text="hm"), *HELLO, Message(text="Hello"), Usage(output_tokens=2)]
+    session = Commanded(steps)
+    extra = Verbose(session, cwd="/", mode="", lines=False, partial=True)
+    run = await Ran(session, "stream-json", extra=extra).go()
+    assert [record["event"]["type"] for record in run.out.records[:-1]] == [
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    ]
+
+
+# A final answer of a certain form
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+async def test_an_answer_that_fits_the_schema_is_in_the_result_as_a_value() -> None:
+    run = await ran(TextDelta(text='```json\n{"n": 3}\n```'), check=SchemaCheck(SCHEMA))
+    assert run.result["structured_output"] == {"n": 3} and run.code == 0
+
+
+async def test_an_answer_that_does_not_fit_is_asked_for_again_in_the_same_session() -> None:
+    session = Commanded([TextDelta(text="three")], [TextDelta(text='{"n": "3"}')], [TextDelta(text='{"n": 3}')])
+    run = await Ran(session, "json", check=SchemaCheck(SCHEMA)).go()
+    assert run.result["structured_output"] == {"n": 3} and run.result["num_turns"] == 3
+
+
+async def test_an_answer_that_never_fits_is_an_error_of_its_own() -> None:
+    session = Commanded(*([TextDelta(text="no")] for _ in range(3)))
+    run = await Ran(session, "json", check=SchemaCheck(SCHEMA)).go()
+    assert run.code == 1 and run.result["error_code"] == "schema_mismatch" and "not JSON" in run.result["errors"][0]
+
+
+# The reader
+
+
+async def test_a_reader_that_goes_away_ends_the_run_with_peer_closed() -> None:
+    class Closed(Sink):
+        async def write(self, data: bytes) -> None:
+            raise PeerClosed("gone")
+
+    run = Ran(Commanded([*HELLO, asyncio.Event()]), "stream-json")
+    run.runner._out = Closed()
+    with pytest.raises(PeerClosed):
+        await run.go()
+    await run.session.close()
+
+
+# The transport
+
+
+async def test_the_transport_runs_the_prompt_when_started_and_keeps_the_exit_code() -> None:
+    out, err = Sink(), Sink()
+    transport = create_transport("go", out=out, err=err)
+    assert transport.name == "headless" and transport.get_exit_code() == 0
+    with pytest.raises(LocalError, match="attach"):
+        await transport.start()
+    transport.attach(Commanded([ProviderError("down")]))
+    await transport.start()
+    await transport.stop()
+    assert transport.get_exit_code() == 1 and err.data == b"treadle: down\n"
+
+
+async def test_the_runner_prints_text_by_default_and_can_run_again() -> None:
+    out, err = Sink(), Sink()
+    runner = create_runner(Commanded(HELLO, HELLO), out=out, err=err)
+    assert [await runner.run("a"), await runner.run("b")] == [0, 0]
+    assert out.data == b"Hello\nHello\n"
+
+
+# Whatever the session does
+
+
+STEPS = st.sampled_from(
+    [
+        TextDelta,
+        lambda: Message(text="m"),
+        lambda: ThinkingDelta(text="t"),
+        lambda: ToolStarted(call="c", name="bash"),
+        lambda: ToolEnded(call="c", name="bash", result="r"),
+        lambda: ToolDenied(call="d", name="bash", reason="r"),
+        lambda: Usage(model="m", cost_usd=0.1),
+        lambda: TaskChanged(change="text", task_id="t", data={"delta": "\ud83d"}),
+        lambda: ProviderError("down"),
+        lambda: ValueError("bug"),
+        lambda: asyncio.CancelledError(),
+    ]
+)
+
+
+@given(st.lists(STEPS, max_size=8), st.integers(0, 12), st.booleans(), st.booleans())
+def test_json_is_one_object_and_stream_json_ends_with_one_result_whatever_happens(
+    makers: list[Any], interrupt_after: int, strict: bool, verbose: bool
+) -> None:
+    async def play(output_format: OutputFormat) -> Ran:
+        steps: list[Step] = [TextDelta(text="x") if make is TextDelta else make() for make in makers]
+        session = Commanded(steps)
+        extra = Verbose(session, cwd="/", mode="", partial=True) if verbose else None
+        run = Ran(session, output_format, strict=strict, extra=extra)
+        task = asyncio.create_task(run.go())
+        for _ in range(interrupt_after):
+            await asyncio.sleep(0)
+        if interrupt_after % 2:
+            await run.runner.interrupt("enough")
+        await task
+        await session.close()
+        return run
+
+    for output_format in ("json", "stream-json"):
+        run = asyncio.run(play(output_format))  # type: ignore[arg-type]
+        records = run.out.records
+        assert [record["type"] for record in records].count("result") == 1 and records[-1]["type"] == "result"
+        assert output_format == "stream-json" or len(records) == 1
+        assert records[-1]["is_error"] == (run.code != 0)
+        assert re.fullmatch(r"[0-9a-f-]{36}", records[-1]["uuid"])
