@@ -12,7 +12,7 @@ $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setting up $(VENV) (once)..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev -e '.[all]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-binary claude-agent-sdk --group dev -e '.[all]'
 	@touch $@
 
 demo: setup

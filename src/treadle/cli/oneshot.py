@@ -25,6 +25,24 @@ from treadle.wire.oneshot import OutputFormat
 BROKEN_PIPE = 141
 
 
+NOT_USED = {
+    **dict.fromkeys(["settings", "setting-sources", "mcp-config", "fallback-model", "betas", "thinking"], False),
+    **dict.fromkeys(["thinking-display", "max-thinking-tokens", "effort", "plugin-dir", "task-budget"], False),
+    **dict.fromkeys(["strict-mcp-config", "include-hook-events", "replay-user-messages", "session-mirror"], True),
+}
+"""Options of Claude Code that programs driving it may give, and whether each is a flag."""
+
+
+def accepted_and_not_used(command: Any) -> Any:
+    def say(context: click.Context, option: click.Parameter, value: Any) -> None:
+        if value:
+            _note(f"--{option.name} is not used here".replace("_", "-"))
+
+    for name, flag in NOT_USED.items():
+        command = click.option(f"--{name}", is_flag=flag, hidden=True, expose_value=False, callback=say)(command)
+    return command
+
+
 @click.command("treadle -p", epilog="Formats, fields and exit codes: docs/reference/one-shot.md")
 @click.option("-p", "--print", "flag", is_flag=True, help="Run one prompt and print the answer.")
 @click.argument("prompt", required=False)
@@ -50,6 +68,7 @@ BROKEN_PIPE = 141
 @click.option("--strict-exit", is_flag=True, help="130 interrupted, 3 limit, 4 denied or incomplete, 124 timed out.")
 @click.option("--output-file", metavar="FILE", type=click.Path(dir_okay=False), help="Write there, not to stdout.")
 @click.option("--permission-prompt-tool", hidden=True, help="stdio: the host answers permission questions.")
+@accepted_and_not_used
 @run_options
 def oneshot(prompt: str | None, **values: Any) -> None:
     """Run one prompt and print the final answer.

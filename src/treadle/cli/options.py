@@ -24,6 +24,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     system_prompt: str | None = None
     append_system_prompt: str | None = None
+    tools: str | None = None
     allowed_tools: tuple[str, ...] = ()
     denied_tools: tuple[str, ...] = ()
     permission_mode: str | None = None
@@ -56,6 +57,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             model=self.model,
             system_prompt=self.system_prompt,
             append_system_prompt=self.append_system_prompt,
+            tools=None if self.tools in (None, "default") else _split((self.tools,)),
             rules=Rules(allow=_split(self.allowed_tools), deny=_split(self.denied_tools)),
             mode=given or default_mode,
             limits=Limits(max_iterations=self.max_turns, max_cost_usd=self.max_budget_usd, max_seconds=self.timeout),
@@ -101,8 +103,21 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--model", metavar="NAME", help="Such as anthropic:..., openrouter:vendor/model, scripted:FILE."),
     click.option("--system-prompt", metavar="TEXT", help="Replace the agent's own system prompt."),
     click.option("--append-system-prompt", metavar="TEXT", help="Add to the system prompt."),
-    click.option("--allowed-tools", multiple=True, metavar="RULES", help='Allow without asking: "Bash(git *),Write".'),
-    click.option("--denied-tools", multiple=True, metavar="RULES", help='Never allow: "Write(.env*)". Beats allow.'),
+    click.option("--tools", metavar="NAMES", help="Offer only these tools, with commas between; '' is none."),
+    click.option(
+        "--allowed-tools",
+        "--allowedTools",
+        multiple=True,
+        metavar="RULES",
+        help='Allow without asking: "Bash(git *),Write".',
+    ),
+    click.option(
+        "--denied-tools",
+        "--disallowedTools",
+        multiple=True,
+        metavar="RULES",
+        help='Never allow: "Write(.env*)". Beats allow.',
+    ),
     click.option("--permission-mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo."),
     click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Stop after N model calls."),
     click.option("--max-budget-usd", type=click.FloatRange(0, min_open=True), metavar="X", help="Stop at this cost."),

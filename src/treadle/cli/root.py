@@ -20,7 +20,8 @@ COMMANDS: dict[str, str] = {
 }
 """name -> "module:attribute" of a click command."""
 
-PRINT = ("-p", "--print")
+PRINT = ("-p", "--print", "--input-format")
+"""What makes a command line a one-shot run. The last one: what drives Claude Code leaves out -p when it sends it."""
 
 
 class LazyGroup(click.Group):

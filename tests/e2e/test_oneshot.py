@@ -1,0 +1,224 @@
+"""`treadle -p` as scripts and CI use it: the installed command, real pipes, real signals."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import need
+
+TREADLE = str(Path(sys.executable).parent / "treadle")
+SCRIPT = """
+[[reply]]
+when = "slow"
+text = "one two three four five six seven eight nine ten"
+pace = 0.2
+
+[[reply]]
+when = "tool"
+[[reply.call]]
+name = "bash"
+arguments = { command = "echo noise; sleep 1000 & sleep 1000" }
+
+[[reply]]
+times = "always"
+text = "the answer"
+usage = { input = 3, output = 2 }
+"""
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    (tmp_path / "script.toml").write_text(SCRIPT)
+    place = tmp_path / "work"
+    place.mkdir()
+    return place
+
+
+def command(work: Path, *arguments: str) -> list[str]:
+    return [TREADLE, "-p", "--model", f"scripted:{work.parent / 'script.toml'}", *arguments]
+
+
+def run(work: Path, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    options: dict[str, Any] = {"stdin": subprocess.DEVNULL} if "input" not in more else {}
+    return subprocess.run(
+        command(work, *arguments), cwd=work, capture_output=True, text=True, timeout=60, **(options | more)
+    )
+
+
+def test_text_goes_to_stdout_and_nothing_to_stderr(work: Path) -> None:
+    done = run(work, "hello")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "the answer\n", "")
+
+
+def test_jq_reads_json_and_stream_json(work: Path) -> None:
+    jq = need("jq")
+    ask = " ".join(command(work, "--output-format", "stream-json", "--verbose", "hello"))
+    pick = """'select(.type=="assistant") | .message.content[]? | .text'"""
+    done = subprocess.run(f"{ask} </dev/null | {jq} -r {pick}", shell=True, cwd=work, capture_output=True, text=True)
+    assert done.stdout == "the answer\n"
+    ask = " ".join(command(work, "--output-format", "json", "hello"))
+    pick = """'if .is_error then "FAIL" else .result end'"""
+    done = subprocess.run(f"{ask} </dev/null | {jq} -r {pick}", shell=True, cwd=work, capture_output=True, text=True)
+    assert done.stdout == "the answer\n"
+
+
+def test_the_prompt_may_come_from_stdin(work: Path) -> None:
+    done = run(work, "--output-format", "json", input="hello from a pipe")
+    assert json.loads(done.stdout)["result"] == "the answer"
+
+
+def test_what_is_piped_is_added_to_the_prompt(work: Path) -> None:
+    (work.parent / "script.toml").write_text('[[reply]]\nwhen = "^sum up\\n\\nline 1\\nline 2$"\ntext = "both"\n')
+    assert run(work, "sum up", input="line 1\nline 2").stdout == "both\n"
+
+
+def test_a_prompt_of_ten_megabytes_is_sent(work: Path) -> None:
+    assert run(work, input="x" * 10_000_000).stdout == "the answer\n"
+
+
+def test_an_open_but_silent_stdin_does_not_block(work: Path) -> None:
+    read, write = os.pipe()
+    try:
+        done = run(work, "hello", stdin=read)
+    finally:
+        os.close(read)
+        os.close(write)
+    assert done.stdout == "the answer\n" and "silent" in done.stderr
+
+
+def test_it_runs_with_no_environment_no_home_and_no_terminal(work: Path) -> None:
+    done = run(work, "hello", env={"TREADLE_HOME": str(work.parent / "state")}, start_new_session=True)
+    assert (done.returncode, done.stdout) == (0, "the answer\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--output-format", "xml", "hi"], "xml"),
+        (["--permission-mode", "wild", "hi"], "no permission mode 'wild'"),
+        (["--resume", "nothing", "hi"], "no session"),
+        (["--agent", "nobody", "hi"], "no agent 'nobody'"),
+        ([""], "prompt is empty"),
+    ],
+)
+def test_what_fails_before_a_session_exists_is_one_line_on_stderr(work: Path, arguments: list[str], said: str) -> None:
+    done = run(work, "--output-format", "json", *arguments)
+    assert done.returncode != 0 and done.stdout == "" and said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_no_model_is_an_actionable_message_and_exit_1(work: Path) -> None:
+    done = subprocess.run(
+        [TREADLE, "-p", "hi", "--output-format", "json"],
+        cwd=work,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    assert (done.returncode, done.stdout) == (1, "") and "ANTHROPIC_API_KEY" in done.stderr
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
+def test_a_signal_ends_the_turn_with_what_was_said(work: Path, output_format: str, signum: signal.Signals) -> None:
+    process = subprocess.Popen(
+        command(work, "--output-format", output_format, "--session-id", "victim", "slow"),
+        cwd=work,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    _wait_for(work, "victim", b"turn_began")
+    process.send_signal(signum)
+    out, _ = process.communicate(timeout=20)
+    assert process.returncode == 0
+    if output_format == "text":
+        assert "nine ten" not in out
+    else:
+        result = json.loads(out.splitlines()[-1])
+        assert result["subtype"] == "success" and result["terminal_reason"] == "aborted_streaming"
+
+
+def _wait_for(work: Path, session: str, mark: bytes) -> None:
+    """Until the history of the session, which is all that can be seen from outside, has the mark."""
+    history = Path(os.environ["TREADLE_HOME"], "sessions", session, "history.jsonl")
+    watching = subprocess.run(
+        ["sh", "-c", f"until grep -q {mark.decode()} {history} 2>/dev/null; do sleep 0.02; done"], timeout=20
+    )
+    assert watching.returncode == 0
+
+
+def test_an_interrupted_tool_leaves_no_process(work: Path) -> None:
+    marker = {"TREADLE_TEST_MARK": f"mark-{os.getpid()}-{work.parent.name}"}
+    arguments = ["--permission-mode", "full-auto", "--session-id", "victim", "--output-format", "json", "tool"]
+    process = subprocess.Popen(
+        command(work, *arguments),
+        cwd=work,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **marker},
+    )
+    _wait_for(work, "victim", b"call_1_0")
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=30)
+    assert json.loads(out)["type"] == "result"
+    assert _marked(marker) == []
+
+
+def _marked(marker: dict[str, str]) -> list[str]:
+    [(name, value)] = marker.items()
+    wanted = f"{name}={value}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                environment = Path("/proc", entry, "environ").read_bytes()
+            except OSError:
+                continue
+            if wanted in environment.split(b"\0"):
+                found.append(entry)
+    return found
+
+
+@pytest.mark.parametrize(("strict", "code"), [([], 1), (["--strict-exit"], 141)])
+def test_a_reader_that_leaves_early_ends_it_quietly(work: Path, strict: list[str], code: int) -> None:
+    process = subprocess.Popen(
+        command(work, *strict, "--output-format", "stream-json", "slow"),
+        cwd=work,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait(timeout=20) == code
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_output_can_go_to_a_file(work: Path) -> None:
+    done = run(work, "--output-format", "json", "--output-file", "out.json", "hello")
+    assert done.stdout == "" and json.loads((work / "out.json").read_text())["result"] == "the answer"
+
+
+def test_a_schema_makes_the_answer_a_value(work: Path) -> None:
+    (work.parent / "script.toml").write_text(
+        '[[reply]]\ntext = "two"\n[[reply]]\nwhen = "does not fit"\ntext = \'{"n": 2}\'\n'
+    )
+    (work / "schema.json").write_text('{"type": "object", "required": ["n"]}')
+    done = run(work, "--output-format", "json", "--json-schema", "schema.json", "how many?")
+    assert json.loads(done.stdout)["structured_output"] == {"n": 2}
+
+
+def test_a_session_goes_on_with_continue(work: Path) -> None:
+    first = json.loads(run(work, "--output-format", "json", "hello").stdout)
+    second = json.loads(run(work, "--output-format", "json", "-c", "and more").stdout)
+    assert first["session_id"] == second["session_id"]
+    forked = json.loads(run(work, "--output-format", "json", "-c", "--fork-session", "else").stdout)
+    assert forked["session_id"] != first["session_id"]
