@@ -131,10 +131,10 @@ class Context:
         self._counted = (len(self.messages), max(before - gain, 0))
         self._emit(ContextPruned(messages_pruned=len(calls), tokens_before=before, tokens_after=self.tokens()))
 
-    async def compact(self, summarise: Summarise) -> bool:
+    async def compact(self, summarise: Summarise, *, everything: bool = False) -> bool:
         """Replace all but the last part by a summary. A summary that cannot be had is a warning: the turn goes on."""
-        cut = self._cut()
-        if cut < FEWEST_TO_COMPACT:
+        cut = len(self.messages) if everything else self._cut()
+        if cut < (1 if everything else FEWEST_TO_COMPACT):
             return False
         before = self.tokens()
         try:

@@ -228,16 +228,7 @@ class Loop:
         parts.context.counted(usage)
 
     async def _summarise(self, messages: tuple[ChatMessage, ...]) -> str:
-        request = ModelRequest(system=SUMMARY_PROMPT, messages=(*messages, UserMessage(text=SUMMARY_PROMPT)))
-        text = ""
-        async for item in self.parts.weak.stream(request):
-            if isinstance(item, Reply):
-                text = item.message.text
-                if item.usage:
-                    self.parts.emit(item.usage)
-            elif not isinstance(item, TextDelta | ThinkingDelta):
-                self.parts.emit(item)
-        return text
+        return await summarise(self.parts.weak, self.parts.emit, messages)
 
     # Tools
 
@@ -320,3 +311,20 @@ class Loop:
 
     def _result(self, call: ToolCall, text: str, *, ok: bool) -> ToolResult:
         return ToolResult(call=call.id, name=call.name, text=text, ok=ok)
+
+
+async def summarise(
+    provider: Provider, emit: Callable[[Event], None], messages: tuple[ChatMessage, ...], wish: str = ""
+) -> str:
+    """What the conversation comes to, in the words of a model; `wish` is what a person wants it to keep."""
+    task = f"{SUMMARY_PROMPT}\nAbove all: {wish}" if wish else SUMMARY_PROMPT
+    request = ModelRequest(system=task, messages=(*messages, UserMessage(text=task)))
+    text = ""
+    async for item in provider.stream(request):
+        if isinstance(item, Reply):
+            text = item.message.text
+            if item.usage:
+                emit(item.usage)
+        elif not isinstance(item, TextDelta | ThinkingDelta):
+            emit(item)
+    return text

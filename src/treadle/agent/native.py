@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from treadle import __version__
 from treadle.agent import project
 from treadle.agent import prompt as prompts
 from treadle.agent.budget import Budget
-from treadle.agent.context import Context
+from treadle.agent.context import DEFAULT_WINDOW, Context
 from treadle.agent.hooks import ShellHooks
 from treadle.agent.loop import Loop, Parts
 from treadle.agent.mcp import McpServers, find_servers
@@ -31,7 +31,7 @@ from treadle.agent.tools.paths import resolve as resolve_path
 from treadle.agent.transcript import Spent, Transcript, TurnBegan, TurnOver, find_session
 from treadle.events import Asked, Event, Task, TurnEnded, Usage, Warned
 from treadle.policy.profile import Profile, build_guard
-from treadle.session import Access, AgentInfo, Answer, Change, Decision, SessionSpec
+from treadle.session import Access, AgentInfo, Answer, Change, CommandResult, Decision, Mode, SessionSpec
 from treadle.work.fold import Totals
 from treadle.work.session import BaseSession, Turn, new_id
 
@@ -97,23 +97,23 @@ class NativeSession(BaseSession):
         self.spec = spec
         self.transcript = transcript
         self.provider = provider
-        self._weak = setting.provider(settings.weak_model) if settings.weak_model else provider
+        self.weak = setting.provider(settings.weak_model) if settings.weak_model else provider
         self.tools = tools
         self.mode = spec.mode
-        self.context = Context(
-            transcript, self._note, window=provider.context_window, protect=settings.context.protect_tokens
-        )
+        self.context = self._new_context()
         self.spent = Totals()
         for usage in transcript.spent():
             self.spent = self.spent.plus(usage)
         self.tasks = Tasks(
             session_id=self.id,
-            emit=self._note,
+            emit=self.note,
             open_child=self._open_child,
             finished=self._task_finished,
-            directory=partial(self.transcript.folder, "output"),
+            directory=lambda: self.transcript.folder("output"),
             cwd=spec.cwd,
         )
+        self.model = transcript.header.model
+        self._commands: set[asyncio.Task[CommandResult | None]] = set()
         self._parent = parent
         self._task = task
         self._loop: Loop | None = None
@@ -124,16 +124,23 @@ class NativeSession(BaseSession):
         self._skills = ""
         self._guard = self._build_guard()
 
+    def _new_context(self) -> Context:
+        protect = self.setting.settings.context.protect_tokens
+        return Context(self.transcript, self.note, window=self.provider.context_window, protect=protect)
+
     async def begin(self) -> None:
         """Read what the project says, start its servers, and tell what a person should know before the first turn."""
         for message in self.setting.notes:
             self.emit(Warned(message=message, code="settings"))
+        self.read_project()
+        await self._start_servers()
+
+    def read_project(self) -> None:
         self._knowledge = project.knowledge(self.spec.cwd)
         skills = project.skills(self.spec.cwd)
         if skills and self._wants("skill"):
             self.tools.add(registry.load("skill"))
             self._skills = project.offer(skills)
-        await self._start_servers()
 
     async def _start_servers(self) -> None:
         setting = self.setting
@@ -151,9 +158,28 @@ class NativeSession(BaseSession):
     def _wants(self, tool: str) -> bool:
         return (self.spec.tools is None or tool in self.spec.tools) and tool not in self.spec.denied_tools
 
-    def _build_guard(self) -> Profile:
+    def _build_guard(self, remembered: Iterable[tuple[str, str]] = ()) -> Profile:
         spec = self.spec
-        return build_guard(spec.cwd, self.setting.rules, self.mode, self.setting.add_dirs, spec.guard)
+        guard = build_guard(spec.cwd, self.setting.rules, self.mode, self.setting.add_dirs, spec.guard)
+        guard.remembered.update(remembered)
+        return guard
+
+    def _set_mode(self, mode: Mode) -> None:
+        self.mode = mode
+        self._guard = self._build_guard(self.remembered)
+
+    @property
+    def remembered(self) -> set[tuple[str, str]]:
+        """What a person has allowed for the rest of this session: (tool, target)."""
+        return self._guard.remembered
+
+    def add_rule(self, verdict: str, rule: str) -> None:
+        """A permission rule for the rest of this session."""
+        rules = self.spec.rules
+        rules = msgspec.structs.replace(rules, **{verdict: (*getattr(rules, verdict), rule)})
+        self.spec = msgspec.structs.replace(self.spec, rules=rules)
+        self.setting = msgspec.structs.replace(self.setting, spec=self.spec)
+        self._guard = self._build_guard(self.remembered)
 
     def _warn(self, message: str) -> None:
         self.emit(Warned(message=message))
@@ -181,8 +207,7 @@ class NativeSession(BaseSession):
         self._loop = Loop(turn, self._parts(turn))
         ended = await self._loop.run(UserMessage(text=text))
         if self.mode == "plan" and ended.outcome == "completed" and await self._plan_approved(ended.text):
-            self.mode = "auto-edit"
-            self._guard = self._build_guard()
+            self._set_mode("auto-edit")
             return await self._work(turn, "The plan is approved. Carry it out now.")
         return ended
 
@@ -196,8 +221,8 @@ class NativeSession(BaseSession):
     def _parts(self, turn: Turn) -> Parts:
         return Parts(
             provider=self.provider,
-            weak=self._weak,
-            system=self._system(),
+            weak=self.weak,
+            system=self.system(),
             tools=self.tools,
             schemas=self.tools.schemas(),
             context=self.context,
@@ -207,11 +232,11 @@ class NativeSession(BaseSession):
             permit=self._permit,
             tool_context=partial(self._tool_context, turn),
             spent=lambda: self.spent,
-            emit=self._note,
+            emit=self.note,
             room=self.room,
         )
 
-    def _system(self) -> str:
+    def system(self) -> str:
         return prompts.build(
             cwd=self.spec.cwd,
             mode=self.mode,
@@ -221,7 +246,7 @@ class NativeSession(BaseSession):
             append=self.spec.append_system_prompt or self.setting.settings.append_system_prompt,
         )
 
-    def _note(self, event: Event) -> None:
+    def note(self, event: Event) -> None:
         """Emit, and keep what counts over the whole session."""
         if isinstance(event, Usage):
             self.spent = self.spent.plus(event)
@@ -235,7 +260,7 @@ class NativeSession(BaseSession):
         return ToolContext(
             cwd=cwd,
             call=call,
-            emit=self._note,
+            emit=self.note,
             ask=partial(self._question, call),
             env=dict(self.setting.child_env),
             backup=lambda path: self.transcript.back_up(turn.id, str(path)),
@@ -342,19 +367,61 @@ class NativeSession(BaseSession):
 
     async def configure(self, change: Change) -> None:
         if change.model is not None:
-            provider = self.setting.provider(change.model)
-            old, self.provider = self.provider, provider
-            if self._parent is None:
-                await old.aclose()
+            await self._set_provider(self.setting.provider(change.model))
+            self.model = change.model
         if change.mode is not None:
-            self.mode = change.mode
-            self._guard = self._build_guard()
+            self._set_mode(change.mode)
+
+    async def _set_provider(self, provider: Provider) -> None:
+        old, self.provider = self.provider, provider
+        if self.weak is old:
+            self.weak = provider
+        self._info = msgspec.structs.replace(self._info, models=(provider.model,))
+        self.context.window = provider.context_window or DEFAULT_WINDOW
+        if self._parent is None:
+            await old.aclose()
+
+    # Commands
+
+    async def command(self, name: str, args: str) -> CommandResult | None:
+        """Run a slash command. It ends with whoever waits for it, and with the session."""
+        from treadle.agent.commands import registry as commands
+
+        work = asyncio.create_task(commands.run(self, name, args), name=f"/{name} of {self.id}")
+        self._commands.add(work)
+        try:
+            await asyncio.wait([work])
+        finally:
+            work.cancel()
+            await asyncio.wait([work])
+            self._commands.discard(work)
+        return CommandResult(message=f"/{name} was interrupted", ok=False) if work.cancelled() else work.result()
+
+    def forget(self) -> None:
+        """What tools remember of the conversation: the list of things to do, which files were read."""
+        self._memory.clear()
+
+    async def move_to(self, transcript: Transcript) -> None:
+        """Go on with another conversation. No turn may run."""
+        old, self.transcript = self.transcript, transcript
+        self._id = transcript.header.id
+        self.context = self._new_context()
+        self.spent = Totals()
+        for usage in transcript.spent():
+            self.spent = self.spent.plus(usage)
+        self.forget()
+        old.close()
+
+    async def close(self) -> None:
+        for work in self._commands:
+            work.cancel()
+        await super().close()
 
     async def _close(self) -> None:
         await self.tasks.stop_all()
         await self._servers.close()
         if self._parent is None:
             await self.provider.aclose()
-        if self._weak is not self.provider:
-            await self._weak.aclose()
+        if self.weak is not self.provider:
+            await self.weak.aclose()
         self.transcript.close()

@@ -55,7 +55,7 @@ def knowledge(cwd: str) -> str:
     parts: list[str] = []
     seen: set[str] = set()
     room = KNOWLEDGE_CAP
-    for path, text in _knowledge_files(cwd):
+    for path, text in knowledge_files(cwd):
         if text.strip() in seen or not text.strip():
             continue
         seen.add(text.strip())
@@ -134,7 +134,8 @@ def _unquoted(value: str) -> str:
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
 
 
-def _knowledge_files(cwd: str) -> Iterator[tuple[str, str]]:
+def knowledge_files(cwd: str) -> Iterator[tuple[str, str]]:
+    """(path, text) of each, the user's own first, then from the top of the project down to here."""
     own = os.path.dirname(config_file())
     directories = list(up_to_top(cwd))
     for directory in (own, *reversed(directories)):

@@ -17,8 +17,9 @@ from treadle.cli.notes import opening_notes
 from treadle.cli.options import RunOptions, run_options, take
 from treadle.cli.render import Renderer, printable
 from treadle.errors import NotFound, TreadleError
-from treadle.events import Asked, TurnEnded
-from treadle.session import Answer, Prompt, Session
+from treadle.events import Asked, TaskChanged, TurnEnded, Warned
+from treadle.session import Answer, CommandResult, Prompt, Session
+from treadle.wire.oneshot import command_of
 from treadle.work.fold import Fold
 
 SCOPES = {"y": "once", "yes": "once", "a": "session", "always": "session"}
@@ -63,6 +64,7 @@ class Talk:
         self.show = Renderer()
         self.turn: str | None = None
         self._leaving = False
+        self._busy: asyncio.Task[CommandResult | None] | None = None
         self._interrupts: set[asyncio.Task[None]] = set()
 
     def greet(self) -> None:
@@ -77,6 +79,8 @@ class Talk:
             task = asyncio.create_task(self.session.interrupt(self.turn, "interrupted by the person"))
             self._interrupts.add(task)
             task.add_done_callback(self._interrupts.discard)
+        elif self._busy is not None:
+            self._busy.cancel()
         else:
             print("\n(Ctrl-D or /exit leaves)\n> ", end="", flush=True)
 
@@ -93,27 +97,51 @@ class Talk:
 
     async def _one(self, text: str) -> None:
         try:
-            if text.startswith("/") and len(text) > 1:
-                await self._command(text)
+            command = command_of(text)
+            if command is not None:
+                await self._command(*command)
             else:
                 reader = self.session.events(after=-1)
                 await self._follow(reader, await self.session.prompt(Prompt(text=text)))
         except TreadleError as error:
             print(f"{error}", file=sys.stderr)
 
-    async def _command(self, text: str) -> None:
-        name, _, args = text[1:].partition(" ")
+    async def _command(self, name: str, args: str) -> None:
         if name in ("exit", "quit"):
             self._leaving = True
             return
         reader = self.session.events(after=-1)
-        result = await self.session.command(name, args)
+        result = await self._until_answered(name, args)
         if result is None:
+            reader.close()
             raise NotFound(f"unknown command /{name}", hint="/help lists them")
         if result.turn is not None:
             await self._follow(reader, result.turn)
-        else:
-            print(printable(result.message))
+            return
+        reader.close()
+        print(printable(result.message), file=sys.stdout if result.ok else sys.stderr)
+
+    async def _until_answered(self, name: str, args: str) -> CommandResult | None:
+        """The command's result. Meanwhile its background tasks are told of, their questions put, and Ctrl-C ends it."""
+        command = self._busy = asyncio.create_task(self.session.command(name, args))
+        telling = asyncio.create_task(self._tell())
+        try:
+            await asyncio.wait([command])
+        finally:
+            self._busy = None
+            for task in (command, telling):
+                task.cancel()
+            await asyncio.wait([command, telling])
+        if command.cancelled():
+            return CommandResult(message="interrupted", ok=False)
+        return command.result()
+
+    async def _tell(self) -> None:
+        async for event in self.session.events(after=-1, observer=True):
+            if isinstance(event, TaskChanged | Warned):
+                self.show.show(event)
+            elif isinstance(event, Asked):
+                await self._ask(event)
 
     async def _follow(self, reader: Any, turn: str) -> None:
         folded = Fold()

@@ -97,6 +97,8 @@ class BaseSession(ABC):
         self._clock = clock
         self._log = EventLog(clock)
         self._current: Turn | None = None
+        self._gate = asyncio.Lock()
+        """Held by the turn that runs, or by a command that must not meet one."""
         self._pump: asyncio.Task[None] | None = None
         self._questions: dict[str, asyncio.Future[Answer]] = {}
         self._closing: asyncio.Future[None] | None = None
@@ -129,7 +131,13 @@ class BaseSession(ABC):
 
     @property
     def busy(self) -> bool:
-        return self._current is not None or bool(self._queue)
+        return self._gate.locked() or bool(self._queue)
+
+    def alone(self) -> asyncio.Lock:
+        """`async with session.alone():` for what must not meet a turn: those that come wait. Raises Busy during one."""
+        if self.busy:
+            raise Busy("Another prompt or command is already running", hint="wait for it to end, or interrupt it")
+        return self._gate
 
     def events(self, after: int = 0, *, observer: bool = False) -> EventReader:
         return self._log.read(after, observer=observer)
@@ -233,13 +241,18 @@ class BaseSession(ABC):
 
     async def _run_queue(self) -> None:
         while self._queue:
-            turn = self._current = self._queue.popleft()
-            self.emit(TurnStarted(prompt=turn.prompt.text, source=turn.prompt.source))
-            turn.task = asyncio.create_task(self._turn(turn), name=f"{turn.id} of {self._id}")
-            await asyncio.wait([turn.task])
-            self.emit(self._ending(turn, turn.task))
-            self._current = None
-            turn.ended.set()
+            async with self._gate:
+                if self._queue:  # it may have been emptied while we waited
+                    await self._run(self._queue.popleft())
+
+    async def _run(self, turn: Turn) -> None:
+        self._current = turn
+        self.emit(TurnStarted(prompt=turn.prompt.text, source=turn.prompt.source))
+        turn.task = asyncio.create_task(self._turn(turn), name=f"{turn.id} of {self._id}")
+        await asyncio.wait([turn.task])
+        self.emit(self._ending(turn, turn.task))
+        self._current = None
+        turn.ended.set()
 
     def _ending(self, turn: Turn, task: asyncio.Task[TurnEnded]) -> TurnEnded:
         if task.cancelled():

@@ -1,0 +1,127 @@
+"""Commands that change how the session goes on: its conversation, model, mode, permissions and memory."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, get_args
+
+from treadle.agent import project
+from treadle.agent.commands.base import Command, WrongUse, columns, said
+from treadle.agent.loop import summarise
+from treadle.agent.transcript import Cleared
+from treadle.io.files import append_lines
+from treadle.policy.modes import MATRIX, parse_mode
+from treadle.policy.rules import parse_rule
+from treadle.session import Change, CommandResult, Mode, Prompt
+
+if TYPE_CHECKING:
+    from treadle.agent.native import NativeSession
+
+
+async def _clear(session: NativeSession, args: str) -> CommandResult:
+    session.transcript.append(Cleared(), sync=True)
+    session.context.reload()
+    session.forget()
+    return said("The conversation starts afresh. What was said is still on disk, and /rewind does not bring it back.")
+
+
+async def _compact(session: NativeSession, args: str) -> CommandResult:
+    before = session.context.tokens()
+    if not session.context.messages:
+        return said("There is nothing to compact yet.")
+    short = partial(summarise, session.weak, session.note, wish=args.strip())
+    if not await session.context.compact(short, everything=True):
+        return said("The conversation could not be summarised; it stays as it is.", ok=False)
+    return said(f"Compacted: about {before:,} tokens are now {session.context.tokens():,}.")
+
+
+async def _model(session: NativeSession, args: str) -> CommandResult:
+    if not args.strip():
+        return said(f"The model is {', '.join(session.info.models)}. `treadle models` lists what there is.")
+    async with session.alone():
+        await session.configure(Change(model=args.strip()))
+    return said(f"The model is now {args.strip()}.")
+
+
+async def _mode(session: NativeSession, args: str) -> CommandResult:
+    if not args.strip():
+        rows = [
+            (f"{'*' if mode == session.mode else ' '} {mode}", ", ".join(f"{kind} {v}" for kind, v in says.items()))
+            for mode, says in MATRIX.items()
+        ]
+        return said(columns(rows) + ("" if session.mode else "\nNo mode decides here: what no rule forbids runs."))
+    await session.configure(Change(mode=parse_mode(args.strip())))
+    return said(f"The mode is now {session.mode}.")
+
+
+async def _plan(session: NativeSession, args: str) -> CommandResult:
+    await session.configure(Change(mode="plan"))
+    if not args.strip():
+        return said("In plan mode nothing is changed; say what is to be planned. /mode MODE leaves it.")
+    return CommandResult(message="", turn=await session.prompt(Prompt(text=args)))
+
+
+async def _permissions(session: NativeSession, args: str) -> CommandResult:
+    if args.strip():
+        verdict, _, rule = args.strip().partition(" ")
+        if verdict not in ("allow", "ask", "deny") or not rule.strip():
+            raise WrongUse(f"{args.strip()!r} is not a rule with allow, ask or deny in front")
+        parse_rule(rule.strip())
+        session.add_rule(verdict, rule.strip())
+        return said(f"For this session: {verdict} {rule.strip()}")
+    rules = session.setting.rules
+    rows = [(verdict, rule) for verdict in ("deny", "ask", "allow") for rule in getattr(rules, verdict)]
+    rows += [("allowed by you", f"{tool} {target}".rstrip()) for tool, target in sorted(session.remembered)]
+    return said(f"mode: {session.mode or 'none'}\n" + (columns(rows) if rows else "No rules."))
+
+
+async def _memory(session: NativeSession, args: str) -> CommandResult:
+    verb, _, text = args.strip().partition(" ")
+    if not verb:
+        rows = [(path, f"{len(text.encode()):,} bytes") for path, text in project.knowledge_files(session.spec.cwd)]
+        where = "The model reads these at the start of every turn:\n" + columns(rows)
+        return said(where if rows else "There is no AGENTS.md yet. /memory add TEXT begins one.")
+    if verb != "add" or not text.strip():
+        raise WrongUse("what is to be remembered?" if verb == "add" else f"{verb!r} is not something /memory does")
+    path = os.path.join(session.spec.cwd, "AGENTS.md")
+    append_lines(path, [f"- {' '.join(text.split())}".encode()], mode=0o644)
+    session.read_project()
+    return said(f"Added to {path}")
+
+
+async def _exit(session: NativeSession, args: str) -> CommandResult:
+    return said("bye")
+
+
+COMMANDS = (
+    Command(name="clear", help="Forget the conversation so far; the session goes on.", run=_clear, alone=True),
+    Command(
+        name="compact",
+        usage=("[WHAT TO KEEP]",),
+        help="Replace the conversation by a summary of it, to make room.",
+        run=_compact,
+        alone=True,
+    ),
+    Command(name="model", usage=("[NAME]",), help="Show the model, or change it between turns.", run=_model),
+    Command(
+        name="mode",
+        usage=(f"[{'|'.join(get_args(Mode))}]",),
+        help="Show what each permission mode allows, or change the mode.",
+        run=_mode,
+    ),
+    Command(name="plan", usage=("[PROMPT]",), help="Enter plan mode, in which nothing is changed.", run=_plan),
+    Command(
+        name="permissions",
+        usage=("", "allow|ask|deny RULE"),
+        help="Show the permission rules, or add one for this session.",
+        run=_permissions,
+    ),
+    Command(
+        name="memory",
+        usage=("", "add TEXT"),
+        help="List the files that the model knows by heart, or add a line to AGENTS.md here.",
+        run=_memory,
+    ),
+    Command(name="exit", help="Leave.", run=_exit),
+)

@@ -1,0 +1,110 @@
+"""Commands about sessions on disk: list, resume, fork, rename, and go back in time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import TYPE_CHECKING
+
+from treadle.agent.commands.base import Command, WrongUse, columns, said
+from treadle.agent.transcript import Named, Transcript, find_session, list_sessions
+from treadle.errors import NotFound
+from treadle.session import CommandResult
+
+if TYPE_CHECKING:
+    from treadle.agent.native import NativeSession
+
+SHOWN = 20
+
+
+async def _sessions(session: NativeSession, args: str) -> CommandResult:
+    entries = await asyncio.to_thread(list_sessions, session.spec.cwd)
+    rows = []
+    for entry in entries[:SHOWN]:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.updated))
+        title = entry.name or _one_line(entry.prompt) or "(nothing said)"
+        mark = "*" if entry.id == session.id else " "
+        rows.append((f"{mark} {entry.id}", f"{when}  {entry.turns:3} turns  {title}"))
+    more = f"\n{len(entries) - SHOWN} older ones: treadle sessions --here" if len(entries) > SHOWN else ""
+    return said((columns(rows) or "No session of this directory is kept.") + more)
+
+
+async def _resume(session: NativeSession, args: str) -> CommandResult:
+    if not args.strip():
+        shown = await _sessions(session, "")
+        return said(f"{shown.message}\n\n/resume ID goes on with one.")
+    async with session.alone():
+        found = await asyncio.to_thread(find_session, args.strip())
+        if found == session.id:
+            return said("That is this session.")
+        await session.move_to(Transcript.open(found))
+    return said(f"Now in session {session.id}{_title(session)}: {len(session.transcript.turns())} turns so far.")
+
+
+async def _fork(session: NativeSession, args: str) -> CommandResult:
+    old = session.transcript
+    copy = Transcript.create(
+        cwd=session.spec.cwd,
+        model=old.header.model,
+        name=args.strip() or None,
+        persist=session.spec.persist,
+        forked=old,
+    )
+    kept = old.header.id
+    await session.move_to(copy)
+    return said(f"Now in session {session.id}, a copy of {kept}, which stays as it was.")
+
+
+async def _rename(session: NativeSession, args: str) -> CommandResult:
+    name = " ".join(args.split())
+    if not name:
+        raise WrongUse("a session needs a name")
+    session.transcript.append(Named(name=name), sync=True)
+    return said(f"This session is now called {name!r}: treadle --resume {_quoted(name)}")
+
+
+async def _rewind(session: NativeSession, args: str) -> CommandResult:
+    words = args.split()
+    keep = "--keep-files" in words
+    words = [word for word in words if word != "--keep-files"]
+    turns = session.transcript.turns()
+    if len(words) > 1 or any(not word.isdigit() for word in words):
+        raise WrongUse(f"{' '.join(words)!r} is not the number of a turn")
+    if not words:
+        rows = [(f"{at:3}", _one_line(turn.prompt)) for at, turn in enumerate(turns, 1)]
+        return said(columns(rows) + "\n\n/rewind N goes back to before turn N." if rows else "Nothing was said yet.")
+    if not 0 < int(words[0]) <= len(turns):
+        raise NotFound(f"there is no turn {words[0]}", hint="/rewind lists them")
+    changed = session.rewind(turns[int(words[0]) - 1].turn, restore_files=not keep)
+    files = [os.path.relpath(path, session.spec.cwd) for path in changed]
+    return said(f"Back to before turn {words[0]}." + (f" Files put back: {', '.join(files)}" if files else ""))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:60]
+
+
+def _title(session: NativeSession) -> str:
+    return f" ({session.transcript.name})" if session.transcript.name else ""
+
+
+def _quoted(name: str) -> str:
+    import shlex
+
+    return shlex.quote(name)
+
+
+COMMANDS = (
+    Command(name="sessions", help="List the sessions of this directory, the latest first.", run=_sessions),
+    Command(name="resume", usage=("[ID|NAME]",), help="Go on with another session.", run=_resume),
+    Command(name="fork", usage=("[NAME]",), help="Go on in a copy of this session.", run=_fork, alone=True),
+    Command(name="rename", usage=("NAME",), help="Give this session a name to resume it by.", run=_rename),
+    Command(
+        name="rewind",
+        usage=("", "N [--keep-files]"),
+        help="List the turns, or go back to before one, with the files that were changed since.",
+        run=_rewind,
+        alone=True,
+    ),
+)

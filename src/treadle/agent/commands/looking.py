@@ -1,0 +1,101 @@
+"""Commands that look and change nothing: they answer at once, also while a turn runs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from treadle import __version__
+from treadle.agent import project
+from treadle.agent.commands.base import Command, columns, said
+from treadle.agent.context import estimate
+from treadle.agent.messages import AssistantMessage, ToolResult
+from treadle.agent.tasks import FINISHED
+from treadle.session import CommandResult
+
+if TYPE_CHECKING:
+    from treadle.agent.native import NativeSession
+
+
+async def _status(session: NativeSession, args: str) -> CommandResult:
+    running = sum(task.status not in FINISHED for task in session.tasks.list())
+    rows = [
+        ("treadle", __version__),
+        ("session", session.id + (f" ({session.transcript.name})" if session.transcript.name else "")),
+        ("directory", session.spec.cwd),
+        ("model", ", ".join(session.info.models)),
+        ("mode", session.mode or "none"),
+        ("turns", f"{len(session.transcript.turns())}" + (", one is running" if session.busy else "")),
+        ("context", _filled(session)),
+        ("tasks", f"{running} running, {len(session.tasks.list()) - running} ended"),
+        ("tokens", f"{session.spent.total_tokens:,}"),
+        ("cost", _dollars(session.spent.cost_usd, session.spent.calls)),
+    ]
+    return said(columns(rows))
+
+
+async def _cost(session: NativeSession, args: str) -> CommandResult:
+    spent = session.spent
+    rows = [
+        ("cost", _dollars(spent.cost_usd, spent.calls)),
+        ("model calls", f"{spent.calls:,}"),
+        ("input tokens", f"{spent.input_tokens:,}"),
+        ("cache read tokens", f"{spent.cache_read_tokens:,}"),
+        ("cache write tokens", f"{spent.cache_write_tokens:,}"),
+        ("output tokens", f"{spent.output_tokens:,}"),
+    ]
+    if spent.estimated:
+        rows.append(("note", "some calls reported no usage; theirs is an estimate"))
+    return said(columns(rows))
+
+
+def _dollars(cost: float | None, calls: int) -> str:
+    if not calls:
+        return "nothing yet"
+    return "unknown: no price is known for this model" if cost is None else f"${cost:.4f}"
+
+
+async def _context(session: NativeSession, args: str) -> CommandResult:
+    context = session.context
+    kinds = {"by you": 0, "by the model": 0, "from tools": 0}
+    for message in context.messages:
+        kind = {AssistantMessage: "by the model", ToolResult: "from tools"}.get(type(message), "by you")
+        kinds[kind] += estimate(message)
+    rows = [
+        ("in use", _filled(session)),
+        ("messages", f"{len(context.messages):,}"),
+        *((kind, f"about {tokens:,} tokens") for kind, tokens in kinds.items()),
+        ("system prompt", f"about {len(session.system().encode()) // 4:,} tokens"),
+    ]
+    return said(columns(rows))
+
+
+def _filled(session: NativeSession) -> str:
+    used, window = session.context.tokens(), session.context.window
+    return f"{used:,} of {window:,} tokens ({100 * used / window:.0f}%)"
+
+
+async def _tools(session: NativeSession, args: str) -> CommandResult:
+    if not len(session.tools):
+        return said("No tools are offered in this session.")
+    return said(columns([(f"{tool.name} ({tool.kind})", _sentence(tool.description)) for tool in session.tools]))
+
+
+def _sentence(text: str) -> str:
+    return " ".join(text.split()).split(". ")[0].rstrip(".") + "."
+
+
+async def _skills(session: NativeSession, args: str) -> CommandResult:
+    found = await asyncio.to_thread(project.skills, session.spec.cwd)
+    if not found:
+        return said("There are no skills here. A skill is a folder with a SKILL.md in .treadle/skills.")
+    return said(columns([(f"/{skill.name}", skill.description or skill.path) for skill in found]))
+
+
+COMMANDS = (
+    Command(name="status", help="Say where this session stands: model, mode, context, tasks, cost.", run=_status),
+    Command(name="cost", help="Show what this session has cost, and its tokens by kind.", run=_cost),
+    Command(name="context", help="Show how full the model's context window is, and with what.", run=_context),
+    Command(name="tools", help="List the tools that the model can use.", run=_tools),
+    Command(name="skills", help="List the skills that can be loaded here.", run=_skills),
+)

@@ -1,0 +1,96 @@
+"""All slash commands by name, and how one is run. `/help` and the reference page are written from this table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from treadle.agent import project
+from treadle.agent.commands import control, history, looking
+from treadle.agent.commands.base import Command, WrongUse, columns, said
+from treadle.errors import TreadleError
+from treadle.session import CommandResult, Prompt
+
+if TYPE_CHECKING:
+    from treadle.agent.native import NativeSession
+
+
+async def run(session: NativeSession, name: str, args: str) -> CommandResult | None:
+    """Do what `/name args` says; None when there is no such command. What goes wrong is a failed result."""
+    command = COMMANDS.get(name)
+    try:
+        if command is None:
+            return await _start_turn(session, name, args)
+        if not command.alone:
+            return await command.run(session, args)
+        async with session.alone():
+            return await command.run(session, args)
+    except WrongUse as wrong:
+        assert command is not None
+        return said(f"{wrong.why}\n{_usage(command)}", ok=False)
+    except TreadleError as error:
+        return said(str(error), ok=False)
+
+
+def _usage(command: Command) -> str:
+    return "\n".join(f"{'usage:' if at == 0 else '      '} {form}" for at, form in enumerate(command.forms))
+
+
+async def _start_turn(session: NativeSession, name: str, args: str) -> CommandResult | None:
+    """A command that the project or the person has written, or a skill: text for the model."""
+    found = project.commands(session.spec.cwd).get(name)
+    if found is not None:
+        text = found.expand(args)
+    else:
+        skill = next((skill for skill in project.skills(session.spec.cwd) if skill.name == name), None)
+        if skill is None:
+            return None
+        text = project.load_skill(skill) + (f"\n\n{args}" if args.strip() else "")
+    return CommandResult(message="", turn=await session.prompt(Prompt(text=text)))
+
+
+# What there is...
+
+
+async def _help(session: NativeSession, args: str) -> CommandResult:
+    name = args.strip().removeprefix("/")
+    own, skills = project.commands(session.spec.cwd), project.skills(session.spec.cwd)
+    if name in COMMANDS:
+        return said(f"{COMMANDS[name].help}\n{_usage(COMMANDS[name])}")
+    if name in own:
+        return said(f"{own[name].description}\nusage: /{name} [ARGUMENTS]\nfrom {own[name].path}")
+    if name:
+        return said(f"there is no command /{name}; /help lists them", ok=False)
+    parts = [columns([(f"/{name}", command.help) for name, command in COMMANDS.items()])]
+    if own:
+        rows = [(f"/{name}", command.description) for name, command in own.items()]
+        parts.append("Commands of this project and your own:\n" + columns(rows))
+    if skills:
+        parts.append("Skills:\n" + columns([(f"/{skill.name}", skill.description) for skill in skills]))
+    parts.append("/help NAME says more about one.")
+    return said("\n\n".join(parts))
+
+
+COMMANDS: dict[str, Command] = {
+    command.name: command
+    for command in (
+        Command(name="help", usage=("[NAME]",), help="List all commands, or say how one is used.", run=_help),
+        *looking.COMMANDS,
+        *control.COMMANDS,
+        *history.COMMANDS,
+    )
+}
+
+
+def names(session: NativeSession) -> list[str]:
+    """All that can be typed after a slash here."""
+    cwd = session.spec.cwd
+    return list(dict.fromkeys([*COMMANDS, *project.commands(cwd), *(skill.name for skill in project.skills(cwd))]))
+
+
+def reference() -> str:
+    """The table of docs/reference/slash-commands.md."""
+    rows = ["| Command | What it does | During a turn |", "|---|---|---|"]
+    for command in COMMANDS.values():
+        forms = "<br>".join(f"`{form}`".replace("|", "\\|") for form in command.forms)
+        rows.append(f"| {forms} | {command.help} | {'refused' if command.alone else 'yes'} |")
+    return "\n".join(rows) + "\n"

@@ -1,0 +1,114 @@
+"""Commands that change how the session goes on."""
+
+from pathlib import Path
+
+from tests.agent.commands.conftest import SAY, Opened, ran
+from treadle.agent.native import NativeSession
+from treadle.agent.transcript import Transcript
+from treadle.events import AnyEvent, ToolDenied
+from treadle.work.session import run_turn
+
+WRITE = """
+[[reply]]
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "made.txt", content = "hello" }
+"""
+
+
+async def turn(session: NativeSession, text: str = "go") -> list[AnyEvent]:
+    return [event async for event in run_turn(session, text)]
+
+
+async def test_clear_forgets_the_conversation_for_this_process_and_the_next(opened: Opened) -> None:
+    session = await opened(SAY + SAY)
+    await turn(session, "one")
+    await ran(session, "clear")
+    assert session.context.messages == []
+    await turn(session, "two")
+    assert [message.text for message in Transcript.read(session.id).view()] == ["two", "done"]
+
+
+async def test_compact_leaves_a_summary_that_keeps_what_was_asked_for(opened: Opened) -> None:
+    session = await opened(SAY + '[[reply]]\nsystem = "Above all: the colours"\ntext = "it was blue"\n')
+    await turn(session, "long story")
+    assert (await ran(session, "compact the colours")).startswith("Compacted: about")
+    [summary] = session.context.messages
+    assert summary.text.endswith("it was blue")
+    assert [message.text for message in Transcript.read(session.id).view()] == [summary.text]
+
+
+async def test_compacting_nothing_says_so_and_a_failing_model_changes_nothing(opened: Opened) -> None:
+    session = await opened(SAY + '[[reply]]\nerror = { status = 400, message = "no" }\n')
+    assert "nothing to compact" in await ran(session, "compact")
+    await turn(session, "one")
+    assert "stays as it is" in await ran(session, "compact", ok=False)
+    assert len(session.context.messages) == 2
+
+
+async def test_the_model_can_be_shown_and_changed(opened: Opened, tmp_path: Path) -> None:
+    session = await opened()
+    (tmp_path / "other.toml").write_text(
+        'model = "other"\ncontext_window = 5000\n[[reply]]\ntext = "from the other"\n[[reply]]\ntext = "short"\n'
+    )
+    assert "scripted" in await ran(session, "model")
+    await ran(session, f"model scripted:{tmp_path / 'other.toml'}")
+    assert session.info.models == ("other",) and "of 5,000" in await ran(session, "context")
+    assert (await turn(session))[-1].text == "from the other"  # type: ignore[union-attr]
+    assert "Compacted" in await ran(session, "compact"), "the summary, too, is made by the new model"
+
+
+async def test_a_model_that_cannot_be_had_leaves_the_old_one(opened: Opened) -> None:
+    session = await opened()
+    assert "cannot read the script" in await ran(session, "model scripted:/nowhere", ok=False)
+    assert (await turn(session))[-1].text == "done"  # type: ignore[union-attr]
+
+
+async def test_the_mode_can_be_shown_and_changed(opened: Opened, work: Path) -> None:
+    session = await opened(WRITE + SAY)
+    assert "* suggest" in await ran(session, "mode")
+    assert "no permission mode 'wild'" in await ran(session, "mode wild", ok=False)
+    await ran(session, "mode acceptEdits")
+    await turn(session)
+    assert (work / "made.txt").exists()
+
+
+async def test_plan_enters_plan_mode_and_starts_the_turn(opened: Opened, work: Path) -> None:
+    session = await opened(WRITE + SAY, mode="auto-edit")
+    reader = session.events(after=-1)
+    result = await session.command("plan", "write made.txt")
+    assert result and result.turn and session.mode == "plan"
+    async for event in reader:
+        if isinstance(event, ToolDenied):
+            break
+    reader.close()
+    assert not (work / "made.txt").exists()
+    assert "plan mode" in await ran(session, "plan")
+
+
+async def test_permissions_are_listed_and_added_for_the_session(opened: Opened, work: Path) -> None:
+    session = await opened(WRITE + SAY + WRITE + SAY)
+    assert "No rules" in await ran(session, "permissions")
+    await ran(session, "permissions allow Write(made*)")
+    assert "allow  Write(made*)" in await ran(session, "permissions")
+    await turn(session)
+    assert (work / "made.txt").exists()
+    await ran(session, "permissions deny Write(made*)")
+    assert any(isinstance(event, ToolDenied) for event in await turn(session))
+    for wrong in ("permit x", "allow", "allow ((("):
+        await ran(session, f"permissions {wrong}", ok=False)
+
+
+async def test_memory_lists_what_is_known_and_adds_to_it(opened: Opened, work: Path) -> None:
+    session = await opened('[[reply]]\nsystem = "- use tabs"\ntext = "I know"\n')
+    assert "no AGENTS.md yet" in await ran(session, "memory")
+    await ran(session, "memory add use   tabs")
+    assert (work / "AGENTS.md").read_text() == "- use tabs\n"
+    assert str(work / "AGENTS.md") in await ran(session, "memory")
+    assert (await turn(session))[-1].text == "I know"  # type: ignore[union-attr]
+    for wrong in ("add", "forget it"):
+        assert "usage: /memory" in await ran(session, f"memory {wrong}", ok=False)
+
+
+async def test_exit_says_bye(opened: Opened) -> None:
+    assert await ran(await opened(), "exit") == "bye"

@@ -1,0 +1,90 @@
+"""Commands about sessions on disk."""
+
+from pathlib import Path
+
+from tests.agent.commands.conftest import SAY, Opened, ran
+from treadle.agent.native import NativeSession
+from treadle.agent.transcript import Transcript
+from treadle.work.session import run_turn
+
+WRITE = """
+[[reply]]
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "made.txt", content = "hello" }
+"""
+
+
+async def say(session: NativeSession, text: str) -> None:
+    async for _ in run_turn(session, text):
+        pass
+
+
+async def test_sessions_of_this_directory_are_listed_with_a_mark_at_this_one(opened: Opened) -> None:
+    session = await opened()
+    await say(session, "what is here?")
+    [line] = (await ran(session, "sessions")).splitlines()
+    assert line.startswith(f"* {session.id}") and line.endswith("1 turns  what is here?")
+
+
+async def test_resume_goes_on_with_another_session_and_lets_this_one_go(opened: Opened) -> None:
+    first = await opened()
+    await say(first, "the first")
+    await ran(first, "rename my first")
+    await first.close()
+    second = await opened(SAY + SAY)
+    await say(second, "the second")
+    old = second.id
+    assert "/resume ID" in await ran(second, "resume")
+    assert "(my first): 1 turns so far" in await ran(second, "resume my first")
+    assert second.id == first.id and second.spent.total_tokens == 10
+    await say(second, "and more")
+    assert [m.text for m in Transcript.read(first.id).view()] == ["the first", "done", "and more", "done"]
+    assert (await opened(resume=old)).id == old, "it is free to be opened elsewhere"
+
+
+async def test_resuming_what_is_open_or_not_there_leaves_everything_as_it_was(opened: Opened) -> None:
+    other = await opened()
+    await say(other, "x")
+    session = await opened()
+    before = session.id
+    assert "open in another process" in await ran(session, f"resume {other.id}", ok=False)
+    assert "no session" in await ran(session, "resume nowhere", ok=False)
+    assert session.id == before
+    await say(session, "still works")
+
+
+async def test_fork_goes_on_in_a_copy(opened: Opened) -> None:
+    session = await opened(SAY + SAY)
+    await say(session, "one")
+    old = session.id
+    assert old in await ran(session, "fork another try")
+    assert session.id != old and session.transcript.name == "another try"
+    await say(session, "two")
+    assert len(Transcript.read(old).view()) == 2 and len(Transcript.read(session.id).view()) == 4
+
+
+async def test_a_fork_of_a_session_that_is_not_kept_is_not_kept(opened: Opened, state_home: Path) -> None:
+    session = await opened(persist=False)
+    await say(session, "one")
+    await ran(session, "fork")
+    assert not (state_home / "treadle" / "sessions").exists()
+
+
+async def test_rewind_lists_turns_and_goes_back_with_the_files(opened: Opened, work: Path) -> None:
+    session = await opened(SAY + WRITE + SAY, mode="auto-edit")
+    assert "Nothing was said" in await ran(session, "rewind")
+    await say(session, "first")
+    await say(session, "second")
+    assert "  1  first\n  2  second" in await ran(session, "rewind")
+    assert "no turn 3" in await ran(session, "rewind 3", ok=False)
+    assert "usage: /rewind" in await ran(session, "rewind to the start", ok=False)
+    assert await ran(session, "rewind 2") == "Back to before turn 2. Files put back: made.txt"
+    assert not (work / "made.txt").exists() and len(session.context.messages) == 2
+
+
+async def test_rewind_can_leave_the_files(opened: Opened, work: Path) -> None:
+    session = await opened(WRITE + SAY, mode="auto-edit")
+    await say(session, "first")
+    await ran(session, "rewind 1 --keep-files")
+    assert (work / "made.txt").exists() and session.context.messages == []
