@@ -10,7 +10,7 @@ from treadle.session import Agent
 AGENTS = {"native": "treadle.agent.native:NativeAgent"}
 """Agents by name."""
 
-COMMANDS = {"worker": "treadle.drivers.worker:WorkerAgent"}
+COMMANDS = {"sidecar": "treadle.drivers.sidecar:SidecarAgent", "worker": "treadle.drivers.worker:WorkerAgent"}
 """Agents that are any program speaking a wire: `PREFIX:COMMAND ARGS`."""
 
 

@@ -15,6 +15,7 @@ COMMANDS: dict[str, str] = {
     "models": "treadle.cli.models:models",
     "ps": "treadle.cli.ps:ps",
     "sessions": "treadle.cli.sessions:sessions",
+    "sidecar": "treadle.cli.sidecar:sidecar",
     "trust": "treadle.cli.trust:trust",
     "worker": "treadle.cli.worker:worker",
 }

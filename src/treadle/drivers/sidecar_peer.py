@@ -46,6 +46,10 @@ from treadle.wire.sidecar import (
 )
 from treadle.wire.tolerant import Note
 
+ENVIRONMENT = ("ABP_*", "KIMI_*", "COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN", "TREADLE_*")
+"""Variables that real sidecars read, beside what every agent gets."""
+LAST_BYTES = 0.5
+"""Seconds for what a sidecar wrote before it exited to arrive."""
 LOOK_EVERY = 2.0
 """Seconds between looks at the processes of a sidecar."""
 
@@ -130,6 +134,18 @@ class SidecarPeer:
         self._live = Liveness(timing, time.monotonic())
         self._timers: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._cancelled = False
+        self._gone = False
+        self._limit: asyncio.Timeout | None = None
+        self._timers.add(asyncio.create_task(self._see_it_exit(), name=f"exit of {name}"))
+
+    async def _see_it_exit(self) -> None:
+        """A process that it left behind can hold its output open, so the end of output is not the only sign."""
+        with contextlib.suppress(LocalError):
+            await self.child.wait()
+        self._gone = True
+        if self._limit is not None and not self._limit.expired():
+            self._limit.reschedule(asyncio.get_running_loop().time() + LAST_BYTES)
 
     @classmethod
     async def spawn(
@@ -163,7 +179,7 @@ class SidecarPeer:
         try:
             async with asyncio.timeout(self.timing.handshake):
                 while messages is not None and not messages:
-                    messages = await anext(self._batches, None)
+                    messages = await self._lines()
         except TimeoutError:
             said = await self.child.last_words(0)
             raise PeerStalled(
@@ -171,9 +187,6 @@ class SidecarPeer:
                 details={"stderr": said[-2000:]},
                 hint="does it write its hello at once, and flush it?",
             ) from None
-        except RemoteProtocolError as error:  # it ended inside its first line
-            self.notes.append(Note(where="output", problem=error.message, value=error.details))
-            messages = None
         if messages is None:
             raise await self._exited()
         first, *self._early = messages
@@ -232,17 +245,23 @@ class SidecarPeer:
 
     async def _next(self) -> Sequence[Message | RemoteProtocolError]:
         """The next lines it says; raises when there will be none."""
-        try:
-            messages = await anext(self._batches, None)
-        except RemoteProtocolError as error:
-            # It ended inside a line. How it ended says more than the line that it did not finish.
-            self.notes.append(Note(where="output", problem=error.message, value=error.details))
-            messages = None
+        messages = await self._lines()
         if self._failure is not None:
             raise self._failure
         if messages is None:
             raise await self._exited()
         return messages
+
+    async def _lines(self) -> Sequence[Message | RemoteProtocolError] | None:
+        try:
+            async with asyncio.timeout(LAST_BYTES if self._gone else None) as self._limit:
+                return await anext(self._batches, None)
+        except TimeoutError:
+            return None
+        except RemoteProtocolError as error:
+            # It ended inside a line. How it ended says more than the line that it did not finish.
+            self.notes.append(Note(where="output", problem=error.message, value=error.details))
+            return None
 
     def _take(self, messages: Sequence[Message | RemoteProtocolError]) -> Sequence[AnyAgentEvent]:
         """The events among these. A `final` ends it: what a sidecar says after that is not listened to."""
@@ -300,8 +319,9 @@ class SidecarPeer:
 
     async def cancel(self, reason: str) -> None:
         """Ask it to stop. If it has not said `final` or `fatal` within the grace, the run is aborted."""
-        if self._timers:
+        if self._cancelled:
             return
+        self._cancelled = True
         self._timers.add(asyncio.create_task(self._after_grace(reason)))
         if self.wire.runs:
             with contextlib.suppress(PeerClosed, PeerStalled):

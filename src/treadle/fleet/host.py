@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from treadle.drivers.sidecar_peer import SidecarPeer, Timing
+from treadle.drivers.sidecar_peer import ENVIRONMENT, SidecarPeer, Timing
 from treadle.errors import Cancelled, StorageError, TimedOut, TreadleError, Unsupported
 from treadle.fleet.store import ReceiptStore
 from treadle.fleet.supervise import Supervisor
@@ -41,9 +41,6 @@ from treadle.work.workspace import Workspace, WorkspaceMode, prepare, remove_tre
 
 FORMAT = 1
 CHECK_SECONDS = 600.0
-ENVIRONMENT = ("ABP_*", "KIMI_*", "COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN", "TREADLE_*")
-"""What real sidecars read, beside what every agent gets."""
-
 Listener = Callable[[Sequence[AnyAgentEvent]], None]
 
 

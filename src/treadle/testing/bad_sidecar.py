@@ -411,6 +411,13 @@ def exit_inside_a_line() -> None:
 
 
 @act
+def exit_with_an_orphan_on_its_output() -> None:
+    event(run())
+    subprocess.Popen([sys.executable, "-c", "import os, time; os.setsid(); time.sleep(3600)"])
+    sys.exit(4)
+
+
+@act
 def output_closed() -> None:
     event(run())
     os.close(1)

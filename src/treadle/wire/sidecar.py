@@ -294,11 +294,14 @@ class Connection(base.Connection[Message]):
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             return InvalidJson(f"not JSON: {error}", details=_shown(line))
         try:
-            return self._read_tolerantly(msgspec.json.decode(line))
-        except msgspec.ValidationError as error:
-            return Violation(f"a line does not say what it must: {error}", details=_shown(line))
+            tree = msgspec.json.decode(line)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             return InvalidJson(f"not JSON: {error}", details=_shown(line))
+        try:
+            return self._read_tolerantly(tree)
+        except (msgspec.ValidationError, RecursionError) as error:
+            named = {"id": tree["id"]} if isinstance(tree, dict) and isinstance(tree.get("id"), str) else {}
+            return Violation(f"a line does not say what it must: {error}", details={**_shown(line), **named})
 
     def _read_tolerantly(self, tree: Any) -> Message:
         kind = tree.get("t") if isinstance(tree, dict) else None

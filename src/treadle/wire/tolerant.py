@@ -105,7 +105,7 @@ def _tidy_struct(value: Any, kind: type[msgspec.Struct], where: str, notes: list
         if value.get(name) is not None or (name in value and _takes_null(field)):
             clean |= _tidy_field(value[name], kind, field, f"{where}.{name}", notes)
         elif field.required:
-            clean[name] = _blank(kind, field, where)
+            clean[name] = _blank(kind, field, f"{where}.{name}")
             notes.append(Note(where=f"{where}.{name}", problem="missing"))
     for name in value.keys() - known.keys() - {tag}:
         notes.append(Note(where=f"{where}.{name}", problem="not in the contract", value=value[name]))
@@ -137,8 +137,8 @@ def _blank(kind: type[msgspec.Struct], field: FieldInfo, where: str, error: Exce
     if get_origin(field.type) is dict:
         return {}
     if _is_struct(field.type):
-        return tidy({}, field.type, f"{where}.{field.name}", [])
-    raise msgspec.ValidationError(f"{where}: {error}" if error else f"{where}.{field.name} is missing")
+        return tidy({}, field.type, where, [])
+    raise msgspec.ValidationError(f"{where}: {error}" if error else f"{where} is missing")
 
 
 def _tidy_manifest(value: Any, where: str, notes: list[Note]) -> dict[str, Any]:

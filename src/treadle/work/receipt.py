@@ -20,7 +20,6 @@ from treadle.errors import PeerExited, TreadleError
 from treadle.redact import Redactor
 from treadle.wire.receipts import (
     CONTRACT,
-    ERROR_CODES,
     AnyAgentEvent,
     Artifact,
     BackendIdentity,
@@ -41,6 +40,7 @@ from treadle.wire.receipts import (
     timestamp,
 )
 from treadle.wire.sidecar import Final, Hello, WorkOrder
+from treadle.wire.sidecar_events import contract_code
 from treadle.wire.tolerant import Note
 from treadle.work.merge import Merged
 from treadle.work.workspace import Difference
@@ -50,43 +50,6 @@ TRACE_EVENTS = 10_000
 TRACE_TAIL = 500
 NOTES = 200
 DIFF_CAP = 4 * 1024 * 1024
-
-CODES: dict[str, ErrorCode] = {
-    "invalid_json": "protocol_invalid_envelope",
-    "line_too_long": "protocol_invalid_envelope",
-    "protocol_violation": "protocol_unexpected_message",
-    "protocol_error": "protocol_unexpected_message",
-    "protocol_version_mismatch": "protocol_version_mismatch",
-    "peer_exited": "backend_crashed",
-    "peer_closed": "stream_closed",
-    "peer_stalled": "backend_timeout",
-    "timeout": "backend_timeout",
-    "not_found": "sidecar_spawn_failed",
-    "permission_denied": "policy_denied",
-    "config_error": "config_invalid",
-    "missing_extra": "config_invalid",
-    "workspace_error": "workspace_staging_failed",
-    "storage_error": "execution_workspace_error",
-    "unsupported": "capability_unsupported",
-    "local_error": "internal",
-    "rate_limited": "backend_rate_limited",
-    "auth_failed": "backend_auth_failed",
-    "context_overflow": "backend_context_length",
-    "provider_error": "backend_unavailable",
-    "empty_reply": "backend_unavailable",
-    "tool_error": "execution_tool_failed",
-    "internal_error": "internal",
-}
-"""Our error codes, and the contract's. A limit that was reached or a wish to stop has none there."""
-
-
-def contract_code(code: str, details: Any = None) -> ErrorCode | None:
-    """The contract's code for one of ours; a peer's own code, if it sent one, is the better one."""
-    own = details.get("error_code") if isinstance(details, dict) else None
-    for known in ERROR_CODES:
-        if known == own:
-            return known
-    return CODES.get(code)
 
 
 class Trace:

@@ -1,0 +1,37 @@
+"""`treadle sidecar`: an agent for a control plane that speaks abp."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from treadle.cli.sidecar_entry import serve
+
+
+@click.command()
+@click.option(
+    "--agent",
+    default=lambda: os.environ.get("TREADLE_AGENT") or "native",
+    show_default="$TREADLE_AGENT, or native",
+    help="The agent to offer.",
+)
+@click.version_option(package_name="treadle")
+def sidecar(agent: str) -> None:
+    """Serve an agent on stdin and stdout to a control plane that speaks abp/v0.1, one JSON object per line.
+
+    It says hello, takes orders one after the other, and answers each with events and a receipt. The end of input means
+    that no more orders come; the one under way is finished. To let a control plane start it, name it in its
+    backplane.toml:
+
+    \b
+      [backends.treadle]
+      type = "sidecar"
+      command = "treadle-sidecar"
+      args = []
+
+    The model and its key come from the order or from the environment. Nothing but the protocol is ever written to
+    stdout. The protocol: docs/reference/sidecar-protocol.md. To be the control plane yourself: treadle host run.
+    """
+    sys.exit(serve(agent))
