@@ -38,3 +38,9 @@ def test_a_big_file_with_a_small_change_and_a_wholly_new_one_take_no_time(tmp_pa
     assert diff.unified(old, old.replace("line 100000\n", ""), "f").count("\n-") == 1
     replaced = diff.unified(old, old.replace("line", "row"), "f")
     assert replaced.endswith("[the rest of the diff is left out]\n") and len(replaced) < 70_000
+
+
+def test_lines_that_are_all_the_same_take_no_time_either() -> None:
+    few, many = "x\n" * 3900, "x\n" * 200_000
+    assert diff.unified(f"a\n{few}b\n", f"c\n{many}d\n", "f").endswith("[the rest of the diff is left out]\n")
+    assert "-a\n" in diff.unified(f"a\n{few}b\n", f"c\n{few}x\nd\n", "f")

@@ -122,3 +122,11 @@ def test_any_edit_either_is_made_or_is_a_tool_error(text: str, old: str, new: st
         return
     if not done.tolerant and "\r" not in text:
         assert done.text == text.replace(old, new, 1) and text.count(old) == 1
+
+
+def test_a_miss_in_a_file_of_many_thousand_lines_is_answered_at_once() -> None:
+    text = "".join(
+        f"    value_{number} = compute_something({number * 7}, other={number % 99})\n" for number in range(20_000)
+    )
+    with pytest.raises(ToolError, match=r"line 13: value_12 = "):
+        apply(text, "    value_12 = compute_somethink(84, others=12)", "x")

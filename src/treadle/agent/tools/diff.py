@@ -6,8 +6,8 @@ from difflib import SequenceMatcher
 from io import StringIO
 
 CONTEXT = 3
-MAX_LINES = 4000
-"""Longer changed parts on both sides are shown as one replacement: comparing them line by line takes too long."""
+MAX_LINES = 8000
+"""When the changed parts of both sides together have more, they are shown as one replacement: comparing is slow."""
 MAX_BYTES = 64 << 10
 
 
@@ -47,10 +47,9 @@ _Opcode = tuple[str, int, int, int, int]
 
 
 def _groups(a: list[str], b: list[str]) -> list[list[_Opcode]]:
-    if len(a) > MAX_LINES and len(b) > MAX_LINES:
+    if len(a) + len(b) > MAX_LINES:
         return [[("replace", 0, len(a), 0, len(b))]]
-    matcher = SequenceMatcher(None, a, b, autojunk=False)
-    return [list(group) for group in matcher.get_grouped_opcodes(CONTEXT)]
+    return [list(group) for group in SequenceMatcher(None, a, b).get_grouped_opcodes(CONTEXT)]
 
 
 def _hunk(a: list[str], b: list[str], group: list[_Opcode], offset: int) -> list[str]:

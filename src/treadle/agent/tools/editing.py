@@ -7,6 +7,7 @@ own version of every line that the edit does not change.
 
 from __future__ import annotations
 
+import heapq
 import re
 from difflib import SequenceMatcher, get_close_matches
 
@@ -104,7 +105,7 @@ def _rewritten(found: list[str], old: list[str], new: str) -> list[str]:
     end = "\r\n" if found[0].endswith("\r\n") else "\n"
     indents = _indents(found, old)
     lines: list[str] = []
-    for what, i0, i1, j0, j1 in SequenceMatcher(None, old, fresh, autojunk=False).get_opcodes():
+    for what, i0, i1, j0, j1 in SequenceMatcher(None, old, fresh).get_opcodes():
         if what == "equal":
             lines += found[i0:i1]
         else:
@@ -159,12 +160,19 @@ def _converted(deeper: str, indents: dict[str, str]) -> str:
 def near_misses(lines: list[str], old: str) -> str:
     """Which lines of the file look most like what was looked for."""
     wanted = max(_even(old.split("\n")), key=len)[:200]
+    pieces = _trigrams(wanted)
     numbers: dict[str, int] = {}
     for number, line in enumerate(_even(lines[:20_000]), 1):
-        if line and len(line) <= 2 * len(wanted) + 20:
-            numbers.setdefault(line, number)
-    near = get_close_matches(wanted, numbers, n=3, cutoff=0.5) if wanted else []
+        if line:
+            numbers.setdefault(line[:200], number)
+    # Comparing in earnest is slow, so only lines that share the most pieces of three characters are compared.
+    likely = heapq.nlargest(30, numbers, key=lambda line: len(pieces & _trigrams(line)))
+    near = get_close_matches(wanted, likely, n=3, cutoff=0.5) if wanted else []
     if not near:
         return "nothing in the file looks like it; read the file again"
     listed = "; ".join(f"line {numbers[line]}: {lines[numbers[line] - 1].strip()[:160]}" for line in near)
     return f"the nearest lines are {listed}"
+
+
+def _trigrams(line: str) -> set[str]:
+    return {line[place : place + 3] for place in range(len(line) - 2)}
