@@ -116,9 +116,20 @@ def test_a_glob_is_watched_where_it_can_match(guarded: Guarded, claims: Claims, 
     claims.claim(BOB, ["**/*.ts", "x.md#part"], "T-1")
     (project / "x.md").write_text("one")
     before = guarded.watch()
-    assert sorted(before) == [str(project / "src/a/b.ts"), str(project / "x.md")]
+    assert sorted(before.files) == [str(project / "src/a/b.ts"), str(project / "x.md")]
     (project / "x.txt").write_text("fine")
     guarded.check(before)
     (project / "x.md").write_text("three")
     with pytest.raises(Denied, match="x.md"):
         guarded.check(before)
+
+
+def test_what_was_claimed_or_released_meanwhile_is_not_held_against_it(
+    guarded: Guarded, claims: Claims, project: Path
+) -> None:
+    before = guarded.watch()
+    claims.claim("haid:carl.box-0003", ["src/other.ts", "docs"], "T-3")
+    (project / "src/other.ts").write_text("x")
+    claims.release(BOB)
+    (project / "src/a/b.ts").write_text("released by then")
+    guarded.check(before)

@@ -25,8 +25,16 @@ from treadle.errors import Denied
 from treadle.policy import patterns
 from treadle.session import Access, Decision
 
-Snapshot = dict[str, tuple[int, int, int]]
-"""Path -> inode, size and time of change, of each file that somebody else holds."""
+Files = dict[str, tuple[int, int, int]]
+"""Path -> inode, size and time of change."""
+
+
+class Watch:
+    """What others held when a command began, and how it looked."""
+
+    def __init__(self, claims: list[Claim], files: Files) -> None:
+        self.claims = claims
+        self.files = files
 
 
 class Guarded:
@@ -75,20 +83,23 @@ class Guarded:
                 found.append(os.path.join(self.top, patterns.normalise(place)))
         return tuple(found)
 
-    def watch(self) -> Snapshot:
-        """How everything that others hold looks now."""
-        return {path: state for claim in self._others() for path, state in self._held(claim)}
+    def watch(self) -> Watch:
+        others = self._others()
+        return Watch(others, self._look(others))
 
-    def check(self, before: Snapshot) -> None:
-        """Raises Denied when a file that others hold is not as it was `before`, or is new. It may have been its holder:
-        the files say that something changed, and not who did it."""
-        now = self.watch()
-        changed = sorted(path for path in before.keys() | now.keys() if before.get(path) != now.get(path))
-        held = set(before)
-        changed = [path for path in changed if path in held or self._is_held(path)]
-        if changed:
-            found = Held(self._others()).overlaps(self._surfaces(tuple(changed)))
-            listed = "".join(f"\n  {overlap}" for overlap in found) or "\n  " + "\n  ".join(changed)
+    def check(self, before: Watch) -> None:
+        """Raises Denied when a file that somebody else held then, and still holds, is not as it was.
+
+        The files say that something changed, and not who did it: where two agents work in one worktree, it may have
+        been the holder.
+        """
+        held = {(claim.haid, claim.fence) for claim in self._others()}
+        still = [claim for claim in before.claims if (claim.haid, claim.fence) in held]
+        now = self._look(still)
+        changed = sorted(path for path in before.files.keys() | now.keys() if before.files.get(path) != now.get(path))
+        found = Held(still).overlaps(self._surfaces(tuple(changed)))
+        if found:
+            listed = "".join(f"\n  {overlap}" for overlap in found)
             raise Denied(
                 f"while the command ran, files under somebody else's claim changed:{listed}",
                 hint="put them back, or ask their holder",
@@ -99,17 +110,20 @@ class Guarded:
 
     def _surfaces(self, paths: tuple[str, ...]) -> list[Surface]:
         inside = (os.path.relpath(path, self.top) for path in paths)
-        return [Surface.of(path, self.top) for path in inside if not path.startswith("..")]
+        return [Surface.of(path, self.top) for path in inside if path != ".." and not path.startswith("../")]
 
-    def _is_held(self, path: str) -> bool:
-        return bool(Held(self._others()).overlaps(self._surfaces((path,))))
-
-    def _held(self, claim: Claim) -> Iterator[tuple[str, tuple[int, int, int]]]:
-        for surface in claim.surfaces:
+    def _look(self, claims: list[Claim]) -> Files:
+        """How the files that these claims cover look now."""
+        files: Files = {}
+        for surface in (surface for claim in claims for surface in claim.surfaces):
             for path in _files(os.path.join(self.top, _start(surface.pattern))):
-                if surface.overlaps(Surface.of(os.path.relpath(path, self.top))):
-                    state = os.lstat(path)
-                    yield path, (state.st_ino, state.st_size, state.st_mtime_ns)
+                if path not in files and surface.overlaps(Surface.of(os.path.relpath(path, self.top))):
+                    try:
+                        state = os.lstat(path)
+                    except FileNotFoundError:
+                        continue  # removed while we look
+                    files[path] = (state.st_ino, state.st_size, state.st_mtime_ns)
+        return files
 
 
 def _start(pattern: str) -> str:
