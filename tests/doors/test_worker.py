@@ -160,6 +160,20 @@ async def test_the_environment_of_the_ecosystem_is_honoured() -> None:
     assert (init["protocol_version"], status["model"]) == ("0.4.0", "other/m")
 
 
+async def test_the_mode_of_the_projects_settings_counts_when_nobody_else_says_one(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".treadle").mkdir()
+    (tmp_path / ".treadle" / "config.toml").write_text('permission_mode = "plan"\n')
+    for environ, mode in (({}, "plan"), ({"HEDDLE_APPROVAL_MODE": "auto-edit"}, "auto-edit")):
+        await talk(agent := ScriptedAgent(), INIT, **environ)
+        assert agent.sessions[0].spec.mode == mode
+    (tmp_path / ".treadle" / "config.toml").write_text("permission_mode = 7\n")
+    [line] = await talk(ScriptedAgent(), INIT)
+    assert error(line)[:2] == ("1", "protocol_error")
+
+
 async def test_an_unknown_approval_mode_in_the_environment_refuses_the_init() -> None:
     [line] = await talk(ScriptedAgent(), INIT, HEDDLE_APPROVAL_MODE="cautious")
     assert error(line)[:2] == ("1", "protocol_error") and "cautious" in error(line)[2]

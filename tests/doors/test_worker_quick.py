@@ -83,8 +83,12 @@ def test_anything_that_needs_thought_is_left_to_the_door(data: bytes, environ: d
     assert promise(data, environ) is None
 
 
-def test_settings_that_must_be_read_are_left_to_the_door() -> None:
-    os.mkdir(".treadle")
+def test_settings_that_must_be_read_are_left_to_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert promise(line(), {**KEY, "TREADLE_MAX_TOKENS": "many"}) is None
+    assert promise(line(tools=["mcp__x__y"]), KEY) is None
+    os.makedirs("inner/.treadle")
+    os.mkdir("inner/folder")
+    monkeypatch.chdir("inner/folder")
     assert promise(line(), KEY) is None
 
 

@@ -16,6 +16,7 @@ from tests.doors.test_worker_sequences import Talk, steps
 from tests.e2e.worker_process import COMMAND, WorkerProcess
 from tests.wire.transcripts import Transcript, expected, fits, request, transcripts
 from treadle.agent.providers.script import load
+from treadle.io.sandbox import available
 from treadle.testing.server import ModelServer
 
 WORKER = transcripts("worker")
@@ -278,3 +279,20 @@ async def test_a_cancelled_model_stream_is_closed(tmp_path: Path) -> None:
         loop = asyncio.get_running_loop()
         result = await asyncio.to_thread(talk)
     assert result["error"]["code"] == "cancelled"
+
+
+def test_a_sandboxed_worker_cannot_write_elsewhere(tmp_path: Path) -> None:
+    if available().method is None:
+        pytest.skip("needs Landlock or bubblewrap")
+    command = [str(Path(sys.executable).parent / "treadle"), "worker", "--sandbox"]
+    (tmp_path / "inside").mkdir()
+    tool = "echo x > here; echo x > ../outside/there"
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "inside" / "model.toml").write_text(
+        f'[[reply]]\n[[reply.call]]\nname = "bash"\narguments = {{ command = "{tool}" }}\n[[reply]]\ntext = "ok"\n'
+    )
+    with WorkerProcess(tmp_path / "inside", {"TMPDIR": str(tmp_path / "inside")}, command) as worker:
+        worker.ask(init("scripted:model.toml"), SEND)
+        assert worker.until("result")["status"] == "ok"
+    assert (tmp_path / "inside" / "here").exists()
+    assert not (tmp_path / "outside" / "there").exists()

@@ -17,8 +17,9 @@ from treadle.cli.worker_entry import serve
     show_default="$TREADLE_AGENT, or native",
     help="The agent to offer.",
 )
+@click.option("--sandbox", is_flag=True, help="Let nothing be written outside the working directory.")
 @click.version_option(package_name="treadle")
-def worker(agent: str) -> None:
+def worker(agent: str, sandbox: bool) -> None:
     """Serve an agent on stdin and stdout, one JSON object per line.
 
     A program starts this, writes requests, and reads events and results. Try it by hand:
@@ -33,4 +34,4 @@ def worker(agent: str) -> None:
     providers). HEDDLE_HEARTBEAT_INTERVAL sets the milliseconds between heartbeats, HEDDLE_APPROVAL_MODE what runs
     unasked. Nothing but the protocol is ever written to stdout. The protocol: docs/reference/worker-protocol.md.
     """
-    sys.exit(serve(agent))
+    sys.exit(serve(agent, sandbox=sandbox))

@@ -18,17 +18,45 @@ def main() -> None:
     worker(prog_name="treadle-worker")
 
 
-def serve(agent: str) -> int:
+def serve(agent: str, *, sandbox: bool = False) -> int:
     """Be a worker on our own stdin and stdout until the client is done; the exit code."""
-    from treadle.doors.worker_quick import first_line, promise
+    from treadle.doors.worker_quick import first_line, promise, settled
+    from treadle.errors import TreadleError
 
-    ahead, promised = b"", None
-    if agent == "native":
-        ahead = first_line(0)
-        promised = promise(ahead, os.environ)
-        if promised is not None and not _written(promised.line):
-            return 1
-    return _serve(agent, ahead, promised)
+    try:
+        if sandbox or not settled(os.environ):
+            _enter_sandbox(sandbox)
+        ahead, promised = b"", None
+        if agent == "native":
+            ahead = first_line(0)
+            promised = promise(ahead, os.environ)
+            if promised is not None and not _written(promised.line):
+                return 1
+        return _serve(agent, ahead, promised)
+    except TreadleError as error:
+        _warn(str(error))
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _warn(message: str) -> None:
+    print(f"treadle-worker: {message}", file=sys.stderr, flush=True)
+
+
+def _enter_sandbox(asked: bool) -> None:
+    """Confine this process when that is asked for. It starts the process again, so nothing may have been read yet."""
+    from treadle.errors import ConfigError
+    from treadle.io import sandbox
+    from treadle.work import config
+
+    if not asked:
+        try:
+            asked = config.load(os.getcwd()).settings.sandbox
+        except ConfigError:
+            return  # the init will be told
+    if asked:
+        sandbox.enter(os.getcwd(), ())
 
 
 def _written(line: bytes) -> bool:
@@ -44,11 +72,7 @@ def _serve(agent: str, ahead: bytes, promised: Promise | None) -> int:
 
     from treadle.agents import find_agent
     from treadle.doors.worker import Worker
-    from treadle.errors import TreadleError
     from treadle.io.streams import take_stdio
-
-    def warn(message: str) -> None:
-        print(f"treadle-worker: {message}", file=sys.stderr, flush=True)
 
     async def run() -> int:
         stopped: list[int] = []
@@ -61,15 +85,11 @@ def _serve(agent: str, ahead: bytes, promised: Promise | None) -> int:
 
         for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(signum, stop, signum)
+        stream = take_stdio()
+        worker = Worker(find_agent(agent), stream, environ=os.environ, warn=_warn, ahead=ahead, promised=promised)
         try:
-            stream = take_stdio()
-            worker = Worker(find_agent(agent), stream, environ=os.environ, warn=warn, ahead=ahead, promised=promised)
             return await worker.run()
         except asyncio.CancelledError:
             return 128 + stopped[0]
 
-    try:
-        return asyncio.run(run())
-    except TreadleError as error:
-        warn(str(error))
-        return 2
+    return asyncio.run(run())

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 LONGEST = 1024 * 1024
-THOUGHT = ("HEDDLE_PROTOCOL_VERSION", "HEDDLE_APPROVAL_MODE")
-"""Settings that change the answer, or can make it an error."""
+HARMLESS = {"TREADLE_HOME", "TREADLE_AGENT", "TREADLE_BASE_URL", "TREADLE_API_KEY"}
+"""Of our variables, those that cannot turn an init into an error."""
 KNOWN = {"model", "system_prompt", "tools", "task_id", "worker_id", "max_iterations", "app_attribution"}
 """What a plain init may have in its config; anything else is looked at by the door."""
 
@@ -45,13 +45,13 @@ def first_line(fd: int) -> bytes:
 
 def promise(data: bytes, environ: Mapping[str, str]) -> Promise | None:
     line, newline, _ = data.partition(b"\n")
-    if not newline or any(environ.get(name) for name in THOUGHT):
+    if not newline or environ.get("HEDDLE_PROTOCOL_VERSION") or environ.get("HEDDLE_APPROVAL_MODE"):
         return None
     request = _parsed(line)
     version = _version(request)
     if version is None or not _plain(request) or not _reachable(request["config"]["model"], environ):
         return None
-    if not _settled(os.getcwd()):
+    if not settled(environ) or not _can_keep_sessions():
         return None
     number = os.urandom(16).hex()
     session = f"{number[:8]}-{number[8:12]}-4{number[13:16]}-a{number[17:20]}-{number[20:]}"
@@ -95,7 +95,7 @@ def _plain(request: dict[str, Any]) -> bool:
         isinstance(config.get("model"), str)
         and isinstance(config.get("system_prompt"), str)
         and isinstance(config.get("tools"), list)
-        and all(isinstance(tool, str) for tool in config["tools"])
+        and all(isinstance(tool, str) and not tool.startswith("mcp__") for tool in config["tools"])
         and all(config.get(name) is None or isinstance(config[name], str) for name in ("task_id", "worker_id"))
         and (most is None or (type(most) is int and most > 0))
     )
@@ -111,10 +111,21 @@ def _reachable(model: str, environ: Mapping[str, str]) -> bool:
     return "/" in model and bool(key) and key.isascii() and key.isprintable()
 
 
-def _settled(cwd: str) -> bool:
-    """No settings that would have to be read, and a place to keep the session."""
-    if os.path.exists(paths.config_file()) or os.path.exists(os.path.join(cwd, ".treadle")):
+def settled(environ: Mapping[str, str]) -> bool:
+    """Whether there are no settings that would have to be read: no file of the user's or the project's, no variable."""
+    if any(name.startswith("TREADLE_") and name not in HARMLESS for name in environ):
         return False
+    if os.path.exists(paths.config_file()):
+        return False
+    place, parent = "", os.getcwd()
+    while place != parent:
+        place, parent = parent, os.path.dirname(parent)
+        if os.path.exists(os.path.join(place, ".treadle")):
+            return False
+    return True
+
+
+def _can_keep_sessions() -> bool:
     try:
         paths.private_dir(os.path.join(paths.state_dir(), "sessions"))
     except StorageError:

@@ -19,6 +19,7 @@ from treadle.wire.worker_messages import (
     ResultUsage,
     ToolCall,
 )
+from treadle.work.config import load
 from treadle.work.fold import TurnSummary
 
 HEARTBEAT_MS = 5000
@@ -41,14 +42,15 @@ def session_spec(
     for field in ("approval_mode", "permissions", "budget", "cwd", "resume"):
         if getattr(config, field) is not None and not config.asked(field):
             warn(f"config.{field} is ignored, as config.capabilities does not name it")
+    cwd = _cwd(config)
     permissions = config.permissions if config.asked("permissions") else None
     return SessionSpec(
-        cwd=_cwd(config),
+        cwd=cwd,
         model=config.model or environ.get("HEDDLE_MODEL") or None,
         system_prompt=config.system_prompt or None,
         tools=config.tools,
         rules=Rules(allow=permissions.allow, ask=permissions.ask, deny=permissions.deny) if permissions else Rules(),
-        mode=_mode(config, environ),
+        mode=_mode(config, cwd, environ),
         limits=_limits(config),
         resume=config.resume if config.asked("resume") else None,
         answers=config.asked("answers"),
@@ -73,7 +75,7 @@ def _cwd(config: InitConfig) -> str:
     return config.cwd
 
 
-def _mode(config: InitConfig, environ: Mapping[str, str]) -> Mode | None:
+def _mode(config: InitConfig, cwd: str, environ: Mapping[str, str]) -> Mode | None:
     if config.approval_mode is not None and config.asked("approval_mode"):
         return config.approval_mode
     given = environ.get("HEDDLE_APPROVAL_MODE", "").strip()
@@ -83,7 +85,7 @@ def _mode(config: InitConfig, environ: Mapping[str, str]) -> Mode | None:
             return found
     if given:
         raise ConfigError(f"HEDDLE_APPROVAL_MODE is {given!r}", hint=f"the modes are {', '.join(get_args(Mode))}")
-    return None
+    return load(cwd, environ).settings.mode
 
 
 def _limits(config: InitConfig) -> Limits:
