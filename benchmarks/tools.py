@@ -85,7 +85,8 @@ async def measure(root: Path) -> None:
             "grep -rE": program("grep", "-rE", posix, str(root), LC_ALL="C"),
             "our grep without ripgrep": partial(without.run, args, here),
         }
-        if ripgrep.find():
+        if found := ripgrep.find():
+            runs["rg by itself"] = program(found, "--no-ignore", "--hidden", pattern, str(root))
             runs["our grep with ripgrep"] = partial(with_rg.run, args, here)
         await compare(runs, "grep -rE")
     print("glob **/*.py:")
