@@ -261,3 +261,20 @@ def test_any_text_gives_an_answer(command: str) -> None:
     script = read(command)
     assert script.understood or script.why
     assert all(part.words for part in script.parts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{" + "a," * 30_000,
+        "`" * 60_001,
+        "find " + "-exec rm " * 6000,
+        "env " * 15_000,
+        "cd a;" * 10_000 + "a > b",
+        "a;" * 30_000,
+    ],
+    ids=lambda text: text[:12],
+)
+def test_a_long_hostile_command_is_read_in_time(text: str) -> None:
+    assert "rm" not in text or not read(text).understood
+    read(text)

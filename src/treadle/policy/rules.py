@@ -147,7 +147,8 @@ class RuleSet:
         for part in script.parts:
             if rule.tool == "read" or part.name in _WRITERS:
                 paths += [word.rpartition("=")[2] for word in part.words[1:] if not word.startswith("-") or "=" in word]
-        return any(self.path_matches(rule.pattern, path, wide=True) for path in paths if path and "\0" not in path)
+        unique = dict.fromkeys(path for path in paths if path and "\0" not in path)
+        return any(self.path_matches(rule.pattern, path, wide=True) for path in unique)
 
     def allowed(self, access: Access, script: shell.Script | None) -> bool:
         rules = [rule for rule in self.allow if rule.concerns(access)]

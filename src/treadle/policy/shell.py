@@ -18,6 +18,7 @@ import msgspec
 
 MAX_LENGTH = 64 * 1024
 MAX_DEPTH = 8
+MAX_ACTIONS = 16
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +92,7 @@ _OPENERS = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "}",
 _LOST = {"case", "function", "coproc", "esac"}
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _VARIABLE = re.compile(r"\$(?:\w+|[@*#?$!-]|\{[#!]?\w+\})")
-_BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
+_BRACES = re.compile(r"\{[^{}]*\}")
 _OPERATORS = ";&|\n"
 _ENDS = _OPERATORS + "()<> \t"
 _NOWHERE = re.compile(r"/dev/(null|stdout|stderr|tty|fd/\d+)|\d+|-")
@@ -306,7 +307,7 @@ class _Reader:
                 word.text += char
                 self.at += 1
         word.raw = self.text[start : self.at]
-        word.glob = word.glob or _BRACES.search(word.raw) is not None
+        word.glob = word.glob or any("," in group or ".." in group for group in _BRACES.findall(word.raw))
         return word
 
     def double_quoted(self, word: _Word) -> None:
@@ -403,7 +404,9 @@ class _Reader:
             # They stay set for all that follows, so they are judged like a command.
             self.parts.append(Part(words=tuple(assignments), source=source))
 
-    def program(self, words: list[_Word], assignments: list[str], source: str = "") -> None:
+    def program(self, words: list[_Word], assignments: list[str], source: str = "", wrapped: int = 0) -> None:
+        if wrapped > MAX_DEPTH:
+            self.lost("it is wrapped too deep")
         name = posixpath.basename(words[0].text)
         if words[0].dynamic or words[0].glob or not name or re.search(r"\s", words[0].text):
             self.doubt(f"what {words[0].raw or source} runs")
@@ -422,9 +425,9 @@ class _Reader:
             self.doubt(f"what {name} runs")
             self.every_ending(" ".join(texts[1:]).split(), source)
         elif name == "find":
-            self.find_actions(words, assignments)
+            self.find_actions(words, assignments, wrapped + 1)
         elif name in _WRAPPERS and not (name == "command" and texts[1:2] in (("-v",), ("-V",))):
-            wrapper = self.inner_command(name, words[1:], assignments) and name not in _POWERFUL
+            wrapper = self.inner_command(name, words[1:], assignments, wrapped + 1) and name not in _POWERFUL
         self.parts.append(Part(words=own.words, assignments=own.assignments, source=source, wrapper=wrapper))
 
     def inner_script(self, name: str, words: list[_Word]) -> None:
@@ -454,15 +457,17 @@ class _Reader:
             self.inner_script("the shell", words[:1])
         return given
 
-    def find_actions(self, words: list[_Word], assignments: list[str]) -> None:
-        for number, word in enumerate(words):
-            if word.text in ("-exec", "-execdir", "-ok", "-okdir"):
-                rest = words[number + 1 :]
-                end = next((place for place, word in enumerate(rest) if word.text in (";", "+")), len(rest))
-                if rest[:end]:
-                    self.program(rest[:end], assignments)
+    def find_actions(self, words: list[_Word], assignments: list[str], wrapped: int) -> None:
+        actions = [number for number, word in enumerate(words) if word.text in ("-exec", "-execdir", "-ok", "-okdir")]
+        if len(actions) > MAX_ACTIONS:
+            self.doubt("so many actions of find")
+        for number in actions[:MAX_ACTIONS]:
+            rest = words[number + 1 :]
+            end = next((place for place, word in enumerate(rest) if word.text in (";", "+")), len(rest))
+            if rest[:end]:
+                self.program(rest[:end], assignments, wrapped=wrapped)
 
-    def inner_command(self, name: str, words: list[_Word], assignments: list[str]) -> bool:
+    def inner_command(self, name: str, words: list[_Word], assignments: list[str], wrapped: int) -> bool:
         """Whether there is one."""
         short, long, operands = _WRAPPERS[name]
         try:
@@ -481,5 +486,5 @@ class _Reader:
         if words and name == "xargs":
             words = [*words, _Word(text="...", dynamic=True)]
         if words:
-            self.program(words, assignments)
+            self.program(words, assignments, wrapped=wrapped)
         return bool(words)
