@@ -7,6 +7,8 @@ import sys
 
 import click
 
+from treadle.cli import LIGHT
+
 COMMANDS: dict[str, str] = {
     "chat": "treadle.cli.chat:chat",
     "coord": "treadle.cli.coord:coord",
@@ -18,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "sidecar": "treadle.cli.sidecar:sidecar",
     "trust": "treadle.cli.trust:trust",
     "worker": "treadle.cli.worker:worker",
+    **{name: f"treadle.cli.terminal.listed:{name}" for name in LIGHT},
 }
 """name -> "module:attribute" of a click command."""
 

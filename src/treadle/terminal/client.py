@@ -124,6 +124,29 @@ class Client:
     def _deadline(self, timeout: float | None) -> float | None:
         return None if timeout is None else time.monotonic() + timeout
 
+    def waiting(self) -> list[wire.Message]:
+        """What arrived while an answer was waited for."""
+        found, self._aside, self._ready = [*self._aside, *self._ready], [], []
+        return found
+
+    def receive(self) -> list[wire.Message]:
+        """What one read gives, for who selects on `sock` himself."""
+        try:
+            data = self.sock.recv(1 << 18)
+        except TimeoutError:
+            raise TimedOut("nothing came in time") from None
+        except OSError as error:
+            raise PeerExited("the supervisor", None) from error
+        if not data:
+            self._wire.end()
+            raise PeerExited("the supervisor", None)
+        found = []
+        for message in self._wire.receive(data):
+            if isinstance(message, RemoteProtocolError):
+                raise message
+            found.append(message)
+        return found
+
     def _next(self, deadline: float | None) -> wire.Message:
         while not self._ready:
             left = None if deadline is None else deadline - time.monotonic()
@@ -131,18 +154,7 @@ class Client:
                 raise TimedOut("nothing came in time")
             self.sock.settimeout(left)
             try:
-                data = self.sock.recv(1 << 18)
-            except TimeoutError:
-                raise TimedOut("nothing came in time") from None
-            except OSError as error:
-                raise PeerExited("the supervisor", None) from error
+                self._ready += self.receive()
             finally:
                 self.sock.settimeout(self.timeout)
-            if not data:
-                self._wire.end()
-                raise PeerExited("the supervisor", None)
-            for message in self._wire.receive(data):
-                if isinstance(message, RemoteProtocolError):
-                    raise message
-                self._ready.append(message)
         return self._ready.pop(0)

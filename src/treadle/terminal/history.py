@@ -9,7 +9,12 @@ from __future__ import annotations
 import os
 import time
 
+from treadle.errors import NotFound, StorageError
 from treadle.terminal import records
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 OUTPUT_MAX = 16 * 1024 * 1024
 LOG_MAX = 1024 * 1024
@@ -29,22 +34,19 @@ class Rotated:
 
     def write(self, data: bytes) -> bool:
         try:
+            if self.size >= self.limit and self.path != os.devnull:
+                os.replace(self.path, f"{self.path}.1")
+                self.close()
             if self._fd < 0:
                 self._fd = os.open(self.path, _FLAGS, 0o600)
                 self.size = os.fstat(self._fd).st_size
             written = os.write(self._fd, data)
             self.size += written
             self.lost += len(data) - written
-            if self.size >= self.limit and self.path != os.devnull:
-                self._rotate()
         except OSError:
             self.lost += len(data)
             return False
         return True
-
-    def _rotate(self) -> None:
-        os.replace(self.path, f"{self.path}.1")
-        self.close()
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -74,3 +76,21 @@ class Log:
 
     def close(self) -> None:
         self._file.close()
+
+
+def exit_record(path: str) -> dict[str, Any]:
+    """How a terminal ended, as its supervisor or guard wrote it down."""
+    import json
+
+    try:
+        with open(path, "rb") as file:
+            record = json.load(file)
+    except FileNotFoundError:
+        raise NotFound(
+            "it left no exit record", hint="its supervisor, or the machine, went down without a word"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise StorageError(f"the exit record {path} cannot be read: {error}") from None
+    if not isinstance(record, dict) or record.get("format") != 1:
+        raise StorageError(f"the exit record {path} was written by another version", hint="use that one to read it")
+    return record

@@ -7,6 +7,7 @@ import time
 
 from treadle.errors import Busy, TreadleError
 from treadle.io import paths
+from treadle.io.files import storage_error
 from treadle.terminal import lock as locks
 from treadle.terminal.guard import guard
 from treadle.terminal.lock import Lock
@@ -51,8 +52,8 @@ def serve(settings: Settings) -> int:
 
 def _prepare(settings: Settings) -> tuple[Place, Lock]:
     directory = paths.private_dir(settings.directory or default_directory())
-    settings.id = settings.id or free_id(directory, settings.command[0])
     settings.check()
+    settings.id = settings.id or free_id(directory, settings.command[0])
     place = Place(directory, settings.id)
     lock = _take(place)
     for path in (place.exit, place.out, f"{place.out}.1", place.state):
@@ -60,6 +61,9 @@ def _prepare(settings: Settings) -> tuple[Place, Lock]:
             os.unlink(path)
         except FileNotFoundError:
             pass
+        except OSError as error:
+            lock.remove()
+            raise storage_error(error, path, "remove") from error
     return place, lock
 
 

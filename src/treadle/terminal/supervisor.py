@@ -139,7 +139,7 @@ class Supervisor:
         self.history.write(data)
         if self.recorder:
             self.recorder.output(data, now)
-        answers = self.watch.output(data, now_ms(), answered=self.clients.leader is not None)
+        answers = self.watch.output(data, now_ms(), self.clients.leader is not None, self.pty.size)
         if answers and self.code is None:
             self.type(answers)
         self.clients.tell_state()
@@ -240,6 +240,7 @@ class Supervisor:
             "started": records.timestamp(self.started),
             "ended": records.timestamp(time.time()),
             "output_bytes": self.scrollback.end,
+            "sizes": self.sizes,
         }
         try:
             write_atomic(self.place.exit, f"{records.dumps(record)}\n".encode(), sync=False)

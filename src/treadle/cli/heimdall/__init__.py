@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from treadle.cli.arguments import Arguments as Arguments
+from treadle.cli.arguments import Usage as Usage
 from treadle.errors import NotFound, TreadleError
 
 COMMANDS = {
@@ -20,50 +22,6 @@ COMMANDS = {
     "protocol": "set up, read the trail, measure the savings",
     "ledger-mcp": "all of it for any MCP client",
 }
-
-
-class Usage(Exception):
-    """The command was typed wrongly."""
-
-
-class Arguments:
-    """Options with a value, flags, and the rest, from a command line; `--name=value` and `--` work as everywhere."""
-
-    def __init__(self, arguments: list[str], options: str = "", flags: str = "") -> None:
-        self.rest: list[str] = []
-        self.values: dict[str, str] = {}
-        self.flags: set[str] = set()
-        valued, bare = set(options.split()), set(flags.split())
-        queue = list(arguments)
-        while queue:
-            word = queue.pop(0)
-            name, equals, value = word.partition("=")
-            if word == "--":
-                self.rest += queue
-                break
-            if word in bare:
-                self.flags.add(word)
-            elif name in valued:
-                if not equals and not queue:
-                    raise Usage(f"{name} needs a value")
-                self.values[name] = value if equals else queue.pop(0)
-            elif word.startswith("--") or word.startswith("-") and len(word) == 2 and not word[1].isdigit():
-                raise Usage(f"unknown option {word}")
-            else:
-                self.rest.append(word)
-
-    def get(self, name: str, default: str = "") -> str:
-        return self.values.get(name, default)
-
-    def need(self, name: str) -> str:
-        if not self.values.get(name):
-            raise Usage(f"{name} is needed")
-        return self.values[name]
-
-    def exactly(self, count: int, what: str) -> list[str]:
-        if len(self.rest) != count:
-            raise Usage(f"expected {what}")
-        return self.rest
 
 
 def out(text: str) -> None:

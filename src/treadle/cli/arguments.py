@@ -1,0 +1,73 @@
+"""Command lines of the small commands, which answer before click could be imported."""
+
+from __future__ import annotations
+
+
+class Usage(Exception):
+    """The command was typed wrongly."""
+
+
+class Arguments:
+    """Options with a value, flags, and the rest, from a command line; `--name=value` and `--` work as everywhere.
+
+    An option in `many` may come again and again. With `stop` the first word that is no option begins the rest, as when
+    it is a command with options of its own.
+    """
+
+    def __init__(
+        self, arguments: list[str], options: str = "", flags: str = "", many: str = "", stop: bool = False
+    ) -> None:
+        self.rest: list[str] = []
+        self.values: dict[str, str] = {}
+        self.flags: set[str] = set()
+        self.lists: dict[str, list[str]] = {name: [] for name in many.split()}
+        valued, bare = set(options.split()), set(flags.split())
+        queue = list(arguments)
+        while queue:
+            word = queue.pop(0)
+            name, equals, value = word.partition("=")
+            if word == "--":
+                self.rest += queue
+                break
+            if word in bare:
+                self.flags.add(word)
+            elif name in valued or name in self.lists:
+                if not equals and not queue:
+                    raise Usage(f"{name} needs a value")
+                found = value if equals else queue.pop(0)
+                if name in self.lists:
+                    self.lists[name].append(found)
+                else:
+                    self.values[name] = found
+            elif word.startswith("--") or word.startswith("-") and len(word) == 2 and not word[1].isdigit():
+                raise Usage(f"unknown option {word}")
+            else:
+                self.rest.append(word)
+                if stop:
+                    self.rest += queue[1:] if queue[:1] == ["--"] else queue
+                    break
+
+    def get(self, name: str, default: str = "") -> str:
+        return self.values.get(name, default)
+
+    def need(self, name: str) -> str:
+        if not self.values.get(name):
+            raise Usage(f"{name} is needed")
+        return self.values[name]
+
+    def number(self, name: str, default: float, least: float = 0.0) -> float:
+        """The value as a number of at least `least`."""
+        if name not in self.values:
+            return default
+        try:
+            found = float(self.values[name])
+        except ValueError:
+            found = float("nan")
+        if not least <= found < float("inf"):
+            raise Usage(f"{name} must be a number of at least {least:g}, not {self.values[name]!r}")
+        return found
+
+    def exactly(self, count: int, what: str) -> list[str]:
+        if len(self.rest) != count:
+            raise Usage(f"expected {what}")
+        return self.rest

@@ -1,0 +1,111 @@
+"""The commands for terminals. Each is one module here; this one is all that they share, and it imports nothing
+heavy."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from treadle.cli.arguments import Arguments, Usage
+from treadle.errors import ConfigError, NotFound, TreadleError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from treadle.terminal.client import Client
+    from treadle.terminal.places import Place
+
+NAMES = ("run", "attach", "ls", "status", "send", "tail", "peek", "wait", "resize", "kill", "clean", "replay")
+WHERE = "--socket-dir --config"
+"""Options that every one of them takes: where the terminals are."""
+TIMED_OUT = 124
+
+
+def main(name: str, arguments: list[str]) -> int:
+    """Run one command and give its exit code."""
+    try:
+        code = _run(name, arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains when it flushes at exit
+        return 141
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(name: str, arguments: list[str]) -> int:
+    module = __import__(f"treadle.cli.terminal.{name}", fromlist=["main"])
+    before = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if "--help" in before[:1] or "-h" in before[:1]:
+        print((module.__doc__ or "").strip())
+        return 0
+    try:
+        code = module.main(arguments)
+        assert isinstance(code, int)
+        return code
+    except Usage as error:
+        warn(f"treadle {name}: {error}; see `treadle {name} --help`")
+        return 2
+    except TreadleError as error:
+        warn(error.message if isinstance(error, NotFound) else f"treadle: {error.message}")
+        if error.hint:
+            warn(f"  {error.hint}")
+        return 1
+
+
+def warn(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def directory(arguments: Arguments) -> str:
+    """Where the terminals are: as told, as configured, or in the state directory."""
+    from treadle.terminal import config
+    from treadle.terminal.places import default_directory
+    from treadle.terminal.settings import Settings
+
+    if named := arguments.get("--socket-dir"):
+        return os.path.expanduser(named)
+    settings = Settings()
+    config.load(settings, arguments.get("--config"))
+    return settings.directory or default_directory()
+
+
+def place(arguments: Arguments, name: str) -> Place:
+    from treadle.terminal.places import find
+
+    return find(directory(arguments), name)
+
+
+def connect(where: Place, timeout: float | None = 10.0) -> Client:
+    """A connection to a living supervisor; NotFound for one that is gone."""
+    from treadle.terminal.client import Client
+
+    try:
+        return Client(where.sock, timeout=timeout)
+    except NotFound:
+        raise NotFound(f"session {where.id} has ended", hint=f"`treadle wait {where.id} --exit` has its code") from None
+
+
+def duration(text: str) -> float:
+    """Seconds from `90s`, `5m`, `2h30m`, `1d`."""
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+    total, digits = 0.0, ""
+    for letter in text:
+        if letter.isdigit():
+            digits += letter
+        elif letter in units and digits:
+            total += int(digits) * units[letter]
+            digits = ""
+        else:
+            digits = "?"
+            break
+    if digits or total <= 0:
+        raise ConfigError(f"{text!r} is no duration", hint="write 90s, 5m, 2h30m or 1d")
+    return total
+
+
+def show(value: object) -> None:
+    """Print JSON for `--json`."""
+    import json
+
+    print(json.dumps(value, ensure_ascii=False, indent=2))

@@ -1,0 +1,78 @@
+"""Remove what terminals that have ended left: logs, output and exit records.
+
+    treadle clean [--older-than DURATION] [--force] [--json]
+
+Only looks unless --force is given. DURATION is 24h unless told; also 90s, 5m, 2h30m, 7d.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from treadle.cli.arguments import Arguments
+from treadle.cli.terminal import WHERE, directory, duration, show
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from treadle.terminal.places import Place
+
+ENDINGS = (".exit", ".log", ".log.1", ".out", ".out.1", ".state", ".pid", ".sock")
+
+
+def main(arguments: list[str]) -> int:
+    given = Arguments(arguments, f"--older-than {WHERE}", "--force --json")
+    given.exactly(0, "no arguments")
+    age = duration(given.get("--older-than", "24h"))
+    where = directory(given)
+    found = list(_old_files(where, time.time() - age))
+    total = sum(os.path.getsize(path) for path in found)
+    for path in found:
+        if "--force" in given.flags:
+            os.unlink(path)
+        if "--json" not in given.flags:
+            sys.stdout.write(f"{'removed' if '--force' in given.flags else 'would remove'} {path}\n")
+    if "--json" in given.flags:
+        show({"removed": "--force" in given.flags, "files": found, "bytes": total})
+    else:
+        advice = "" if "--force" in given.flags or not found else "; say --force to do it"
+        sys.stdout.write(f"{len(found)} files, {total} bytes{advice}\n")
+    return 0
+
+
+def _old_files(where: str, before: float) -> list[str]:
+    from treadle.terminal.places import Place
+
+    try:
+        names = os.listdir(where)
+    except FileNotFoundError:
+        return []
+    bases = {name[: -len(ending)] for ending in ENDINGS for name in names if name.endswith(ending)}
+    found = []
+    for base in sorted(bases):
+        try:
+            place = Place(where, base)
+        except Exception:
+            continue  # not one of ours
+        paths = [f"{os.path.join(where, base)}{ending}" for ending in ENDINGS if f"{base}{ending}" in names]
+        if not _alive(place) and max(os.path.getmtime(path) for path in paths) < before:
+            found += paths
+    return found
+
+
+def _alive(place: Place) -> bool:
+    """Whether a supervisor holds the lock. Asking with a shared lock for a moment is the only sure way."""
+    import fcntl
+
+    try:
+        fd = os.open(place.pid, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)

@@ -1,0 +1,32 @@
+"""The same commands as click commands, so that `treadle --help` lists them. They parse their own arguments."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from treadle.cli.terminal import NAMES, main
+
+
+def _command(name: str) -> click.Command:
+    text = importlib.import_module(f"treadle.cli.terminal.{name}").__doc__ or ""
+
+    def run(arguments: tuple[str, ...]) -> None:
+        sys.exit(main(name, list(arguments)))
+
+    return click.Command(
+        name,
+        params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
+        callback=run,
+        help=text.partition("\n")[0],
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True},
+    )
+
+
+def __getattr__(name: str) -> click.Command:
+    if name in NAMES:
+        return _command(name)
+    raise AttributeError(name)

@@ -1,0 +1,26 @@
+"""Change a terminal's size, whatever its policy is.
+
+treadle resize ID COLSxROWS
+"""
+
+from __future__ import annotations
+
+from treadle.cli.arguments import Arguments, Usage
+from treadle.cli.terminal import WHERE, connect, place
+from treadle.errors import PeerStalled
+
+
+def main(arguments: list[str]) -> int:
+    given = Arguments(arguments, WHERE)
+    name, size = given.exactly(2, "an id and a size such as 120x40")
+    cols, x, rows = size.partition("x")
+    if not (cols.isdigit() and x and rows.isdigit() and int(cols) <= 0xFFFF and int(rows) <= 0xFFFF):
+        raise Usage(f"{size!r} is no size; write 120x40")
+    with connect(place(given, name), timeout=2.0) as client:
+        try:
+            client.hello()
+        except PeerStalled:
+            pass  # a supervisor without our additions takes the frame all the same
+        client.resize(int(cols), int(rows))
+        client.status()
+    return 0

@@ -1,0 +1,115 @@
+"""Run a program in a terminal that outlives this one.
+
+    treadle run [OPTIONS] [--] COMMAND [ARGUMENT...]
+
+Starts it in the background and attaches to it; Ctrl-\\ detaches, and it goes on.
+
+  --id ID               its name; the program's name when not given
+  --detach              do not attach: print the id when its socket answers
+  --foreground          stay here as its supervisor, for systemd; with --linger 0 end with it
+  --workdir DIR         where it runs (here)
+  --cols N --rows N     its size (220 x 50, or this terminal's when attaching)
+  --env NAME=VALUE      add to its environment; may be repeated
+  --term NAME           its TERM (as here, or xterm-256color)
+  --classifier NAME     how its state is guessed: simple, claude or none (simple)
+  --idle-threshold-ms N silence after which it counts as idle (3000)
+  --debounce-ms N       how long a new state must last, for claude (200)
+  --scrollback-bytes N  how much output a new client is shown (65536)
+  --resize POLICY       whose size counts: latest, smallest, leader or fixed (latest)
+  --record FILE         record what is shown as an asciicast
+  --linger SECONDS      how long to answer after it has ended (10)
+  --kill-process-group=BOOL
+                        false: signal only the program itself, and leave what it leaves behind (true)
+  --session-env-var NAME
+                        the variable that tells it its id (HEIMDALL_SESSION_ID)
+  --log-file FILE, --log-level LEVEL
+                        where the supervisor's own log goes, and from which level on (ID.log, info)
+  --socket-dir DIR, --config FILE
+                        where terminals live; a configuration file to use
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from treadle.cli.arguments import Arguments, Usage
+from treadle.cli.terminal import WHERE, warn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from treadle.terminal.settings import Settings
+
+TEXT = {
+    "--id": "id",
+    "--workdir": "workdir",
+    "--classifier": "classifier",
+    "--session-env-var": "session_env_var",
+    "--log-file": "log_file",
+    "--log-level": "log_level",
+    "--record": "record",
+    "--resize": "resize_policy",
+    "--term": "term",
+}
+NUMBERS = {
+    "--cols": "cols",
+    "--rows": "rows",
+    "--scrollback-bytes": "scrollback_bytes",
+    "--idle-threshold-ms": "idle_threshold_ms",
+    "--debounce-ms": "debounce_ms",
+}
+OPTIONS = " ".join([*TEXT, *NUMBERS, "--linger --kill-process-group", WHERE])
+
+
+def main(arguments: list[str]) -> int:
+    given = Arguments(arguments, OPTIONS, "--detach --foreground --bar", many="--env", stop=True)
+    attaching = not given.flags & {"--detach", "--foreground"}
+    if attaching and not os.isatty(0):
+        raise Usage("there is no terminal to attach here: say --detach or --foreground")
+    settings = _settings(given)
+    if attaching and not given.values.keys() & {"--cols", "--rows"}:
+        settings.cols, settings.rows = os.get_terminal_size(0)
+    if "--foreground" in given.flags:
+        from treadle.terminal.launch import serve
+
+        return serve(settings)
+    from treadle.terminal.launch import launch
+
+    place = launch(settings)
+    if not attaching:
+        sys.stdout.write(f"{place.id}\n")
+        return 0
+    from treadle.terminal.attach import attach
+
+    return attach(place, detach_key=settings.detach_key, bar="--bar" in given.flags)
+
+
+def _settings(given: Arguments) -> Settings:
+    from treadle.terminal import config
+    from treadle.terminal.settings import Settings
+
+    settings = Settings()
+    for line in config.load(settings, given.get("--config")):
+        warn(f"treadle: {line}")
+    if "--classifier" in given.values:  # the file's thresholds belong to the file's classifier
+        settings.idle_threshold_ms, settings.debounce_ms = 3000, 200
+    for option, name in TEXT.items():
+        if option in given.values:
+            setattr(settings, name, given.values[option])
+    for option, name in NUMBERS.items():
+        if option in given.values:
+            if not given.values[option].isdigit():
+                raise Usage(f"{option} must be a whole number, not {given.values[option]!r}")
+            setattr(settings, name, int(given.values[option]))
+    settings.linger = given.number("--linger", settings.linger)
+    if "--kill-process-group" in given.values:
+        settings.kill_process_group = given.values["--kill-process-group"].lower() not in ("false", "no", "0")
+    if directory := given.get("--socket-dir"):
+        settings.directory = os.path.expanduser(directory)
+    for entry in given.lists["--env"]:
+        name, equals, value = entry.partition("=")
+        if not name or not equals:
+            raise Usage(f"--env wants NAME=VALUE, not {entry!r}")
+        settings.env.append((name, value))
+    settings.command = given.rest
+    return settings

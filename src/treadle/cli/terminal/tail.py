@@ -1,0 +1,110 @@
+"""Show the end of a terminal's output, also after it has ended.
+
+  treadle tail ID [--lines N] [-f] [--strip]
+
+--lines N   how many lines (20)
+-f          and what comes, until it ends; the exit code is then the program's
+--strip     without colours and other escape sequences
+"""
+
+from __future__ import annotations
+
+import os
+
+from treadle.cli.arguments import Arguments
+from treadle.cli.terminal import WHERE, connect, place
+from treadle.errors import NotFound, PeerStalled
+from treadle.wire import terminal as wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from treadle.terminal.places import Place
+
+BLOCK = 64 * 1024
+
+
+def main(arguments: list[str]) -> int:
+    given = Arguments(arguments, f"--lines -n {WHERE}", "-f --follow --strip")
+    where = place(given, given.exactly(1, "one id")[0])
+    count = int(given.number("--lines", given.number("-n", 20)))
+    write = _writer("--strip" in given.flags)
+    if not given.flags & {"-f", "--follow"}:
+        write(last_lines(where, count, None))
+        return 0
+    try:
+        return _follow(where, count, write)
+    except NotFound:
+        from treadle.terminal.history import exit_record
+
+        write(last_lines(where, count, None))
+        code = exit_record(where.exit).get("code")
+        return code if isinstance(code, int) else 1
+
+
+def _follow(where: Place, count: int, write: Callable[[bytes], None]) -> int:
+    """The file has all up to an offset, the socket all from there on: nothing is missing and nothing comes twice."""
+    with connect(where) as client:
+        try:
+            output = client.detail()["output"]
+        except PeerStalled:  # a supervisor without our additions: its scrollback has to do
+            output = None
+        if output:
+            write(last_lines(where, count, output["file_size"]))
+            client.hello(wire.READ_ONLY | wire.FROM, output["end"])
+        client.subscribe()
+        for message in client.messages():
+            if isinstance(message, wire.Output):
+                write(message.data)
+            elif isinstance(message, wire.Exit):
+                return message.code
+    return 1
+
+
+def last_lines(where: Place, count: int, size: int | None) -> bytes:
+    """The last lines of what is on disk, of the current file up to `size`, and of the one before it if need be."""
+    found = _end_of(where.out, count, size)
+    lines = found.count(b"\n")
+    if lines < count and os.path.exists(f"{where.out}.1"):
+        found = _end_of(f"{where.out}.1", count - lines, None) + found
+    return found
+
+
+def _end_of(path: str, count: int, size: int | None) -> bytes:
+    """Read backwards, block by block, until enough lines are found."""
+    parts: list[bytes] = []
+    try:
+        with open(path, "rb") as file:
+            at = file.seek(0, os.SEEK_END) if size is None else size
+            wanted = count + 1  # the newline before the first of them; the last line may or may not end with one
+            while at > 0 and wanted > 0 < count:
+                step = min(BLOCK, at)
+                at -= step
+                file.seek(at)
+                block = file.read(step)
+                if not parts and not block.endswith(b"\n"):
+                    wanted -= 1
+                found = block.count(b"\n")
+                if found >= wanted:
+                    block = block.split(b"\n", found - wanted + 1)[-1]
+                wanted -= found
+                parts.append(block)
+    except FileNotFoundError:
+        return b""
+    return b"".join(reversed(parts))
+
+
+def _writer(strip: bool) -> Callable[[bytes], None]:
+    clean: Callable[[bytes], bytes] = bytes
+    if strip:
+        from treadle.terminal.sequences import Stripper
+
+        clean = Stripper().feed
+
+    def write(data: bytes) -> None:
+        view = memoryview(clean(data))
+        while view:  # not through sys.stdout: unbuffered, as with PYTHONUNBUFFERED, it drops what a pipe does not take
+            view = view[os.write(1, view) :]
+
+    return write

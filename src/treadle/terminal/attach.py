@@ -1,0 +1,211 @@
+"""A person's terminal, joined to a session: raw both ways, and always given back as it was."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import termios
+import time
+
+from treadle.errors import ConfigError, NotFound, PeerExited, PeerStalled
+from treadle.terminal import native
+from treadle.terminal.bar import Bar
+from treadle.terminal.client import Client
+from treadle.terminal.history import exit_record
+from treadle.terminal.places import Place
+from treadle.terminal.sequences import Modes, QueryFilter, Whole
+from treadle.wire import terminal as wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+ANSWER = 2.0
+"""Seconds that a supervisor has to show that it knows our additions."""
+
+
+def attach(place: Place, *, read_only: bool = False, detach_key: int = 0x1C, bar: bool = False) -> int:
+    """Show the session here and type into it until it ends, or the person detaches. The exit code to leave with."""
+    if not os.isatty(0):
+        raise ConfigError("attach needs a terminal on standard input", hint="`treadle tail -f` shows it without one")
+    try:
+        client = Client(place.sock, timeout=ANSWER)
+    except NotFound:
+        return _ended(place.id, exit_record(place.exit)["code"])
+    with client:
+        joined = Joined(client, place.id, read_only, detach_key, bar)
+        before = termios.tcgetattr(0)
+        try:
+            _raw(before)
+            code, words = joined.run()
+        finally:
+            joined.restore()
+            termios.tcsetattr(0, termios.TCSAFLUSH, before)
+    if words is None:
+        return _ended(place.id, code)
+    sys.stdout.write(words)
+    return code
+
+
+def _ended(name: str, code: int) -> int:
+    sys.stdout.write(f"[session exited with code {code}]\n")
+    return code
+
+
+def _raw(before: list[Any]) -> None:
+    mode = list(before)
+    mode[0] &= ~(termios.BRKINT | termios.ICRNL | termios.INPCK | termios.ISTRIP | termios.IXON | termios.INLCR)
+    mode[1] &= ~termios.OPOST
+    mode[2] = mode[2] & ~(termios.CSIZE | termios.PARENB) | termios.CS8
+    mode[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
+    mode[6] = list(mode[6])
+    mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
+    termios.tcsetattr(0, termios.TCSAFLUSH, mode)
+
+
+def detach_forms(key: int) -> frozenset[bytes]:
+    """The key as terminals send it: plain, or in the two ways of programs that want every key told apart."""
+    if not key:
+        return frozenset()
+    forms = {bytes((key,))}
+    if key < 0x20:
+        code = key + 0x40 if key + 0x40 not in range(0x41, 0x5B) else key + 0x60
+        forms |= {f"\x1b[{code};5u".encode(), f"\x1b[{code};5:1u".encode(), f"\x1b[27;5;{code}~".encode()}
+    return frozenset(forms)
+
+
+class Joined:
+    """One attachment, between the moment the terminal is raw and the moment it is given back."""
+
+    def __init__(self, client: Client, name: str, read_only: bool, detach_key: int, bar: bool) -> None:
+        self.client = client
+        self.name = name
+        self.read_only = read_only
+        self.detach = detach_forms(detach_key)
+        self.bar = Bar(name) if bar else None
+        self.leads = False
+        self.live = False
+        self._until = 0  # the offset at which replay becomes live
+        self._at = 0
+        self._queries = QueryFilter()
+        self._whole = Whole()
+        self._modes = Modes()
+        self._signals = native.signal_pipe((native.WINCH, native.TERM, native.HUP))
+
+    def run(self) -> tuple[int, str | None]:
+        """(exit code, last words); no words when the session has ended."""
+        self._begin()
+        while True:
+            timeout = self.bar.pause() if self.bar else None
+            ready, _, _ = select.select([0, self.client.sock.fileno(), self._signals], [], [], timeout)
+            if self._signals in ready and (end := self._signalled()):
+                return end
+            if 0 in ready and (end := self._typed()):
+                return end
+            if self.client.sock.fileno() in ready:
+                try:
+                    messages = self.client.receive()
+                except PeerExited:
+                    return 1, f"[lost session {self.name}: its supervisor is gone]\n"
+                for message in messages:
+                    if isinstance(message, wire.Exit):
+                        return message.code, None
+                    self._hear(message)
+            if self.bar:
+                self._write(self.bar.paint(*self._size()))
+
+    def _begin(self) -> None:
+        """Say who we are, tell our size, and be shown what there is."""
+        wants = wire.IS_TERMINAL | wire.WANT_GAPS | wire.FROM
+        wants |= (wire.READ_ONLY if self.read_only else 0) | (wire.WANT_STATES if self.bar else 0)
+        try:
+            detail = self.client.detail()
+        except PeerStalled:
+            self.leads = self.live = True  # a supervisor without our additions: all queries are answered here
+        else:
+            start = detail["output"]["start"]
+            reply = self.client.hello(wants, start)
+            self._at, self._until = max(start, reply.start), reply.end
+            if start > 0:  # the sequences that set them may be gone
+                self._show(detail["modes"]["set"].encode())
+        if self.bar:
+            self._write(self.bar.begin(*self._size()))
+        if not self.read_only:
+            self._tell_size()
+        self.client.subscribe()
+        for message in self.client.waiting():
+            self._hear(message)
+
+    def _size(self) -> tuple[int, int]:
+        cols, rows = os.get_terminal_size(0)
+        return cols, rows
+
+    def _tell_size(self) -> None:
+        cols, rows = self._size()
+        self.client.resize(cols, max(1, rows - 1) if self.bar else rows)
+
+    def _signalled(self) -> tuple[int, str | None] | None:
+        numbers = os.read(self._signals, 64)
+        if native.HUP in numbers:
+            return 0, ""
+        if native.TERM in numbers:
+            return 0, "[terminated]\n"
+        if self.bar:
+            self._write(self.bar.begin(*self._size()))
+        if not self.read_only:
+            self._tell_size()
+        return None
+
+    def _typed(self) -> tuple[int, str | None] | None:
+        try:
+            data = os.read(0, 65536)
+        except OSError:
+            data = b""
+        if not data:
+            return 0, ""  # the terminal is gone
+        if data in self.detach:  # alone in one read: within a paste it is content
+            return 0, f"[detached from session {self.name}]\n"
+        if not self.read_only:
+            try:
+                self.client.input(data)
+            except PeerExited:
+                pass  # its EXIT is waiting to be read
+        return None
+
+    def _hear(self, message: wire.Message) -> None:
+        if isinstance(message, wire.Output):
+            self._show(self._filtered(message.data))
+        elif isinstance(message, wire.Gap):
+            self._at += message.missed
+        elif isinstance(message, wire.Leader):
+            self.leads = bool(message.leads)
+        elif isinstance(message, wire.State) and self.bar:
+            self.bar.state(message.body)
+
+    def _filtered(self, data: bytes) -> bytes:
+        """Without the questions that our terminal must not answer: old ones, the leader's, and the supervisor's own."""
+        self._at += len(data)
+        if not self.live and self._at > self._until:
+            old = len(data) - (self._at - self._until)
+            self.live = True
+            head = self._queries.feed(data[:old], everything=True)
+            return head + self._queries.feed(data[old:], everything=not self.leads)
+        return self._queries.feed(data, everything=not (self.live and self.leads))
+
+    def _show(self, data: bytes) -> None:
+        self._modes.feed(self._whole.feed(data))
+        self._write(self.bar.fenced(data, *self._size()) if self.bar else data)
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(1, view) :]
+
+    def restore(self) -> None:
+        """Leave every mode that the program has set, with the cursor at the beginning of a line."""
+        try:
+            self._write((self.bar.end(*self._size()) if self.bar else b"") + self._modes.unset() + b"\r\n")
+            time.sleep(0)  # let what was written go out before the modes change
+        except OSError:
+            pass

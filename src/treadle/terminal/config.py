@@ -1,0 +1,118 @@
+"""Settings of terminals from a file: `heimdall.toml`, as other supervisors of this protocol read it, or our own.
+
+The first file found counts, and nothing is merged: the one named, `./heimdall.toml`,
+`~/.config/heimdall/heimdall.toml`, the table `[terminal]` of the user's own configuration. A file in the working
+directory may have come with a repository: of what it says, only what cannot do harm is taken.
+"""
+
+from __future__ import annotations
+
+import os
+
+from treadle.errors import ConfigError
+from treadle.io import paths
+from treadle.io.files import storage_error
+from treadle.terminal.settings import CLASSIFIERS, POLICIES, Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NAME = "heimdall.toml"
+HARMLESS = frozenset(
+    ("scrollback_bytes", "classifier", "kill_process_group", "log_level", "detach_key", "resize_policy", "linger")
+)
+PLAIN: dict[str, type | tuple[type, ...]] = {
+    "scrollback_bytes": int,
+    "session_env_var": str,
+    "kill_process_group": bool,
+    "log_file": str,
+    "log_level": str,
+    "detach_key": int,
+    "resize_policy": str,
+    "linger": (int, float),
+    "term": str,
+}
+
+
+def load(settings: Settings, named: str = "") -> list[str]:
+    """Put what the configuration says into `settings`. Gives what was ignored, to be told."""
+    path, body = _find(named)
+    if path is None:
+        return []
+    ignored = []
+    if not named and path == os.path.abspath(NAME):
+        risky = sorted(
+            name for name in body if name not in HARMLESS and (name in PLAIN or name in ("env", "socket_dir"))
+        )
+        ignored = [f"{path}: {name} is ignored unless you say --config {NAME}" for name in risky]
+        body = {name: value for name, value in body.items() if name in HARMLESS}
+    for name, kind in PLAIN.items():
+        if name in body:
+            value = body[name]
+            if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+                raise ConfigError(f"{path}: {name} is {value!r}, which is of the wrong kind")
+            setattr(settings, name, os.path.expanduser(str(value)) if name == "log_file" else value)
+    if settings.log_level not in ("trace", "debug", "info", "warn", "error", "off"):
+        raise ConfigError(f"{path}: log_level is {settings.log_level!r}", hint="debug, info, warn, error or off")
+    settings.log_level = "debug" if settings.log_level == "trace" else settings.log_level
+    if settings.resize_policy not in POLICIES:
+        raise ConfigError(f"{path}: resize_policy is {settings.resize_policy!r}", hint=", ".join(POLICIES))
+    if "socket_dir" in body:
+        settings.directory = os.path.expanduser(str(body["socket_dir"]))
+    if "classifier" in body:
+        _classifier(settings, path, body["classifier"])
+    if "env" in body:
+        _environment(settings, path, body["env"])
+    return ignored
+
+
+def _find(named: str) -> tuple[str | None, dict[str, Any]]:
+    if named:
+        return named, _read(named)
+    for path in (os.path.abspath(NAME), os.path.expanduser(f"~/.config/heimdall/{NAME}")):
+        if os.path.exists(path):
+            return path, _read(path)
+    own = paths.config_file()
+    if os.path.exists(own):
+        table = _read(own).get("terminal")
+        if isinstance(table, dict):
+            return own, table
+    return None, {}
+
+
+def _read(path: str) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise storage_error(error, path, "read") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _classifier(settings: Settings, path: str, value: object) -> None:
+    """A name, or a table with exactly one name and that classifier's thresholds."""
+    options: object = {}
+    if isinstance(value, dict):
+        if len(value) != 1:
+            raise ConfigError(
+                f"{path}: classifier must be a name or a table with exactly one of {', '.join(CLASSIFIERS)}"
+            )
+        [(value, options)] = value.items()
+    if value not in CLASSIFIERS or not isinstance(options, dict):
+        raise ConfigError(f"{path}: classifier {value!r} is not one of {', '.join(CLASSIFIERS)}")
+    settings.classifier = str(value)
+    for name in ("idle_threshold_ms", "debounce_ms"):
+        if name in options:
+            setattr(settings, name, options[name])
+
+
+def _environment(settings: Settings, path: str, value: object) -> None:
+    try:
+        assert isinstance(value, list)
+        settings.env = [(str(entry["name"]), str(entry["value"])) for entry in value]
+    except (AssertionError, KeyError, TypeError):
+        raise ConfigError(f"{path}: env must be a list of tables, each with name and value") from None

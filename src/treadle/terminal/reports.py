@@ -1,0 +1,128 @@
+"""What programs say of themselves: OSC 7501 status reports, window titles, and the state file that hooks write."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+STATES = ("idle", "working", "done", "blocked", "error")
+FILE_MAX = 4096
+
+
+class Report:
+    """One program's word on what it does."""
+
+    __slots__ = ("app", "at", "kind", "message", "said", "source", "state")
+
+    def __init__(self, source: str, state: str, said: str, at: int) -> None:
+        self.source = source
+        self.state = state
+        self.said = said
+        self.at = at
+        self.app = ""
+        self.kind = ""
+        self.message = ""
+
+
+def parse(body: str, source: str, now: int) -> tuple[str, Report | None]:
+    """`state=...:key=value` as (id of a child record or "", the report, or None when it is cleared).
+
+    Raises ValueError for what is no report.
+    """
+    fields = dict(part.partition("=")[::2] for part in body.split(":"))
+    state = fields.get("state", "")
+    if state == "clear":
+        return fields.get("id", ""), None
+    if state not in STATES:
+        raise ValueError(f"{state!r} is no state")
+    report = Report(source, state, body[:200], now)
+    report.app = fields.get("app", "")
+    report.kind = fields.get("kind", "")
+    report.message = _text(fields.get("msg", ""))
+    return fields.get("id", ""), report
+
+
+def _text(encoded: str) -> str:
+    from binascii import Error, a2b_base64
+
+    try:
+        return a2b_base64(encoded).decode("utf-8", "replace")
+    except (Error, ValueError):
+        return encoded
+
+
+class StateFile:
+    """A file that a program's hooks write: one word, or the fields of a report. The newest content counts."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._seen = 0
+
+    def look(self, now: int) -> Report | None:
+        """A report when the file has changed since the last look."""
+        try:
+            found = os.stat(self.path)
+            if found.st_mtime_ns == self._seen:
+                return None
+            self._seen = found.st_mtime_ns
+            with open(self.path, "rb") as file:
+                text = file.read(FILE_MAX).decode("utf-8", "replace").strip()
+        except OSError:
+            return None
+        return _read(text, now)
+
+
+def _read(text: str, now: int) -> Report | None:
+    if text.startswith("{"):
+        return _read_json(text, now)
+    word, _, rest = text.partition(" ")
+    if "=" in word:
+        word, rest = text, ""
+        try:
+            return parse(word, "state file", now)[1]
+        except ValueError:
+            return None
+    return _report(word, "", rest, text, now)
+
+
+def _read_json(text: str, now: int) -> Report | None:
+    import json
+
+    try:
+        body: dict[str, Any] = json.loads(text)
+        return _report(str(body["state"]), str(body.get("kind") or ""), str(body.get("msg") or ""), text, now)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _report(state: str, kind: str, message: str, said: str, now: int) -> Report | None:
+    if state in ("permission", "question", "auth"):
+        state, kind = "blocked", state
+    if state not in STATES:
+        return None
+    report = Report("state file", state, said[:200], now)
+    report.kind, report.message = kind, message
+    return report
+
+
+def by_title(title: str, now: int) -> Report | None:
+    """What a known agent's window title says. A title that says nothing is None."""
+    first, _, rest = title.partition(" ")
+    report = None
+    if rest == "Claude Code" and len(first) == 1:
+        if first in "◐◑◒◓" or "⠀" <= first <= "⣿":
+            report = Report("title", "working", title, now)
+        elif first in "✳✻✶✢":
+            report = Report("title", "idle", title, now)
+        if report:
+            report.app = "claude"
+    elif title.startswith(("[ ! ] Action Required", "[ . ] Action Required")):
+        report = Report("title", "blocked", title, now)
+        report.app, report.kind = "codex", "permission"
+    elif len(first) == 1 and "⠀" <= first <= "⣿" and rest:
+        report = Report("title", "working", title, now)
+        report.app = "codex"
+    return report

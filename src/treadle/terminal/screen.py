@@ -1,0 +1,231 @@
+"""What a person would see: the session's output put through a terminal emulator, in the process that wants to know.
+
+The supervisor keeps no screen, so that it stays small. All output is in a file beside its socket; this reads it, with
+the changes of size where they happened. The emulator is Ghostty's (`pip install 'treadle[screen]'`), behind `Screen`,
+the one place that knows it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from treadle.errors import MissingExtra, NotFound, PeerStalled
+from treadle.terminal.client import Client
+from treadle.terminal.history import exit_record
+from treadle.terminal.places import Place
+from treadle.wire import terminal as wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+    from typing import Any
+
+BLOCK = 1 << 20
+
+
+class Cell:
+    """One character as it is shown."""
+
+    __slots__ = ("background", "bold", "colour", "faint", "inverse", "text", "underline")
+
+    def __init__(self, text: str, style: dict[str, Any]) -> None:
+        self.text = text
+        self.colour: tuple[int, int, int] | None = colour(style["fg"])
+        self.background: tuple[int, int, int] | None = colour(style["bg"])
+        self.bold: bool = style["bold"]
+        self.faint: bool = style["faint"]
+        self.inverse: bool = style["inverse"]
+        self.underline = bool(style["underline"])
+
+
+class Screen:
+    """A terminal that nobody looks at. Feed it output; ask what is on it."""
+
+    def __init__(self, cols: int, rows: int) -> None:
+        try:
+            from pyghostty import Terminal
+        except ImportError:
+            raise MissingExtra("a view of the screen", "screen") from None
+        self._terminal = Terminal(max(1, cols), max(1, rows), scrollback=0)
+
+    def __enter__(self) -> Screen:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._terminal.close()
+
+    def feed(self, data: bytes) -> None:
+        self._terminal.feed(data)
+
+    def resize(self, cols: int, rows: int) -> None:
+        self._terminal.resize(max(1, cols), max(1, rows))
+
+    @property
+    def size(self) -> tuple[int, int]:
+        cols, rows = self._terminal.size
+        return cols, rows
+
+    @property
+    def cursor(self) -> tuple[int, int]:
+        x, y = self._terminal.cursor
+        return x, y
+
+    @property
+    def cursor_visible(self) -> bool:
+        return bool(self._terminal.get("cursor_visible", "bool"))
+
+    @property
+    def alternate(self) -> bool:
+        return bool(self._terminal.get("active_screen", "int"))
+
+    @property
+    def title(self) -> str:
+        from pyghostty import ffi
+
+        found = self._terminal.get("title", "GhosttyString")
+        return ffi.buffer(found.ptr, found.len)[:].decode("utf-8", "replace") if found.len else ""
+
+    def lines(self) -> list[str]:
+        """The rows from top to bottom, without the spaces at their ends."""
+        found = [line.rstrip() for line in self._terminal.text().split("\n")]
+        return found + [""] * (self.size[1] - len(found))
+
+    def cells(self, row: int) -> list[Cell]:
+        """The characters of a row; the second half of a wide one is empty."""
+        from pyghostty import ffi, lib
+
+        found = []
+        count = ffi.new("size_t *")
+        points = ffi.new("uint32_t[32]")
+        for col in range(self.size[0]):
+            ref = self._terminal.ref(col, row)
+            ok = lib.ghostty_grid_ref_graphemes(ref, points, 32, count) == lib.GHOSTTY_SUCCESS
+            text = "".join(map(chr, points[0 : count[0]])) if ok else ""
+            found.append(Cell(text, self._terminal.style(col, row)))
+        return found
+
+
+def colour(value: tuple[str, Any] | None) -> tuple[int, int, int] | None:
+    if value is None:
+        return None
+    kind, content = value
+    if kind == "rgb":
+        red, green, blue = content
+        return red, green, blue
+    return palette(content)
+
+
+BASIC = ("000000", "cd3131", "0dbc79", "e5e510", "2472c8", "bc3fbc", "11a8cd", "e5e5e5")
+BRIGHT = ("666666", "f14c4c", "23d18b", "f5f543", "3b8eea", "d670d6", "29b8db", "ffffff")
+
+
+def palette(number: int) -> tuple[int, int, int]:
+    """The colour of a number up to 255, as terminals commonly have it."""
+    if number < 16:
+        red, green, blue = bytes.fromhex((*BASIC, *BRIGHT)[number])
+        return red, green, blue
+    if number >= 232:
+        grey = 8 + 10 * (number - 232)
+        return grey, grey, grey
+    levels = (0, 95, 135, 175, 215, 255)
+    number -= 16
+    return levels[number // 36], levels[number // 6 % 6], levels[number % 6]
+
+
+class Story:
+    """How a session's screen came about: its output up to now, and its sizes with the offset from which each held."""
+
+    def __init__(self, sizes: list[tuple[int, int, int]], start: int, parts: Iterator[bytes]) -> None:
+        self.sizes = sizes
+        self.start = start
+        self.parts = parts
+
+    def screen(self) -> Screen:
+        sizes = list(self.sizes)
+        _, cols, rows = sizes.pop(0)
+        while sizes and sizes[0][0] <= self.start:
+            _, cols, rows = sizes.pop(0)
+        screen, at = Screen(cols, rows), self.start
+        for data in self.parts:
+            while sizes and sizes[0][0] <= at + len(data):
+                offset, cols, rows = sizes.pop(0)
+                screen.feed(data[: offset - at])
+                data, at = data[offset - at :], offset
+                screen.resize(cols, rows)
+            screen.feed(data)
+            at += len(data)
+        for _, cols, rows in sizes:
+            screen.resize(cols, rows)
+        return screen
+
+
+def story(place: Place) -> Story:
+    """The story of a session that runs, or of one that has ended."""
+    try:
+        with Client(place.sock) as client:
+            detail = client.detail()
+            sizes = [(offset, cols, rows) for offset, cols, rows in detail["size"]["changes"]]
+            output = detail["output"]
+            if output["lost"] or (output["end"] and not output["file_size"]):
+                return _from_scrollback(client, sizes, output["start"], output["end"])
+            return _from_files(place, sizes, output["end"], output["file_size"])
+    except NotFound:
+        record = exit_record(place.exit)
+        sizes = [(offset, cols, rows) for offset, cols, rows in record.get("sizes") or [(0, 80, 24)]]
+        size = os.path.getsize(place.out) if os.path.exists(place.out) else 0
+        return _from_files(place, sizes, record.get("output_bytes") or size, size)
+
+
+def _from_files(place: Place, sizes: list[tuple[int, int, int]], end: int, size: int) -> Story:
+    before = f"{place.out}.1"
+    older = os.path.getsize(before) if os.path.exists(before) else 0
+
+    def parts() -> Iterator[bytes]:
+        if older:
+            yield from _read(before, older)
+        if size:
+            yield from _read(place.out, size)
+
+    return Story(sizes, max(0, end - older - size), parts())
+
+
+def _read(path: str, size: int) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        while size and (data := file.read(min(BLOCK, size))):
+            size -= len(data)
+            yield data
+
+
+def _from_scrollback(client: Client, sizes: list[tuple[int, int, int]], start: int, end: int) -> Story:
+    """The disk did not take all of it: what the supervisor still has must do."""
+    client.hello(wire.READ_ONLY | wire.FROM, start)
+    client.subscribe()
+    found, at = [], start
+    while at < end:
+        for message in client.messages(client.timeout):
+            if isinstance(message, wire.Output):
+                found.append(message.data[: end - at])
+                at += len(message.data)
+                break
+            if isinstance(message, wire.Exit):
+                raise PeerStalled("the supervisor ended its output too early")
+    return Story(sizes, start, iter(found))
+
+
+def snapshot(place: Place) -> dict[str, Any]:
+    """The screen as plain data, for `peek --json`."""
+    with story(place).screen() as screen:
+        cols, rows = screen.size
+        x, y = screen.cursor
+        return {
+            "id": place.id,
+            "cols": cols,
+            "rows": rows,
+            "cursor": {"x": x, "y": y, "visible": screen.cursor_visible},
+            "alternate": screen.alternate,
+            "title": screen.title or None,
+            "lines": screen.lines(),
+        }

@@ -1,0 +1,171 @@
+"""Escape sequences in a stream of output: cut whole, taken out, answered, and remembered where they set a mode.
+
+Imports `re`, so the supervisor imports this only when the first escape character comes by.
+"""
+
+from __future__ import annotations
+
+import re
+
+from treadle import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ESC = b"\x1b"
+LONGEST = 64 * 1024
+"""An unfinished sequence is waited for up to here; then it is no sequence but somebody's binary file."""
+
+SEQUENCE = re.compile(
+    rb"\x1b(?:\[[0-?]*[ -/]*[@-~]"  # CSI
+    rb"|\][^\x07\x1b]*(?:\x07|\x1b\\)"  # OSC
+    rb"|[PX^_][^\x1b]*\x1b\\"  # DCS, SOS, PM, APC
+    rb"|[ -/]+[0-~]|[0-OQ-WYZ\\`-~])"
+)
+UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*|[PX^_][^\x1b]*|[ -/]*)\Z")
+UNFINISHED_STRING = re.compile(rb"\x1b(?:\][^\x07\x1b]*|[PX^_][^\x1b]*)\x1b\Z")
+
+QUERY = re.compile(
+    rb"\x1b(?:\[(?:[>=]?0?c|>0?q|\??[56]n|\?u|\??[0-9]+\$p|1[1345689]t|2[01]t)"
+    rb"|\](?:7501;\?|(?:4;[0-9]+|1[0-9]|5[0-9]*;[a-z0-9]*);\?)(?:\x07|\x1b\\)"
+    rb"|P[+$]q[^\x1b]*\x1b\\"
+    rb"|_G[^\x1b]*\x1b\\)"
+)
+"""What a program asks its terminal: attributes, version, cursor, modes, sizes, colours, capabilities, images."""
+
+REPORT = re.compile(rb"\x1b\](7501|0|2);([^\x07\x1b]*)(?:\x07|\x1b\\)")
+"""A status report or a window title."""
+STATUS_QUERY = re.compile(rb"\x1b\]7501;\?(\x07|\x1b\\)")
+MODE = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
+KITTY = re.compile(rb"\x1b\[([<>=])([0-9;]*)u")
+
+DEFAULT_ON = frozenset((7, 25))
+ALTERNATE = frozenset((47, 1047, 1049))
+TRACKED = frozenset((1, 9, 25, 1000, 1001, 1002, 1003, 1004, 1005, 1006, 1007, 1015, 1016, 2004, 2031)) | ALTERNATE
+
+RESET = (
+    b"\x1b[?1049l\x1b[?1l\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\x1b[?1015l"
+    b"\x1b[?1016l\x1b[?2004l\x1b[?2026l\x1b[?2031l\x1b[?25h\x1b[?7h\x1b[r\x1b>\x1b[0m"
+)
+"""A terminal as shells like it, whatever was on before."""
+
+
+class Whole:
+    """Gives what is fed, but holds back a sequence that is not finished yet."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        if self._held:
+            data = self._held + data
+            self._held = b""
+        cut = _unfinished(data)
+        if cut < len(data) and len(data) - cut <= LONGEST:
+            self._held = data[cut:]
+            return data[:cut]
+        return data
+
+
+def _unfinished(data: bytes) -> int:
+    """Where a sequence begins that does not end in `data`; its length when there is none."""
+    last = data.rfind(ESC)
+    if last < 0:
+        return len(data)
+    if last == len(data) - 1:
+        # Perhaps the first half of the terminator of a string.
+        before = data.rfind(ESC, 0, last)
+        return before if before >= 0 and UNFINISHED_STRING.match(data, before) else last
+    return last if UNFINISHED.match(data, last) else len(data)
+
+
+class Stripper:
+    """Takes out escape sequences and control characters, and leaves text, tabs and line ends."""
+
+    _controls = re.compile(rb"[\x00-\x08\x0b-\x0c\x0e-\x1a\x1c-\x1f\x7f]|\r+(?=\n)")
+
+    def __init__(self) -> None:
+        self._whole = Whole()
+
+    def feed(self, data: bytes) -> bytes:
+        return self._controls.sub(b"", SEQUENCE.sub(b"", self._whole.feed(data)))
+
+
+class QueryFilter:
+    """Takes out what a program asks its terminal, so that nobody answers twice. `only` the status query, or all."""
+
+    def __init__(self) -> None:
+        self._whole = Whole()
+
+    def feed(self, data: bytes, everything: bool) -> bytes:
+        data = self._whole.feed(data)
+        return (QUERY if everything else STATUS_QUERY).sub(b"", data)
+
+
+def answers(data: bytes, size: tuple[int, int], everything: bool) -> bytes:
+    """What a plain terminal answers to the questions in `data`, in their order.
+
+    The order matters: a program that asks for status reports takes the answer to a later, common question as a sign
+    that there will be none. With `everything` false a person's terminal answers all but that.
+    """
+    found = []
+    for match in (QUERY if everything else STATUS_QUERY).finditer(data):
+        found.append(_answer(match.group(), size))
+    return b"".join(found)
+
+
+def _answer(query: bytes, size: tuple[int, int]) -> bytes:
+    if query.startswith(b"\x1b]7501;?"):
+        return query  # echoed, with its own terminator
+    act = ANSWERS.get(query.replace(b"0c", b"c").replace(b"0q", b"q"))
+    return act(size) if act else b""
+
+
+ANSWERS: dict[bytes, Callable[[tuple[int, int]], bytes]] = {
+    b"\x1b[c": lambda size: b"\x1b[?62;22c",
+    b"\x1b[>c": lambda size: b"\x1b[>1;10;0c",
+    b"\x1b[>q": lambda size: b"\x1bP>|treadle(%b)\x1b\\" % __version__.encode(),
+    b"\x1b[5n": lambda size: b"\x1b[0n",
+    b"\x1b[6n": lambda size: b"\x1b[1;1R",
+    b"\x1b[?6n": lambda size: b"\x1b[?1;1R",
+    b"\x1b[18t": lambda size: b"\x1b[8;%d;%dt" % (size[1], size[0]),
+}
+"""Others stay without an answer: that is how a program learns that a terminal does not know them."""
+
+
+class Modes:
+    """Which modes the program has set, so that another terminal can be put into them and one be brought back."""
+
+    def __init__(self) -> None:
+        self.on: dict[int, bool] = {}
+        self.kitty = 0  # keyboard modes on the stack
+
+    @property
+    def alternate(self) -> bool:
+        return any(self.on.get(number) for number in ALTERNATE)
+
+    def feed(self, data: bytes) -> None:
+        """`data` must hold whole sequences."""
+        for match in MODE.finditer(data):
+            for number in match[1].split(b";"):
+                if number.isdigit() and int(number) in TRACKED:
+                    self.on[int(number)] = match[2] == b"h"
+        for match in KITTY.finditer(data):
+            if match[1] == b">":
+                self.kitty += 1
+            elif match[1] == b"<":
+                self.kitty = max(0, self.kitty - int(match[2] or b"1"))
+
+    def changed(self) -> list[int]:
+        """The numbers of the modes that are not as they are in a new terminal."""
+        return sorted(number for number, on in self.on.items() if on != (number in DEFAULT_ON))
+
+    def set(self) -> bytes:
+        """What puts a new terminal into these modes."""
+        return b"".join([b"\x1b[?%d%b" % (number, b"h" if self.on[number] else b"l") for number in self.changed()])
+
+    def unset(self) -> bytes:
+        """What brings a terminal back to how it was before, without moving the cursor of its main screen."""
+        back = [b"\x1b[?%d%b" % (number, b"l" if self.on[number] else b"h") for number in reversed(self.changed())]
+        return b"\x1b7\x1b[r\x1b8" + b"\x1b[<u" * self.kitty + b"".join(back) + b"\x1b[0m"

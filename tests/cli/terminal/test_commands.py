@@ -1,0 +1,360 @@
+"""The terminal commands as a person types them, with the installed program."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.terminal.support import alive, until
+from treadle.cli import LIGHT
+from treadle.cli.terminal import NAMES, duration
+from treadle.errors import ConfigError
+from treadle.terminal.places import Place
+
+TREADLE = str(Path(sys.executable).with_name("treadle"))
+
+
+class Shell:
+    def __init__(self, home: Path, cwd: Path) -> None:
+        self.directory = home / "treadle" / "terminals"
+        self.cwd = cwd
+
+    def __call__(self, *arguments: str, code: int | None = 0, stdin: str = "") -> str:
+        done = self.run(*arguments, stdin=stdin)
+        assert code is None or done.returncode == code, (done.returncode, done.stdout, done.stderr)
+        return done.stdout
+
+    def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        command = [TREADLE, *arguments]
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=30, cwd=self.cwd)
+
+    def place(self, name: str) -> Place:
+        return Place(str(self.directory), name)
+
+
+@pytest.fixture
+def shell(state_home: Path, tmp_path: Path) -> Iterator[Shell]:
+    found = Shell(state_home, tmp_path)
+    yield found
+    for path in found.directory.glob("*.pid"):
+        found("kill", path.stem, "--grace", "0", code=None)
+
+
+def test_run_detached_prints_the_id_when_the_socket_answers(shell: Shell) -> None:
+    assert shell("run", "--id", "a1", "--detach", "--", "sleep", "60") == "a1\n"
+    lines = dict(line.split(":", 1) for line in shell("status", "a1").splitlines())
+    assert lines["session"].strip() == "a1" and lines["alive"].strip() == "true"
+    assert int(lines["pid"]) == shell.place("a1").pids()[1]
+    assert lines["state"].strip().startswith("idle (")
+
+
+def test_an_id_is_made_from_the_programs_name(shell: Shell) -> None:
+    assert shell("run", "--detach", "sleep", "60") == "sleep\n"
+    assert shell("run", "--detach", "sleep", "60") == "sleep-2\n"
+
+
+def test_options_reach_the_program(shell: Shell, tmp_path: Path) -> None:
+    shell(
+        *("run", "--detach", "--id", "x", "--env", "A=1 2", "--env=B=", "--workdir", str(tmp_path), "--term", "vt100"),
+        *("--cols", "91", "--rows", "17", "--session-env-var", "SID", "--", "sh", "-c"),
+        'echo "$A|$B|$PWD|$TERM|$SID|$(stty size)"',
+    )
+    assert shell("wait", "x", "--exit") == ""
+    assert shell("tail", "x").strip() == f"1 2||{tmp_path}|vt100|x|17 91"
+
+
+def test_wait_gives_the_programs_code_while_it_runs_and_long_after(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--linger", "0", "--", "sh", "-c", "sleep 0.3; exit 9")
+    shell("wait", "x", "--exit", code=9)
+    until(lambda: not os.path.exists(shell.place("x").pid))
+    shell("wait", "x", "--exit", code=9)
+    record = json.loads(shell("status", "x", "--json"))
+    assert (record["code"], record["alive"]) == (9, False)
+
+
+def test_wait_is_124_when_the_time_is_up(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--", "sleep", "60")
+    done = shell.run("wait", "x", "--exit", "--timeout", "0.2")
+    assert done.returncode == 124 and "0.2 s" in done.stderr
+    shell("wait", "x", "--state", "thinking", "--timeout", "0.2", code=124)
+
+
+def test_send_and_wait_make_a_program_scriptable(shell: Shell) -> None:
+    program = 'while read line; do printf "\\033]7501;state=working:app=x\\007"; sleep 0.2; echo "did $line"; '
+    program += 'printf "\\033]7501;state=done:app=x\\007"; done'
+    shell("run", "--detach", "--id", "agent", "--", "sh", "-c", program)
+    shell("send", "agent", "first", "task", "--enter", "--wait-idle", "--timeout", "20")
+    assert "did first task" in shell("tail", "agent", "--strip")
+    shell("send", "agent", "second\\n")
+    shell("wait", "agent", "--state", "done", "--timeout", "20")
+    until(lambda: "did second" in shell("tail", "agent"))
+
+
+def test_wait_idle_tells_when_a_person_is_needed_and_send_does_not_press_buttons(shell: Shell) -> None:
+    program = 'printf "\\033]7501;state=blocked:app=x:kind=permission:msg=cm0gLXJm\\007"; cat'
+    shell("run", "--detach", "--id", "agent", "--", "sh", "-c", program)
+    shell("wait", "agent", "--state", "permission", "--timeout", "20")
+    assert shell("wait", "agent", "--state", "idle", "--timeout", "20", code=3) == "permission: rm -rf\n"
+    done = shell.run("send", "agent", "hello", "--enter")
+    assert done.returncode == 1 and "rm -rf" in done.stderr and "--force" in done.stderr
+    shell("send", "agent", "1")
+    shell("send", "agent", "yes", "--enter", "--force")
+    until(lambda: "1yes" in shell("tail", "agent"))
+
+
+def test_send_takes_a_file_standard_input_and_escapes(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("from a file\n")
+    shell("run", "--detach", "--id", "x", "--", "cat", "-v")
+    shell("send", "x", "--file", str(tmp_path / "text"))
+    shell("send", "x", "--file", "-", stdin="from stdin\n")
+    shell("send", "x", "tab\\tbell\\x01 back\\\\slash\\q\\n")
+    until(lambda: "back\\slash\\q" in shell("tail", "x"))
+    assert shell("tail", "x").count("from a file") == 2
+    assert "from stdin" in shell("tail", "x")
+    assert shell.run("send", "x").returncode == 2
+
+
+def test_tail_shows_the_last_lines_and_follows_to_the_end(shell: Shell) -> None:
+    shell(
+        "run",
+        "--detach",
+        "--id",
+        "x",
+        "--scrollback-bytes",
+        "64",
+        "--",
+        "sh",
+        "-c",
+        "seq 1 5000; read x; seq 1 3; exit 5",
+    )
+    until(lambda: shell("tail", "x", "--lines", "1") == "5000\n")
+    assert shell("tail", "x", "--lines", "3", "--strip").split() == ["4998", "4999", "5000"]
+    assert len(shell("tail", "x", "-n", "4000").split()) == 4000
+    follower = subprocess.Popen([TREADLE, "tail", "-f", "x", "-n", "2"], stdout=subprocess.PIPE, text=True)
+    assert follower.stdout
+    assert [follower.stdout.readline().strip() for _ in range(2)] == ["4999", "5000"]
+    shell("send", "x", "\\n")
+    assert follower.stdout.read().split() == ["1", "2", "3"]
+    assert follower.wait(20) == 5
+    follower.stdout.close()
+    assert shell("tail", "x", "-n", "1") == "3\n"
+
+
+def test_ls_lists_the_living_and_with_all_the_dead_and_changes_nothing(shell: Shell) -> None:
+    assert "No sessions yet" in shell("ls")
+    shell("run", "--detach", "--id", "one", "--", "sleep", "60")
+    shell("run", "--detach", "--id", "two", "--linger", "0", "--", "sh", "-c", "exit 3")
+    until(lambda: not os.path.exists(shell.place("two").pid))
+    (shell.directory / "three.pid").write_text("999999999\n999999998")
+    (shell.directory / "notes.txt").touch()
+    before = sorted(os.listdir(shell.directory))
+    text = shell("ls")
+    assert text.startswith("Active sessions:\n  one ") and "two" not in text
+    rows = {row["id"]: row for row in json.loads(shell("ls", "--all", "--json"))}
+    assert (rows["one"]["alive"], rows["two"]["code"], rows["three"]["alive"]) == (True, 3, False)
+    assert "code 3" in shell("ls", "--all")
+    assert sorted(os.listdir(shell.directory)) == before
+
+
+def test_kill_ends_everything_and_tells_what_died(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--", "bash", "--norc", "-i")
+    shell("send", "x", "sleep 61 & sleep 62\\n")
+    until(lambda: "sleep 61" in shell("tail", "x"))
+    until(lambda: len(_below(shell.place("x").pids()[1])) == 2)
+    jobs = _below(shell.place("x").pids()[1])
+    text = shell("kill", "x", "--grace", "3")
+    assert text.count("sleep") == 2 and "bash" in text
+    assert not any(map(alive, jobs))
+    shell("run", "--detach", "--id", "y", "--", "sh", "-c", "trap '' TERM HUP; sleep 60")
+    report = json.loads(shell("kill", "y", "--grace", "0.1", "--json"))
+    assert report["survivors"] == [] and report["code"] == 137
+
+
+def _below(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_resize_changes_the_size_whatever_the_policy(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--resize", "fixed", "--", "sleep", "60")
+    shell("resize", "x", "100x30")
+    size = json.loads(shell("status", "x", "--json"))["size"]
+    assert (size["cols"], size["rows"], size["policy"]) == (100, 30, "fixed")
+    assert shell.run("resize", "x", "wide").returncode == 2
+
+
+def test_clean_only_looks_unless_told_and_spares_the_living_and_the_young(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "alive", "--", "sleep", "60")
+    for name in ("old", "young"):
+        shell("run", "--detach", "--id", name, "--linger", "0", "--", "echo", "x")
+        until(lambda name=name: not os.path.exists(shell.place(name).pid))
+    for path in shell.directory.glob("old.*"):
+        os.utime(path, (1, 1))
+    os.utime(shell.place("alive").log, (1, 1))
+    assert "old.log" in shell("clean") and (shell.directory / "old.log").exists()
+    found = json.loads(shell("clean", "--force", "--json"))
+    assert {Path(path).name for path in found["files"]} == {"old.exit", "old.log", "old.out"}
+    left = {path.stem for path in shell.directory.iterdir()}
+    assert left == {"alive", "young"}
+    assert shell.run("clean", "--older-than", "10").returncode == 1
+
+
+def test_replay_plays_what_was_recorded_and_ends_with_its_code(shell: Shell, tmp_path: Path) -> None:
+    shell("run", "--detach", "--id", "x", "--record", "x.cast", "--", "sh", "-c", "echo recorded; sleep 0.2; exit 6")
+    shell("wait", "x", "--exit", code=6)
+    assert shell("replay", str(tmp_path / "x.cast"), "--speed", "100", code=6) == "recorded\n"
+
+
+def test_peek_shows_the_screen(shell: Shell, tmp_path: Path) -> None:
+    shell("run", "--detach", "--id", "x", "--cols", "40", "--rows", "5", "--", "sh", "-c", "printf '\\033[31mred'; cat")
+    until(lambda: shell("peek", "x") == "red\n")
+    assert json.loads(shell("peek", "x", "--json"))["cursor"] == {"x": 3, "y": 0, "visible": True}
+    shell("peek", "x", "--png", str(tmp_path / "x.png"))
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_in_the_foreground_it_is_the_service_and_says_when_it_is_ready(shell: Shell, tmp_path: Path) -> None:
+    import socket
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
+        notify.bind(str(tmp_path / "notify"))
+        notify.settimeout(20)
+        command = [
+            TREADLE,
+            "run",
+            "--foreground",
+            "--id",
+            "svc",
+            "--linger",
+            "0",
+            "--",
+            "sh",
+            "-c",
+            "trap 'exit 3' TERM; echo $NOTIFY_SOCKET; while :; do sleep 0.05; done",
+        ]
+        env = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}
+        service = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL)
+        assert f"READY=1\nMAINPID={service.pid}" in notify.recv(1000).decode()
+        until(lambda: shell("tail", "svc") == "\n")
+        service.send_signal(signal.SIGTERM)
+        assert service.wait(20) == 3
+    assert not os.path.exists(shell.place("svc").pid)
+
+
+def test_the_configuration_file_of_the_protocol_is_read(shell: Shell, tmp_path: Path, state_home: Path) -> None:
+    directory = state_home / ".config" / "heimdall"
+    directory.mkdir(parents=True)
+    (directory / "heimdall.toml").write_text(
+        f'socket_dir = "{shell.directory}"\nsession_env_var = "SID"\n[classifier.claude]\nidle_threshold_ms = 50\n'
+        '[[env]]\nname = "EXTRA"\nvalue = "from file"\n'
+    )
+    shell("run", "--detach", "--id", "x", "--", "sh", "-c", "echo $SID $EXTRA; cat")
+    until(lambda: "x from file" in shell("tail", "x"))
+    shell("run", "--detach", "--id", "y", "--env", "EXTRA=given", "--", "sh", "-c", "echo $EXTRA; cat")
+    until(lambda: "given" in shell("tail", "y"))
+
+
+def test_a_configuration_that_came_with_a_repository_can_do_no_harm(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "heimdall.toml").write_text(
+        'scrollback_bytes = 100\n[[env]]\nname = "LD_PRELOAD"\nvalue = "/evil.so"\n'
+    )
+    done = shell.run("run", "--detach", "--id", "x", "--", "sh", "-c", 'echo "<$LD_PRELOAD>"; cat')
+    assert "env is ignored" in done.stderr
+    until(lambda: "<>" in shell("tail", "x"))
+    (tmp_path / "heimdall.toml").write_text('classifier = "psychic"\n')
+    done = shell.run("run", "--detach", "--", "true")
+    assert done.returncode == 1 and "psychic" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("status", "nobody"), 1, "No session found: nobody"),
+        (("status", "../x"), 1, "cannot be the id"),
+        (("status",), 2, "expected one id"),
+        (("run", "--detach"), 1, "no command"),
+        (("run", "--detach", "--cols", "many", "true"), 2, "--cols"),
+        (("run", "--detach", "--workdir", "/nowhere", "true"), 1, "/nowhere"),
+        (("run", "--frobnicate", "true"), 2, "--frobnicate"),
+        (("run", "true"), 2, "--detach"),
+        (("run", "--detach", "--env", "novalue", "true"), 2, "NAME=VALUE"),
+        (("run", "--detach", "--config", "/nowhere.toml", "true"), 1, "/nowhere.toml"),
+        (("wait", "nobody", "--state", "x"), 1, "No session found"),
+        (("replay", "/nowhere"), 1, "/nowhere"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(shell: Shell, arguments: tuple[str, ...], code: int, words: str) -> None:
+    done = shell.run(*arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert words in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_teaches_itself_and_is_listed(shell: Shell, name: str) -> None:
+    assert f"treadle {name}" in shell(name, "--help")
+    assert name in LIGHT
+
+
+def test_the_list_of_commands_has_them_with_a_line_each(shell: Shell) -> None:
+    text = shell("--help")
+    for name in NAMES:
+        assert f"  {name} " in text
+
+
+def test_the_small_commands_import_nothing_heavy(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--", "sleep", "60")
+    heavy = {
+        "msgspec",
+        "asyncio",
+        "dataclasses",
+        "psutil",
+        "tomllib",
+        "click",
+        "typing",
+        "socket",
+        "json",
+        "re",
+        "enum",
+    }
+    for arguments in (["status", "x"], ["send", "x", "hi"], ["ls"], ["run", "--detach", "--id", "y", "--", "true"]):
+        code = f"import sys; sys.argv[1:] = {arguments!r}\nfrom treadle.cli import main\n"
+        code += "try: main()\nexcept SystemExit as e: assert not e.code\nprint(*sys.modules, file=sys.stderr)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
+        assert not heavy & set(done.stderr.split()), arguments
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("5m", 300), ("2h30m", 9000), ("1d", 86400), ("1d2h3m4s", 93784)]
+)
+def test_a_duration_is_digits_and_units(text: str, seconds: int) -> None:
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0s", "10", "5w", "m", "1h5", "-5m", "1.5h"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        duration(text)
+
+
+def test_reading_output_into_a_pipe_that_closes_is_no_error(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--", "sh", "-c", "head -c 9000000 /dev/zero")
+    shell("wait", "x", "--exit")
+    reader = subprocess.Popen([TREADLE, "tail", "x"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert reader.stdout and reader.stderr
+    reader.stdout.read(1)
+    reader.stdout.close()
+    assert reader.wait(20) == 141 and reader.stderr.read() == b""
+    reader.stderr.close()
+
+
+def test_detached_sessions_hold_nothing_of_the_launcher_open(shell: Shell) -> None:
+    started = time.monotonic()
+    subprocess.run(
+        f"{TREADLE} run --detach --id x -- sleep 60 | cat", shell=True, check=True, timeout=20, capture_output=True
+    )
+    assert time.monotonic() - started < 19

@@ -1,0 +1,28 @@
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.cli.terminal import tail
+from treadle.terminal.places import Place
+
+
+@given(
+    st.lists(st.sampled_from([b"", b"a", b"bc", b"d" * 50]), max_size=40),
+    st.booleans(),
+    st.integers(0, 45),
+    st.integers(0, 60),
+)
+def test_the_last_lines_are_those_that_a_list_would_give(
+    tmp_path_factory: object, lines: list[bytes], ends: bool, count: int, older: int
+) -> None:
+    directory = tmp_path_factory.mktemp("t")  # type: ignore[attr-defined]
+    place = Place(str(directory), "x")
+    data = b"\n".join(lines) + (b"\n" if ends and lines else b"")
+    Path(f"{place.out}.1").write_bytes(data[:older])
+    Path(place.out).write_bytes(data[older:])
+    expected = b"".join(data.splitlines(keepends=True)[-count:] if count else [])
+    if older and older < len(data) and not data[:older].endswith(b"\n"):
+        return  # rotation cuts lines only where the program paused; a cut line is two
+    tail.BLOCK = 7
+    assert tail.last_lines(place, count, None) == expected

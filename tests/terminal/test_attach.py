@@ -1,0 +1,246 @@
+"""`attach` as a person uses it, driven by tmux: type, resize, detach, come back, two at once, the exit code."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import need
+from tests.terminal.support import Stage, alive, connected, until
+from treadle.terminal.attach import detach_forms
+from treadle.terminal.places import Place
+
+TREADLE = str(Path(sys.executable).with_name("treadle"))
+
+
+class Tmux:
+    """A tmux server of its own, with one window for each person."""
+
+    def __init__(self, directory: Path) -> None:
+        self.socket = str(directory / "tmux")
+        self("-f", "/dev/null", "new-session", "-d", "-s", "home", "-x", "80", "-y", "24", "sh")
+
+    def __call__(self, *arguments: str) -> str:
+        command = [need("tmux"), "-S", self.socket, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
+
+    def window(self, name: str, command: str) -> None:
+        self("new-session", "-d", "-s", name, "-x", "80", "-y", "24", f"{command}; echo code:$?; exec cat")
+
+    def type(self, name: str, *keys: str) -> None:
+        self("send-keys", "-t", name, *keys)
+
+    def screen(self, name: str) -> str:
+        return self("capture-pane", "-p", "-t", name)
+
+    def shows(self, name: str, text: str) -> str:
+        return str(until(lambda: text in self.screen(name) and self.screen(name), f"{text!r} on {name}"))
+
+
+@pytest.fixture
+def tmux(tmp_path: Path) -> Iterator[Tmux]:
+    server = Tmux(tmp_path)
+    yield server
+    server("kill-server")
+
+
+def attach(place: Place, *options: str) -> str:
+    return shlex.join([TREADLE, "attach", place.id, "--socket-dir", place.directory, *options])
+
+
+def test_a_person_types_and_sees_and_the_exit_code_is_passed_on(stage: Stage, tmux: Tmux) -> None:
+    place = stage.start("sh", "-c", 'read name; echo "hello $name"; exit 7')
+    tmux.window("me", attach(place))
+    with connected(place) as client:
+        until(lambda: any(entry["terminal"] for entry in client.detail()["clients"]))
+    tmux.type("me", "world", "Enter")
+    tmux.shows("me", "hello world")
+    tmux.shows("me", "[session exited with code 7]")
+    tmux.shows("me", "code:7")
+
+
+def test_detach_leaves_the_program_and_gives_the_terminal_back(stage: Stage, tmux: Tmux) -> None:
+    place = stage.start("sh", "-c", "stty raw -echo; echo ready; exec cat")
+    tmux.window("me", attach(place))
+    tmux.shows("me", "ready")
+    tmux.type("me", "C-\\")
+    tmux.shows("me", f"[detached from session {place.id}]")
+    tmux.shows("me", "code:0")
+    tmux.type("me", "echoed", "Enter")  # `cat` in a terminal that is cooked again
+    until(lambda: tmux.screen("me").count("echoed") == 2)
+    assert alive(place.pids()[1])
+
+
+def test_coming_back_shows_what_there_was_and_goes_on(stage: Stage, tmux: Tmux) -> None:
+    place = stage.start("sh", "-c", "echo before; cat")
+    tmux.window("one", attach(place))
+    tmux.shows("one", "before")
+    tmux.type("one", "meanwhile", "Enter")
+    tmux.shows("one", "meanwhile")
+    tmux.type("one", "C-\\")
+    tmux.shows("one", "detached")
+    tmux.window("two", attach(place))
+    screen = tmux.shows("two", "meanwhile")
+    assert "before" in screen
+    tmux.type("two", "again", "Enter")
+    until(lambda: tmux.screen("two").count("again") == 2)
+
+
+def test_two_people_see_the_same_and_both_may_type(stage: Stage, tmux: Tmux) -> None:
+    place = stage.start("cat")
+    for name in ("one", "two"):
+        tmux.window(name, attach(place))
+    with connected(place) as client:
+        until(lambda: sum(bool(entry["terminal"]) for entry in client.detail()["clients"]) == 2)
+        assert sum(bool(entry["leads"]) for entry in client.detail()["clients"]) == 1
+    tmux.type("one", "from-one", "Enter")
+    tmux.type("two", "from-two", "Enter")
+    for name in ("one", "two"):
+        tmux.shows(name, "from-one")
+        tmux.shows(name, "from-two")
+
+
+def test_one_who_only_watches_types_nothing_and_changes_no_size(stage: Stage, tmux: Tmux) -> None:
+    place = stage.start("cat", cols=70, rows=20)
+    tmux.window("watcher", attach(place, "--read-only"))
+    with connected(place) as client:
+        until(lambda: any(entry["read_only"] for entry in client.detail()["clients"]))
+        tmux.type("watcher", "forbidden", "Enter")
+        client.input(b"allowed\n")
+        tmux.shows("watcher", "allowed")
+        detail = client.detail()
+        assert (detail["size"]["cols"], detail["size"]["rows"]) == (70, 20)
+        assert detail["output"]["end"] == len(b"allowed\r\nallowed\r\n")
+    tmux.type("watcher", "C-\\")
+    tmux.shows("watcher", "detached")
+
+
+def test_the_size_follows_the_window_and_is_right_after_coming_back(stage: Stage, tmux: Tmux) -> None:
+    place = stage.start("bash", "-c", "trap 'stty size' WINCH; while :; do sleep 0.05; done", cols=10, rows=5)
+    tmux.window("me", attach(place))
+    tmux.shows("me", "24 80")
+    tmux("resize-window", "-t", "me", "-x", "101", "-y", "31")
+    tmux.shows("me", "31 101")
+    tmux.type("me", "C-\\")
+    tmux.shows("me", "detached")
+    tmux("new-session", "-d", "-s", "other", "-x", "66", "-y", "18", f"{attach(place)}; exec cat")
+    tmux.shows("other", "18 66")
+
+
+def test_a_full_screen_program_is_painted_again_for_who_comes_back(stage: Stage, tmux: Tmux) -> None:
+    text = stage.directory / "text"
+    text.write_text("".join(f"line {number}\n" for number in range(1000)))
+    place = stage.start("less", str(text), scrollback_bytes=300, cols=80, rows=24)
+    tmux.window("one", attach(place))
+    tmux.shows("one", "line 5")
+    tmux.type("one", "500g")
+    tmux.shows("one", "line 500")
+    tmux.type("one", "C-\\")
+    screen = tmux.shows("one", "detached")
+    assert "line 505" not in screen  # the alternate screen was left
+    tmux.window("two", attach(place))
+    screen = tmux.shows("two", "line 510")
+    assert "line 499" in screen
+    tmux.type("two", "q")
+    tmux.shows("two", "code:0")
+
+
+def test_ctrl_c_and_arrows_reach_the_program_and_nobody_else(stage: Stage, tmux: Tmux) -> None:
+    place = stage.start("sh", "-c", "stty raw -echo; echo ready; dd bs=1 count=4 2>/dev/null | od -An -c; sleep 60")
+    tmux.window("me", attach(place))
+    tmux.shows("me", "ready")
+    tmux.type("me", "C-c", "Up")
+    tmux.shows("me", "003 033   [   A")
+
+
+def test_a_pasted_detach_key_is_content(stage: Stage, tmux: Tmux) -> None:
+    place = stage.start("sh", "-c", "stty raw -echo; echo ready; dd bs=1 count=3 2>/dev/null | od -An -c; sleep 60")
+    tmux.window("me", attach(place))
+    tmux.shows("me", "ready")
+    tmux("set-buffer", "a\x1cb")
+    tmux("paste-buffer", "-t", "me")
+    tmux.shows("me", "a 034   b")
+
+
+def test_signals_to_attach_end_only_attach(stage: Stage, tmux: Tmux) -> None:
+    place = stage.start("sh", "-c", "echo ready; exec cat")
+    for number, words in ((signal.SIGTERM, "[terminated]"), (signal.SIGHUP, "code:0")):
+        name = f"w{int(number)}"
+        tmux.window(name, f"{attach(place)}")
+        tmux.shows(name, "ready")
+        shell = int(tmux("display-message", "-p", "-t", name, "#{pane_pid}"))
+        attached = until(lambda shell=shell: _child_of(shell))
+        os.kill(attached, number)
+        tmux.shows(name, words)
+        assert alive(place.pids()[1])
+
+
+def _child_of(pid: int) -> int:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(found[0]) if found else 0
+
+
+def test_attaching_to_one_that_has_ended_shows_its_last_words_and_its_code(stage: Stage, tmux: Tmux) -> None:
+    place = stage.start("sh", "-c", "echo last words; exit 4", linger=30.0)
+    until(lambda: os.path.exists(place.exit))
+    tmux.window("me", attach(place))
+    tmux.shows("me", "last words")
+    tmux.shows("me", "code:4")
+
+
+def test_attaching_to_one_that_is_gone_gives_its_code(stage: Stage, tmux: Tmux) -> None:
+    place = stage.start("sh", "-c", "exit 4", linger=0.0)
+    until(lambda: not os.path.exists(place.pid))
+    tmux.window("me", attach(place))
+    tmux.shows("me", "code:4")
+
+
+def test_the_bar_shows_the_name_and_the_state_and_leaves_the_program_the_rest(stage: Stage, tmux: Tmux) -> None:
+    place = stage.start("bash", "-c", "trap 'stty size' WINCH; echo ready; while :; do sleep 0.05; done")
+    tmux.window("me", attach(place, "--bar"))
+    screen = tmux.shows("me", "23 80")
+    tmux.shows("me", f"[treadle] {place.id}")
+    last = screen.rstrip("\n").splitlines()[-1] if screen.strip() else ""
+    assert "[treadle]" in last or "[treadle]" in tmux.screen("me").rstrip("\n").splitlines()[-1]
+    tmux.type("me", "C-\\")
+    tmux.shows("me", "detached")
+    assert "[treadle]" not in tmux.screen("me")
+
+
+def test_queries_of_the_program_are_answered_once_however_often_one_comes_back(stage: Stage, tmux: Tmux) -> None:
+    code = r"""
+import os, tty
+tty.setraw(0)
+os.write(1, b"\x1b[6n")
+while True:
+    data = os.read(0, 100)
+    os.write(1, b"<" + data.replace(b"\x1b", b"E") + b">\r\n")
+"""
+    place = stage.python(code)
+    with connected(place) as client:
+        until(lambda: client.detail()["output"]["end"] > 8)  # nobody was there: the supervisor answered
+        for name in ("one", "two"):
+            tmux.window(name, attach(place))
+            tmux.shows(name, "<E[1;1R>")
+        until(lambda: sum(bool(entry["terminal"]) for entry in client.detail()["clients"]) == 2)
+        client.input(b"x")
+        tmux.shows("two", "<x>")
+        assert tmux.screen("two").count("R>") == 1
+
+
+def test_without_a_terminal_attach_says_what_to_do(stage: Stage) -> None:
+    place = stage.start("sleep", "60")
+    command = [TREADLE, "attach", place.id, "--socket-dir", place.directory]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
+    assert done.returncode == 1 and "tail -f" in done.stderr
+
+
+def test_the_detach_key_is_known_in_every_form_that_terminals_send_it() -> None:
+    assert detach_forms(0x1C) == {b"\x1c", b"\x1b[92;5u", b"\x1b[92;5:1u", b"\x1b[27;5;92~"}
+    assert b"\x1b[97;5u" in detach_forms(0x01)
+    assert detach_forms(0) == frozenset()
