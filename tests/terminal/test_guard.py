@@ -26,7 +26,7 @@ def hide(levels):
             for fd in range(3):
                 os.close(fd)
             time.sleep(60)
-    time.sleep(0.2)
+        os.wait()                                 # the one between; what it left is the guard's now
     print("ready", flush=True)
     time.sleep(60)
 hide(4)
