@@ -1,0 +1,64 @@
+"""The example clients, run as the guide says."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import need
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+MODEL = """
+[[reply]]
+text = "Looking."
+[[reply.call]]
+name = "bash"
+arguments = { command = "COMMAND" }
+[[reply]]
+text = "Done looking."
+"""
+
+
+def start(language: str, model: str, folder: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, "worker_client.py"] if language == "python" else [need("node"), "worker_client.mjs"]
+    command[1] = str(EXAMPLES / command[1])
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.Popen(
+        [*command, model, "Look."],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("language", ["python", "node"])
+def test_an_example_client_shows_the_answer(language: str, tmp_path: Path) -> None:
+    (tmp_path / "model.toml").write_text(MODEL.replace("COMMAND", "echo hi"))
+    with start(language, "scripted:model.toml", tmp_path) as client:
+        shown, errors = client.communicate(timeout=60)
+    assert (client.returncode, errors) == (0, "")
+    assert shown.startswith('Looking.\n[bash {"command":') and "Done looking.\n(2 model calls" in shown
+
+
+@pytest.mark.parametrize("language", ["python", "node"])
+def test_an_example_client_says_why_a_session_could_not_be_opened(language: str, tmp_path: Path) -> None:
+    with start(language, "vendor/model", tmp_path) as client:
+        _, errors = client.communicate(timeout=60)
+    assert client.returncode == 1 and "protocol_error: there is no key for openrouter" in errors
+
+
+@pytest.mark.parametrize("language", ["python", "node"])
+def test_an_example_client_cancels_on_interrupt(language: str, tmp_path: Path) -> None:
+    (tmp_path / "model.toml").write_text(MODEL.replace("COMMAND", "sleep 1238"))
+    with start(language, "scripted:model.toml", tmp_path) as client:
+        assert client.stdout is not None
+        while "sleep 1238" not in client.stdout.readline():
+            pass
+        client.send_signal(signal.SIGINT)
+        _, errors = client.communicate(timeout=60)
+    assert client.returncode == 1 and "cancelled: cancelled" in errors
