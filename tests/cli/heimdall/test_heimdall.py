@@ -120,3 +120,26 @@ def test_a_read_only_directory_is_said_and_nothing_is_lost(heimdall: Run, tmp_pa
     (tmp_path / "file").write_text("not a directory")
     done = heimdall("resolve", "set", "F1", "x", HEIMDALL_PLANNING_DIR=str(tmp_path / "file"))
     assert done.returncode == 2 and "cannot" in done.stderr and "Traceback" not in done.stderr
+
+
+# The reference pages...
+
+DOCS = Path(__file__).parents[3] / "docs" / "reference"
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_the_reference_has_what_help_says(heimdall: Run, name: str) -> None:
+    assert f"```text\n{heimdall(name, '--help').stdout}```" in (DOCS / "heimdall-commands.md").read_text()
+
+
+def test_the_reference_has_every_message_and_every_tool() -> None:
+    from treadle.coordination.tools import ALL
+    from treadle.wire.messages import TYPES
+
+    protocol, server = ((DOCS / name).read_text() for name in ("coordination-protocol.md", "ledger-mcp.md"))
+    for name, shape in TYPES.items():
+        (row,) = [line for line in protocol.splitlines() if line.startswith(f"| `{name}` |")]
+        assert all(f"`{field}`" in row for field in shape.fields)
+    for tool in ALL:
+        (row,) = [line for line in server.splitlines() if line.startswith(f"| `{tool.name}` |")]
+        assert all(f"`{field}`" in row for field in tool.shape.fields if field != "client_identity")
