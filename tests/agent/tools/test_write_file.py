@@ -3,6 +3,8 @@ import resource
 import stat
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -137,9 +139,17 @@ print("glob", "directories that could not be read: 1]" in asyncio.run(workspace.
 """
 
 
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A directory that everybody may enter; those of pytest are only for the one who runs it."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        yield Path(name)
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="needs to be root to stop being it")
-def test_files_that_may_not_be_read_or_written_are_clear_errors(tmp_path: Path) -> None:
-    root = tmp_path / "work"
+def test_files_that_may_not_be_read_or_written_are_clear_errors(shared: Path) -> None:
+    root = shared / "work"
     root.mkdir()
     (root / "secret").write_text("a")
     (root / "secret").chmod(0o600)
@@ -147,9 +157,6 @@ def test_files_that_may_not_be_read_or_written_are_clear_errors(tmp_path: Path) 
     (root / "closed" / "open").mkdir(parents=True)
     (root / "closed" / "open" / "a.txt").write_text("here")
     (root / "closed").chmod(0o711)
-    above = [directory for directory in tmp_path.parents if "pytest-of-" in str(directory)]  # pytest's own, no others
-    for directory in [root, tmp_path, *above]:
-        directory.chmod(0o755)
     here = Path(__file__).parents[3]
     done = subprocess.run(
         [sys.executable, "-c", UNPRIVILEGED, str(root)],
