@@ -12,27 +12,27 @@ TreadleError
 │   ├── ToolError               tool_error        a tool could not do what was asked
 │   ├── StorageError            storage_error     disk full, unreadable, written by a newer version
 │   ├── WorkspaceError          workspace_error   a working copy cannot be made, compared or brought back
-│   ├── LimitReached            limit_reached
-│   │   ├── MaxIterations       max_iterations
-│   │   ├── BudgetExceeded      budget_exceeded
-│   │   ├── TimedOut            timeout
+│   ├── LimitReached            limit_reached     one of the limits of a turn or a session
+│   │   ├── MaxIterations       max_iterations    the turn used up its model calls
+│   │   ├── BudgetExceeded      budget_exceeded   the cost or token limit is reached, or cannot be kept
+│   │   ├── TimedOut            timeout           it took longer than it may
 │   │   └── LoopDetected        loop_detected     the same tool calls again and again
-│   └── Cancelled               cancelled
+│   └── Cancelled               cancelled         somebody interrupted it
 └── RemoteError                 the other end of a wire
     ├── RemoteProtocolError     protocol_error    it said what the protocol does not allow
     │   ├── InvalidJson         invalid_json      what it sent cannot be parsed at all
     │   ├── Violation           protocol_violation  parsed, but not allowed here: the first line, the order, an id
-    │   ├── LineTooLong         line_too_long
-    │   └── VersionMismatch     protocol_version_mismatch
+    │   ├── LineTooLong         line_too_long     a line or frame is over the cap
+    │   └── VersionMismatch     protocol_version_mismatch  it speaks another major version
     ├── PeerExited              peer_exited       with exit code and the tail of its stderr
     ├── PeerFatal               peer_fatal        it gave up, and said why
     ├── PeerClosed              peer_closed       it closed the stream that we write to
-    ├── PeerStalled             peer_stalled
+    ├── PeerStalled             peer_stalled      it says nothing any more
     └── ProviderError           provider_error    a model service failed; may be retryable
-        ├── RateLimited         rate_limited
-        ├── AuthFailed          auth_failed
-        ├── ContextOverflow     context_overflow
-        └── EmptyReply          empty_reply
+        ├── RateLimited         rate_limited      too many requests
+        ├── AuthFailed          auth_failed       the key is missing, wrong or not allowed
+        ├── ContextOverflow     context_overflow  the conversation is larger than the model's window
+        └── EmptyReply          empty_reply       the model answered with nothing, twice
 
 This module imports nothing of ours and nothing heavy: everything may import it.
 """
