@@ -39,7 +39,7 @@ def test_the_table_of_errors_is_made_from_the_tree_in_their_docstring() -> None:
     rows = ["| Code | Class | Retryable | When |\n|---|---|---|---|\n"]
     for kind in vars(errors).values():
         if isinstance(kind, type) and issubclass(kind, errors.TreadleError):
-            found = re.search(rf"(?m)^[│├└─ ]*{kind.__name__}\\b *(?:{kind.code}\\b *)?(.*)$", errors.__doc__ or "")
+            found = re.search(rf"(?m)^[│├└─ ]*{kind.__name__}\b *(?:{kind.code}\b *)?(.*)$", errors.__doc__ or "")
             assert found, f"{kind.__name__} is not in the tree"
             retryable = "yes" if kind.retryable else "no"
             rows.append(f"| `{kind.code}` | `{kind.__name__}` | {retryable} | {found[1].strip()} |\n")
