@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from treadle.doors import worker as door
 from treadle.doors.worker import Worker
-from treadle.errors import Busy, ConfigError, MaxIterations, RateLimited
+from treadle.errors import Busy, ConfigError, MaxIterations, PeerClosed, RateLimited
 from treadle.events import Asked, TextDelta, ToolDenied, ToolEnded, ToolStarted, Usage
 from treadle.session import Limits, Rules
 from treadle.testing.sessions import ScriptedAgent, ScriptedSession
@@ -40,7 +39,7 @@ class Client:
     async def write(self, data: bytes) -> None:
         await self.reading.wait()
         if self.gone:
-            raise BrokenPipeError
+            raise PeerClosed("gone")
         for line in data.splitlines():
             self._output.put_nowait(line)
 
@@ -332,13 +331,12 @@ async def test_a_client_that_stopped_reading_for_good_ends_the_work() -> None:
     assert agent.sessions[0].closed
 
 
-async def test_a_slow_reader_holds_the_session_back_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "UNWRITTEN", 2000)
+async def test_a_slow_reader_holds_the_session_back_and_loses_nothing() -> None:
     made = 0
 
     async def flood(session: ScriptedSession, turn: Turn) -> None:
         nonlocal made
-        for made in range(20_000):
+        for made in range(40_000):
             session.emit(TextDelta(text=str(made)))
             await session.room()
 
@@ -352,8 +350,22 @@ async def test_a_slow_reader_holds_the_session_back_and_loses_nothing(monkeypatc
         held = made
         client.reading.set()
         lines = await client.rest()
-    assert held < 10_000
-    assert [line["event"]["text"] for line in lines if line["type"] == "event"] == [str(n) for n in range(20_000)]
+    assert held < 20_000
+    assert [line["event"]["text"] for line in lines if line["type"] == "event"] == [str(n) for n in range(40_000)]
+
+
+async def test_a_worker_does_not_end_before_a_slow_reader_has_its_last_line() -> None:
+    async with worker(ScriptedAgent()) as client:
+        client.ask(INIT)
+        await client.until("init_ok")
+        client.reading.clear()
+        client.ask(SEND, SHUTDOWN)
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert not client.exit.done()
+        client.reading.set()
+        lines = await client.rest()
+    assert lines[-1]["type"] == "shutdown_ok"
 
 
 async def test_heartbeats_are_numbered_with_the_events_and_stop_before_the_result() -> None:

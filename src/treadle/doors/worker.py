@@ -11,8 +11,9 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
+from treadle.doors.outbox import Outbox
 from treadle.doors.worker_quick import Promise
 from treadle.doors.worker_session import (
     CANCELLED,
@@ -24,9 +25,11 @@ from treadle.doors.worker_session import (
 )
 from treadle.errors import NotFound, RemoteProtocolError, TreadleError, VersionMismatch
 from treadle.events import AnyEvent, ModelRouted, TurnEnded
+from treadle.io.streams import Stream
 from treadle.session import Agent, EventReader, Prompt, Session
 from treadle.session import Answer as PersonsAnswer
-from treadle.wire.worker import NOT_INITIALIZED, PROTOCOL_VERSION, BadLine, Connection, negotiate, protocol_error
+from treadle.wire.worker import NOT_INITIALIZED, PROTOCOL_VERSION, Connection, negotiate, protocol_error
+from treadle.wire.worker_codec import BadLine
 from treadle.wire.worker_events import Outgoing, envelope
 from treadle.wire.worker_messages import (
     Answer,
@@ -54,15 +57,6 @@ from treadle.work.session import error_info
 
 PENDING = 1000
 """Requests that may wait. A client that writes ahead without end is held back, not stored."""
-UNWRITTEN = 256 * 1024
-"""Bytes that may wait for a client that does not read, before its session is held back."""
-STALLED_SECONDS = 600.0
-"""A client that takes nothing for this long is given up."""
-
-
-class Stream(Protocol):
-    async def read(self) -> bytes: ...
-    async def write(self, data: bytes) -> None: ...
 
 
 class End:
@@ -121,10 +115,8 @@ class Worker:
         self._connection = Connection("worker")
         self._pending: deque[Item] = deque()
         self._cancelled: set[int] = set()
-        self._unwritten: list[bytes] = []
-        self._size = 0
         self._arrived, self._taken = asyncio.Event(), asyncio.Event()
-        self._to_write, self._written = asyncio.Event(), asyncio.Event()
+        self._out = Outbox(stream, warn)
         self._opened: Opened | None = None
         self._reason = NOT_INITIALIZED
         self._active: Active | None = None
@@ -135,19 +127,18 @@ class Worker:
         """Serve until the client is done with us. The exit code: 0, or 1 when it went away in the middle."""
         reading, writing, serving = (
             asyncio.create_task(work, name=f"worker {name}")
-            for name, work in (("reader", self._read()), ("writer", self._write()), ("server", self._serve()))
+            for name, work in (("reader", self._read()), ("writer", self._out.run()), ("server", self._serve()))
         )
         try:
-            await asyncio.wait([serving, writing], return_when=asyncio.FIRST_COMPLETED)
+            waiting = {reading, writing, serving}
+            while not (serving.done() or writing.done()):
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
             if not serving.done():
                 return 1
-            serving.result()
-            while self._unwritten and not writing.done():
-                self._written.clear()
-                await asyncio.wait(
-                    [writing, asyncio.ensure_future(self._written.wait())], return_when="FIRST_COMPLETED"
-                )
-            return 1 if writing.done() else 0
+            await self._out.flushed()
+            return 0 if self._out.empty else 1
         finally:
             for task in (reading, writing, serving, *self._helpers):
                 task.cancel()
@@ -204,33 +195,7 @@ class Worker:
     # Out
 
     def _say(self, message: AnyResponse) -> None:
-        self._put(self._connection.send(message))
-
-    def _put(self, data: bytes) -> None:
-        self._unwritten.append(data)
-        self._size += len(data)
-        self._to_write.set()
-
-    async def _write(self) -> None:
-        """Everything that is there goes out in one piece; nothing waits for more to come."""
-        while True:
-            await self._to_write.wait()
-            self._to_write.clear()
-            data, self._unwritten, self._size = b"".join(self._unwritten), [], 0
-            try:
-                async with asyncio.timeout(STALLED_SECONDS):
-                    await self._stream.write(data)
-            except TimeoutError:
-                self._warn(f"the client has read nothing for {STALLED_SECONDS:g} s; giving up")
-                return
-            except OSError:
-                return
-            self._written.set()
-
-    async def _room(self) -> None:
-        while self._size > UNWRITTEN:
-            self._written.clear()
-            await self._written.wait()
+        self._out.put(self._connection.send(message))
 
     def _refuse(self, id: str, reason: str) -> None:
         self._say(protocol_error(BadLine(reason, id)))
@@ -299,7 +264,7 @@ class Worker:
             )
         )
         if promised is None:
-            self._put(line)
+            self._out.put(line)
 
     def _break_promise(self, request: Init, promised: Promise, error: Exception) -> None:
         """The init was answered already, and now the disk is full, or the like: every send will hear of it."""
@@ -347,7 +312,7 @@ class Worker:
                 self._events(opened, active, payloads)
             if active.ended:
                 return
-            await self._room()
+            await self._out.room()
 
     def _take_in(self, opened: Opened, active: Active, events: list[AnyEvent]) -> list[AnyPayload]:
         add, translate = active.fold.add, active.out.payloads
@@ -367,12 +332,12 @@ class Worker:
             EventLine(payload, seq, send, session, task, worker) for seq, payload in enumerate(payloads, active.seq)
         ]
         active.seq += len(lines)
-        self._put(self._connection.send_events(lines))
+        self._out.put(self._connection.send_events(lines))
 
     async def _beat(self, opened: Opened, active: Active) -> None:
         while True:
             await asyncio.sleep(self._interval)
-            if not self._unwritten:
+            if self._out.empty:
                 self._events(opened, active, [Heartbeat(round((time.monotonic() - active.started) * 1000))])
 
     def _catch_up(self, opened: Opened) -> None:

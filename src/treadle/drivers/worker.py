@@ -33,7 +33,8 @@ from treadle.events import Asked, Event, Failed, Outcome, TextDelta, TurnEnded, 
 from treadle.io.child import Child, start
 from treadle.policy.environment import reduced
 from treadle.session import AgentInfo, SessionSpec
-from treadle.wire.worker import BASE, NEWEST, UNKNOWN_ID, BadLine, Connection, parse_version
+from treadle.wire.worker import BASE, NEWEST, Connection, parse_version
+from treadle.wire.worker_codec import UNKNOWN_ID, BadLine
 from treadle.wire.worker_events import Incoming, error_info
 from treadle.wire.worker_messages import (
     Answer,

@@ -1,8 +1,8 @@
 """The headless worker protocol: an agent as a process that another program owns, JSON lines on its stdin and stdout.
 
 The client asks (`init`, `send`, `status`, `cancel`, `shutdown`), the worker answers; requests may be written ahead of
-the answers. The messages are in worker_messages.py, the way to and from our events in worker_events.py, the reference
-in docs/reference/worker-protocol.md.
+the answers. The messages are in worker_messages.py, their bytes in worker_codec.py, the way to and from our events in
+worker_events.py, the reference in docs/reference/worker-protocol.md.
 """
 
 from __future__ import annotations
@@ -13,18 +13,14 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Any, NamedTuple, TypeAlias
 
-import msgspec
-
 from treadle.errors import LocalProtocolError, RemoteProtocolError, VersionMismatch
 from treadle.wire import base
 from treadle.wire.framing import LineSplitter
-from treadle.wire.jsonline import json_line
+from treadle.wire.worker_codec import BadLine, decode_request, decode_response, encode, encode_lines, id_of
 from treadle.wire.worker_messages import (
-    REQUESTS,
     Answer,
     AnswerOk,
     AnyPayload,
-    AnyResponse,
     Cancel,
     ContentDelta,
     ErrorEnvelope,
@@ -91,26 +87,7 @@ def negotiate(requested: str | None, pinned: str | None = None) -> Spoken:
     return Spoken(ours if version == BASE else f"{version[0]}.{version[1]}.0", version)
 
 
-# Errors of single lines...
-
-UNKNOWN_ID = "unknown"
 NOT_INITIALIZED = "Not initialized. Send 'init' first."
-
-
-class BadLine(RemoteProtocolError):
-    """A line that cannot be acted on. `id` is the request's own, whenever that much could be read.
-
-    `untimely` is the message itself when it was well formed and only came at the wrong time.
-    """
-
-    def __init__(self, message: str, id: str = UNKNOWN_ID, details: Any = None, untimely: Any = None) -> None:
-        super().__init__(message, details=details)
-        self.id = id
-        self.untimely = untimely
-
-
-def _id_of(error: RemoteProtocolError) -> str:
-    return error.id if isinstance(error, BadLine) else UNKNOWN_ID
 
 
 def _is_protocol_error(result: Result) -> bool:
@@ -120,7 +97,7 @@ def _is_protocol_error(result: Result) -> bool:
 def protocol_error(error: RemoteProtocolError) -> Result:
     """The answer to a bad line: no session ids and no latencies, as nothing ran."""
     return Result(
-        id=_id_of(error),
+        id=id_of(error),
         status="error",
         tool_calls_made=(),
         iterations=0,
@@ -193,7 +170,7 @@ class Connection(base.Connection[Message]):
         for item in found:
             if isinstance(item, RemoteProtocolError):
                 # A bad line is owed an answer too, and may bear the id of a good request.
-                self._bad[_id_of(item)] += 1
+                self._bad[id_of(item)] += 1
         return found
 
     def end(self) -> list[Any]:
@@ -202,7 +179,7 @@ class Connection(base.Connection[Message]):
             return []
         last = self._decode_line(rest)
         if isinstance(last, RemoteProtocolError):
-            cut = BadLine("The input ended inside a line", _id_of(last))
+            cut = BadLine("The input ended inside a line", id_of(last))
             self.judge([cut])
             raise cut
         return self.judge([last])
@@ -293,125 +270,6 @@ class Connection(base.Connection[Message]):
         """Back to the start, unless an earlier init has succeeded or a later one is still open."""
         if self.state is OPENING and not any(kind is Init for kind, _ in self._open):
             self.state = NEW
-
-
-# Bytes...
-
-_encoder = msgspec.json.Encoder()
-_BAD_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ValueError)
-
-
-def encode(message: Message) -> bytes:
-    return json_line(message)
-
-
-def encode_lines(lines: list[EventLine]) -> bytes:
-    try:
-        return _encoder.encode_lines(lines)
-    except UnicodeEncodeError:
-        return b"".join([encode(line) for line in lines])
-
-
-class _Envelope(msgspec.Struct, frozen=True):
-    type: Any = None
-    id: Any = None
-
-
-class _Inner(msgspec.Struct, frozen=True):
-    event: Any = None
-
-
-class _RawEventLine(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
-    event: msgspec.Raw
-    event_seq: int
-    send_id: str
-    session_id: str | None = None
-    task_id: str | None = None
-    worker_id: str | None = None
-
-
-_envelope = msgspec.json.Decoder(_Envelope)
-_inner = msgspec.json.Decoder(_Inner)
-_raw_event = msgspec.json.Decoder(_RawEventLine)
-_payload = msgspec.json.Decoder(AnyPayload)
-_response: msgspec.json.Decoder[AnyResponse] = msgspec.json.Decoder(AnyResponse)
-_requests = {name: msgspec.json.Decoder(kind) for name, kind in REQUESTS.items()}
-_RESPONSES = {"init_ok", "event", "result", "status_ok", "shutdown_ok", "answer_ok", "steer_ok"}
-_EVENTS = {kind.__struct_config__.tag for kind in AnyPayload.__args__}
-
-
-def _open_envelope(line: bytes) -> _Envelope | BadLine:
-    try:
-        return _envelope.decode(line)
-    except msgspec.ValidationError:
-        return BadLine("Expected JSON object")
-    except RecursionError:
-        return BadLine("Invalid JSON", details="nested too deeply")
-    except _BAD_JSON as error:
-        return BadLine("Invalid JSON", details=str(error))
-
-
-def decode_request(line: bytes) -> Any:
-    """A request, or the error with which to answer."""
-    try:
-        line.decode()
-        readable = True
-    except UnicodeDecodeError:
-        line, readable = line.decode(errors="replace").encode(), False
-    head = _open_envelope(line)
-    if isinstance(head, BadLine):
-        return head
-    id = head.id if isinstance(head.id, str) else UNKNOWN_ID
-    if not readable:
-        return BadLine("Invalid UTF-8", id)
-    if not isinstance(head.type, str):
-        return BadLine("Missing 'type' field", id)
-    if not isinstance(head.id, str):
-        return BadLine("Missing 'id' field")
-    if head.type not in _requests:
-        return BadLine(f"Unknown request type: {head.type[:100]!r}", id)
-    try:
-        return _requests[head.type].decode(line)
-    except RecursionError:
-        return BadLine(f"Invalid {head.type}: nested too deeply", id)
-    except _BAD_JSON as error:
-        return BadLine(f"Invalid {head.type}: {error}", id)
-
-
-def decode_response(line: bytes) -> Any:
-    """A response; Unknown for one that a later worker might send; or an error.
-
-    The envelope comes first and its inside second, so that an unknown event is a value to skip. Nearly every line is
-    well known, so the two are tried in one go before they are taken apart.
-    """
-    try:
-        return _response.decode(line)
-    except _BAD_JSON as error:
-        return _decode_strange(line, str(error))
-    except RecursionError:
-        return BadLine("Invalid JSON", details="nested too deeply")
-
-
-def _decode_strange(line: bytes, reason: str) -> Any:
-    head = _open_envelope(line)
-    if isinstance(head, BadLine):
-        return head
-    id = head.id if isinstance(head.id, str) else UNKNOWN_ID
-    if not isinstance(head.type, str):
-        return BadLine("Missing 'type' field", id)
-    if head.type not in _RESPONSES:
-        return Unknown(kind=head.type, raw=line)
-    if head.type != "event":
-        return BadLine(f"Invalid {head.type}: {reason}", id)
-    try:
-        outer = _raw_event.decode(line)
-        kind = _inner.decode(outer.event).event
-        if isinstance(kind, str) and kind not in _EVENTS:
-            event: Any = Unknown(kind=kind, raw=bytes(outer.event))
-            return EventLine(event, outer.event_seq, outer.send_id, outer.session_id, outer.task_id, outer.worker_id)
-    except _BAD_JSON as error:
-        reason = str(error)
-    return BadLine(f"Invalid event: {reason}", id)
 
 
 # Samples: the conversation of the specification, a refused version, and everything our extensions add...

@@ -1,0 +1,79 @@
+"""What a door has to say, on its way to a client that may be slow or gone.
+
+Everything that is there goes out in one piece, and nothing waits for more to come. Who says much waits for room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from treadle.errors import PeerClosed
+from treadle.io.streams import Stream
+
+ROOM = 256 * 1024
+"""Bytes that may wait before whoever makes them is held back."""
+STALLED_SECONDS = 600.0
+"""A client that takes nothing for this long is given up."""
+
+
+class Outbox:
+    def __init__(
+        self, stream: Stream, warn: Callable[[str], None], *, room: int = ROOM, stalled: float = STALLED_SECONDS
+    ) -> None:
+        self._stream = stream
+        self._warn = warn
+        self._room = room
+        self._stalled = stalled
+        self._waiting: list[bytes] = []
+        self._size = 0
+        self._more, self._less = asyncio.Event(), asyncio.Event()
+        self._gone = False
+
+    def put(self, data: bytes) -> None:
+        self._waiting.append(data)
+        self._size += len(data)
+        self._more.set()
+
+    @property
+    def empty(self) -> bool:
+        """Whether the client has taken everything."""
+        return self._size == 0
+
+    async def run(self) -> None:
+        """Write what is put here. Returns when the client is gone."""
+        try:
+            while await self._write():
+                pass
+        finally:
+            self._gone = True
+            self._less.set()
+
+    async def _write(self) -> bool:
+        await self._more.wait()
+        self._more.clear()
+        data, self._waiting = b"".join(self._waiting), []
+        try:
+            async with asyncio.timeout(self._stalled):
+                await self._stream.write(data)
+        except TimeoutError:
+            self._warn(f"the client has read nothing for {self._stalled:g} s; giving up")
+            return False
+        except PeerClosed:
+            return False
+        self._size -= len(data)
+        self._less.set()
+        return True
+
+    async def room(self) -> None:
+        """Wait until there is room for more."""
+        await self._until(self._room)
+
+    async def flushed(self) -> None:
+        """Wait until the client has taken everything, or is gone."""
+        await self._until(0)
+
+    async def _until(self, size: int) -> None:
+        while self._size > size and not self._gone:
+            self._less.clear()
+            await self._less.wait()

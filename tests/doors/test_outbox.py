@@ -1,0 +1,51 @@
+import asyncio
+
+from treadle.doors.outbox import Outbox
+from treadle.io.streams import pair
+
+
+async def test_what_is_there_goes_out_in_one_piece() -> None:
+    ours, theirs = pair()
+    outbox = Outbox(ours, str)
+    writing = asyncio.create_task(outbox.run())
+    outbox.put(b"one ")
+    outbox.put(b"two")
+    assert await theirs.read() == b"one two"
+    await outbox.flushed()
+    assert outbox.empty
+    writing.cancel()
+
+
+async def test_a_client_that_is_gone_lets_nobody_wait() -> None:
+    ours, theirs = pair()
+    outbox = Outbox(ours, str, room=10)
+    theirs.close()
+    outbox.put(b"x" * 100)
+    waiting = asyncio.gather(outbox.room(), outbox.flushed())
+    await asyncio.wait_for(outbox.run(), 5)
+    await asyncio.wait_for(waiting, 5)
+    assert not outbox.empty
+
+
+async def test_a_client_that_takes_nothing_is_given_up_with_a_word() -> None:
+    ours, _ = pair()
+    said: list[str] = []
+    outbox = Outbox(ours, said.append, stalled=0.05)
+    outbox.put(b"x" * 200_000)
+    await asyncio.wait_for(outbox.run(), 5)
+    assert len(said) == 1 and "0.05 s" in said[0]
+
+
+async def test_who_says_much_waits_for_room() -> None:
+    ours, theirs = pair()
+    outbox = Outbox(ours, str, room=1000)
+    writing = asyncio.create_task(outbox.run())
+    outbox.put(b"x" * 200_000)
+    waiting = asyncio.create_task(outbox.room())
+    got = 0
+    while not waiting.done():
+        got += len(await theirs.read())
+        for _ in range(5):
+            await asyncio.sleep(0)
+    assert got > 100_000
+    writing.cancel()
