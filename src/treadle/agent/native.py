@@ -28,6 +28,7 @@ from treadle.agent.tasks import AgentType, Tasks
 from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool, ToolContext, writing_freely
 from treadle.agent.tools.paths import resolve as resolve_path
+from treadle.agent.tools.web_fetch import ALLOW_PRIVATE
 from treadle.agent.transcript import Spent, Transcript, TurnBegan, TurnOver, find_session
 from treadle.events import Asked, Event, Task, TurnEnded, Usage, Warned
 from treadle.policy.profile import Profile, build_guard
@@ -117,7 +118,7 @@ class NativeSession(BaseSession):
         self._parent = parent
         self._task = task
         self._loop: Loop | None = None
-        self._memory: dict[str, Any] = {}
+        self._memory: dict[str, Any] = {ALLOW_PRIVATE: settings.web_fetch_private}
         self._hooks = ShellHooks(settings.hooks, cwd=spec.cwd, env=setting.child_env, session=self.id, warn=self._warn)
         self._servers = McpServers(cwd=spec.cwd, env=setting.child_env, warn=self._warn)
         self._knowledge = ""

@@ -14,11 +14,18 @@ import msgspec
 
 from treadle import __version__
 from treadle.agent.providers.names import VENDORS
+from treadle.agent.tools import ripgrep
 from treadle.errors import TreadleError
 from treadle.io import paths, sandbox
 
 OUTSIDE_AGENTS = ("claude", "codex", "gemini", "opencode")
-EXTRAS = {"search": "pathspec", "mcp": "mcp", "sandbox": "sandlock"}
+EXTRAS = {
+    "mcp": "mcp",
+    "sandbox": "sandlock",
+    "tokens": "tiktoken",
+    "signing": "cryptography",
+    "schema": "jsonschema_rs",
+}
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,8 +98,9 @@ def _parts() -> Iterator[Check]:
         found = importlib.util.find_spec(module) is not None
         says = "installed" if found else f"pip install 'treadle[{extra}]'"
         yield Check(area="parts", name=extra, ok=found, says=says)
-    rg = shutil.which("rg")
-    yield Check(area="parts", name="ripgrep", ok=rg is not None, says=rg or "not on PATH: searching is slower")
+    rg = ripgrep.find()
+    says = rg or "not found, so searching is slower: pip install 'treadle[search]'"
+    yield Check(area="parts", name="ripgrep", ok=rg is not None, says=says)
 
 
 def _sandbox() -> Iterator[Check]:

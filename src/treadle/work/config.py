@@ -80,6 +80,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] | None = None
     add_dirs: tuple[str, ...] = ()
     sandbox: bool = False
+    web_fetch_private: bool = False
+    """Whether web_fetch may reach this machine and the local network."""
     env: tuple[str, ...] = ()
     """Names (or `PREFIX_*`) of further environment variables that children may see."""
     limits: Limits = Limits()
