@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Mapping
+
+import msgspec
 
 from treadle.errors import ConfigError
-from treadle.session import Agent
+from treadle.session import Agent, SessionSpec
 
 AGENTS = {"native": "treadle.agent.native:NativeAgent"}
 """Agents by name."""
@@ -21,6 +24,8 @@ def find_agent(name: str = "native") -> Agent:
         if not command.strip():
             raise ConfigError(f"--agent {name} names no command", hint=f"such as --agent '{prefix}:my-agent --flag'")
         made = _load(COMMANDS[prefix])(command)
+    elif name == "native":
+        made = _load(AGENTS[name])(bind=bound_by_claims)
     elif name in AGENTS:
         made = _load(AGENTS[name])()
     else:
@@ -28,6 +33,23 @@ def find_agent(name: str = "native") -> Agent:
         raise ConfigError(f"there is no agent {name!r}", hint=f"the agents are {known}")
     assert isinstance(made, Agent)
     return made
+
+
+def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
+    """When `HEIMDALL_HAID` says who acts here, what others have claimed in this repository is theirs."""
+    haid = environ.get("HEIMDALL_HAID")
+    if not haid:
+        return spec
+    from treadle.coordination.guard import Guarded
+    from treadle.coordination.planning import Planning
+
+    guarded = Guarded(Planning(project=spec.cwd), haid)
+
+    def watching() -> Callable[[], None]:
+        before = guarded.watch()
+        return lambda: guarded.check(before)
+
+    return msgspec.structs.replace(spec, guard=guarded.judge, writing=guarded.writing, watching=watching)
 
 
 def _load(place: str) -> type:

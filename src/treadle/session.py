@@ -41,6 +41,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 Guard: TypeAlias = Callable[[Access], Decision]
 Writing: TypeAlias = Callable[[tuple[str, ...]], AbstractContextManager[None]]
 """Held around a tool's write to these paths; raises errors.Denied when somebody else holds them."""
+Watching: TypeAlias = Callable[[], Callable[[], None]]
+"""Called before a command whose writes nobody can foresee; what it gives is called after, and raises errors.Denied."""
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +87,7 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     guard: Guard | None = None
     """A further judge beside the rules and the mode, such as claims; the stricter of the two wins."""
     writing: Writing | None = None
+    watching: Watching | None = None
     trusted: bool = False
     """Whether project files may widen what is allowed, and not only narrow it."""
     extra: dict[str, Any] = {}

@@ -44,7 +44,7 @@ from treadle.events import (
     Usage,
     Warned,
 )
-from treadle.session import Access, Decision
+from treadle.session import Access, Decision, Watching
 from treadle.work.fold import Totals
 from treadle.work.session import Turn, error_info
 
@@ -82,6 +82,8 @@ class Parts(msgspec.Struct, kw_only=True):
     spent: Callable[[], Totals]
     emit: Callable[[Event], None]
     room: Callable[[], Awaitable[None]]
+    watching: Watching | None = None
+    """For tools that execute: called before, and what it gives after, which may find what must not have happened."""
     max_output_tokens: int | None = None
 
 
@@ -295,10 +297,13 @@ class Loop:
         )
         text, ok = "[interrupted]", False
         try:
+            check = await asyncio.to_thread(parts.watching) if parts.watching and access.kind == "execute" else None
             text = await registry.run(tool, args, context)
+            if check is not None:
+                await asyncio.to_thread(check)
             ok = True
         except TreadleError as error:
-            text = f"Error: {error}"
+            text = f"Error: {error}" if text == "[interrupted]" else f"{text}\nError: {error}"
         except Exception as error:
             text = f"Error: this tool has a bug: {type(error).__name__}: {error}"
             parts.emit(Warned(message=f"{call.name} failed unexpectedly: {error_info(error).message}", code="tool_bug"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,13 +45,21 @@ CAPABILITIES: Mapping[str, Any] = {
 class NativeAgent:
     name = "native"
 
-    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        env: Mapping[str, str] | None = None,
+        bind: Callable[[SessionSpec, Mapping[str, str]], SessionSpec] | None = None,
+    ) -> None:
+        """`bind` adds the guards that whoever makes the agent wants on every session, such as claims."""
         self._env = os.environ if env is None else env
+        self._bind = bind
 
     async def probe(self) -> AgentInfo:
         return AgentInfo(name=self.name, version=__version__, tools=registry.BUILTIN, capabilities=dict(CAPABILITIES))
 
     async def open(self, spec: SessionSpec) -> NativeSession:
+        if self._bind is not None:
+            spec = self._bind(spec, {**self._env, **spec.env})
         setting = await Setting.load(spec, self._env)
         old = Transcript.read(find_session(spec.resume, spec.cwd)) if spec.resume is not None else None
         model = spec.model or (old.header.model if old else None) or setting.settings.model
@@ -235,6 +243,7 @@ class NativeSession(BaseSession):
             spent=lambda: self.spent,
             emit=self.note,
             room=self.room,
+            watching=self.spec.watching,
         )
 
     def system(self) -> str:

@@ -1,0 +1,77 @@
+"""Finding agents by name, and binding them to what others have claimed."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treadle.agents import find_agent
+from treadle.errors import ConfigError
+from treadle.events import ToolDenied, ToolEnded
+from treadle.session import Agent, SessionSpec
+from treadle.work.session import run_turn
+
+BIN = Path(sys.executable).parent
+
+
+@pytest.mark.parametrize("name", ["native", "worker:some-program --flag", "sidecar:some-program"])
+def test_an_agent_is_found_by_its_name(name: str) -> None:
+    assert isinstance(find_agent(name), Agent)
+
+
+def test_an_unknown_name_lists_those_there_are() -> None:
+    with pytest.raises(ConfigError, match="native.*worker:COMMAND"):
+        find_agent("nobody")
+
+
+def test_a_prefix_without_a_command_says_what_is_missing() -> None:
+    with pytest.raises(ConfigError, match="names no command"):
+        find_agent("worker: ")
+
+
+SCRIPT = """
+[[reply]]
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "src/mine.py", content = "x" }
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "docs/free.md", content = "x" }
+[[reply.call]]
+name = "bash"
+arguments = { command = "echo y > src/theirs.py; echo done" }
+
+[[reply]]
+text = "finished"
+"""
+
+
+async def test_what_somebody_else_has_claimed_is_theirs_for_the_native_agent_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "script.toml"
+    script.write_text(SCRIPT)
+    repository = tmp_path / "repository"
+    (repository / "src").mkdir(parents=True)
+    (repository / "src" / "theirs.py").write_text("old")
+    _run(repository, "git", "init", "-q")
+    other, own = (_run(repository, BIN / "heimdall-haid", "spawn", role).strip() for role in ("other", "own"))
+    for haid in (other, own):
+        _run(repository, BIN / "heimdall-haid", "register", "--haid", haid)
+    monkeypatch.setenv("HEIMDALL_HAID", other)
+    _run(repository, BIN / "heimdall-claim", "claim", "src/**", "--task", "rework")
+    monkeypatch.setenv("HEIMDALL_HAID", own)
+    session = await find_agent().open(SessionSpec(cwd=str(repository), model=f"scripted:{script}", mode="full-auto"))
+    events: list[Any] = [event async for event in run_turn(session, "go")]
+    await session.close()
+    [denied] = [event for event in events if isinstance(event, ToolDenied)]
+    assert denied.by == "claim" and other in denied.reason and not (repository / "src" / "mine.py").exists()
+    written, ran = [event for event in events if isinstance(event, ToolEnded)]
+    assert written.ok and (repository / "docs" / "free.md").exists()
+    assert not ran.ok and "under somebody else's claim changed" in ran.result and "done" in ran.result
+
+
+def _run(cwd: Path, *command: str | Path) -> str:
+    return subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=True).stdout
