@@ -15,7 +15,6 @@ from tests.coordination.conftest import BIN, Run
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError, Denied, NotFound
-from treadle.io.files import locked_beside
 
 ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
 
@@ -265,19 +264,6 @@ def test_a_lock_that_a_dead_original_left_is_broken_when_it_is_old(claims: Claim
     os.makedirs(directory)
     os.utime(directory, (time.time() - 31, time.time() - 31))
     claims.claim(ANN, ["src"], "T-1")
-
-
-def test_our_own_dead_holder_is_taken_over_at_once(tmp_path: Path) -> None:
-    lock, directory = str(tmp_path / "lock"), str(tmp_path / "lock.d")
-    child = os.fork()
-    if child == 0:
-        locked_beside(lock, directory).__enter__()
-        os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
-    assert os.path.isdir(directory)
-    with locked_beside(lock, directory, timeout=0.5):
-        pass
-    assert not os.path.exists(directory)
 
 
 def test_the_command_says_it_with_its_exit_codes(heimdall: Run, project: Path) -> None:

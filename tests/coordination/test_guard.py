@@ -8,6 +8,8 @@ import pytest
 from tests.coordination.conftest import git
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.guard import Guarded
+from treadle.coordination.guard import guarded as open_guard
+from treadle.coordination.identity import root
 from treadle.coordination.planning import Planning
 from treadle.errors import Busy, Denied
 from treadle.io.files import locked
@@ -133,3 +135,21 @@ def test_what_was_claimed_or_released_meanwhile_is_not_held_against_it(
     claims.release(BOB)
     (project / "src/a/b.ts").write_text("released by then")
     guarded.check(before)
+
+
+def test_a_command_that_runs_within_it_fails_afterwards(guarded: Guarded, claims: Claims, project: Path) -> None:
+    with guarded.running():
+        (project / "free.txt").write_text("x")
+    with pytest.raises(Denied, match="src/a/b.ts"):
+        with guarded.running():
+            (project / "src/a/b.ts").write_text("taken")
+
+
+def test_who_the_agent_is_comes_from_the_checkout_or_is_declared(
+    project: Path, claims: Claims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = open_guard(str(project / "src"))
+    assert inside.haid == root(str(project)) + "/treadle"
+    assert inside.judge(Access(tool="bash", kind="write", paths=("a/b.ts",))).verdict == "deny"  # seen from src
+    monkeypatch.setenv("HEIMDALL_HAID", BOB)
+    assert open_guard(str(project)).judge(write(project, "src/a/b.ts")).verdict == "allow"

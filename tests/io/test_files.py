@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import Busy, StorageError
-from treadle.io.files import append_line, append_lines, iter_lines, locked, read_lines, write_atomic
+from treadle.io.files import append_line, append_lines, iter_lines, locked, locked_beside, read_lines, write_atomic
 
 # Replacing...
 
@@ -353,3 +353,45 @@ def test_in_an_open_directory_a_link_is_replaced_and_not_followed(tmp_path: Path
         os.close(directory)
     assert outside.read_text() == "theirs"
     assert (tmp_path / "moved" / "a").read_text() == "ours" and os.listdir(tmp_path / "moved") == ["a"]
+
+
+# Locks that programs see which lock by mkdir...
+
+
+def test_our_own_dead_holder_is_taken_over_at_once(tmp_path: Path) -> None:
+    lock, directory = str(tmp_path / "lock"), str(tmp_path / "lock.d")
+    child = os.fork()
+    if child == 0:
+        locked_beside(lock, directory).__enter__()
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert os.path.isdir(directory)
+    with locked_beside(lock, directory, timeout=0.5):
+        pass
+    assert not os.path.exists(directory)
+
+
+def test_a_directory_with_a_used_number_is_not_taken_for_our_own(tmp_path: Path) -> None:
+    lock, directory = str(tmp_path / "lock"), tmp_path / "lock.d"
+    with locked_beside(lock, str(directory)):
+        number = directory.stat().st_ino
+    for _ in range(50):
+        directory.mkdir()  # another program's; file systems like to give the number again
+        if directory.stat().st_ino == number:
+            with pytest.raises(Busy, match="another program"):
+                locked_beside(lock, str(directory), timeout=0.0).__enter__()
+            break
+        directory.rmdir()
+
+
+def test_a_failed_lock_leaves_the_lock_file_free(tmp_path: Path) -> None:
+    lock, directory = str(tmp_path / "lock"), tmp_path / "lock.d"
+    directory.mkdir()
+    with pytest.raises(Busy):
+        locked_beside(lock, str(directory), timeout=0.0).__enter__()
+    with locked(lock, 0):
+        pass
+    with pytest.raises(StorageError):
+        locked_beside(lock, str(tmp_path / "none" / "lock.d"), timeout=0.0).__enter__()
+    with locked(lock, 0):
+        pass

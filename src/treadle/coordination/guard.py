@@ -1,13 +1,8 @@
 """Claims that bind the native agent: judged before a tool runs, held while it writes, looked at after a shell command.
 
-Whoever opens a session gives it `Guarded(...)`'s functions: `judge` is its guard, `writing` its writing. For shell
-commands there are two ways. With a sandbox, `writable()` is what the shell may write. Without one:
-
-    before = guarded.watch()
-    ... run the command ...
-    guarded.check(before)        # raises Denied, naming the files, when it changed what others hold
-
-which the loop calls around each command and turns into a failed tool result.
+Whoever opens a session makes a `Guarded` and gives its functions in: `guard=guarded.judge, writing=guarded.writing`.
+For shell commands there are two ways. With a sandbox, `writable()` is what the shell may write. Without one, the loop
+runs each command within `guarded.running()`, and turns the Denied that this raises into a failed tool result.
 """
 
 from __future__ import annotations
@@ -17,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from treadle.coordination.claims import Claim, Claims, Collision, Held
-from treadle.coordination.identity import checked
+from treadle.coordination.identity import checked, current, spawn
 from treadle.coordination.planning import Planning
 from treadle.coordination.repository import find
 from treadle.coordination.surfaces import Surface
@@ -37,13 +32,20 @@ class Watch:
         self.files = files
 
 
+def guarded(cwd: str, role: str = "treadle") -> Guarded:
+    """For an agent that works in `cwd`: as `HEIMDALL_HAID` when that is set, else with this role in that checkout."""
+    haid = current(cwd) if os.environ.get("HEIMDALL_HAID") else spawn(cwd, role)
+    return Guarded(Planning(project=cwd), haid)
+
+
 class Guarded:
-    """One identity's view of what others hold in the worktree around `project`."""
+    """One identity's view of what others hold in the worktree around the planning's project."""
 
     def __init__(self, planning: Planning, haid: str) -> None:
         self.haid = checked(haid)
-        found = find(planning.project)
-        self.top = os.path.realpath(found.top if found else planning.project)
+        self.cwd = os.path.realpath(planning.project)
+        found = find(self.cwd)
+        self.top = found.top if found else self.cwd
         self.claims = Claims(planning, self.top)
 
     def judge(self, access: Access) -> Decision:
@@ -83,6 +85,13 @@ class Guarded:
                 found.append(os.path.join(self.top, patterns.normalise(place)))
         return tuple(found)
 
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Around a shell command: afterwards, raises Denied when it changed what somebody else holds."""
+        before = self.watch()
+        yield
+        self.check(before)
+
     def watch(self) -> Watch:
         others = self._others()
         return Watch(others, self._look(others))
@@ -109,7 +118,7 @@ class Guarded:
         return [claim for claim in self.claims.active() if claim.haid != self.haid]
 
     def _surfaces(self, paths: tuple[str, ...]) -> list[Surface]:
-        inside = (os.path.relpath(path, self.top) for path in paths)
+        inside = (os.path.relpath(os.path.join(self.cwd, path), self.top) for path in paths)
         return [Surface.of(path, self.top) for path in inside if path != ".." and not path.startswith("../")]
 
     def _look(self, claims: list[Claim]) -> Files:
