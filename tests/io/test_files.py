@@ -384,6 +384,15 @@ def test_a_directory_with_a_used_number_is_not_taken_for_our_own(tmp_path: Path)
         directory.rmdir()
 
 
+def test_one_that_died_while_it_made_the_directory_is_waited_for_only_a_moment(tmp_path: Path) -> None:
+    lock, directory = tmp_path / "lock", tmp_path / "lock.d"
+    lock.write_bytes(locked_beside._MAKING)
+    directory.mkdir()
+    os.utime(directory, (time.time() - 3, time.time() - 3))
+    with locked_beside(str(lock), str(directory), timeout=0.0):
+        pass
+
+
 def test_a_failed_lock_leaves_the_lock_file_free(tmp_path: Path) -> None:
     lock, directory = str(tmp_path / "lock"), tmp_path / "lock.d"
     directory.mkdir()

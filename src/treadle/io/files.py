@@ -254,6 +254,10 @@ class locked_beside(locked):
     has to grow stale.
     """
 
+    _MAKING = b"making".ljust(64)
+    _MAKING_SECONDS = 2.0
+    """One of ours died at the very moment it made the directory; that it was another program's is all but excluded."""
+
     def __init__(self, path: str, directory: str, timeout: float = 10.0, stale: float = 30.0) -> None:
         super().__init__(path, timeout)
         self.directory = directory
@@ -282,35 +286,40 @@ class locked_beside(locked):
 
     def _take(self) -> None:
         deadline = time.monotonic() + (self.timeout or 0.0)
-        while True:
-            try:
-                os.mkdir(self.directory)
-                return self._remember()
-            except FileExistsError:
-                if self._left_by_us():
-                    os.utime(self.directory)
-                    return self._remember()
-            if self._age() > self.stale:
-                try:
-                    os.rmdir(self.directory)
-                except FileNotFoundError:
-                    pass  # another broke it or its holder was done
-                continue
-            if time.monotonic() > deadline:
+        left = os.pread(self._fd, 64, 0)
+        patience = min(self._MAKING_SECONDS, self.stale) if left == self._MAKING else self.stale
+        while not self._make(left):
+            if self._age() > patience:
+                self._break()
+            elif time.monotonic() > deadline:
                 raise Busy(
                     f"{self.directory} is held by another program; gave up after {self.timeout:g} s",
                     hint=f"it is broken by itself when it is {self.stale:g} s old",
                 )
-            time.sleep(0.02)
+            else:
+                time.sleep(0.02)
 
-    def _remember(self) -> None:
-        os.pwrite(self._fd, self._mark(), 0)
-
-    def _left_by_us(self) -> bool:
+    def _make(self, left: bytes) -> bool:
+        """Make the directory, or take over the one that the lock file says is ours; False when it is another's."""
+        os.pwrite(self._fd, self._MAKING, 0)
         try:
-            return os.pread(self._fd, 64, 0) == self._mark()
+            os.mkdir(self.directory)
+        except FileExistsError:
+            os.pwrite(self._fd, left.ljust(64), 0)
+            try:
+                if left != self._mark():
+                    return False
+                os.utime(self.directory)
+            except FileNotFoundError:
+                return False  # just now given back; the next attempt gets it
+        os.pwrite(self._fd, self._mark(), 0)
+        return True
+
+    def _break(self) -> None:
+        try:
+            os.rmdir(self.directory)
         except FileNotFoundError:
-            return False
+            pass  # another broke it, or its holder was done
 
     def _mark(self) -> bytes:
         # Its number alone is not enough: the next directory that anybody makes may get the same one.
