@@ -9,7 +9,7 @@ import pytest
 
 from treadle.doors.worker import Worker
 from treadle.errors import Busy, ConfigError, MaxIterations, PeerClosed, RateLimited
-from treadle.events import Asked, TextDelta, ToolDenied, ToolEnded, ToolStarted, Usage
+from treadle.events import Asked, TextDelta, ToolDenied, ToolEnded, ToolStarted, Usage, Warned
 from treadle.session import Limits, Rules
 from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 from treadle.work.session import Turn
@@ -556,3 +556,57 @@ async def test_a_cut_off_last_line_is_answered_and_a_whole_one_is_served() -> No
         client.close()
         [line] = await client.rest()
     assert line["type"] == "init_ok"
+
+
+async def test_what_follows_a_shutdown_is_answered_before_it_is_done() -> None:
+    status = {"type": "status", "id": "3"}
+    lines = await talk(ScriptedAgent(refuses=ConfigError("no")), INIT, SHUTDOWN, status, SEND, b"x")
+    assert [line["id"] for line in lines] == ["1", "3", "2", "unknown", "9"]
+    assert lines[-1]["type"] == "shutdown_ok"
+
+
+async def test_warnings_of_the_session_go_to_stderr() -> None:
+    class Noting(ScriptedAgent):
+        async def open(self, spec: Any) -> ScriptedSession:
+            session = await super().open(spec)
+            session.emit(Warned(message="a setting was ignored", code="settings"))
+            return session
+
+    async with worker(Noting([Warned(message="odd")])) as client:
+        client.ask(INIT, SEND, {**SEND, "id": "3"}, SHUTDOWN)
+        lines = await client.rest()
+    assert client.warnings == ["a setting was ignored", "odd"]
+    assert [line["type"] for line in lines] == ["init_ok", "result", "event", "result", "shutdown_ok"]
+
+
+async def test_a_client_that_asks_without_end_and_reads_nothing_is_held_back() -> None:
+    async with worker(ScriptedAgent()) as client:
+        client.ask(INIT)
+        await client.until("init_ok")
+        client.reading.clear()
+        for number in range(200):
+            client.ask(*({"type": "status", "id": f"{number}.{n}"} for n in range(100)))
+        for _ in range(500):
+            await asyncio.sleep(0)
+        unread = client._input.qsize()
+        assert unread > 50
+        client.reading.set()
+        client.close()
+        lines = await client.rest()
+    assert len(lines) == 20_001
+
+
+async def test_a_client_that_writes_ahead_without_end_is_held_back() -> None:
+    hold = asyncio.Event()
+    async with worker(ScriptedAgent([TextDelta(text="a"), hold])) as client:
+        client.ask(INIT, SEND)
+        await client.until("content_delta")
+        for number in range(30):
+            client.ask(*({**SEND, "id": f"{number}.{n}"} for n in range(100)))
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert client._input.qsize() >= 15
+        hold.set()
+        client.close()
+        lines = await client.rest()
+    assert sum(line["type"] == "result" for line in lines) == 3001

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.doors.test_worker_sequences import Talk, steps
+from tests.doors.test_worker_sequences import Talk, sequences
 from tests.e2e.worker_process import COMMAND, WorkerProcess
 from tests.wire.transcripts import Transcript, expected, fits, request, transcripts
 from treadle.agent.providers.script import load
@@ -224,7 +224,7 @@ text = "ok"
 
 
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(st.lists(steps, max_size=10), st.integers(1, 400))
+@given(sequences, st.integers(1, 400))
 def test_any_sequence_of_requests_keeps_the_promises_of_the_wire_and_leaves_no_process(
     tmp_path: Path, sequence: list[tuple[Any, ...]], piece: int
 ) -> None:

@@ -65,9 +65,9 @@ class Outbox:
         self._less.set()
         return True
 
-    async def room(self) -> None:
-        """Wait until there is room for more."""
-        await self._until(self._room)
+    async def room(self, times: int = 1) -> None:
+        """Wait until there is room for more; with `times`, as if there were so many times as much."""
+        await self._until(self._room * times)
 
     async def flushed(self) -> None:
         """Wait until the client has taken everything, or is gone."""

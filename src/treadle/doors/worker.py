@@ -24,7 +24,7 @@ from treadle.doors.worker_session import (
     session_spec,
 )
 from treadle.errors import NotFound, RemoteProtocolError, TreadleError, VersionMismatch
-from treadle.events import AnyEvent, ModelRouted, TurnEnded
+from treadle.events import AnyEvent, ModelRouted, TextDelta, TurnEnded, Warned
 from treadle.io.streams import Stream
 from treadle.session import Agent, EventReader, Prompt, Session
 from treadle.session import Answer as PersonsAnswer
@@ -55,15 +55,19 @@ from treadle.wire.worker_messages import (
 from treadle.work.fold import Fold
 from treadle.work.session import error_info
 
-PENDING = 1000
-"""Requests that may wait. A client that writes ahead without end is held back, not stored."""
+PENDING, PENDING_BYTES = 1000, 64 * 1024 * 1024
+"""What may wait to be served. A client that writes ahead without end is held back, not stored."""
 
 
 class End:
     """The client will ask nothing more."""
 
 
-Item: TypeAlias = Init | Send | Status | Shutdown | RemoteProtocolError | End
+Item: TypeAlias = Init | Send | Status | Answer | Steer | Shutdown | RemoteProtocolError | End
+
+
+def _weight(item: Item) -> int:
+    return len(item.message) if isinstance(item, Send) else 0
 
 
 class Active:
@@ -89,6 +93,7 @@ class Opened:
         self.config = config
         self.version = version
         self.ids = {"session_id": session.id, "task_id": config.task_id, "worker_id": config.worker_id}
+        self.seen = 0
         self.messages = 0
         self.routed: str | None = None
 
@@ -114,6 +119,7 @@ class Worker:
         self._warn = warn
         self._connection = Connection("worker")
         self._pending: deque[Item] = deque()
+        self._pending_bytes = 0
         self._cancelled: set[int] = set()
         self._arrived, self._taken = asyncio.Event(), asyncio.Event()
         self._out = Outbox(stream, warn)
@@ -152,14 +158,19 @@ class Worker:
         while data := self._ahead or await self._stream.read():
             self._ahead = b""
             self._take(self._connection.receive(data))
-            while len(self._pending) >= PENDING:
-                self._taken.clear()
-                await self._taken.wait()
+            await self._hold_back()
         try:
             self._take(self._connection.end())
         except RemoteProtocolError as error:
             self._take([error])
         self._queue(End())
+
+    async def _hold_back(self) -> None:
+        """Read no more while too much waits to be served, or too many answers to be read."""
+        while len(self._pending) >= PENDING or self._pending_bytes >= PENDING_BYTES:
+            self._taken.clear()
+            await self._taken.wait()
+        await self._out.room(4)  # more than events may take, so that a cancel gets past a busy agent
 
     def _take(self, items: list[Any]) -> None:
         """What acts at once does so here; the rest waits its turn."""
@@ -173,6 +184,7 @@ class Worker:
 
     def _queue(self, item: Item) -> None:
         self._pending.append(item)
+        self._pending_bytes += _weight(item)
         self._arrived.set()
 
     def _at_once(self, opened: Opened, item: Answer | Steer | Status) -> None:
@@ -208,6 +220,7 @@ class Worker:
                 self._arrived.clear()
                 await self._arrived.wait()
             item = self._pending.popleft()
+            self._pending_bytes -= _weight(item)
             self._taken.set()
             match item:
                 case Init():
@@ -215,24 +228,24 @@ class Worker:
                 case Send():
                     await self._send(item)
                 case Shutdown():
-                    self._refuse_the_rest()
+                    for later in self._pending:
+                        self._settle(later)
                     self._say(ShutdownOk(id=item.id))
                     return
-                case RemoteProtocolError():
-                    self._say(protocol_error(item))
                 case End():
                     return
                 case _:
-                    # It was written ahead of the init's answer.
-                    if self._opened is None:
-                        self._refuse(item.id, self._reason)
-                    else:
-                        self._at_once(self._opened, item)
+                    self._settle(item)
 
-    def _refuse_the_rest(self) -> None:
-        for item in self._pending:
-            if isinstance(item, RemoteProtocolError):
-                self._say(protocol_error(item))
+    def _settle(self, item: Item) -> None:
+        """What takes no time: a bad line, or a request that would have acted at once and waited for the init."""
+        if isinstance(item, RemoteProtocolError):
+            self._say(protocol_error(item))
+        elif isinstance(item, Status | Answer | Steer):
+            if self._opened is None:
+                self._refuse(item.id, self._reason)
+            else:
+                self._at_once(self._opened, item)
 
     async def _init(self, request: Init) -> None:
         if self._opened is not None:
@@ -276,15 +289,16 @@ class Worker:
 
     async def _send(self, request: Send) -> None:
         opened = self._opened
+        cancelled = id(request) in self._cancelled
+        self._cancelled.discard(id(request))
         if opened is None:
             self._refuse(request.id, self._reason)
             return
-        if id(request) in self._cancelled:
-            self._cancelled.discard(id(request))
+        if cancelled:
             self._say(failed(request.id, CANCELLED, opened.version, opened.ids))
             return
         active = Active(request.id, Outgoing(opened.version, answers=opened.config.asked("answers")))
-        reader = opened.session.events(after=-1)
+        reader = opened.session.events(after=opened.seen)
         beating = asyncio.create_task(self._beat(opened, active))
         self._active = active
         try:
@@ -307,7 +321,7 @@ class Worker:
 
     async def _stream_turn(self, opened: Opened, active: Active, reader: EventReader) -> None:
         while batch := await reader.batch():
-            payloads = self._take_in(opened, active, [event for event in batch if event.turn == active.turn])
+            payloads = self._take_in(opened, active, batch)
             if payloads:
                 self._events(opened, active, payloads)
             if active.ended:
@@ -315,16 +329,24 @@ class Worker:
             await self._out.room()
 
     def _take_in(self, opened: Opened, active: Active, events: list[AnyEvent]) -> list[AnyPayload]:
-        add, translate = active.fold.add, active.out.payloads
+        add, translate, turn = active.fold.add, active.out.payloads, active.turn
         payloads: list[AnyPayload] = []
         for event in events:
-            add(event)
-            payloads += translate(event)
-            if type(event) is ModelRouted:
-                opened.routed = event.model
-            elif type(event) is TurnEnded:
-                active.ended = True
+            if event.turn == turn:
+                add(event)
+                payloads += translate(event)
+            if type(event) is not TextDelta:
+                self._notice(opened, active, event)
+        opened.seen = events[-1].seq
         return payloads
+
+    def _notice(self, opened: Opened, active: Active, event: AnyEvent) -> None:
+        if isinstance(event, Warned):
+            self._warn(event.message)
+        elif isinstance(event, ModelRouted):
+            opened.routed = event.model
+        elif isinstance(event, TurnEnded) and event.turn == active.turn:
+            active.ended = True
 
     def _events(self, opened: Opened, active: Active, payloads: Iterable[AnyPayload]) -> None:
         send, (session, task, worker) = active.id, opened.ids.values()

@@ -299,9 +299,11 @@ class WorkerSession(BaseSession):
             await self.room()
 
     def _pass_on(self, event: Event, turn: Turn, send: Send, limited: bool) -> None:
+        if type(event) is TextDelta:
+            self._said.append(event.text)
+            self.emit(event)
+            return
         match event:
-            case TextDelta():
-                self._said.append(event.text)
             case Usage():
                 turn.iterations += 1
                 event = msgspec.structs.replace(event, model=self._spec.model or "")
