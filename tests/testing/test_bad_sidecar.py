@@ -121,6 +121,7 @@ OWN_TEST = {
     "fatal_when_cancelled",
     "ignores_cancel",
     "says_it_failed",
+    "good_and_then_hangs",
     "works_for_a_while",
 }
 

@@ -41,6 +41,7 @@ from treadle.work.workspace import Workspace, WorkspaceMode, prepare, remove_tre
 
 FORMAT = 1
 CHECK_SECONDS = 600.0
+MAKING = ".making-"
 Listener = Callable[[Sequence[AnyAgentEvent]], None]
 
 
@@ -102,8 +103,10 @@ class HostRun:
     async def run(self) -> Receipt:
         """The receipt, stored. What went wrong in the run is in it, and in `observed.error`; only what keeps a receipt
         from being stored is raised."""
-        private_dir(self.directory)
-        with locked(os.path.join(self.directory, "lock"), 0):
+        # Made under another name, so that it is locked before anybody can take it for a run that was left behind.
+        making = private_dir(os.path.join(runs_directory(), f"{MAKING}{self.run_id}"))
+        with locked(os.path.join(making, "lock"), 0):
+            os.rename(making, self.directory)
             self._record()
             timer = asyncio.create_task(self._time_out())
             try:

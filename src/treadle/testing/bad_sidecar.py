@@ -635,6 +635,16 @@ def good() -> None:
 
 
 @act
+def good_and_then_hangs() -> None:
+    """The work is done, but nobody is told."""
+    ref = run()
+    with open(os.path.join(ORDER["workspace"]["root"], "made.txt"), "w") as file:
+        file.write("made\n")
+    event(ref, "file_changed", path="made.txt", summary="added")
+    forever()
+
+
+@act
 def works_for_a_while() -> None:
     """Like `good`, but takes as many seconds as the task says, and answers pings and cancel meanwhile."""
     ref = run()

@@ -50,6 +50,16 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     disabled: bool = False
 
 
+class BackendCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """A sidecar that `treadle host` can start."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    """Names of further environment variables that it may see."""
+    timeout_secs: float | None = None
+
+
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds."""
 
@@ -89,6 +99,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     context: Context = Context()
     hooks: Hooks = Hooks()
     mcp_servers: dict[str, McpServer] = {}
+    backends: dict[str, BackendCommand] = {}
 
     @property
     def mode(self) -> Mode | None:

@@ -1,7 +1,7 @@
 """Which project directories a person trusts, and in which state: the path, and a hash of the files that matter.
 
-Those are everything in `.treadle/` and `.mcp.json`: files that can make programs run or widen what is allowed. When
-one of them changes, the directory is not trusted any more.
+Those are everything in `.treadle/`, `.mcp.json` and `backplane.toml`: files that can make programs run or widen what is
+allowed. When one of them changes, the directory is not trusted any more.
 """
 
 from __future__ import annotations
@@ -115,8 +115,9 @@ def _files_that_matter(directory: str) -> Iterator[str]:
                 yield os.path.relpath(path, directory)
             else:
                 raise ConfigError(f"{path} is not a plain file", hint="only plain files can be trusted")
-    if os.path.isfile(os.path.join(directory, ".mcp.json")):
-        yield ".mcp.json"
+    for name in (".mcp.json", "backplane.toml"):
+        if os.path.isfile(os.path.join(directory, name)):
+            yield name
 
 
 @contextmanager

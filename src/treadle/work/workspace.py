@@ -6,6 +6,7 @@ its workspace, until it has been brought back or a person throws it away.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -131,7 +132,7 @@ def prepare(
     try:
         return _prepare(mode, source, directory, name, include, exclude, cap)
     except BaseException:
-        _abandon(mode, source, directory, name)
+        abandon(mode, source, directory, name)
         raise
 
 
@@ -161,13 +162,14 @@ def _prepare(
     return Workspace(place, notes)
 
 
-def _abandon(mode: WorkspaceMode, source: str, directory: str, name: str) -> None:
+def abandon(mode: WorkspaceMode, source: str, directory: str, name: str) -> None:
     """Nobody has worked there yet, so nothing can be lost."""
     copy = os.path.join(directory, "workspace")
     repository = Repository.find(source) if mode == "worktree" and os.path.isdir(copy) else None
     if repository is not None:
         branch = f"treadle/{name}"
-        repository.worktree(copy, branch, repository.commit(f"refs/heads/{branch}")).remove_if_unchanged()
+        with contextlib.suppress(WorkspaceError):  # it may not have come so far as to have one
+            repository.worktree(copy, branch, repository.commit(f"refs/heads/{branch}")).remove_if_unchanged()
     if mode == "staged":
         remove_tree(copy)
     remove_tree(os.path.join(directory, "shadow.git"))

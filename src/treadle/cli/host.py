@@ -1,0 +1,314 @@
+"""`treadle host`: give orders to sidecars, and keep their receipts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from typing import Any
+
+import click
+import msgspec
+
+from treadle.cli.failing import run as run_command
+from treadle.cli.host_show import show_backends, show_events, show_probe, show_receipt
+from treadle.drivers.sidecar_peer import Timing
+from treadle.errors import Cancelled, ConfigError, TreadleError
+from treadle.fleet import backends as found
+from treadle.fleet import workorder
+from treadle.fleet.host import Backend, HostRun, Job
+from treadle.fleet.recover import recover as recover_runs
+from treadle.fleet.signing import load_signer
+from treadle.fleet.store import ReceiptStore
+from treadle.wire.receipts import Receipt
+from treadle.wire.receipts import encode as encode_receipt
+from treadle.wire.sidecar import PolicyProfile, WorkOrder
+from treadle.wire.sidecar_schema import TYPES, text
+
+COMPLETE, FAILED, PARTIAL = 0, 1, 3
+
+config_option = click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A backplane.toml. Default: the one here, if trusted.",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
+
+
+@click.group()
+def host() -> None:
+    """Be a control plane: run any sidecar that speaks abp/v0.1, and get a receipt one can trust.
+
+    \b
+    treadle host run --task "fix the test" --sidecar "node host.js"
+    treadle host run --task "fix the test" --agent native --apply --verify "make test"
+    treadle receipt show latest
+    """
+
+
+@host.command("run")
+@click.option("--task", required=True, metavar="TEXT", help="What is to be done; @FILE reads it from a file.")
+@click.option("--sidecar", metavar="CMD", help="Start this command as the sidecar.")
+@click.option("--agent", metavar="NAME", help="One of our own agents, such as native.")
+@click.option("--backend", metavar="NAME", help="A backend from backplane.toml or the settings.")
+@config_option
+@click.option(
+    "--root",
+    default=".",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False),
+    help="What to work on. Default: here.",
+)
+@click.option(
+    "--workspace-mode",
+    type=click.Choice(["staged", "pass-through", "worktree"]),
+    default="staged",
+    show_default=True,
+    help="A copy, the directory itself, or a git worktree.",
+)
+@click.option("--include", multiple=True, metavar="GLOB", help="Copy only these files. Again for more.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Leave these out. Beats --include.")
+@click.option(
+    "--policy",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="What is allowed, as JSON or TOML.",
+)
+@click.option(
+    "--require", multiple=True, metavar="CAP[=LEVEL]", help="Refuse a sidecar without this: tool_bash=native."
+)
+@click.option("--model", metavar="NAME", help="The model that the order asks for.")
+@click.option("--context", multiple=True, metavar="FILE", help="A file to look at first.")
+@click.option("--env", multiple=True, metavar="NAME[=VALUE]", help="A variable for the sidecar; without a value, ours.")
+@click.option(
+    "--param", multiple=True, metavar="KEY=VALUE", help="A setting of the vendor, such as abp.mode=passthrough."
+)
+@click.option("--lane", type=click.Choice(["patch-first", "workspace-first"]), default="patch-first", show_default=True)
+@click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Stop after N turns.")
+@click.option("--max-budget-usd", type=click.FloatRange(0, min_open=True), metavar="X", help="Stop at this cost.")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="Cancel after S seconds.")
+@click.option("--verify", metavar="CMD", help="Run this in the workspace afterwards: did it really work?")
+@click.option("--apply", "apply_", is_flag=True, help="Bring the changes to --root, three-way, all or none.")
+@click.option("--keep", is_flag=True, help="Keep the workspace even if nothing is in it.")
+@click.option("--events", metavar="FILE", help="Write every event there as it comes, one per line.")
+@click.option("--out", metavar="FILE", help="Write the receipt there too.")
+@click.option(
+    "--strict-pong", is_flag=True, help="A ping without an answer is a stall, also with sidecars that never answer."
+)
+@click.option("--handshake-timeout", type=float, default=10.0, show_default=True, metavar="S")
+@json_option
+def run(**options: Any) -> None:
+    """Give one order to a sidecar and wait for its receipt.
+
+    The sidecar works in a copy of --root. Whatever it does (crash, hang, lie, break the protocol), a receipt is kept
+    that says what it claimed and what was seen. Without --sidecar, --agent or --backend, the backend that offers what
+    --require asks for is chosen.
+
+    Exit code: 0 complete, 1 failed, 3 partial.
+    """
+    sys.exit(run_command(_run(options)))
+
+
+async def _run(options: dict[str, Any]) -> int:
+    known = found.find_backends(options["config"])
+    store = ReceiptStore(known.receipts_dir, load_signer())
+    for left in await asyncio.to_thread(recover_runs, store):
+        click.echo(f"treadle: a run that was left behind has its receipt now: {left.meta.run_id}", err=True)
+    policies = [workorder.read_policy(path) for path in (*known.policy_profiles, *options["policy"])]
+    order = _order(options, workorder.merged(policies))
+    backend = await _backend(options, known, order)
+    mode = options["workspace_mode"].replace("-", "_")
+    job = Job(
+        order=order,
+        backend=backend,
+        mode=mode,
+        timeout=options["timeout"],
+        check=options["verify"],
+        apply=options["apply_"],
+        keep_workspace=options["keep"],
+        events_path=options["events"],
+        out_path=options["out"],
+        timing=Timing(handshake=options["handshake_timeout"], strict_pong=options["strict_pong"]),
+    )
+    quiet = options["as_json"]
+    work = HostRun(job, store, listener=None if quiet else show_events)
+    receipt = await _interruptible(work)
+    if quiet:
+        click.echo(encode_receipt(receipt))
+    else:
+        show_receipt(receipt, store.path(receipt.meta.run_id))
+    conflicts = work.observed.merged.conflicts if work.observed.merged else ()
+    if receipt.outcome == "failed" or conflicts:
+        return FAILED
+    return COMPLETE if receipt.outcome == "complete" else PARTIAL
+
+
+async def _interruptible(work: HostRun) -> Receipt:
+    """The first signal cancels the run, which still ends with a receipt."""
+    loop = asyncio.get_running_loop()
+    stopping: set[asyncio.Task[None]] = set()
+
+    def stop(signum: int) -> None:
+        why = Cancelled(f"the control plane got {signal.Signals(signum).name}")
+        stopping.add(asyncio.create_task(work.stop(why)))
+
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(signum, stop, signum)
+    return await work.run()
+
+
+def _order(options: dict[str, Any], policy: PolicyProfile) -> WorkOrder:
+    task = options["task"]
+    if task.startswith("@"):
+        try:
+            with open(task[1:], encoding="utf-8") as file:
+                task = file.read()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"--task {task}: {error}") from error
+    return workorder.make_order(
+        task,
+        options["root"],
+        lane=options["lane"].replace("-", "_"),
+        include=options["include"],
+        exclude=options["exclude"],
+        context=options["context"],
+        policy=policy,
+        require=options["require"],
+        model=options["model"],
+        env=dict(_variable(text) for text in options["env"]),
+        vendor=_vendor(options["param"]),
+        max_turns=options["max_turns"],
+        max_budget_usd=options["max_budget_usd"],
+    )
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, given, value = text.partition("=")
+    if not given and name not in os.environ:
+        raise ConfigError(f"--env {name}: there is no such variable here", hint=f"--env {name}=VALUE")
+    return name, value if given else os.environ[name]
+
+
+def _vendor(params: tuple[str, ...]) -> dict[str, Any]:
+    """`abp.mode=passthrough` as a nested table. A value that is JSON is taken as such."""
+    made: dict[str, Any] = {}
+    for param in params:
+        key, given, value = param.partition("=")
+        if not given or not key:
+            raise ConfigError(f"--param {param!r} is not KEY=VALUE")
+        *outer, last = key.split(".") if "." in key else ("abp", key)
+        place = made
+        for name in outer:
+            place = place.setdefault(name, {})
+        try:
+            place[last] = msgspec.json.decode(value)
+        except msgspec.MsgspecError:
+            place[last] = value
+    return made
+
+
+async def _backend(options: dict[str, Any], known: found.Known, order: WorkOrder) -> Backend:
+    named = [name for name in ("sidecar", "agent", "backend") if options[name]]
+    if len(named) > 1:
+        raise ConfigError(f"--{named[0]} and --{named[1]} both name a sidecar", hint="give one of them")
+    if options["sidecar"]:
+        return found.command_backend(options["sidecar"])
+    if options["agent"]:
+        return found.own_backend(options["agent"])
+    if options["backend"]:
+        return found.named_backend(known, options["backend"])
+    return await found.select(known, order.requirements)
+
+
+@host.command("backends")
+@config_option
+@json_option
+def list_backends(config: str | None, as_json: bool) -> None:
+    """List the sidecars that can be named with --backend."""
+    sys.exit(run_command(_list_backends(config, as_json)))
+
+
+async def _list_backends(config: str | None, as_json: bool) -> int:
+    known = found.find_backends(config)
+    if as_json:
+        click.echo(msgspec.json.encode(known))
+    else:
+        show_backends(known)
+    return 0
+
+
+@host.command("probe")
+@click.argument("names", nargs=-1, metavar="[BACKEND]...")
+@click.option("--sidecar", metavar="CMD", help="Probe this command.")
+@config_option
+@json_option
+def probe(names: tuple[str, ...], sidecar: str | None, config: str | None, as_json: bool) -> None:
+    """Start each sidecar, hear its hello, and say what it can do. Exits with 1 when one does not answer."""
+    sys.exit(run_command(_probe(names, sidecar, config, as_json)))
+
+
+async def _probe(names: tuple[str, ...], sidecar: str | None, config: str | None, as_json: bool) -> int:
+    known = found.find_backends(config)
+    chosen = [found.named_backend(known, name) for name in names]
+    if sidecar:
+        chosen.append(found.command_backend(sidecar))
+    results = [await found.probe(backend) for backend in chosen or known.backends.values()]
+    if as_json:
+        click.echo(msgspec.json.encode(results))
+    else:
+        for result in results:
+            show_probe(result)
+    return 0 if all(result.ok for result in results) else 1
+
+
+@host.command("validate")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@json_option
+def validate(file: str, as_json: bool) -> None:
+    """Check a work order, a receipt, a policy or a backplane.toml against the contract.
+
+    What is only unusual is a note; what no strict peer would take is a problem. Exits with 1 when there is one.
+    """
+    from treadle.fleet.validate import check_file
+
+    try:
+        report = check_file(file)
+    except TreadleError as error:
+        click.echo(f"treadle: {error}", err=True)
+        sys.exit(1)
+    if as_json:
+        click.echo(msgspec.json.encode(report))
+    else:
+        click.echo(f"{file}: {report.kind}, {'valid' if report.valid else 'not valid'}")
+        for problem in report.problems:
+            click.echo(f"  {problem}")
+    sys.exit(0 if report.valid else 1)
+
+
+@host.command("schema")
+@click.argument("name", type=click.Choice(list(TYPES)))
+def schema(name: str) -> None:
+    """Print the JSON Schema of one of the contract's types."""
+    click.echo(text(name), nl=False)
+
+
+@host.command("recover")
+@config_option
+@json_option
+def recover(config: str | None, as_json: bool) -> None:
+    """Write the receipts of runs whose control plane was killed. `treadle host run` does this first by itself."""
+    sys.exit(run_command(_recover(config, as_json)))
+
+
+async def _recover(config: str | None, as_json: bool) -> int:
+    store = ReceiptStore(found.find_backends(config).receipts_dir, load_signer())
+    done = await asyncio.to_thread(recover_runs, store)
+    if as_json:
+        click.echo(msgspec.json.encode([receipt.meta.run_id for receipt in done]))
+    else:
+        for receipt in done:
+            click.echo(f"{receipt.meta.run_id}  {receipt.outcome}  {store.path(receipt.meta.run_id)}")
+    return 0

@@ -1,0 +1,118 @@
+"""Runs, backends and receipts as a person reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from treadle.cli.render import printable
+from treadle.fleet.backends import Known, Probe
+from treadle.wire.receipts import (
+    AnyAgentEvent,
+    AssistantMessage,
+    CommandExecuted,
+    ErrorEvent,
+    FileChanged,
+    Receipt,
+    ToolCall,
+    ToolResult,
+    Warned,
+)
+
+WIDTH = 160
+
+
+def show_events(events: Sequence[AnyAgentEvent]) -> None:
+    """On stderr, so that stdout has only the result."""
+    for event in events:
+        line = _line(event)
+        if line:
+            click.echo(printable(line)[:WIDTH].replace("\n", " "), err=True)
+
+
+def _line(event: AnyAgentEvent) -> str:
+    match event:
+        case AssistantMessage():
+            return event.text
+        case ToolCall():
+            return f"  > {event.tool_name} {event.input if event.input is not None else ''}"
+        case ToolResult() if event.is_error:
+            return f"  x {event.tool_name}: {event.output}"
+        case FileChanged():
+            return f"  * {event.path}: {event.summary}"
+        case CommandExecuted():
+            return f"  $ {event.command} (exit code {event.exit_code})"
+        case Warned():
+            return f"  ! {event.message}"
+        case ErrorEvent():
+            return f"  error: {event.message}"
+    return ""
+
+
+def show_receipt(receipt: Receipt, path: str | None = None) -> None:
+    more: dict[str, Any] = receipt.usage_raw.get("treadle", {}) if isinstance(receipt.usage_raw, dict) else {}
+    click.echo(
+        f"{receipt.outcome}  {receipt.meta.run_id}  {receipt.backend.id}  {receipt.meta.duration_ms / 1000:.1f} s"
+    )
+    end = more.get("end") or {}
+    if end.get("message"):
+        click.echo(printable(f"  {end.get('code')}: {end['message']}"))
+    _show_work(receipt, more)
+    used = receipt.usage
+    tokens = [f"{name} {value}" for name, value in (("in", used.input_tokens), ("out", used.output_tokens)) if value]
+    cost = f"{used.estimated_cost_usd:.4f} USD" if used.estimated_cost_usd is not None else "cost unknown"
+    click.echo(f"  usage: {', '.join([*tokens, cost])} (as the sidecar says)")
+    for line in more.get("differences") or []:
+        click.echo(printable(f"  claim and fact differ: {line}"))
+    notes = more.get("notes") or []
+    for note in notes[:5]:
+        click.echo(printable(f"  note: {note['where']}: {note['problem']}"))
+    if len(notes) > 5:
+        click.echo(f"  and {len(notes) - 5} more notes")
+    if path:
+        click.echo(f"  receipt: {path}")
+
+
+def _show_work(receipt: Receipt, more: dict[str, Any]) -> None:
+    for line in (receipt.verification.git_status or "").splitlines()[:20]:
+        click.echo(printable(f"  {line}"))
+    check = (more.get("observed") or {}).get("check")
+    if check:
+        click.echo(printable(f"  verified: {check['command']!r} {'passed' if check['ok'] else 'failed'}"))
+    place = more.get("workspace") or {}
+    applied = place.get("applied")
+    if applied and applied["conflicts"]:
+        click.echo("  not applied, as these conflict:")
+        for conflict in applied["conflicts"]:
+            click.echo(printable(f"    {conflict['path']}: {conflict['reason']}"))
+    elif applied:
+        click.echo(
+            f"  applied to {place['source']}: {len(applied['written'])} written, {len(applied['deleted'])} deleted"
+        )
+    if place.get("kept"):
+        click.echo(f"  the work is in {place['kept']}")
+
+
+def show_backends(known: Known) -> None:
+    for name, backend in sorted(known.backends.items()):
+        mark = "*" if name == known.default else " "
+        click.echo(f"{mark} {name:20} {backend.source:12} {' '.join(backend.argv)}"[:WIDTH])
+    for line in known.ignored:
+        click.echo(f"  ignored: {line}", err=True)
+
+
+def show_probe(result: Probe) -> None:
+    if not result.ok:
+        click.echo(printable(f"NO  {result.name}: {result.error}"))
+        return
+    identity = result.identity
+    version = f" {identity.backend_version}" if identity and identity.backend_version else ""
+    said = f"{identity.id if identity else ''}{version}, {result.contract_version}, {result.milliseconds} ms"
+    click.echo(printable(f"ok  {result.name}: {said}"))
+    for capability, level in result.capabilities.items():
+        said = level if isinstance(level, str) else f"restricted: {level.restricted.reason}"
+        click.echo(printable(f"      {capability:32} {said}"))
+    for note in result.notes:
+        click.echo(printable(f"      note: {note}"))

@@ -1,0 +1,215 @@
+"""`treadle receipt`: look at receipts, compare them, and find out whether anybody has been at them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import msgspec
+
+from treadle.cli.host_show import show_receipt
+from treadle.errors import ConfigError, NotFound, TreadleError
+from treadle.fleet.backends import find_backends
+from treadle.fleet.signing import load_signer, make_key
+from treadle.fleet.store import ReceiptStore, signature_problems
+from treadle.io.files import storage_error
+from treadle.wire import receipts
+from treadle.wire.receipts import Receipt
+from treadle.wire.tolerant import Note, read_receipt
+
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
+store_option = click.option("--store", metavar="DIR", help="Where receipts are kept. Default: yours.")
+
+
+class ReceiptGroup(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except TreadleError as error:
+            click.echo(f"treadle: {error}", err=True)
+            sys.exit(1)
+
+
+@click.group(cls=ReceiptGroup)
+def receipt() -> None:
+    """Receipts of runs: list, show, compare, verify. FILE is a path, a run's id or its beginning, or `latest`."""
+
+
+def _store(directory: str | None) -> ReceiptStore:
+    return ReceiptStore(directory or find_backends().receipts_dir)
+
+
+def _path(name: str, store: ReceiptStore) -> str:
+    if os.path.exists(name):
+        return name
+    ids = [link.run_id for link in store.links()]
+    if name == "latest" and ids:
+        return store.path(ids[-1])
+    fitting = [run_id for run_id in ids if run_id.startswith(name.lower())]
+    if len(fitting) != 1:
+        many = f"{len(fitting)} receipts begin with" if fitting else "there is no file and no receipt"
+        raise NotFound(f"{many} {name!r}", hint="treadle receipt list shows them")
+    return store.path(fitting[0])
+
+
+def _read(name: str, store: ReceiptStore, notes: list[Note], *, as_abp: bool = False) -> Receipt:
+    path = _path(name, store)
+    try:
+        with open(path, "rb") as file:
+            return receipts.normal(read_receipt(file.read(), notes, as_abp=as_abp))
+    except OSError as error:
+        raise storage_error(error, path, "read") from error
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise ConfigError(f"{path} is no receipt: {error}") from error
+
+
+@receipt.command("list")
+@store_option
+@json_option
+def list_receipts(store: str | None, as_json: bool) -> None:
+    """List all receipts, the oldest first."""
+    kept = _store(store)
+    rows = []
+    for link in kept.links():
+        try:
+            found = kept.get(link.run_id)
+            row = {"outcome": found.outcome, "backend": found.backend.id, "started_at": found.meta.started_at}
+        except TreadleError as error:
+            row = {"outcome": "?", "backend": str(error), "started_at": ""}
+        rows.append({"sequence": link.sequence, "run_id": link.run_id, **row, "sha256": link.sha256})
+    if as_json:
+        click.echo(msgspec.json.encode(rows))
+        return
+    for each in rows:
+        click.echo(
+            f"{each['sequence']:5}  {each['run_id']}  {each['outcome']:8}  {each['started_at']:24}  {each['backend']}"
+        )
+
+
+@receipt.command("show")
+@click.argument("file")
+@store_option
+@json_option
+def show(file: str, store: str | None, as_json: bool) -> None:
+    """Show a receipt."""
+    kept = _store(store)
+    found = _read(file, kept, [])
+    if as_json:
+        click.echo(receipts.encode(found))
+    else:
+        show_receipt(found, _path(file, kept))
+
+
+@receipt.command("diff")
+@click.argument("a")
+@click.argument("b")
+@store_option
+@json_option
+def diff(a: str, b: str, store: str | None, as_json: bool) -> None:
+    """Say in what two receipts differ. Exits with 1 when they do."""
+    kept = _store(store)
+    one, other = (msgspec.json.decode(receipts.encode(_read(name, kept, []))) for name in (a, b))
+    found = list(_differences(one, other, ""))
+    if as_json:
+        click.echo(msgspec.json.encode([{"where": where, "a": old, "b": new} for where, old, new in found]))
+    else:
+        for where, old, new in found:
+            click.echo(f"{where}\n  - {_short(old)}\n  + {_short(new)}")
+    sys.exit(1 if found else 0)
+
+
+def _differences(a: Any, b: Any, where: str) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(a, dict) and isinstance(b, dict):
+        for name in sorted(a.keys() | b.keys()):
+            yield from _differences(a.get(name), b.get(name), f"{where}.{name}" if where else name)
+    elif isinstance(a, list) and isinstance(b, list):
+        for at in range(max(len(a), len(b))):
+            one, other = (each[at] if at < len(each) else None for each in (a, b))
+            yield from _differences(one, other, f"{where}[{at}]")
+    elif a != b:
+        yield where, a, b
+
+
+def _short(value: Any) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+@receipt.command("verify")
+@click.argument("file", required=False)
+@click.option("--chain", is_flag=True, help="Check every receipt of the store, and their order.")
+@click.option("--key", metavar="PUBLIC", help="Also require that each is signed with this key (treadle receipt key).")
+@click.option("--expect-last", metavar="SHA256", help="With --chain: the hash that the last receipt must have.")
+@click.option("--as-abp", is_flag=True, help="Read decimals as the first implementation does: see the reference.")
+@store_option
+@json_option
+def verify(
+    file: str | None,
+    chain: bool,
+    key: str | None,
+    expect_last: str | None,
+    as_abp: bool,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Check the hash of a receipt, and what else must be true of it; with --chain, of all that are kept.
+
+    Exits with 1 when something is wrong.
+    """
+    if chain == bool(file):
+        raise click.UsageError("give either a FILE or --chain")
+    kept = _store(store)
+    if chain:
+        problems = [
+            f"{found.run_id or 'chain'}: {found.kind}: {found.message}"
+            for found in kept.check(public_key=key, expect_last=expect_last)
+        ]
+        checked = f"{sum(1 for _ in kept.links())} receipts in {kept.directory}"
+    else:
+        assert file is not None
+        notes: list[Note] = []
+        problems = _problems(_read(file, kept, notes, as_abp=as_abp), key)
+        checked = file
+    if as_json:
+        click.echo(msgspec.json.encode({"checked": checked, "valid": not problems, "problems": problems}))
+    else:
+        for problem in problems:
+            click.echo(problem)
+        click.echo(f"{checked}: {'valid' if not problems else f'{len(problems)} problems'}")
+    sys.exit(1 if problems else 0)
+
+
+def _problems(found: Receipt, key: str | None) -> list[str]:
+    problems = []
+    expected = receipts.receipt_hash(found)
+    if found.receipt_sha256 is None:
+        problems.append(f"it has no hash; it would be {expected}")
+    elif found.receipt_sha256 != expected:
+        problems.append(f"its hash is {found.receipt_sha256}, and that of its content is {expected}")
+    if found.meta.contract_version != receipts.CONTRACT:
+        problems.append(f"its contract is {found.meta.contract_version!r}, not {receipts.CONTRACT!r}")
+    if found.meta.finished_at < found.meta.started_at and len(found.meta.finished_at) == len(found.meta.started_at):
+        problems.append("it finished before it started")
+    errors = any(isinstance(event, receipts.ErrorEvent) for event in found.trace)
+    if found.outcome == "failed" and not errors:
+        problems.append("it failed, and its trace has no error")
+    problems += [f"{kind}: {message}" for kind, message in signature_problems(found, key)]
+    return problems
+
+
+@receipt.command("keygen")
+def keygen() -> None:
+    """Make the key with which your receipts are signed from now on. Prints its public half, to be kept elsewhere."""
+    click.echo(make_key().public_key)
+
+
+@receipt.command("key")
+def key() -> None:
+    """Print the public half of your key."""
+    signer = load_signer()
+    if signer is None:
+        raise NotFound("you have no key", hint="treadle receipt keygen makes one")
+    click.echo(signer.public_key)

@@ -1,0 +1,101 @@
+"""After a control plane has died: every run it left behind gets its receipt, from what is on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from treadle.errors import Busy, LocalError, TreadleError
+from treadle.fleet.host import FORMAT, MAKING, RunRecord, describe, keep_receipt, runs_directory, tidy_up
+from treadle.fleet.store import ReceiptStore
+from treadle.io.files import iter_lines, locked, write_atomic
+from treadle.wire.receipts import AnyAgentEvent, Receipt
+from treadle.wire.tolerant import Note
+from treadle.work.receipt import Observed
+from treadle.work.workspace import Workspace, abandon, remove_tree
+
+_event: msgspec.json.Decoder[AnyAgentEvent] = msgspec.json.Decoder(AnyAgentEvent)
+
+
+def recover(store: ReceiptStore) -> list[Receipt]:
+    """Finish all runs whose control plane is gone. Those that still run are left alone."""
+    done = []
+    for directory in _directories():
+        with contextlib.suppress(Busy), locked(os.path.join(directory, "lock"), 0):
+            receipt = _finish(directory, store)
+            if receipt is not None:
+                done.append(receipt)
+    return done
+
+
+def _directories() -> Iterator[str]:
+    base = runs_directory()
+    for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
+        directory = os.path.join(base, name)
+        if os.path.isdir(directory):
+            yield directory
+
+
+def _finish(directory: str, store: ReceiptStore) -> Receipt | None:
+    record = _read(directory)
+    if record is None:
+        if set(os.listdir(directory)) <= {"lock"} and _is_old(directory):
+            remove_tree(directory)  # it died before it wrote anything down
+        return None
+    observed = Observed(record.run_id, record.order, record.backend, record.started)
+    workspace = Workspace.open(directory)
+    _look_at(observed, workspace, directory)
+    receipt = None
+    if not store.has(record.run_id):
+        receipt = keep_receipt(observed, store, record.out_path)
+    if workspace is not None:
+        workspace.release()
+    else:
+        _clear(directory, record)
+    tidy_up(directory, observed)
+    return receipt
+
+
+def _is_old(directory: str) -> bool:
+    """Whether whoever made it cannot be about to lock it."""
+    return time.time() - os.stat(directory).st_mtime > 60.0 or not os.path.basename(directory).startswith(MAKING)
+
+
+def _read(directory: str) -> RunRecord | None:
+    try:
+        with open(os.path.join(directory, "run.json"), "rb") as file:
+            record = msgspec.json.decode(file.read(), type=RunRecord)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+    return record if record.format <= FORMAT else None
+
+
+def _look_at(observed: Observed, workspace: Workspace | None, directory: str) -> None:
+    observed.resumed = True
+    observed.handshaking = False
+    observed.error = LocalError("the control plane ended before the run did")
+    events = os.path.join(directory, "events.jsonl")
+    for line in iter_lines(events):
+        with contextlib.suppress(msgspec.MsgspecError):
+            observed.trace.extend([_event.decode(line)])
+    with contextlib.suppress(OSError):
+        observed.finished = max(observed.started, os.stat(events).st_mtime)
+    if workspace is None:
+        return
+    try:
+        observed.difference = workspace.difference()
+        if observed.difference.changes:
+            observed.patch_path = os.path.join(directory, "patch.diff")
+            write_atomic(observed.patch_path, observed.difference.patch)
+    except TreadleError as error:
+        observed.notes.append(Note(where="workspace", problem=str(error)))
+    observed.workspace = describe(workspace, observed)
+
+
+def _clear(directory: str, record: RunRecord) -> None:
+    """It died while the workspace was being made: nobody has worked in it."""
+    abandon(record.mode, record.order.workspace.root, directory, record.run_id[:8])

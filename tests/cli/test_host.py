@@ -1,0 +1,128 @@
+"""`treadle host` as a person types it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from treadle.testing import bad_sidecar
+
+TREADLE = str(Path(sys.executable).parent / "treadle")
+ROOT = Path(__file__).parent.parent.parent
+
+
+def treadle(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([TREADLE, *arguments], capture_output=True, text=True, cwd=cwd, timeout=100)
+
+
+def command(act: str) -> str:
+    return f"{sys.executable} {bad_sidecar.__file__} {act}"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "a.txt").write_text("one\n")
+    return tmp_path / "source"
+
+
+def test_an_order_from_start_to_applied_changes(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "receipt.json"
+    done = treadle(
+        *("host", "run", "--task", "make it", "--sidecar", command("good"), "--apply", "--out", str(out)),
+        *("--verify", "test -f made.txt", "--events", str(tmp_path / "events.jsonl")),
+        cwd=source,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "complete" in done.stdout and "applied to" in done.stdout and "'test -f made.txt' passed" in done.stdout
+    assert (source / "made.txt").read_text() == "make it\n"
+    assert treadle("receipt", "verify", str(out)).returncode == 0
+    assert treadle("host", "validate", str(out)).returncode == 0
+    assert len((tmp_path / "events.jsonl").read_text().splitlines()) == 4
+
+
+def test_the_exit_code_is_that_of_the_outcome(source: Path) -> None:
+    done = treadle("host", "run", "--task", "x", "--sidecar", command("exit_without_final"), "--json", cwd=source)
+    receipt = json.loads(done.stdout)
+    assert done.returncode == 1 and receipt["outcome"] == "failed"
+    assert receipt["usage_raw"]["treadle"]["end"]["exit_code"] == 3
+    done = treadle("host", "run", "--task", "x", "--sidecar", command("good"), "--verify", "false", cwd=source)
+    assert done.returncode == 3
+
+
+def test_our_own_agent_does_an_order(source: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.toml"
+    script.write_text("""
+[[reply]]
+[[reply.call]]
+name = "write_file"
+arguments = { path = "made.txt", content = "made" }
+[[reply]]
+text = "Done."
+""")
+    done = treadle("host", "run", "--task", "make it", "--agent", "native", "--model", f"scripted:{script}", cwd=source)
+    assert done.returncode == 0 and "A  made.txt" in done.stdout, done.stdout + done.stderr
+    policy = tmp_path / "policy.json"
+    policy.write_text('{"deny_write": ["made.*"]}')
+    done = treadle(
+        *("host", "run", "--task", "make it", "--agent", "native", "--model", f"scripted:{script}"),
+        *("--policy", str(policy), "--json"),
+        cwd=source,
+    )
+    receipt = json.loads(done.stdout)
+    assert receipt["verification"]["git_status"] == ""
+    assert any(event.get("output") and "denied" in str(event["output"]) for event in receipt["trace"])
+
+
+def test_the_order_carries_what_was_typed(source: Path) -> None:
+    done = treadle(
+        *(
+            "host",
+            "run",
+            "--task",
+            "x",
+            "--sidecar",
+            command("good"),
+            "--param",
+            "abp.mode=passthrough",
+            "--param",
+            "n=3",
+        ),
+        *("--env", "A=b", "--include", "*.md", "--require", "streaming=native", "--max-turns", "9", "--json"),
+        cwd=source,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--sidecar", "x", "--agent", "native"], "both name a sidecar"),
+        (["--backend", "nobody"], "there is no backend"),
+        (["--sidecar", "/no/such", "--require", "telepathy"], "no capability"),
+        (["--sidecar", "x", "--env", "NO_SUCH_VARIABLE"], "no such variable"),
+        (["--sidecar", "x", "--param", "novalue"], "KEY=VALUE"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(source: Path, arguments: list[str], says: str) -> None:
+    done = treadle("host", "run", "--task", "x", *arguments, cwd=source)
+    assert done.returncode == 1 and says in done.stderr and "Traceback" not in done.stderr
+
+
+def test_backends_probe_and_schema(source: Path) -> None:
+    (source / "backplane.toml").write_text('[backends.mine]\ntype = "sidecar"\ncommand = "true"\n')
+    assert "not trusted" in treadle("host", "backends", cwd=source).stderr
+    known = json.loads(treadle("host", "backends", "--config", "backplane.toml", "--json", cwd=source).stdout)
+    assert set(known["backends"]) >= {"mine", "native"}
+    probed = json.loads(treadle("host", "probe", "native", "--sidecar", command("exit_before_hello"), "--json").stdout)
+    assert [each["ok"] for each in probed] == [True, False]
+    assert "receipt_sha256" in treadle("host", "schema", "receipt").stdout
+    assert treadle("host", "recover", "--json").stdout.strip() == "[]"
+
+
+def test_any_sidecar_is_an_agent_for_a_prompt(source: Path) -> None:
+    done = treadle("-p", "do it", "--agent", f"sidecar:{command('good')}", cwd=source)
+    assert done.returncode == 0 and "done" in done.stdout, done.stderr
+    assert (source / "made.txt").read_text() == "do it\n"

@@ -1,0 +1,75 @@
+"""`treadle receipt` as a person types it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from treadle.fleet.store import ReceiptStore
+from treadle.wire import receipts
+from treadle.wire.sidecar import SAMPLE_RECEIPT
+
+TREADLE = str(Path(sys.executable).parent / "treadle")
+SECOND = "550e8400-e29b-41d4-a716-446655440001"
+
+
+def treadle(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([TREADLE, "receipt", *arguments], capture_output=True, text=True, timeout=100)
+
+
+@pytest.fixture
+def store() -> ReceiptStore:
+    kept = ReceiptStore()
+    kept.add(SAMPLE_RECEIPT)
+    kept.add(replace(SAMPLE_RECEIPT, meta=replace(SAMPLE_RECEIPT.meta, run_id=SECOND), outcome="partial"))
+    return kept
+
+
+def test_receipts_are_listed_and_shown_by_id_beginning_path_or_latest(store: ReceiptStore) -> None:
+    rows = json.loads(treadle("list", "--json").stdout)
+    assert [row["outcome"] for row in rows] == ["complete", "partial"]
+    assert "partial" in treadle("show", "latest").stdout
+    shown = json.loads(treadle("show", store.path(SECOND), "--json").stdout)
+    assert shown["meta"]["run_id"] == SECOND
+    assert "2 receipts begin with" in treadle("show", "550e").stderr
+    assert treadle("show", "nothing").returncode == 1
+
+
+def test_verify_finds_an_edited_file_and_a_broken_chain(store: ReceiptStore) -> None:
+    assert treadle("verify", "latest").returncode == 0
+    assert treadle("verify", "--chain").returncode == 0
+    path = Path(store.path(SECOND))
+    path.write_text(path.read_text().replace('"partial"', '"complete"'))
+    done = treadle("verify", str(path))
+    assert done.returncode == 1 and "hash" in done.stdout
+    report = json.loads(treadle("verify", "--chain", "--json").stdout)
+    assert not report["valid"] and SECOND in report["problems"][0]
+
+
+def test_a_key_signs_what_comes_after_it(store: ReceiptStore) -> None:
+    assert "no key" in treadle("key").stderr
+    public = treadle("keygen").stdout.strip()
+    assert treadle("key").stdout.strip() == public
+    done = treadle("verify", "--chain", "--key", public)
+    assert done.returncode == 1 and done.stdout.count("unsigned") == 2
+
+
+def test_diff_names_each_place(store: ReceiptStore) -> None:
+    first = receipts.normal(SAMPLE_RECEIPT).meta.run_id
+    done = treadle("diff", store.path(first), store.path(SECOND), "--json")
+    places = {row["where"] for row in json.loads(done.stdout)}
+    assert {"outcome", "meta.run_id", "receipt_sha256"} <= places and done.returncode == 1
+    assert treadle("diff", store.path(first), store.path(first)).returncode == 0
+
+
+def test_other_failures_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    path.write_bytes(receipts.encode(replace(SAMPLE_RECEIPT, outcome="failed")))
+    done = treadle("verify", str(path))
+    assert "no hash" in done.stdout and "no error" in done.stdout
+    path.write_text("nonsense")
+    assert "no receipt" in treadle("verify", str(path)).stderr
+    assert treadle("verify").returncode == 2

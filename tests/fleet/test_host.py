@@ -1,0 +1,177 @@
+"""The control plane with a sidecar that behaves: workspaces, requirements, checks, applying, secrets."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.fleet.conftest import QUICK, order, scripted
+from tests.work.test_git import branches, make
+from treadle.errors import ConfigError, NotFound, Unsupported, WorkspaceError
+from treadle.fleet.host import Backend, HostRun, Job, absolute_command, run_job, runs_directory
+from treadle.fleet.store import ReceiptStore
+from treadle.wire.receipts import Receipt
+from treadle.wire.sidecar import NO_POLICY, Requirement, Requirements
+
+Runner = Callable[..., Any]
+
+
+def more(receipt: Receipt) -> dict[str, Any]:
+    found: dict[str, Any] = receipt.usage_raw["treadle"]
+    return found
+
+
+def left() -> list[str]:
+    return [path.name for path in Path(runs_directory()).iterdir()]
+
+
+async def test_changes_are_seen_and_the_source_is_untouched(run: Runner, source: Path) -> None:
+    receipt, host = await run("good")
+    assert receipt.outcome == "complete" and receipt.verification.git_status == "A  made.txt"
+    assert "+do it" in (receipt.verification.git_diff or "")
+    assert not (source / "made.txt").exists()
+    kept = more(receipt)["workspace"]["kept"]
+    assert Path(kept, "made.txt").read_text() == "do it\n"
+    assert receipt.artifacts[0].kind == "patch" and Path(receipt.artifacts[0].path).exists()
+
+
+async def test_applied_changes_come_to_the_source_and_nothing_is_left(run: Runner, source: Path) -> None:
+    receipt, host = await run("good", apply=True)
+    assert (source / "made.txt").read_text() == "do it\n"
+    assert more(receipt)["workspace"]["applied"]["written"] == ["made.txt"]
+    assert more(receipt)["workspace"]["kept"] is None
+    assert sorted(path.name for path in Path(host.directory).iterdir()) == ["lock", "patch.diff"]
+
+
+async def test_conflicts_are_named_and_the_work_is_kept(run: Runner, source: Path) -> None:
+    (source / "made.txt").mkdir()
+    receipt, _ = await run("good", apply=True)
+    (conflict,) = more(receipt)["workspace"]["applied"]["conflicts"]
+    assert conflict["path"] == "made.txt" and more(receipt)["workspace"]["kept"]
+
+
+async def test_a_run_without_changes_leaves_no_workspace(run: Runner) -> None:
+    await run("says_what_it_did_not_do")
+    assert left() == []
+
+
+async def test_the_directory_itself_can_be_worked_on(run: Runner, source: Path) -> None:
+    receipt, _ = await run("good", mode="pass_through")
+    assert (source / "made.txt").exists() and more(receipt)["workspace"]["kept"] is None
+    assert receipt.verification.git_status == "A  made.txt"
+
+
+async def test_a_worktree_is_kept_with_its_branch(run: Runner, tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    job = Job(order=order(Path(repository.top)), backend=scripted("good"), mode="worktree", timing=QUICK)
+    receipt, host = await run("", job)
+    branch = more(receipt)["workspace"]["branch"]
+    assert branch in branches(repository) and Path(more(receipt)["workspace"]["kept"], "made.txt").exists()
+    assert not Path(repository.top, "made.txt").exists()
+    receipt, _ = await run("", replace(job, apply=True))
+    assert Path(repository.top, "made.txt").exists()
+    assert branches(repository) == {"main", branch}
+
+
+@pytest.mark.parametrize(("command", "ok"), [("test -f made.txt", True), ("echo no; exit 3", False)])
+async def test_a_check_says_whether_it_really_worked(run: Runner, command: str, ok: bool) -> None:
+    receipt, _ = await run("good", check=command)
+    assert receipt.verification.harness_ok is ok
+    assert receipt.outcome == ("complete" if ok else "partial")
+    assert more(receipt)["observed"]["check"]["ok"] is ok
+    if not ok:
+        assert more(receipt)["observed"]["check"]["output_tail"] == "no\n"
+        assert any("said that the checks passed" in line for line in more(receipt)["differences"])
+
+
+async def test_a_missing_capability_is_refused_before_work_starts(run: Runner, source: Path) -> None:
+    asks = Requirements(required=[Requirement(capability="vision", min_support="native")])
+    receipt, host = await run("", Job(order=order(source, requirements=asks), backend=scripted("good"), timing=QUICK))
+    assert type(host.observed.error) is Unsupported and "vision" in str(host.observed.error)
+    assert more(receipt)["end"]["error_code"] == "capability_unsupported" and left() == []
+    assert host.observed.trace.seen == 0
+
+
+async def test_a_program_that_is_not_there_leaves_a_receipt_too(run: Runner) -> None:
+    receipt, host = await run("", backend=Backend(name="none", argv=("/no/such/program",)))
+    assert type(host.observed.error) is NotFound
+    assert more(receipt)["end"]["error_code"] == "sidecar_spawn_failed" and receipt.backend.id == "none"
+
+
+async def test_a_source_that_is_not_there_leaves_a_receipt_too(run: Runner, tmp_path: Path) -> None:
+    receipt, host = await run("", Job(order=order(tmp_path / "nowhere"), backend=scripted("good"), timing=QUICK))
+    assert type(host.observed.error) is WorkspaceError and left() == []
+    assert more(receipt)["end"]["error_code"] == "workspace_staging_failed"
+
+
+async def test_a_policy_that_is_nonsense_is_refused(run: Runner, source: Path) -> None:
+    job = Job(order=order(source, policy=replace(NO_POLICY, deny_read=[""])), backend=scripted("good"), timing=QUICK)
+    _, host = await run("", job)
+    assert type(host.observed.error) is ConfigError
+
+
+async def test_events_and_the_receipt_go_where_they_were_asked_to(run: Runner, tmp_path: Path) -> None:
+    events, out = tmp_path / "events.jsonl", tmp_path / "receipt.json"
+    receipt, host = await run("good", events_path=str(events), out_path=str(out))
+    kinds = [json.loads(line)["type"] for line in events.read_text().splitlines()]
+    assert kinds == ["run_started", "file_changed", "assistant_message", "run_completed"]
+    assert json.loads(out.read_text())["receipt_sha256"] == receipt.receipt_sha256
+
+
+async def test_a_full_disk_for_events_does_not_stop_the_run(run: Runner) -> None:
+    receipt, _ = await run("good", events_path="/dev/full")
+    assert receipt.outcome == "complete"
+    assert any("/dev/full" in note["problem"] for note in more(receipt)["notes"])
+
+
+async def test_secrets_do_not_get_into_the_receipt(run: Runner, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "correct-horse-battery")
+    job = Job(order=order(source, task="the key is correct-horse-battery"), backend=scripted("good"), timing=QUICK)
+    receipt, host = await run("", job)
+    assert "correct-horse" not in (receipt.verification.git_diff or "") and "[redacted]" in str(receipt.verification)
+    assert "correct-horse" in Path(receipt.artifacts[0].path).read_text(), "the patch itself is whole"
+
+
+async def test_every_optional_field_is_written(run: Runner) -> None:
+    receipt, _ = await run("exit_before_hello")
+    tree = json.loads(await asyncio.to_thread(Path(ReceiptStore().path(receipt.meta.run_id)).read_text))
+    assert tree["usage"] == dict.fromkeys(tree["usage"], None) and len(tree["usage"]) == 6
+    assert tree["verification"]["git_diff"] == "" and tree["backend"]["backend_version"] is None
+
+
+async def test_being_cancelled_cancels_the_run_and_still_leaves_a_receipt(source: Path, store: ReceiptStore) -> None:
+    heard = asyncio.Event()
+    job = Job(order=order(source), backend=scripted("stops_when_cancelled"), timing=QUICK)
+    task = asyncio.create_task(run_job(job, store, listener=lambda events: heard.set()))
+    await heard.wait()
+    task.cancel()
+    receipt, host = await task
+    assert receipt.outcome == "partial" and host.observed.stopped is not None
+
+
+async def test_twenty_at_once_do_not_mix_up_anything(source: Path, store: ReceiptStore) -> None:
+    jobs = [
+        Job(order=order(source, task=f"task {number}"), backend=scripted("good"), timing=QUICK) for number in range(20)
+    ]
+    done = await asyncio.gather(*(HostRun(job, store).run() for job in jobs))
+    for job, receipt in zip(jobs, done, strict=True):
+        assert receipt.meta.work_order_id == job.order.id and f"+{job.order.task}\n" in (
+            receipt.verification.git_diff or ""
+        )
+    assert store.check() == []
+
+
+def test_files_of_the_command_get_their_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "host.js").touch()
+    assert absolute_command(["node", "host.js", "--flag", "none.js"]) == [
+        "node",
+        f"{tmp_path}/host.js",
+        "--flag",
+        "none.js",
+    ]
+    assert absolute_command(["./host.js"]) == [f"{tmp_path}/host.js"]
