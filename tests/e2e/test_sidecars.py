@@ -1,0 +1,81 @@
+"""Sidecars of others under our control plane, with the installed command."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import need
+
+ROOT = Path(__file__).parent.parent.parent
+TREADLE = str(Path(sys.executable).parent / "treadle")
+
+SEEDS_EXAMPLE = """
+const readline = require('readline');
+
+(async () => {
+  const hello = {
+    t: 'hello',
+    contract_version: 'abp/v0.1',
+    backend: { id: 'my-node-sidecar' },
+    capabilities: { streaming: 'native' },
+  };
+  process.stdout.write(JSON.stringify(hello) + '\\n');
+
+  const rl = readline.createInterface({ input: process.stdin });
+  for await (const line of rl) {
+    const msg = JSON.parse(line);
+    if (msg.t === 'run') {
+      const refId = msg.id;
+      process.stdout.write(JSON.stringify({
+        t: 'event',
+        ref_id: refId,
+        event: { ts: new Date().toISOString(), type: 'assistant_message', text: 'Done' },
+      }) + '\\n');
+      process.stdout.write(JSON.stringify({
+        t: 'final',
+        ref_id: refId,
+        receipt: { /* ... */ },
+      }) + '\\n');
+      break;
+    }
+  }
+})();
+"""
+"""As the document has it, in an async function: `require` and a bare `for await` do not go together."""
+
+
+def run(sidecar: str, cwd: Path, *more: str) -> dict[str, object]:
+    done = subprocess.run(
+        [TREADLE, "host", "run", "--task", "remember the milk", "--sidecar", sidecar, "--json", *more],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def test_the_example_of_the_protocols_document(tmp_path: Path) -> None:
+    need("node")
+    (tmp_path / "sidecar.cjs").write_text(SEEDS_EXAMPLE)
+    receipt = run("node sidecar.cjs", tmp_path)
+    assert receipt["outcome"] == "complete" and receipt["backend"]["id"] == "my-node-sidecar"  # type: ignore[index]
+    assert [event["text"] for event in receipt["trace"]] == ["Done"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "command", [f"{sys.executable} {ROOT}/examples/sidecar.py", f"node {ROOT}/examples/sidecar.mjs"]
+)
+def test_our_examples_do_what_they_say(tmp_path: Path, command: str) -> None:
+    if command.startswith("node"):
+        need("node")
+    receipt = run(command, tmp_path, "--apply")
+    assert receipt["outcome"] == "complete"
+    more = receipt["usage_raw"]["treadle"]  # type: ignore[index]
+    assert more["notes"] == [] and more["differences"] == []
+    assert (tmp_path / "NOTES.md").read_text() == "- remember the milk\n"
