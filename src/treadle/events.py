@@ -37,6 +37,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: TaskStatus
     mode: Literal["foreground", "background"] = "background"
     agent_type: str | None = None
+    model: str | None = None
     parent_session: str = ""
     parent_task: str | None = None
     depth: int = 0

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from treadle.agent.native import NativeAgent, NativeSession
-from treadle.agent.tasks import AGENT_TYPES
+from treadle.agent.subagents import AGENT_TYPES
 from treadle.agent.transcript import Transcript
 from treadle.errors import Busy, ConfigError, NotFound
 from treadle.events import (
@@ -247,7 +247,7 @@ async def test_a_subagent_answers_through_the_task_tool(opened: Opened) -> None:
     events = await turn(session)
     assert events[-1].text == "three, says my helper"
     changes = [event.change for event in of(events, TaskChanged) if event.task is not None]
-    assert changes == ["created", "started", "completed"]
+    assert changes == ["created", "started", "updated", "completed"]
     [inner] = [usage for usage in of(events, Usage) if usage.parent == "agent_1"]
     assert inner.input_tokens == 5
     assert "".join(delta.text for delta in of(events, TextDelta)) == "I will delegate.three, says my helper"
@@ -257,7 +257,7 @@ async def test_a_subagent_has_no_subagents(opened: Opened) -> None:
     session = await opened(SUBAGENT, mode=None)
     task = await session.tasks.run_agent("count the files", label="x", agent_type="Explore", background=False)
     assert task.status == "completed" and task.output == "there are three"
-    child = await session._open_child("agent_9", AGENT_TYPES["explore"], task)
+    child = await session.open_child("agent_9", AGENT_TYPES["explore"], task)
     assert "task" not in child.tools and "write_file" not in child.tools
     await child.close()
 

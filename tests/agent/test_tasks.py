@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.waiting import until
-from treadle.agent.tasks import AgentType, Tasks
+from treadle.agent.subagents import AgentType
+from treadle.agent.tasks import Tasks
 from treadle.errors import NotFound, ProviderError
 from treadle.events import Event, Task, TaskChanged, TextDelta, TurnEnded, Usage
 from treadle.session import AgentInfo, Session
@@ -74,7 +75,7 @@ async def test_a_subagent_in_the_foreground_returns_its_answer(setting: Setting)
     task = await setting.run("count")
     assert task.status == "completed" and task.output == "did count" and task.id == "agent_1"
     assert task.usage and task.usage.input_tokens == 4 and task.usage.cost_usd == 0.5
-    assert setting.changes("agent_1") == ["created", "started", "completed"]
+    assert setting.changes("agent_1") == ["created", "started", "updated", "completed"]
     assert setting.finished == []
 
 
@@ -88,7 +89,7 @@ async def test_what_a_subagent_uses_is_told_with_its_task_as_parent(setting: Set
 
 async def test_a_background_subagent_is_announced_when_it_ends(setting: Setting) -> None:
     task = await setting.run("count", background=True)
-    assert task.status == "queued"
+    assert task.status == "running" and task.output is None
     done = await ended(setting, task)
     assert done.status == "completed" and [task.id for task in setting.finished] == ["agent_1"]
 

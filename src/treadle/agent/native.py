@@ -24,7 +24,9 @@ from treadle.agent.messages import UserMessage
 from treadle.agent.providers.base import Provider
 from treadle.agent.repeats import Repeats
 from treadle.agent.setting import Setting
-from treadle.agent.tasks import AgentType, Tasks
+from treadle.agent.subagents import AgentType
+from treadle.agent.task_groups import Groups
+from treadle.agent.tasks import Tasks
 from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool, ToolContext, writing_freely
 from treadle.agent.tools.paths import resolve as resolve_path
@@ -67,6 +69,7 @@ class NativeAgent:
         transcript = _transcript(spec, old, model or provider.model)
         try:
             session = NativeSession(setting, transcript, provider)
+            session.model = model
             await session.begin()
             return session
         except BaseException:
@@ -116,12 +119,19 @@ class NativeSession(BaseSession):
         self.tasks = Tasks(
             session_id=self.id,
             emit=self.note,
-            open_child=self._open_child,
+            open_child=self.open_child,
             finished=self._task_finished,
             directory=lambda: self.transcript.folder("output"),
             cwd=spec.cwd,
         )
-        self.model = transcript.header.model
+        self.groups = Groups(self.tasks, self.note, self.id)
+        self.model = spec.model
+        """As it was asked for; None: what the settings and the environment say."""
+        self._unheard: list[str] = []
+        """What background tasks came to while no turn ran: the next one begins with it."""
+        self._owned = [self.weak] if self.weak is not provider else []
+        if parent is None or provider is not parent.provider:
+            self._owned.append(provider)
         self._commands: set[asyncio.Task[CommandResult | None]] = set()
         self._parent = parent
         self._task = task
@@ -213,6 +223,8 @@ class NativeSession(BaseSession):
             self.transcript.append(TurnOver(turn=turn.id, outcome=outcome, ts=self._clock()), sync=True)
 
     async def _work(self, turn: Turn, text: str) -> TurnEnded:
+        while self._unheard:
+            self.context.add(UserMessage(text=self._unheard.pop(0)), turn.id)
         self._loop = Loop(turn, self._parts(turn))
         ended = await self._loop.run(UserMessage(text=text))
         if self.mode == "plan" and ended.outcome == "completed" and await self._plan_approved(ended.text):
@@ -337,29 +349,37 @@ class NativeSession(BaseSession):
 
     # Tasks
 
-    async def _open_child(self, task_id: str, kind: AgentType, task: Task) -> NativeSession:
-        tools = kind.tools if kind.tools is not None else tuple(self.tools.names)
+    async def open_child(self, task_id: str, kind: AgentType, task: Task) -> NativeSession:
+        wanted = kind.tools if kind.tools is not None else self.tools.names
+        tools = tuple(name for name in wanted if name != "task" and name in self.tools)
         spec = msgspec.structs.replace(
             self.spec,
             cwd=task.cwd,
-            tools=tuple(name for name in tools if name != "task" and name in self.tools),
+            tools=tools,
             append_system_prompt=kind.prompt,
             resume=None,
             fork=False,
             session_id=None,
             persist=False,
         )
-        transcript = Transcript.create(cwd=task.cwd, model=self.transcript.header.model, persist=False)
+        provider = self.setting.provider(task.model) if task.model else self.provider
+        transcript = Transcript.create(cwd=task.cwd, model=provider.model, persist=False)
         setting = msgspec.structs.replace(self.setting, spec=spec)
-        child = NativeSession(setting, transcript, self.provider, parent=self, task=task_id)
+        child = NativeSession(setting, transcript, provider, parent=self, task=task_id)
+        for name in tools:
+            if name not in child.tools:  # a server's tool: it runs once, for all
+                child.tools.add(self.tools.get(name))
         child._knowledge = self._knowledge
         return child
 
     def _task_finished(self, task: Task) -> None:
-        """The agent hears of it at its next step, when it is at work."""
+        """The agent hears of it at its next step."""
+        said = task.output or (task.error.message if task.error else f"exit code {task.exit_code}")
+        note = f"[background task {task.id} ({task.label}) {task.status}]\n{said}"
         if self._current is not None:
-            said = task.output or (task.error.message if task.error else f"exit code {task.exit_code}")
-            self._current.steering.append(f"[background task {task.id} ({task.label}) {task.status}]\n{said}")
+            self._current.steering.append(note)
+        else:
+            self._unheard.append(note)
 
     def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]:
         """Go back to before `turn`, which must not be running; gives the files restored or removed."""
@@ -383,13 +403,12 @@ class NativeSession(BaseSession):
             self._set_mode(change.mode)
 
     async def _set_provider(self, provider: Provider) -> None:
-        old, self.provider = self.provider, provider
-        if self.weak is old:
+        if self.weak is self.provider:
             self.weak = provider
+        self.provider = provider
         self._info = msgspec.structs.replace(self._info, models=(provider.model,))
         self.context.window = provider.context_window or DEFAULT_WINDOW
-        if self._parent is None:
-            await old.aclose()
+        self._owned.append(provider)  # the old one may still serve a background task: all are closed at the end
 
     # Commands
 
@@ -430,8 +449,6 @@ class NativeSession(BaseSession):
     async def _close(self) -> None:
         await self.tasks.stop_all()
         await self._servers.close()
-        if self._parent is None:
-            await self.provider.aclose()
-        if self.weak is not self.provider:
-            await self.weak.aclose()
+        for provider in self._owned:
+            await provider.aclose()
         self.transcript.close()

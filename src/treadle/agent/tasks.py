@@ -6,14 +6,20 @@ import asyncio
 import codecs
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import msgspec
 
+from treadle.agent.isolation import isolated
+from treadle.agent.subagents import AgentType, Assignment, find_type
+from treadle.agent.task_log import TaskLog, first_argument
 from treadle.errors import NotFound, TreadleError
 from treadle.events import (
     AnyEvent,
+    ErrorInfo,
     Event,
     FileChanged,
     Task,
@@ -25,47 +31,17 @@ from treadle.events import (
     ToolStarted,
     TurnEnded,
     Usage,
+    Warned,
 )
 from treadle.io.child import Child, start
 from treadle.session import Session
-from treadle.work.fold import Fold, Totals
+from treadle.work.fold import Fold, Totals, TurnSummary
 from treadle.work.session import error_info, run_turn
 
 SUBAGENTS = 4
 PREVIEW = 200
 FINISHED: tuple[TaskStatus, ...] = ("completed", "failed", "cancelled")
 
-
-class AgentType(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    description: str
-    prompt: str
-    tools: tuple[str, ...] | None = None
-
-
-READING = ("read_file", "glob", "grep", "web_fetch")
-AGENT_TYPES = {
-    kind.name.lower(): kind
-    for kind in (
-        AgentType(
-            name="general-purpose",
-            description="researches and carries out a task of several steps",
-            prompt="You carry out one task for another agent. Your last message is all it will see: make it complete.",
-        ),
-        AgentType(
-            name="Explore",
-            description="finds and reads code; changes nothing",
-            prompt="You explore code for another agent and change nothing. Answer with what you found, and where.",
-            tools=READING,
-        ),
-        AgentType(
-            name="Plan",
-            description="reads and plans; changes nothing",
-            prompt="You plan a change for another agent and change nothing. Answer with steps and their files.",
-            tools=READING,
-        ),
-    )
-}
 
 OpenChild = Callable[[str, AgentType, Task], Awaitable[Session]]
 """(task id, type, snapshot) -> the session of a subagent."""
@@ -74,12 +50,15 @@ OpenChild = Callable[[str, AgentType, Task], Awaitable[Session]]
 class Running:
     """A task and what carries it."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, watch: Callable[[Task], None] | None) -> None:
         self.task = task
+        self.watch = watch
         self.ended = asyncio.Event()
         self.work: asyncio.Task[None] | None = None
+        self.start: Callable[[], Coroutine[Any, Any, None]] | None = None
         self.child: Session | None = None
         self.turn: str | None = None
+        self.reason = ""
 
 
 class Tasks:
@@ -95,6 +74,7 @@ class Tasks:
         directory: Callable[[], str],
         cwd: str,
         limit: int = SUBAGENTS,
+        pid: int | None = None,
     ) -> None:
         self._session_id = session_id
         self._emit = emit
@@ -102,90 +82,145 @@ class Tasks:
         self._finished = finished
         self._directory = directory
         self._cwd = cwd
-        self._limit = asyncio.Semaphore(limit)
+        self._pid = pid
+        """The process that carries the subagents, where that is one of their own."""
+        self._free = limit
+        self._waiting: deque[Running] = deque()
         self._all: dict[str, Running] = {}
         self._numbers = {"agent": 0, "process": 0}
 
     # Starting
 
-    async def run_agent(
-        self, prompt: str, *, label: str, agent_type: str | None, background: bool, **more: Any
-    ) -> Task:
-        kind = AGENT_TYPES.get((agent_type or "general-purpose").lower())
-        if kind is None:
-            names = ", ".join(known.name for known in AGENT_TYPES.values())
-            raise NotFound(f"there is no agent type {agent_type!r}", hint=f"the types are {names}")
+    async def run_agent(self, prompt: str, *, label: str, agent_type: str | None, background: bool) -> Task:
+        return await self.run(Assignment(prompt=prompt, label=label, agent_type=agent_type), background=background)
+
+    async def run(self, work: Assignment, *, background: bool) -> Task:
+        """With background=False, returns when it has ended."""
+        task = self.add(work, background=background)
+        return task if background else await self.wait(task.id)
+
+    def add(self, work: Assignment, *, background: bool = True, watch: Callable[[Task], None] | None = None) -> Task:
+        """Start a subagent, now or when one of those that run has ended; `watch` is told how it ended."""
+        kind = find_type(work.agent_type)
         running = self._create(
             "agent",
-            label=label,
+            work.id,
+            watch,
+            label=work.label,
             mode="background" if background else "foreground",
             agent_type=kind.name,
-            prompt_preview=prompt[:PREVIEW],
-            **more,
+            model=work.model,
+            isolation=work.isolation if work.isolation != "none" else None,
+            prompt_preview=work.prompt[:PREVIEW],
+            pid=self._pid,
         )
-        running.work = asyncio.create_task(self._carry(running, self._agent(running, kind, prompt)))
-        if not background:
-            await self.wait(running.task.id)
+        running.start = partial(self._agent, running, kind, work.prompt)
+        self._waiting.append(running)
+        self._fill()
         return running.task
 
     async def start_process(self, command: str, *, cwd: str, env: dict[str, str]) -> Task:
         running = self._create("process", label=command[:60], command_preview=command[:PREVIEW], cwd=cwd)
-        path = os.path.join(self._directory(), f"{running.task.id}.log")
-        child = await start(["bash", "-c", command], cwd=cwd, env=env, stderr="stdout")
+        try:
+            path = os.path.join(self._directory(), f"{running.task.id}.log")
+            child = await start(["bash", "-c", command], cwd=cwd, env=env, stderr="stdout")
+        except TreadleError as error:
+            self._end(running, "failed", error=error_info(error))
+            raise
         self._change(running, "updated", pid=child.pid, log_path=path)
-        running.work = asyncio.create_task(self._carry(running, self._process(running, child, path)))
+        running.work = asyncio.create_task(self._carry(running, partial(self._process, running, child, path)))
         return running.task
 
-    def _create(self, kind: str, **fields: Any) -> Running:
+    def _create(
+        self, kind: str, task_id: str | None = None, watch: Callable[[Task], None] | None = None, **fields: Any
+    ) -> Running:
         self._numbers[kind] += 1
         fields.setdefault("cwd", self._cwd)
-        now = time.time()
         task = Task(
-            id=f"{kind}_{self._numbers[kind]}",
+            id=task_id or f"{kind}_{self._numbers[kind]}",
             kind=kind,  # type: ignore[arg-type]
             status="queued",
             parent_session=self._session_id,
-            updated_at=now,
+            updated_at=time.time(),
             **fields,
         )
-        running = self._all[task.id] = Running(task)
+        running = self._all[task.id] = Running(task, watch)
         self._emit(TaskChanged(change="created", task_id=task.id, task=task))
         return running
 
+    def _fill(self) -> None:
+        """Start those that wait, as far as there is room. What they say comes after what our caller says now."""
+        while self._free and self._waiting:
+            running = self._waiting.popleft()
+            assert running.start is not None
+            self._free -= 1
+            self._change(running, "started", status="running", started_at=time.time())
+            running.work = asyncio.create_task(self._carry(running, running.start))
+            running.work.add_done_callback(self._leave)
+            try:
+                path = os.path.join(self._directory(), f"{running.task.id}.log")
+                self._change(running, "updated", log_path=path)
+            except TreadleError as error:
+                self._emit(Warned(message=f"{running.task.id} keeps no log: {error}", code="task_log"))
+
+    def _leave(self, work: object) -> None:
+        self._free += 1
+        self._fill()
+
     # Carrying
 
-    async def _carry(self, running: Running, work: Awaitable[None]) -> None:
+    async def _carry(self, running: Running, work: Callable[[], Awaitable[None]]) -> None:
         """Whatever the work does, the task ends in one of three ways and says so once."""
         try:
-            await work
+            await work()
         except asyncio.CancelledError:
-            self._end(running, "cancelled")
-        except TreadleError as error:
-            self._end(running, "failed", error=error_info(error))
+            self._end(running, "cancelled", error=_why(running))
         except Exception as error:
             self._end(running, "failed", error=error_info(error))
 
     async def _agent(self, running: Running, kind: AgentType, prompt: str) -> None:
-        async with self._limit:
-            self._change(running, "started", status="running", started_at=time.time())
-            child = running.child = await self._open_child(running.task.id, kind, running.task)
-            folded = Fold()
-            try:
-                async for event in run_turn(child, prompt):
-                    folded.add(event)
-                    running.turn = event.turn
-                    self._forward(running, event)
-            finally:
-                running.turn = None
-                await child.close()
-            summary = folded.summary()
-            fields: dict[str, Any] = {"output": summary.text, "usage": _usage(summary.usage)}
-            if summary.outcome == "completed":
-                self._end(running, "completed", **fields)
-            elif summary.outcome == "interrupted":
-                self._end(running, "cancelled", **fields)
+        log = TaskLog(running.task.log_path)
+        try:
+            if running.task.isolation == "worktree":
+                summary = await self._isolated(running, kind, prompt, log)
             else:
-                self._end(running, "failed", error=summary.error, **fields)
+                summary = await self._converse(running, kind, prompt, log)
+        finally:
+            log.close()
+        fields: dict[str, Any] = {"output": summary.text, "usage": _usage(summary.usage)}
+        if summary.outcome == "completed":
+            self._end(running, "completed", **fields)
+        elif summary.outcome == "interrupted":
+            self._end(running, "cancelled", error=_why(running), **fields)
+        else:
+            self._end(running, "failed", error=summary.error, **fields)
+
+    async def _isolated(self, running: Running, kind: AgentType, prompt: str, log: TaskLog) -> TurnSummary:
+        cwd, place = running.task.cwd, None
+        try:
+            async with isolated(cwd, running.task.label) as place:
+                self._change(running, "updated", cwd=place.cwd, worktree=place.tree.path, branch=place.tree.branch)
+                if place.pending:
+                    note = f"{place.pending} uncommitted changes of {cwd} are not in the worktree of {running.task.id}"
+                    self._emit(Warned(message=note, code="worktree", parent=running.task.id))
+                return await self._converse(running, kind, prompt, log)
+        finally:
+            if place is not None and not place.kept:
+                self._change(running, None, cwd=cwd, worktree=None, branch=None)
+
+    async def _converse(self, running: Running, kind: AgentType, prompt: str, log: TaskLog) -> TurnSummary:
+        child = running.child = await self._open_child(running.task.id, kind, running.task)
+        folded = Fold()
+        try:
+            async for event in run_turn(child, prompt):
+                folded.add(event)
+                running.turn = event.turn
+                log.note(event)
+                self._forward(running, event)
+        finally:
+            running.turn = None
+            await child.close()
+        return folded.summary()
 
     async def _process(self, running: Running, child: Child, path: str) -> None:
         self._change(running, "started", status="running", started_at=time.time())
@@ -211,7 +246,7 @@ class Tasks:
                 self._small(running, "text", delta=text)
             case ToolStarted(name=name):
                 self._change(running, None, current_action=name)
-                self._small(running, "tool_start", tool=name, first=_first(event.args))
+                self._small(running, "tool_start", tool=name, first=first_argument(event.args))
             case ToolEnded(name=name, ok=ok):
                 self._small(running, "tool_end", tool=name, ok=ok)
             case Usage() | FileChanged() | ToolDenied():
@@ -234,6 +269,8 @@ class Tasks:
             running, status, status=status, completed_at=time.time(), unread=True, current_action=None, **fields
         )
         running.ended.set()
+        if running.watch is not None:
+            running.watch(running.task)
         if running.task.mode == "background":
             self._finished(running.task)
 
@@ -245,6 +282,14 @@ class Tasks:
     def get(self, task_id: str) -> Task:
         return self._find(task_id).task
 
+    def has(self, task_id: str) -> bool:
+        return task_id in self._all
+
+    def seen(self, task_id: str) -> None:
+        """Somebody has read what it said."""
+        if task_id in self._all:
+            self._change(self._all[task_id], None, unread=False)
+
     async def wait(self, task_id: str) -> Task:
         """Wait for its end. When the waiter is interrupted, so is a task in the foreground."""
         running = self._find(task_id)
@@ -254,7 +299,7 @@ class Tasks:
             if running.task.mode == "foreground":
                 await self.stop(task_id)
             raise
-        self._change(running, None, unread=False)
+        self.seen(task_id)
         return running.task
 
     async def send(self, task_id: str, text: str) -> bool:
@@ -264,12 +309,18 @@ class Tasks:
             return False
         return await running.child.steer(running.turn, text)
 
-    async def stop(self, task_id: str) -> Task:
+    async def stop(self, task_id: str, reason: str = "") -> Task:
         """End it, and wait until nothing of it is left."""
         running = self._find(task_id)
-        if running.work is not None and not running.ended.is_set():
+        running.reason = running.reason or reason
+        if running in self._waiting:
+            self._waiting.remove(running)
+            self._end(running, "cancelled", error=_why(running))
+        elif running.work is not None and not running.ended.is_set():
             running.work.cancel()
             await asyncio.wait([running.work])
+            if not running.ended.is_set():  # it had not even begun
+                self._end(running, "cancelled", error=_why(running))
         return running.task
 
     async def forget(self, task_id: str) -> None:
@@ -278,12 +329,18 @@ class Tasks:
         self._emit(TaskChanged(change="closed", task_id=task_id))
 
     async def stop_all(self) -> None:
-        await asyncio.gather(*(self.stop(task_id) for task_id in list(self._all)))
+        # Those that wait first: else they would start in the place of those that end.
+        order = sorted(self._all.values(), key=lambda running: running not in self._waiting)
+        await asyncio.gather(*(self.stop(running.task.id) for running in order))
 
     def _find(self, task_id: str) -> Running:
         if task_id not in self._all:
             raise NotFound(f"there is no task {task_id!r}", hint="/agent list shows them")
         return self._all[task_id]
+
+
+def _why(running: Running) -> ErrorInfo | None:
+    return ErrorInfo(code="cancelled", message=running.reason) if running.reason else None
 
 
 def _usage(totals: Totals) -> Usage:
@@ -295,10 +352,3 @@ def _usage(totals: Totals) -> Usage:
         reasoning_tokens=totals.reasoning_tokens,
         cost_usd=totals.cost_usd,
     )
-
-
-def _first(args: Any) -> str | None:
-    """The first argument, for a line of progress."""
-    if isinstance(args, dict) and args:
-        return str(next(iter(args.values())))[:PREVIEW]
-    return None

@@ -28,7 +28,7 @@ Method: TypeAlias = Literal["landlock", "bubblewrap"]
 MARK = "TREADLE_IN_SANDBOX"
 """Set for everything inside; its value is the method."""
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
-KEPT = ("sessions", "keepers", "locks", "logs")
+KEPT = ("sessions", "keepers", "locks", "logs", "tasks", "worktrees")
 """What a session writes in the state directory. Not all of it: who is trusted is not for an agent to change."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.agent import project
-from treadle.agent.commands import control, history, looking
+from treadle.agent.commands import agents, control, history, looking
 from treadle.agent.commands.base import Command, WrongUse, columns, said
 from treadle.errors import TreadleError
 from treadle.session import CommandResult, Prompt
@@ -77,6 +77,7 @@ COMMANDS: dict[str, Command] = {
         *looking.COMMANDS,
         *control.COMMANDS,
         *history.COMMANDS,
+        *agents.COMMANDS,
     )
 }
 

@@ -1,0 +1,227 @@
+"""`/agent` and `/background`: start subagents, alone or together, and deal with whatever runs in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from treadle.agent import detached
+from treadle.agent.commands.base import Command, WrongUse, columns, said
+from treadle.agent.commands.grammar import Request, parse_parallel, parse_run
+from treadle.agent.task_groups import UnknownGroup, succeeded, summary
+from treadle.agent.task_log import read_log
+from treadle.errors import NotFound
+from treadle.events import Task, TaskGroup
+from treadle.session import CommandResult
+
+if TYPE_CHECKING:
+    from treadle.agent.native import NativeSession
+
+
+async def _agent(session: NativeSession, args: str) -> CommandResult:
+    verb, rest = _verb(args)
+    if verb == "run":
+        return await _run(session, parse_run(rest))
+    if verb == "parallel":
+        return await _parallel(session, parse_parallel(rest))
+    if verb in ("", "list") and not rest.strip():
+        return await _list(session, "agent")
+    if verb in _AGENT_VERBS:
+        return await _AGENT_VERBS[verb](session, rest)
+    return await _run(session, parse_run(args))
+
+
+async def _background(session: NativeSession, args: str) -> CommandResult:
+    verb, rest = _verb(args)
+    if verb in ("", "list") and not rest.strip():
+        return await _list(session, None)
+    if verb not in _BACKGROUND_VERBS:
+        raise WrongUse(f"{verb!r} is not something /background does")
+    return await _BACKGROUND_VERBS[verb](session, rest)
+
+
+def _verb(args: str) -> tuple[str, str]:
+    found = re.match(r"\s*(\S*)\s?", args)
+    assert found is not None
+    return found[1], args[found.end() :]
+
+
+# Starting...
+
+
+async def _run(session: NativeSession, request: Request) -> CommandResult:
+    [work] = request.members
+    if request.detach:
+        return await _detach(session, request)
+    task = await session.tasks.run(work, background=request.background)
+    if request.background:
+        return CommandResult(message=f"Started agent job: {task.id}", data={"task": task.id})
+    if task.status == "completed":
+        return CommandResult(message=task.output or "", data={"task": task.id})
+    why = task.error.message if task.error else task.output or "it said nothing"
+    return CommandResult(message=f"Agent job {task.id} {task.status}: {why}", ok=False, data={"task": task.id})
+
+
+async def _parallel(session: NativeSession, request: Request) -> CommandResult:
+    if request.detach:
+        return await _detach(session, request)
+    group = session.groups.start(request.members)
+    try:
+        return _told(await session.groups.wait(group.id))
+    except asyncio.CancelledError:
+        await session.groups.stop(group.id, "the command that started it was interrupted")
+        raise
+
+
+async def _detach(session: NativeSession, request: Request) -> CommandResult:
+    group, tasks = await detached.start(session, request.members)
+    jobs = [f"{task.label}: {task.id}" for task in tasks]
+    message = "\n".join(["Started agent jobs:", *jobs, f"They run on by themselves: /agent wait {group.id}"])
+    return CommandResult(message=message, data={"group": group.id, "tasks": list(group.tasks)})
+
+
+def _told(group: TaskGroup) -> CommandResult:
+    return CommandResult(message=summary(group), ok=succeeded(group), data={"group": group.id})
+
+
+# Dealing with what runs...
+
+
+async def _wait(session: NativeSession, rest: str) -> CommandResult:
+    wanted = _one(rest, "which group?")
+    if wanted in session.groups:
+        return _told(await session.groups.wait(wanted))
+    found = detached.find(wanted)
+    if found is None or found.group.id != wanted:
+        raise UnknownGroup(wanted)
+    return _told(await found.wait(session.emit))
+
+
+async def _list(session: NativeSession, kind: str | None) -> CommandResult:
+    groups = await asyncio.to_thread(detached.every)
+    ours = [(task, "") for task in session.tasks.list()]
+    rows = ours + [(task, f" in {group.group.id}") for group in groups for task in group.tasks]
+    shown = [
+        (f"{task.id}  {task.status}", f"{task.label}{where}{_action(task)}")
+        for task, where in rows
+        if kind in (None, task.kind)
+    ]
+    return said(columns(shown) or "Nothing runs in the background.")
+
+
+def _action(task: Task) -> str:
+    return f"  ({task.current_action})" if task.current_action else ""
+
+
+async def _read(session: NativeSession, rest: str) -> CommandResult:
+    words = rest.split()
+    if not 1 <= len(words) <= 2 or not all(word.isdigit() for word in words[1:]):
+        raise WrongUse("which task, and from which byte on?")
+    task = _find(session, words[0])
+    text, following, size = await asyncio.to_thread(read_log, task.log_path, int((words[1:] or ["0"])[0][:18]))
+    head = f"{task.id} ({task.label}): {task.status}" + (f": {task.error.message}" if task.error else "")
+    more = f"\n[{size - following} more bytes: read {task.id} {following}]" if following < size else ""
+    session.tasks.seen(task.id)
+    return said(f"{head}\n\n{text.rstrip()}{more}".rstrip())
+
+
+async def _send(session: NativeSession, rest: str) -> CommandResult:
+    wanted, text = _verb(rest)
+    if not wanted or not text.strip():
+        raise WrongUse("to which agent, and what?")
+    task = _find(session, wanted)
+    found = None if session.tasks.has(task.id) else detached.find(task.id)
+    heard = await (found.send(task.id, text) if found else session.tasks.send(task.id, text))
+    return said(f"{task.id} hears it at its next step." if heard else f"{task.id} is {task.status}", ok=heard)
+
+
+async def _stop(session: NativeSession, rest: str) -> CommandResult:
+    wanted, reason = _verb(rest)
+    if not wanted:
+        raise WrongUse("which one?")
+    if session.tasks.has(wanted):
+        task = await session.tasks.stop(wanted, reason.strip())
+        return said(f"{task.id} {task.status}")
+    if wanted in session.groups:
+        return said(summary(await session.groups.stop(wanted, reason.strip())))
+    found = _detached(wanted)
+    await found.stop(wanted, reason.strip())
+    return said(f"{wanted} was told to stop")
+
+
+async def _close(session: NativeSession, rest: str) -> CommandResult:
+    wanted = _one(rest, "which one?")
+    if session.tasks.has(wanted):
+        await session.tasks.forget(wanted)
+    else:
+        found = _detached(wanted)
+        await found.close(wanted)
+    return said(f"Closed {wanted}")
+
+
+def _one(rest: str, question: str) -> str:
+    words = rest.split()
+    if len(words) != 1:
+        raise WrongUse(question)
+    return words[0]
+
+
+def _find(session: NativeSession, wanted: str) -> Task:
+    if session.tasks.has(wanted):
+        return session.tasks.get(wanted)
+    found = _detached(wanted)
+    for task in found.tasks:
+        if task.id == wanted:
+            return task
+    raise NotFound(f"{wanted} is a group", hint=f"its tasks are {', '.join(found.group.tasks)}")
+
+
+def _detached(wanted: str) -> detached.Detached:
+    found = detached.find(wanted)
+    if found is None:
+        raise NotFound(f"there is no task {wanted!r}", hint="/background list shows them; /agent run takes a prompt")
+    return found
+
+
+_Verb = Callable[["NativeSession", str], Awaitable[CommandResult]]
+_BACKGROUND_VERBS: dict[str, _Verb] = {
+    **dict.fromkeys(("read", "log", "open"), _read),
+    **dict.fromkeys(("cancel", "stop"), _stop),
+    **dict.fromkeys(("close", "dismiss"), _close),
+}
+_AGENT_VERBS: dict[str, _Verb] = {
+    "wait": _wait,
+    "read": _read,
+    "open": _read,
+    "send": _send,
+    "stop": _stop,
+    "cancel": _stop,
+    "close": _close,
+}
+
+COMMANDS = (
+    Command(
+        name="agent",
+        usage=(
+            "run [TYPE] [--agent TYPE] [--model M] [--isolation none|worktree] [--background|--detach] PROMPT",
+            'parallel [--wait|--detach] [--model M] [--isolation none|worktree] LABEL:"PROMPT" LABEL=TYPE:"PROMPT" ...',
+            "wait GROUP",
+            "list",
+            "read ID [OFFSET]",
+            "send ID TEXT",
+            "stop ID [REASON]",
+            "close ID",
+            "PROMPT",
+        ),
+        help="Give work to subagents, one or several at once, and follow them.",
+        run=_agent,
+    ),
+    Command(
+        name="background",
+        usage=("list", "read ID [OFFSET]", "cancel ID [REASON]", "close ID"),
+        help="Deal with everything that runs in the background: agents and processes.",
+        run=_background,
+    ),
+)

@@ -1,0 +1,344 @@
+"""Groups of agents that go on when the process that started them ends, and are waited for from any other.
+
+    tasks/GROUP/plan.json      what was asked for; written before anything is started
+    tasks/GROUP/events.jsonl   what came of it: snapshots of tasks and of the group, one a line
+    tasks/GROUP/lock           held by the runner while it lives
+    tasks/GROUP/control        the socket on which it is followed, talked to and stopped
+    tasks/GROUP/output/        the logs of its tasks
+
+`detached_runner.py` does the work, under `detached_guard.py`. What is on disk is the truth: a group whose lock is free
+and that has not completed was killed, and everything it had not finished has failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from treadle.agent.subagents import Assignment
+from treadle.agent.tasks import FINISHED
+from treadle.errors import LineTooLong, LocalError, NotFound, PeerClosed, StorageError
+from treadle.events import ErrorInfo, Event, Task, TaskChanged, TaskGroup, TaskGroupChanged, decode, encode
+from treadle.io import files, paths
+from treadle.io.streams import FdStream, connect_unix
+from treadle.io.tree import detach
+from treadle.session import Limits, Mode, Rules, SessionSpec
+from treadle.wire.framing import LineSplitter
+
+if TYPE_CHECKING:
+    from treadle.agent.native import NativeSession
+
+FORMAT = 1
+START_SECONDS = 60.0
+"""How long a group without a runner is taken to be starting."""
+KEEP_SECONDS = 30 * 86400.0
+"""How long one that has ended is kept."""
+LINE_CAP = 256 << 20
+ENVIRONMENT = ("HOME", "TREADLE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "TMPDIR", "PYTHONPATH")
+"""What says where our files are: the runner must look in the same places."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the runner has to know. Keys and other settings are in its environment, never here."""
+
+    format: int = FORMAT
+    group: str
+    parent_session: str
+    created: float
+    members: tuple[Assignment, ...]
+    cwd: str
+    model: str | None = None
+    system_prompt: str | None = None
+    append_system_prompt: str | None = None
+    tools: tuple[str, ...] | None = None
+    denied_tools: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    rules: Rules = Rules()
+    mode: Mode | None = None
+    limits: Limits = Limits()
+    add_dirs: tuple[str, ...] = ()
+    trusted: bool = False
+
+    def spec(self) -> SessionSpec:
+        return SessionSpec(
+            cwd=self.cwd,
+            model=self.model,
+            system_prompt=self.system_prompt,
+            append_system_prompt=self.append_system_prompt,
+            tools=self.tools,
+            denied_tools=self.denied_tools,
+            env={name: os.environ[name] for name in self.env if name in os.environ},
+            rules=self.rules,
+            mode=self.mode,
+            limits=self.limits,
+            add_dirs=self.add_dirs,
+            trusted=self.trusted,
+            persist=False,
+        )
+
+
+def root() -> str:
+    return os.path.join(paths.state_dir(), "tasks")
+
+
+def control(directory: str) -> str:
+    return paths.socket_path(directory, "control")
+
+
+# Starting...
+
+
+async def start(session: NativeSession, members: Sequence[Assignment]) -> tuple[TaskGroup, list[Task]]:
+    """Start a group that outlives us. Returns when it is at work; its first events are then also the session's."""
+    if session.spec.guard is not None or session.spec.writing is not None:
+        raise LocalError(
+            "agents of this session are watched by this process, so they cannot be detached", hint="leave out --detach"
+        )
+    await asyncio.to_thread(_forget_old)
+    plan = _plan(session, members)
+    directory = paths.private_dir(os.path.join(root(), plan.group))
+    files.write_atomic(os.path.join(directory, "plan.json"), msgspec.json.encode(plan), sync=False)
+    env = {**session.setting.env, **{name: os.environ[name] for name in ENVIRONMENT if name in os.environ}}
+    log = os.open(os.path.join(directory, "runner.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        argv = [sys.executable, "-P", "-m", "treadle.agent.detached_guard", directory]
+        pid = detach(argv, env=env, cwd=plan.cwd, stderr=log)
+    finally:
+        os.close(log)
+    _, status = await asyncio.to_thread(os.waitpid, pid, 0)
+    if status != 0:
+        said = _last_line(os.path.join(directory, "runner.log"))
+        shutil.rmtree(directory, ignore_errors=True)
+        raise LocalError(f"the agents could not be started: {said or 'their process ended at once'}")
+    group = Detached(directory)
+    for event in group.events:
+        session.emit(event)
+    return group.group, group.tasks
+
+
+def _plan(session: NativeSession, members: Sequence[Assignment]) -> Plan:
+    spec = session.spec
+    return Plan(
+        group=f"group_{secrets.token_hex(4)}",
+        parent_session=session.id,
+        created=time.time(),
+        members=tuple(msgspec.structs.replace(one, id=f"agent_{secrets.token_hex(4)}") for one in members),
+        cwd=spec.cwd,
+        model=session.model,
+        system_prompt=spec.system_prompt,
+        append_system_prompt=spec.append_system_prompt,
+        tools=spec.tools,
+        denied_tools=spec.denied_tools,
+        env=tuple(spec.env),
+        rules=spec.rules,
+        mode=session.mode,
+        limits=spec.limits,
+        add_dirs=spec.add_dirs,
+        trusted=spec.trusted,
+    )
+
+
+def _last_line(path: str) -> str:
+    lines, torn = files.read_lines(path)
+    said = [line for line in (*lines, torn) if line.strip()]
+    return said[-1].decode(errors="replace").removeprefix("treadle: ")[:500] if said else ""
+
+
+def _forget_old() -> None:
+    for group in every():
+        if not group.alive and time.time() - (group.group.completed_at or group.plan.created) > KEEP_SECONDS:
+            shutil.rmtree(group.directory, ignore_errors=True)
+
+
+# Finding...
+
+
+def every() -> list[Detached]:
+    """All groups that were not closed, the oldest first."""
+    found = []
+    for name in os.listdir(root()) if os.path.isdir(root()) else []:
+        try:
+            found.append(Detached(os.path.join(root(), name)))
+        except (NotFound, StorageError):
+            continue
+    return sorted(found, key=lambda group: group.plan.created)
+
+
+def find(wanted: str) -> Detached | None:
+    """The group of that id, or the one with a task of that id."""
+    groups = every()
+    named = (group for group in groups if wanted == group.group.id)
+    return next(named, next((group for group in groups if wanted in group.group.tasks), None))
+
+
+class Detached:
+    """A group on disk, as it was when it was read."""
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.plan = _read_plan(directory)
+        self.read()
+
+    def read(self) -> None:
+        alive = self.alive  # before the events: what dies in between has written all there is
+        lines, _ = files.read_lines(os.path.join(self.directory, "events.jsonl"))
+        self.events: list[Event] = [event for line in lines if (event := _event(line)) is not None]
+        tasks = {str(one.id): _queued(one, self.plan) for one in self.plan.members}
+        self.group = TaskGroup(
+            id=self.plan.group,
+            tasks=tuple(tasks),
+            status="running",
+            wait_policy="detached",
+            parent_session=self.plan.parent_session,
+            created_at=self.plan.created,
+        )
+        closed = set()
+        for event in self.events:
+            if isinstance(event, TaskGroupChanged):
+                self.group = event.group
+            elif isinstance(event, TaskChanged) and event.task is not None:
+                tasks[event.task_id] = event.task
+            elif isinstance(event, TaskChanged) and event.change == "closed":
+                closed.add(event.task_id)
+        if not alive and self.group.status == "running":
+            tasks = {name: _lost(task) for name, task in tasks.items()}
+            self.group = msgspec.structs.replace(self.group, status="completed", results=tuple(tasks.values()))
+        self.tasks = [task for name, task in tasks.items() if name not in closed]
+
+    @property
+    def alive(self) -> bool:
+        lock = os.path.join(self.directory, "lock")
+        return files.is_locked(lock) or (not os.path.exists(lock) and time.time() - self.plan.created < START_SECONDS)
+
+    async def wait(self, emit: Callable[[Event], None]) -> TaskGroup:
+        """Follow it to its end; what has happened and happens is given to `emit`."""
+        seen = 0
+        while self.group.status == "running":
+            stream = await self._connect()
+            if stream is not None:
+                try:
+                    seen = await self._follow(stream, emit, seen)
+                finally:
+                    stream.close()
+            else:
+                await asyncio.sleep(0.05)  # it is starting, or ending
+            self.read()
+        for event in self.events[seen:]:
+            emit(event)
+        return self.group
+
+    async def _follow(self, stream: FdStream, emit: Callable[[Event], None], seen: int) -> int:
+        """Until the runner says no more. Counts what is also on disk."""
+        await stream.write(msgspec.json.encode({"do": "follow", "after": seen}) + b"\n")
+        async for line in lines_of(stream):
+            event = _event(line)
+            if event is not None:
+                emit(event)
+                seen += kept(event)
+        return seen
+
+    async def stop(self, wanted: str, reason: str = "") -> None:
+        await self._ask({"do": "stop", "id": wanted, "reason": reason})
+
+    async def send(self, task: str, text: str) -> bool:
+        return await self._ask({"do": "send", "id": task, "text": text})
+
+    async def close(self, wanted: str) -> None:
+        """Forget a task, or the whole group; what still runs is stopped first."""
+        await self.stop(wanted)
+        if wanted == self.group.id:
+            await self.wait(lambda event: None)
+        else:
+            line = encode(TaskChanged(change="closed", task_id=wanted))
+            files.append_line(os.path.join(self.directory, "events.jsonl"), line)
+            self.read()
+        if wanted == self.group.id or (not self.tasks and not self.alive):
+            await asyncio.to_thread(shutil.rmtree, self.directory, ignore_errors=True)
+
+    async def _ask(self, request: dict[str, Any]) -> bool:
+        """Tell the runner; False when it could not do it or is gone."""
+        stream = await self._connect()
+        if stream is None:
+            return False
+        try:
+            await stream.write(msgspec.json.encode(request) + b"\n")
+            async for line in lines_of(stream):
+                return bool(msgspec.json.decode(line).get("ok"))
+        except PeerClosed:
+            pass
+        finally:
+            stream.close()
+        return False
+
+    async def _connect(self) -> FdStream | None:
+        try:
+            return await connect_unix(control(self.directory))
+        except NotFound:
+            return None
+
+
+async def lines_of(stream: FdStream) -> AsyncIterator[bytes]:
+    splitter = LineSplitter(LINE_CAP)
+    while data := await stream.read():
+        for line in splitter.feed(data):
+            if isinstance(line, LineTooLong):
+                raise line
+            yield line
+
+
+def kept(event: Event) -> bool:
+    """Whether it goes to disk: snapshots do, the pieces of what an agent says are in its log."""
+    return isinstance(event, TaskGroupChanged) or (isinstance(event, TaskChanged) and event.task is not None)
+
+
+def _read_plan(directory: str) -> Plan:
+    path = os.path.join(directory, "plan.json")
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        raise NotFound(f"no group in {directory}") from None
+    except OSError as error:
+        raise files.storage_error(error, path, "read") from error
+    try:
+        found = msgspec.json.decode(data).get("format")
+        if found != FORMAT:
+            raise StorageError(f"{path} has format {found}, which this version does not read", hint="upgrade treadle")
+        return msgspec.json.decode(data, type=Plan)
+    except (msgspec.MsgspecError, AttributeError) as error:
+        raise StorageError(f"{path} is damaged: {error}") from error
+
+
+def _event(line: bytes) -> Event | None:
+    try:
+        return decode(line)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def _queued(one: Assignment, plan: Plan) -> Task:
+    return Task(
+        id=str(one.id),
+        kind="agent",
+        label=one.label,
+        status="queued",
+        agent_type=one.agent_type,
+        model=one.model,
+        parent_session=plan.parent_session,
+        cwd=plan.cwd,
+    )
+
+
+def _lost(task: Task) -> Task:
+    if task.status in FINISHED:
+        return task
+    error = ErrorInfo(code="peer_exited", message="the process that ran it was killed")
+    return msgspec.structs.replace(task, status="failed", error=error, current_action=None)

@@ -1,0 +1,64 @@
+"""The kinds of subagent there are, and what one is told to do."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from treadle.errors import NotFound
+
+Isolation: TypeAlias = Literal["none", "worktree"]
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True):
+    """What one subagent is to do, and how."""
+
+    prompt: str
+    label: str
+    agent_type: str | None = None
+    model: str | None = None
+    """None: the model of the session that starts it."""
+    isolation: Isolation = "none"
+    id: str | None = None
+    """Of its task; None: the next number."""
+
+
+class AgentType(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    description: str
+    prompt: str
+    tools: tuple[str, ...] | None = None
+
+
+READING = ("read_file", "glob", "grep", "web_fetch")
+AGENT_TYPES = {
+    kind.name.lower(): kind
+    for kind in (
+        AgentType(
+            name="general-purpose",
+            description="researches and carries out a task of several steps",
+            prompt="You carry out one task for another agent. Your last message is all it will see: make it complete.",
+        ),
+        AgentType(
+            name="Explore",
+            description="finds and reads code; changes nothing",
+            prompt="You explore code for another agent and change nothing. Answer with what you found, and where.",
+            tools=READING,
+        ),
+        AgentType(
+            name="Plan",
+            description="reads and plans; changes nothing",
+            prompt="You plan a change for another agent and change nothing. Answer with steps and their files.",
+            tools=READING,
+        ),
+    )
+}
+
+
+def find_type(name: str | None) -> AgentType:
+    kind = AGENT_TYPES.get((name or "general-purpose").lower())
+    if kind is None:
+        names = ", ".join(known.name for known in AGENT_TYPES.values())
+        raise NotFound(f"there is no agent type {name!r}", hint=f"the types are {names}")
+    return kind

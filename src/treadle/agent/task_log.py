@@ -1,0 +1,83 @@
+"""What a subagent says and does, as text in a file that a person can read while it works."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from treadle.events import AnyEvent, Message, TextDelta, ToolDenied, ToolEnded, ToolStarted, TurnEnded
+from treadle.io.files import storage_error
+
+WIDTH = 200
+READ_CAP = 64 * 1024
+
+
+class TaskLog:
+    """Written as it happens. Without a path it is written nowhere."""
+
+    def __init__(self, path: str | None) -> None:
+        self._fd = -1
+        self._fresh = True
+        if path is not None:
+            try:
+                self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            except OSError as error:
+                raise storage_error(error, path, "write") from error
+        self._path = path or ""
+
+    def note(self, event: AnyEvent) -> None:
+        if event.parent is not None:
+            return
+        match event:
+            case TextDelta(text=text):
+                self._write(text)
+            case ToolStarted(name=name):
+                self._line(f"● {name} {first_argument(event.args) or ''}".rstrip())
+            case ToolEnded(result=result, ok=ok):
+                self._line(f"  {'' if ok else 'failed: '}{' '.join(result.split())[:WIDTH]}")
+            case ToolDenied(name=name, reason=reason):
+                self._line(f"✗ {name} was not allowed: {reason}")
+            case Message() | TurnEnded():
+                self._line("")
+
+    def _line(self, text: str) -> None:
+        self._write(("" if self._fresh else "\n") + (f"{text}\n" if text else ""))
+
+    def _write(self, text: str) -> None:
+        if text and self._fd >= 0:
+            self._fresh = text.endswith("\n")
+            try:
+                os.write(self._fd, text.encode(errors="replace"))
+            except OSError as error:
+                raise storage_error(error, self._path, "write") from error
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def first_argument(args: Any) -> str | None:
+    """The first argument, for a line of progress."""
+    if isinstance(args, dict) and args:
+        return str(next(iter(args.values())))[:WIDTH]
+    return None
+
+
+def read_log(path: str | None, offset: int = 0) -> tuple[str, int, int]:
+    """(a part of the log from `offset` bytes on, where the next part begins, how long the log is now)."""
+    if path is None:
+        return "", 0, 0
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(min(offset, size))
+            data = file.read(READ_CAP)
+    except FileNotFoundError:
+        return "", 0, 0
+    except OSError as error:
+        raise storage_error(error, path, "read") from error
+    # A character that is cut in two begins the next part.
+    text = data.decode(errors="ignore") if len(data) == READ_CAP else data.decode(errors="replace")
+    used = len(text.encode()) if len(data) == READ_CAP else len(data)
+    return text, min(offset, size) + used, size

@@ -1,0 +1,312 @@
+"""Groups that outlive the process that started them: real processes, killed at every place."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.agent.commands.conftest import Opened, opened, ran, work
+from tests.waiting import until
+from treadle.agent import detached
+from treadle.agent.detached import Detached, every, find
+from treadle.agent.native import NativeSession
+from treadle.agent.task_groups import succeeded
+from treadle.errors import StorageError
+from treadle.events import AnyEvent, Event, TaskChanged, TaskGroupChanged
+from treadle.io import procs
+from treadle.io.kept import kept_trees
+from treadle.session import CommandResult
+
+__all__ = ["opened", "work"]
+
+SCRIPT = """
+[[reply]]
+when = "count"
+text = "there are three"
+times = "always"
+[[reply]]
+when = "slowly"
+text = "one two three four five six seven"
+pace = 0.25
+times = "always"
+[[reply]]
+when = "forever"
+text = "one two"
+delay = 600
+times = "always"
+[[reply]]
+when = "break"
+error = { status = 400, message = "too hard" }
+times = "always"
+[[reply]]
+when = "hurry"
+text = "done at once"
+times = "always"
+"""
+
+
+@pytest.fixture(autouse=True)
+async def nothing_left() -> AsyncIterator[None]:
+    yield
+    for group in every():
+        await asyncio.wait_for(group.close(group.group.id), 30)
+    await until(lambda: not runners())
+
+
+def runners() -> list[int]:
+    """The processes of detached groups of this test."""
+    root = detached.root()
+    return [p.pid for p in procs.table() if any(word.startswith(root) for word in procs.command_line(p.pid))]
+
+
+async def detach(session: NativeSession, members: str) -> Detached:
+    result = await session.command("agent", f"parallel --detach {members}")
+    assert isinstance(result, CommandResult) and result.ok, result
+    found = find(result.data["group"])
+    assert found is not None
+    return found
+
+
+async def waited(session: NativeSession, group: str, ok: bool = True) -> str:
+    return await asyncio.wait_for(ran(session, f"agent wait {group}", ok), 30)
+
+
+def events(session: NativeSession) -> list[AnyEvent]:
+    return session.events(after=0, observer=True).ready()
+
+
+async def test_it_runs_on_when_its_session_has_closed_and_another_gets_the_answers(opened: Opened) -> None:
+    first = await opened(SCRIPT)
+    shown = await ran(first, 'agent parallel --detach a:"count" b:"slowly"')
+    [group] = every()
+    a, b = group.group.tasks
+    assert shown == f"Started agent jobs:\na: {a}\nb: {b}\nThey run on by themselves: /agent wait {group.group.id}"
+    told = [e.change for e in events(first) if isinstance(e, TaskChanged)]
+    assert told[:6] == ["created", "started", "updated"] * 2
+    assert [e.group.wait_policy for e in events(first) if isinstance(e, TaskGroupChanged)][0] == "detached"
+    await first.close()
+
+    second = await opened(SCRIPT)
+    assert f"{b}  running" in await ran(second, "agent list")
+    shown = await waited(second, group.group.id)
+    assert f"{group.group.id}: completed (2/2 completed, 0 failed, 0 cancelled, 0 pending)" in shown
+    assert f"[completed] b {b}: one two three four five six seven (output: " in shown
+    live = [e.data["delta"] for e in events(second) if isinstance(e, TaskChanged) and e.change == "text"]
+    assert "seven" in live and "three" not in live[:1]
+    assert [e.change for e in events(second) if isinstance(e, TaskGroupChanged)][-1] == "completed"
+    assert await waited(second, group.group.id) == shown, "and whoever asks again is told again"
+    read = await ran(second, f"agent read {b}")
+    assert read == f"{b} (b): completed\n\none two three four five six seven"
+
+
+async def test_a_failed_member_is_a_failed_wait(opened: Opened) -> None:
+    session = await opened(SCRIPT)
+    group = await detach(session, 'a:"break" b:"count"')
+    assert "[failed] a" in await waited(session, group.group.id, ok=False)
+
+
+async def test_kill_minus_nine_of_the_starter_changes_nothing(opened: Opened, tmp_path: Path, work: Path) -> None:
+    script = tmp_path / "killed.toml"
+    script.write_text(SCRIPT)
+    code = f"""
+import asyncio, sys
+from treadle import SessionSpec, find_agent
+async def main():
+    session = await find_agent().open(SessionSpec(cwd={str(work)!r}, model="scripted:{script}"))
+    result = await session.command("agent", 'parallel --detach a:"slowly" b:"count"')
+    print(result.data["group"], flush=True)
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    group = (await asyncio.to_thread(process.stdout.readline)).strip()
+    process.kill()
+    process.communicate()
+    session = await opened(SCRIPT)
+    assert "(2/2 completed" in await waited(session, group)
+
+
+async def test_kill_minus_nine_of_the_runner_is_a_failure_that_says_so(opened: Opened) -> None:
+    session = await opened(SCRIPT)
+    group = await detach(session, 'a:"forever" b:"count"')
+    a, b = group.group.tasks
+    while {task.id: task.status for task in group.tasks}[b] != "completed":
+        await asyncio.sleep(0.01)
+        group.read()
+    [pid] = {task.pid for task in group.tasks}
+    assert pid is not None
+    waiting = asyncio.create_task(waited(session, group.group.id, ok=False))
+    await asyncio.sleep(0)
+    os.kill(pid, signal.SIGKILL)
+    shown = await waiting
+    assert f"[failed] a {a}: the process that ran it was killed" in shown
+    assert f"[completed] b {b}: there are three" in shown
+    await until(lambda: not runners())
+
+
+async def test_whatever_ends_its_guard_ends_all_of_it(opened: Opened) -> None:
+    session = await opened(SCRIPT)
+    group = await detach(session, 'a:"forever"')
+    [tree] = [tree for tree in kept_trees() if group.directory in tree.command]
+    os.kill(tree.owner, signal.SIGKILL)
+    await until(lambda: not runners())
+    assert "its process was told to end" in await waited(session, group.group.id, ok=False)
+
+
+async def test_told_to_end_it_ends_in_order(opened: Opened) -> None:
+    session = await opened(SCRIPT)
+    group = await detach(session, 'a:"forever" b:"forever"')
+    os.kill(group.tasks[0].pid or 0, signal.SIGTERM)
+    shown = await waited(session, group.group.id, ok=False)
+    assert "2 cancelled" in shown and "its process was told to end" in shown
+
+
+async def test_treadle_ps_lists_it(opened: Opened) -> None:
+    session = await opened(SCRIPT)
+    group = await detach(session, 'a:"forever"')
+    [tree] = [tree for tree in kept_trees() if group.directory in tree.command]
+    assert tree.running and tree.pid == group.tasks[0].pid and tree.owner != os.getpid()
+
+
+async def test_it_can_be_spoken_to_and_stopped_from_another_session(opened: Opened) -> None:
+    first = await opened(SCRIPT)
+    group = await detach(first, 'a:"slowly" b:"forever"')
+    a, b = group.group.tasks
+    other = await opened(SCRIPT)
+    while "one" not in await ran(other, f"agent read {a}"):
+        await asyncio.sleep(0.01)
+    assert "hears it" in await ran(other, f"agent send {a} hurry now")
+    assert "told to stop" in await ran(other, f"agent stop {b} too slow")
+    shown = await waited(other, group.group.id, ok=False)
+    assert f"[completed] a {a}: done at once" in shown and f"[cancelled] b {b}: too slow" in shown
+    assert "is completed" in await ran(other, f"agent send {a} more", ok=False)
+
+
+async def test_closing_removes_tasks_one_by_one_and_then_the_group(opened: Opened) -> None:
+    session = await opened(SCRIPT)
+    group = await detach(session, 'a:"count" b:"forever"')
+    a, b = group.group.tasks
+    await ran(session, f"agent close {a}")
+    shown = await ran(session, "background list")
+    assert a not in shown and b in shown
+    await ran(session, f"agent stop {b}")
+    await waited(session, group.group.id, ok=False)
+    await until(lambda: not runners())
+    await ran(session, f"background close {b}")
+    assert not os.path.exists(group.directory)
+    assert await ran(session, f"agent wait {group.group.id}", ok=False) == (
+        f"Unknown background job group: {group.group.id}"
+    )
+
+
+async def test_a_running_group_can_be_closed_as_a_whole(opened: Opened) -> None:
+    session = await opened(SCRIPT)
+    group = await detach(session, 'a:"forever"')
+    await ran(session, f"agent close {group.group.id}")
+    assert not os.path.exists(group.directory)
+    await until(lambda: not runners())
+
+
+async def test_one_agent_can_be_detached_too(opened: Opened) -> None:
+    session = await opened(SCRIPT)
+    await ran(session, "agent run --detach count")
+    [group] = every()
+    assert "there are three" in await waited(session, group.group.id)
+
+
+async def test_what_cannot_start_says_why_and_leaves_nothing(opened: Opened, tmp_path: Path) -> None:
+    session = await opened(SCRIPT)
+    (tmp_path / "script0.toml").write_text("this is no script")
+    shown = await ran(session, 'agent parallel --detach a:"count"', ok=False)
+    assert "could not be started" in shown and "script0.toml is not valid TOML" in shown
+    assert every() == [] and os.listdir(detached.root()) == []
+
+
+async def test_a_judge_that_lives_in_this_process_cannot_be_left_behind(opened: Opened) -> None:
+    from treadle.session import Decision
+
+    session = await opened(SCRIPT, guard=lambda access: Decision(verdict="allow"))
+    assert "cannot be detached" in await ran(session, 'agent parallel --detach a:"count"', ok=False)
+
+
+async def test_what_was_given_in_the_environment_is_used_and_not_written_down(opened: Opened, work: Path) -> None:
+    call = '[[reply]]\nwhen = "tell"\n[[reply.call]]\nname = "bash"\narguments = { command = "echo $LOOM; pwd" }\n'
+    script = call + '[[reply]]\nwhen = "jacquard"\ntext = "it is set"\n'
+    session = await opened(script, mode=None, env={"LOOM": "jacquard", "LOOM_TOKEN": "s3cret-value"})
+    group = await detach(session, 'a:"tell"')
+    assert "it is set" in await waited(session, group.group.id)
+    for path in Path(group.directory).rglob("*"):
+        assert not path.is_file() or b"s3cret-value" not in path.read_bytes(), path
+
+
+async def test_modules_in_the_project_are_not_taken_for_ours(opened: Opened, work: Path) -> None:
+    for name in ("treadle", "msgspec", "asyncio", "signal"):
+        (work / f"{name}.py").write_text("raise SystemExit('taken over')")
+    session = await opened(SCRIPT)
+    group = await detach(session, 'a:"count"')
+    assert "there are three" in await waited(session, group.group.id)
+
+
+async def test_permissions_go_along_and_nobody_can_be_asked(opened: Opened, work: Path) -> None:
+    call = (
+        '[[reply]]\nwhen = "go"\n[[reply.call]]\nname = "write_file"\narguments = { file_path = "x", content = "" }\n'
+    )
+    session = await opened(call + '[[reply]]\ntext = "refused"\n', mode="suggest", answers=True)
+    group = await detach(session, 'a:"go"')
+    assert "refused" in await waited(session, group.group.id) and not (work / "x").exists()
+
+
+# On disk...
+
+
+def written(group: str, plan: bytes, lines: bytes = b"") -> str:
+    directory = os.path.join(detached.root(), group)
+    os.makedirs(directory)
+    Path(directory, "plan.json").write_bytes(plan)
+    Path(directory, "events.jsonl").write_bytes(lines)
+    return directory
+
+
+def plan(**more: object) -> bytes:
+    values = {"format": 1, "group": "group_x", "parent_session": "s", "created": 1.0, "cwd": "/", "members": []}
+    return msgspec.json.encode(values | more)
+
+
+def test_a_group_whose_runner_never_was_has_failed() -> None:
+    member = {"prompt": "x", "label": "a", "id": "agent_x"}
+    group = Detached(written("group_x", plan(members=[member]), b'{"type":"task_chan'))
+    assert group.group.status == "completed" and not succeeded(group.group)
+    assert [task.status for task in group.tasks] == ["failed"]
+
+
+def test_what_is_damaged_or_of_a_newer_version_is_left_out_and_untouched() -> None:
+    for name, content in {"a": b"", "b": b"[]", "c": plan(format=2), "d": b"\xff{"}.items():
+        directory = written(name, content)
+        with pytest.raises(StorageError):
+            Detached(directory)
+    assert every() == [] and len(os.listdir(detached.root())) == 4
+    for name in ("a", "b", "c", "d"):
+        assert os.path.exists(os.path.join(detached.root(), name, "plan.json"))
+
+
+async def test_a_waiter_that_was_cut_off_hears_nothing_twice(opened: Opened) -> None:
+    session = await opened(SCRIPT)
+    group = await detach(session, 'a:"slowly"')
+    heard: list[Event] = []
+    stream = await group._connect()
+    assert stream is not None
+    seen = 0
+    following = asyncio.create_task(group._follow(stream, heard.append, 0))
+    await until(lambda: heard)
+    stream.close()
+    seen = await following
+    await asyncio.wait_for(group.wait(lambda event: None), 30)
+    late = group.events[seen:]
+    assert [e for e in heard if detached.kept(e)] + late == group.events
