@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import signal
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from types import ModuleType
@@ -269,16 +270,20 @@ def main(argv: list[str] | None = None) -> None:
     args = parser.parse_args(argv)
     try:
         script, faults = load(args.script), [breaking.parse(fault) for fault in args.fault]
-        with suppress(KeyboardInterrupt):
-            asyncio.run(_serve(ModelServer(script, faults=faults, port=args.port, batch=not args.unbatched)))
+        asyncio.run(_serve(ModelServer(script, faults=faults, port=args.port, batch=not args.unbatched)))
     except (TreadleError, OSError) as error:
         parser.exit(2, f"{parser.prog}: {error}\n")
 
 
 async def _serve(server: ModelServer) -> None:
-    async with server:
-        print(f"serving on {server.url}/v1", flush=True)
-        await server.serve_forever()
+    task = asyncio.current_task()
+    assert task is not None
+    for signum in (signal.SIGINT, signal.SIGTERM):  # also when a shell started us with SIGINT ignored
+        asyncio.get_running_loop().add_signal_handler(signum, task.cancel)
+    with suppress(asyncio.CancelledError):
+        async with server:
+            print(f"serving on {server.url}/v1", flush=True)
+            await server.serve_forever()
 
 
 if __name__ == "__main__":
