@@ -9,7 +9,7 @@ import os
 import queue
 import sys
 import threading
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 BACKEND = {"id": "example-python", "backend_version": "1.0.0", "adapter_version": None}
 CAPABILITIES = {"streaming": "native", "tool_write": "native"}
@@ -23,7 +23,7 @@ def say(message: dict) -> None:
 
 
 def now() -> str:
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def read(orders: queue.Queue, cancelled: set) -> None:

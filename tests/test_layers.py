@@ -33,6 +33,7 @@ LIGHT = [
     "io.stem",
     "io.procs",
     "io.kept",
+    "io.standard",
     "policy.patterns",
     "wire.messages",
     "errors",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from treadle.doors.oneshot import Runner, create_runner, create_transport
 from treadle.doors.oneshot_schema import SchemaCheck
 from treadle.doors.oneshot_verbose import Verbose
-from treadle.errors import BudgetExceeded, LocalError, MaxIterations, PeerClosed, ProviderError, TimedOut
+from treadle.errors import BudgetExceeded, LocalError, MaxIterations, PeerClosed, ProviderError, StorageError, TimedOut
 from treadle.events import (
     Message,
     Task,
@@ -435,6 +435,22 @@ async def test_a_reader_that_goes_away_ends_the_run_with_peer_closed() -> None:
     run.runner._out = Closed()
     with pytest.raises(PeerClosed):
         await run.go()
+    await run.session.close()
+
+
+async def test_output_that_fails_while_a_command_runs_ends_the_run_too() -> None:
+    class Full(Sink):
+        async def write(self, data: bytes) -> None:
+            raise StorageError("full")
+
+    async def tell(session: Commanded, args: str) -> CommandResult:
+        session.emit(TaskChanged(change="text", task_id="agent_1", data={"delta": "hi"}))
+        return CommandResult(message="done")
+
+    run = Ran(Commanded(command=tell), "stream-json")
+    run.runner._out = Full()
+    with pytest.raises(StorageError):
+        await run.go("/tell")
     await run.session.close()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from treadle.doors.oneshot import Runner
 from treadle.doors.oneshot_input import StreamInput
+from treadle.errors import PeerClosed
 from treadle.events import Asked, TextDelta
 from treadle.io.streams import pair
 from treadle.session import Answer, Change, SessionSpec
@@ -103,6 +104,27 @@ async def test_garbage_and_unknown_records_are_warned_about_and_cost_nothing_els
     await echo.say(b"{not json\n", b"[]\n", b"\n", {"type": "weird"}, {"type": "keep_alive"}, prompt("fine"))
     assert (await echo.until("result"))["result"] == "fine"
     assert len(echo.warnings) == 3
+
+
+@pytest.mark.parametrize("odd", ["text", 7, [1], None, {"subtype": ["x"]}, {"subtype": "set_model", "model": {"a": 1}}])
+async def test_a_record_with_the_wrong_inside_costs_nothing_else(echo: Host, odd: Any) -> None:
+    await echo.say({"type": "control_request", "request_id": odd, "request": odd})
+    await echo.say({"type": "control_response", "response": odd}, {"type": "user", "message": odd})
+    await echo.say({"type": "control_response", "response": {"request_id": odd, "response": odd}}, prompt("fine"))
+    while echo.results[-1:] != ["fine"]:
+        await echo.record()
+    assert await echo.end() == 0
+
+
+async def test_a_host_that_goes_away_is_one_error_and_not_a_group_of_them() -> None:
+    host = Host([TextDelta(text="par"), asyncio.Event()])
+    await host.say(prompt("go"))
+    await host.until("stream_event")
+    host.stream.close()
+    host.session.emit(ASK)
+    with pytest.raises(PeerClosed):
+        await asyncio.wait_for(host.running, 20)
+    await host.session.close()
 
 
 async def test_initialize_is_answered(echo: Host) -> None:

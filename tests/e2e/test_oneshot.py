@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -222,3 +223,91 @@ def test_a_session_goes_on_with_continue(work: Path) -> None:
     assert first["session_id"] == second["session_id"]
     forked = json.loads(run(work, "--output-format", "json", "-c", "--fork-session", "else").stdout)
     assert forked["session_id"] != first["session_id"]
+
+
+@pytest.mark.parametrize(
+    ("closed", "code", "said"), [("<&-", 0, "the answer\n"), (">&-", 1, ""), ("2>&-", 0, "the answer\n")]
+)
+def test_a_standard_stream_that_was_never_there_costs_only_itself(
+    work: Path, closed: str, code: int, said: str
+) -> None:
+    ask = shlex.join(command(work, "hello"))
+    given = "" if closed == "<&-" else "</dev/null"
+    done = subprocess.run(f"{ask} {given} {closed}", shell=True, cwd=work, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (code, said, "")
+
+
+def test_without_a_stderr_errors_do_not_land_in_stdout(work: Path) -> None:
+    ask = shlex.join([TREADLE, "-p", "--model", "nobody-serves-this", "hello"])
+    done = subprocess.run(f"{ask} </dev/null 2>&-", shell=True, cwd=work, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+@pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
+def test_output_that_no_longer_fits_on_the_disk_is_told(work: Path, output_format: str) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            command(work, "--output-format", output_format, "hello"),
+            cwd=work,
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 1 and "disk is full" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("words", [["-p", "hello"], ["sessions", "--here"], ["doctor"]])
+def test_a_working_directory_that_was_removed_is_one_line(work: Path, words: list[str]) -> None:
+    script = f'mkdir gone && cd gone && rmdir ../gone && exec {TREADLE} "$@"'
+    done = subprocess.run(
+        ["bash", "-c", script, "bash", *words],
+        cwd=work,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    if words[0] != "doctor":
+        assert done.returncode == 1 and "working directory" in done.stderr
+    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) <= 1
+
+
+def test_a_signal_that_was_ignored_from_the_start_stays_ignored(work: Path) -> None:
+    """As nohup does it, or a shell that starts a job in the background."""
+    process = subprocess.Popen(
+        ["sh", "-c", "trap '' HUP; exec \"$@\"", "sh", *command(work, "--output-format", "stream-json", "slow")],
+        cwd=work,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGHUP)
+    rest, _ = process.communicate(timeout=60)
+    result = json.loads(rest.splitlines()[-1])
+    assert result["terminal_reason"] == "completed" and result["result"].endswith("ten")
+
+
+def test_a_second_signal_does_not_cost_the_record(work: Path) -> None:
+    process = subprocess.Popen(
+        command(work, "--output-format", "json", "--permission-mode", "yolo", "--session-id", "twice", "tool"),
+        cwd=work,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    _wait_for(work, "twice", b"call_1_0")
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert json.loads(out)["terminal_reason"] == "aborted_tools" and process.returncode == 0
+
+
+def test_a_schema_may_be_given_as_itself(work: Path) -> None:
+    (work.parent / "script.toml").write_text('[[reply]]\ntext = "3"\n')
+    done = run(work, "--output-format", "json", "--json-schema", '{"type": "integer"}', "how many?")
+    assert json.loads(done.stdout)["structured_output"] == 3

@@ -14,6 +14,9 @@ def main() -> None:
 
         print(f"treadle {__version__}")
         return
+    from treadle.io.standard import fill_gaps
+
+    fill_gaps()
     if arguments and (place := LIGHT.get(arguments[0])):
         sys.exit(__import__(place, fromlist=["main"]).main(arguments[0], arguments[1:]))
     from treadle.cli.root import main as run

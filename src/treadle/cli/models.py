@@ -11,6 +11,7 @@ import msgspec
 
 from treadle.agent.providers.names import HOW, VENDORS, resolve
 from treadle.cli.failing import run
+from treadle.cli.render import printable
 from treadle.errors import ConfigError, TreadleError
 
 SECONDS = 10.0
@@ -40,9 +41,9 @@ async def _list(names: list[str], as_json: bool, *, asked: bool) -> int:
         return 0
     for vendor in found:
         if vendor.error is not None and (asked or vendor.name != "ollama"):
-            click.echo(f"{vendor.name}: {vendor.error}", err=True)
+            click.echo(printable(f"{vendor.name}: {vendor.error}"), err=True)
         for model in vendor.models:
-            click.echo(f"{vendor.name}:{model}")
+            click.echo(printable(f"{vendor.name}:{model}"))
     if not any(vendor.models for vendor in found):
         click.echo(f"no service is set up: {HOW}", err=True)
         return 1

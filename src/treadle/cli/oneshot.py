@@ -62,9 +62,7 @@ def accepted_and_not_used(command: Any) -> Any:
 )
 @click.option("--verbose", is_flag=True, help="stream-json: also system, assistant and user lines.")
 @click.option("--include-partial-messages", "partial", is_flag=True, help="stream-json: also raw message events.")
-@click.option(
-    "--json-schema", metavar="FILE", type=click.Path(exists=True, dir_okay=False), help="The answer must fit it."
-)
+@click.option("--json-schema", metavar="FILE", help="The answer must fit it. It may also be the schema itself.")
 @click.option("--strict-exit", is_flag=True, help="130 interrupted, 3 limit, 4 denied or incomplete, 124 timed out.")
 @click.option("--output-file", metavar="FILE", type=click.Path(dir_okay=False), help="Write there, not to stdout.")
 @click.option("--permission-prompt-tool", hidden=True, help="stdio: the host answers permission questions.")
@@ -110,18 +108,18 @@ async def _run(
     session = await find_agent(options.agent).open(check.instruct(spec) if check else spec)
     for note in opening_notes(session):
         _note(note)
-    stream = take_stdio(output_file)
-    extra = Verbose(session, cwd=spec.cwd, mode=spec.mode or "", lines=verbose, partial=partial)
-    runner = Runner(
-        session,
-        output_format,
-        out=stream,
-        err=Stderr(),
-        strict=strict_exit,
-        extra=extra if verbose or partial else None,
-        check=check,
-    )
     try:
+        stream = take_stdio(output_file)
+        extra = Verbose(session, cwd=spec.cwd, mode=spec.mode or "", lines=verbose, partial=partial)
+        runner = Runner(
+            session,
+            output_format,
+            out=stream,
+            err=Stderr(),
+            strict=strict_exit,
+            extra=extra if verbose or partial else None,
+            check=check,
+        )
         work = runner.run(text) if text is not None else StreamInput(session, runner, stream, _note).run()
         return await _until_done(work, runner, stream, BROKEN_PIPE if strict_exit else 1)
     finally:
@@ -132,7 +130,8 @@ async def _until_done(work: Coroutine[Any, Any, int], runner: Runner, stream: Fd
     """The exit code of the work. A signal interrupts the turn; a reader that went away ends everything, quietly."""
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(signum, _interrupt, runner, signum)
+        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup, and shells for their background jobs, mean it
+            loop.add_signal_handler(signum, _interrupt, runner, signum)
     working, gone = asyncio.create_task(work), asyncio.create_task(stream.abandoned())
     try:
         await asyncio.wait([working, gone], return_when=asyncio.FIRST_COMPLETED)

@@ -9,12 +9,21 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from treadle.errors import ConfigError
 from treadle.policy.modes import parse_mode
 from treadle.session import Limits, Mode, Rules, SessionSpec
 from treadle.work import config
 from treadle.work.config import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def here() -> str:
+    """The working directory, which somebody may have removed from under us."""
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise ConfigError(f"the working directory is gone: {error.strerror}", hint="cd to one that exists") from None
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,19 +50,19 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     trust: bool = False
 
     def settings(self) -> Settings:
-        return config.load(os.getcwd(), trusted=True if self.trust else None).settings
+        return config.load(here(), trusted=True if self.trust else None).settings
 
     def enter_sandbox(self) -> None:
         """Confine this process when that is asked for. Call it first thing: it starts the process again."""
         if self.sandbox or self.settings().sandbox:
             from treadle.io import sandbox
 
-            sandbox.enter(os.getcwd(), self.add_dir)
+            sandbox.enter(here(), self.add_dir)
 
     def spec(self, *, answers: bool, default_mode: Mode) -> SessionSpec:
         given = parse_mode(self.permission_mode) if self.permission_mode else self.settings().mode
         return SessionSpec(
-            cwd=os.getcwd(),
+            cwd=here(),
             model=self.model,
             system_prompt=self.system_prompt,
             append_system_prompt=self.append_system_prompt,

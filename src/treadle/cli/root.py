@@ -8,6 +8,7 @@ import sys
 import click
 
 from treadle.cli import LIGHT
+from treadle.errors import TreadleError
 
 COMMANDS: dict[str, str] = {
     "chat": "treadle.cli.chat:chat",
@@ -60,6 +61,15 @@ def treadle() -> None:
 
 
 def main(arguments: list[str]) -> None:
+    """Run a command; what fails in a way we know is one line on stderr and exit code 1."""
+    try:
+        _dispatch(arguments)
+    except TreadleError as error:
+        print(f"treadle: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _dispatch(arguments: list[str]) -> None:
     """`treadle -p ...` and bare `treadle` are commands of their own; everything else is in the tree."""
     words = arguments[: arguments.index("--")] if "--" in arguments else arguments
     first = words[0] if words else ""

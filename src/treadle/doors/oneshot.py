@@ -68,13 +68,16 @@ class Runner:
         self._turn: str | None = None
         self._operation: asyncio.Task[Ending | None] | None = None
         self._interrupted: str | None = None
+        self._in_tools = False
+        """Whether a tool was running when it was interrupted."""
         self._turn_over: asyncio.Future[Ending]
         self._ends: dict[str | None, TurnEnded] = {}
         self._idle = asyncio.Event()
 
     async def run(self, prompt: str) -> int:
         """Do what the prompt says; returns when the session has settled and its history is on disk."""
-        self._fold, self._turn, self._interrupted = Fold(), None, None
+        self._fold, self._turn, self._ends = Fold(), None, {}
+        self._interrupted, self._in_tools = None, False
         reader = self.session.events(after=-1)
         try:
             if self._extra is not None and self.format == "stream-json":
@@ -86,7 +89,8 @@ class Runner:
 
     async def interrupt(self, reason: str) -> None:
         """End what is under way; the run then ends with what there is."""
-        self._interrupted = reason
+        if self._interrupted is None:
+            self._interrupted, self._in_tools = reason, self._fold.in_tools
         if self._turn is not None:
             await self.session.interrupt(self._turn, reason)
         elif self._operation is not None:
@@ -137,8 +141,10 @@ class Runner:
         self._idle.set()
         while events := await reader.batch():
             self._idle.clear()
-            await self._events(events)
-            self._idle.set()
+            try:
+                await self._events(events)
+            finally:
+                self._idle.set()
 
     async def _operate(self, prompt: str) -> Ending | None:
         """Start the work; the ending when it has one already, None when a turn decides."""
@@ -245,7 +251,7 @@ class Runner:
         if ending.error is not None:
             return _REASONS.get(ending.error.code, "error")
         if self._interrupted is not None or summary.outcome == "interrupted":
-            return "aborted_tools" if any(use.ended is None for use in summary.tools) else "aborted_streaming"
+            return "aborted_tools" if self._in_tools else "aborted_streaming"
         return "completed"
 
 

@@ -35,14 +35,18 @@ class StreamInput:
         self._asking: dict[str, Asked] = {}
 
     async def run(self) -> int:
-        async with asyncio.TaskGroup() as tasks:
-            reading = tasks.create_task(self._read())
-            asking = tasks.create_task(self._ask())
-            try:
-                return await self._answer()
-            finally:
-                reading.cancel()
-                asking.cancel()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                reading = tasks.create_task(self._read())
+                asking = tasks.create_task(self._ask())
+                try:
+                    return await self._answer()
+                finally:
+                    reading.cancel()
+                    asking.cancel()
+        except* TreadleError as group:
+            failed = group.exceptions[0]
+        raise failed
 
     async def _answer(self) -> int:
         code = 0
@@ -72,9 +76,9 @@ class StreamInput:
         if kind == "user":
             await self._prompts.put(_text(record))
         elif kind == "control_request":
-            await self._control(record.get("request_id", ""), record.get("request") or {})
+            await self._control(record.get("request_id", ""), _table(record.get("request")))
         elif kind == "control_response":
-            await self._answered(record.get("response") or {})
+            await self._answered(_table(record.get("response")))
         elif kind != "keep_alive":
             self._warn(f"a record of type {kind!r} on stdin is left out")
 
@@ -98,7 +102,8 @@ class StreamInput:
                 await self._session.configure(Change(mode=parse_mode(str(request.get("mode")))))
                 return {"mode": request.get("mode")}
             case "set_model":
-                await self._session.configure(Change(model=request.get("model")))
+                model = request.get("model")
+                await self._session.configure(Change(model=None if model is None else str(model)))
                 return {}
         raise NotFound(f"the control request {request.get('subtype')!r} is not offered here")
 
@@ -116,7 +121,7 @@ class StreamInput:
         asked = self._asking.pop(str(response.get("request_id")), None)
         if asked is None:
             return
-        said = response.get("response") or {}
+        said = _table(response.get("response"))
         if response.get("subtype") == "error" or said.get("behavior") != "allow":
             answer = Answer(decision="deny", text=str(said.get("message") or response.get("error") or ""), by="host")
         else:
@@ -142,6 +147,10 @@ def _can_use_tool(asked: Asked) -> dict[str, Any]:
         "blocked_path": None,
         "tool_use_id": asked.call or "",
     }
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _text(record: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ Children are started in `child.py`.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import select
 import socket
@@ -103,6 +104,8 @@ class FdStream:
                 except BlockingIOError:
                     continue
                 except OSError as error:
+                    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                        raise files.storage_error(error, "the output", "write") from error
                     raise PeerClosed(f"the other end no longer reads: {error.strerror}") from error
 
     async def abandoned(self) -> None:

@@ -118,6 +118,11 @@ class Fold:
         else:
             self._note(event)
 
+    @property
+    def in_tools(self) -> bool:
+        """Whether a tool is running as far as we were told."""
+        return bool(self._running)
+
     def _note(self, event: Event) -> None:
         match event:
             case TurnStarted():
