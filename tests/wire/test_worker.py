@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from treadle.errors import LineTooLong, LocalProtocolError, RemoteProtocolError, VersionMismatch
 from treadle.wire import worker
-from treadle.wire.worker import BadLine, Connection, Spoken, State, decode_request, decode_response, negotiate
+from treadle.wire.worker import BadLine, Connection, Spoken, State, negotiate
 from treadle.wire.worker_messages import (
     Cancel,
     ContentDelta,
@@ -21,7 +21,6 @@ from treadle.wire.worker_messages import (
     Send,
     Shutdown,
     Status,
-    ToolCall,
     Unknown,
 )
 
@@ -80,41 +79,6 @@ def test_another_major_or_an_unreadable_version_is_refused_by_name(requested: st
     with pytest.raises(VersionMismatch) as caught:
         negotiate(requested)
     assert caught.value.message == f"Client requested {requested}, server is 0.2.0"
-
-
-@pytest.mark.parametrize(
-    ("data", "id", "message"),
-    [
-        (b"", "unknown", "Invalid JSON"),
-        (b"   ", "unknown", "Invalid JSON"),
-        (b"{not json", "unknown", "Invalid JSON"),
-        (b'{"type":"send","id":"7","message":"cut', "unknown", "Invalid JSON"),
-        (b"[1,2]", "unknown", "Expected JSON object"),
-        (b'"send"', "unknown", "Expected JSON object"),
-        (b"null", "unknown", "Expected JSON object"),
-        (b'{"id":"7"}', "7", "Missing 'type' field"),
-        (b'{"type":5,"id":"7"}', "7", "Missing 'type' field"),
-        (b'{"type":"send","message":"x"}', "unknown", "Missing 'id' field"),
-        (b'{"type":"send","id":7,"message":"x"}', "unknown", "Missing 'id' field"),
-        (b'{"type":"dance","id":"7"}', "7", "Unknown request type: 'dance'"),
-        (b'{"type":"send","id":"7"}', "7", "Invalid send: Object missing required field `message`"),
-        (b'{"type":"send","id":"7","message":5}', "7", "Invalid send: Expected `str`, got `int` - at `$.message`"),
-        (b'{"type":"cancel","id":"7"}', "7", "Invalid cancel: Object missing required field `target_id`"),
-        (b'{"type":"init","id":"7","config":{}}', "7", "Invalid init: Object missing required field `model`"),
-        (b'{"type":"send","id":"7","message":"\xff"}', "7", "Invalid UTF-8"),
-        (b'{"type":"status","id":"7","later":"\xff"}', "7", "Invalid UTF-8"),
-        (b'{"type":"send","id":"7","message":' + b"[" * 100_000, "unknown", "Invalid JSON"),
-        (b'{"type":"init","id":"7","config":' + b"[" * 400 + b"]" * 400 + b"}", "7", "Invalid init: Expected `object`"),
-    ],
-)
-def test_a_bad_request_says_what_is_wrong_and_whose_it_is(data: bytes, id: str, message: str) -> None:
-    error = decode_request(data)
-    assert isinstance(error, BadLine)
-    assert error.id == id
-    assert error.message.startswith(message)
-    answer = worker.protocol_error(error)
-    assert (answer.id, answer.status) == (id, "error")
-    assert answer.error is not None and answer.error.code == "protocol_error"
 
 
 def test_a_line_over_the_cap_costs_that_line_only() -> None:
@@ -232,44 +196,6 @@ def test_an_unknown_event_or_response_is_a_value_to_skip() -> None:
     assert isinstance(event, EventLine) and event.event_seq == 0
     assert isinstance(event.event, Unknown) and event.event.kind == "brain_wave"
     assert isinstance(response, Unknown) and response.kind == "weather"
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"hello",
-        b"",
-        b"[]",
-        line(id="1"),
-        line(type="result", id="2"),
-        line(type="event", event={"event": "content_delta"}, event_seq=0, send_id="2"),
-        line(type="event", event={"event": "heartbeat", "duration_ms": 1.5}, event_seq=0, send_id="2"),
-        line(type="event", event=5, event_seq=0, send_id="2"),
-        line(type="event", event={}, event_seq=0, send_id="2"),
-        b'{"type":"event","event":' + b'{"a":' * 100_000,
-    ],
-)
-def test_a_malformed_response_is_the_workers_fault(data: bytes) -> None:
-    assert isinstance(decode_response(data), RemoteProtocolError)
-
-
-def test_text_that_is_not_unicode_is_mended_and_sent() -> None:
-    call = ToolCall("bash", {"command": "cat \udcff", "more": ["\udcff", 1]})
-    data = worker.encode(Result(id="2", status="ok", tool_calls_made=(call,), iterations=1, response="a\ud800b"))
-    sent = json.loads(data)
-    assert sent["response"] == "a?b"
-    assert sent["tool_calls_made"] == [{"name": "bash", "args": {"command": "cat ?", "more": ["?", 1]}}]
-
-
-def test_fields_that_may_be_absent_are_left_out_and_the_others_are_always_there() -> None:
-    assert json.loads(worker.encode(result("2", "cancelled"))) == {
-        "type": "result",
-        "id": "2",
-        "status": "error",
-        "tool_calls_made": [],
-        "iterations": 0,
-        "error": {"code": "cancelled", "message": "cancelled", "retryable": False},
-    }
 
 
 @given(st.lists(st.binary(max_size=60), max_size=8), st.sampled_from(["client", "worker"]))

@@ -1,0 +1,83 @@
+from typing import Any
+
+import pytest
+
+from treadle.doors.worker_session import CANCELLED, capabilities, failed, heartbeat_seconds, result, session_spec
+from treadle.errors import ConfigError
+from treadle.events import ErrorInfo, ToolStarted, Usage
+from treadle.session import AgentInfo
+from treadle.wire.worker_messages import InitConfig
+from treadle.work.fold import ToolUse, Totals, TurnSummary
+
+CONFIG = InitConfig(model="m", system_prompt="", tools=())
+IDS = {"session_id": "s", "task_id": None, "worker_id": None}
+
+
+def totals(*calls: Usage) -> Totals:
+    sum = Totals()
+    for call in calls:
+        sum = sum.plus(call)
+    return sum
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("", 5.0), ("250", 0.25), (" 70 ", 0.07), ("0", 5.0), ("1e3", 5.0)])
+def test_the_heartbeat_interval_is_in_milliseconds(given: str, seconds: float) -> None:
+    warnings: list[str] = []
+    assert heartbeat_seconds({"HEDDLE_HEARTBEAT_INTERVAL": given}, warnings.append) == seconds
+    assert bool(warnings) == (given in ("0", "1e3"))
+
+
+def test_an_own_server_is_reached_with_the_gateways_key() -> None:
+    spec = session_spec(CONFIG, {"HEDDLE_BASE_URL": "http://x/v1", "OPENROUTER_API_KEY": "k"}, str)
+    assert spec.env == {"TREADLE_BASE_URL": "http://x/v1", "TREADLE_API_KEY": "k"}
+    assert session_spec(CONFIG, {"OPENROUTER_API_KEY": "k"}, str).env == {}
+
+
+@pytest.mark.parametrize("cwd", ["relative", "/no/such/directory"])
+def test_a_working_directory_must_be_there(cwd: str) -> None:
+    config = InitConfig(model="m", system_prompt="", tools=(), capabilities=("cwd",), cwd=cwd)
+    with pytest.raises(ConfigError, match=cwd):
+        session_spec(config, {}, str)
+
+
+def test_what_the_worker_can_do_is_told_to_those_who_know_the_word() -> None:
+    info = AgentInfo(name="a", tools=("b", "a"))
+    assert capabilities(CONFIG, info, (0, 4)) is None
+    told = capabilities(CONFIG, info, (0, 5))
+    assert told is not None and told["enabled_tools"] == ["a", "b"]
+    asking = InitConfig(model="m", system_prompt="", tools=(), capabilities=("steer", "telepathy"))
+    assert capabilities(asking, info, (0, 2)) == {"extensions": ["steer"]}
+
+
+def test_usage_is_left_out_rather_than_guessed() -> None:
+    measured = Usage(input_tokens=1, output_tokens=2)
+    guessed = Usage(input_tokens=9, source="estimate")
+    for usage, wanted in ((totals(measured), 3), (totals(measured, guessed), None), (Totals(), None)):
+        made = result("2", TurnSummary(outcome="completed", usage=usage), (0, 2), IDS)
+        assert (made.usage and made.usage.total_tokens) == wanted
+
+
+def test_an_answer_that_is_empty_is_still_an_answer() -> None:
+    assert result("2", TurnSummary(outcome="completed"), (0, 2), IDS).response == ""
+
+
+def test_a_session_that_ended_without_a_word_is_an_error() -> None:
+    made = result("2", TurnSummary(outcome=None), (0, 2), IDS)
+    assert made.status == "error" and made.error is not None and made.error.retryable
+
+
+@pytest.mark.parametrize(("version", "told"), [((0, 3), False), ((0, 4), True)])
+def test_why_a_send_failed_is_told_from_0_4_on(version: Any, told: bool) -> None:
+    use = ToolUse(started=ToolStarted(call="c", name="grep", args={"p": 1}))
+    error = ErrorInfo(code="loop_detected", message="again", details={"loop_count": 3})
+    made = result("2", TurnSummary(outcome="limited", error=error, tools=(use,), iterations=3), version, IDS)
+    assert (made.failure is not None) == told
+    if made.failure is not None:
+        assert (made.failure.code, made.failure.loop_count, made.failure.tool_calls_made) == ("loop_detected", 3, 1)
+        assert made.failure.last_tool is not None and made.failure.last_tool.id is None
+
+
+def test_a_send_that_never_ran_has_done_nothing() -> None:
+    made = failed("2", CANCELLED, (0, 4), IDS)
+    assert (made.status, made.iterations, made.tool_calls_made, made.total_latency_ms) == ("error", 0, (), 0)
+    assert made.failure is not None and made.failure.cancellation_source == "user"

@@ -1,0 +1,50 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from treadle.errors import ProviderError
+from treadle.events import Asked, Event, Failed, Message, TextDelta, TurnEnded
+from treadle.session import Answer, Prompt, SessionSpec
+from treadle.testing.sessions import ScriptedAgent, ScriptedSession
+from treadle.work.session import Turn, run_turn
+
+
+async def played(agent: ScriptedAgent, text: str = "hi", **spec: Any) -> list[Event]:
+    session = await agent.open(SessionSpec(cwd=".", **spec))
+    return [event async for event in run_turn(session, text)]
+
+
+async def test_turns_are_played_in_order_and_then_echo() -> None:
+    agent = ScriptedAgent([TextDelta(text="one")], [Message(text="two")])
+    endings = [(await played(agent))[-1] for _ in range(3)]
+    assert [event.text for event in endings if isinstance(event, TurnEnded)] == ["one", "two", "hi"]
+
+
+async def test_an_exception_is_how_the_turn_ends() -> None:
+    events = await played(ScriptedAgent([ProviderError("down")]))
+    assert isinstance(events[-2], Failed) and isinstance(events[-1], TurnEnded) and events[-1].outcome == "failed"
+
+
+async def test_a_step_can_wait_ask_and_do_anything() -> None:
+    gate, seen = asyncio.Event(), []
+
+    async def step(session: ScriptedSession, turn: Turn) -> None:
+        seen.append((session.id, turn.prompt.text))
+
+    agent = ScriptedAgent([gate, Asked(request="q", kind="question", text="?"), step])
+    session = await agent.open(SessionSpec(cwd=".", answers=True))
+    reader = session.events()
+    await session.prompt(Prompt(text="go"))
+    gate.set()
+    async for event in reader:
+        if isinstance(event, Asked):
+            await session.answer("q", Answer(decision="allow"))
+        if isinstance(event, TurnEnded):
+            break
+    assert seen == [(session.id, "go")]
+
+
+async def test_an_agent_can_refuse_to_open() -> None:
+    with pytest.raises(ProviderError):
+        await ScriptedAgent(refuses=ProviderError("no")).open(SessionSpec(cwd="."))
