@@ -5,7 +5,6 @@ import sys
 
 import pytest
 
-from tests.conftest import need
 from treadle.work.tokens import count
 
 
@@ -22,9 +21,13 @@ def test_text_that_cannot_be_encoded_is_counted_all_the_same() -> None:
 
 
 def test_it_needs_no_network() -> None:
-    need("unshare")
-    code = "from treadle.work.tokens import count; print(count('hello world'))"
-    done = subprocess.run(["unshare", "-rn", sys.executable, "-c", code], capture_output=True, text=True)
-    if done.returncode and "unshare" in done.stderr:
-        pytest.skip("needs the program 'unshare' to be allowed")
+    code = """
+import sys
+def refuse(event, args):
+    assert not event.startswith("socket."), event
+sys.addaudithook(refuse)
+from treadle.work.tokens import count
+print(count("hello world"))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "2\n", done.stderr

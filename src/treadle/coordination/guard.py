@@ -1,8 +1,7 @@
 """Claims that bind the native agent: judged before a tool runs, held while it writes, looked at after a shell command.
 
-Whoever opens a session makes a `Guarded` and gives its functions in: `guard=guarded.judge, writing=guarded.writing`.
-For shell commands there are two ways. With a sandbox, `writable()` is what the shell may write. Without one, the loop
-runs each command within `guarded.running()`, and turns the Denied that this raises into a failed tool result.
+Whoever opens a session makes a `Guarded` and gives its functions in: `judge` is a session.Guard, `writing` a
+session.Writing, and for commands whose writes nobody can foresee, what `watch()` gives before is `check`ed after.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from treadle.coordination.claims import Claim, Claims, Collision, Held
-from treadle.coordination.identity import checked, current, spawn
+from treadle.coordination.identity import checked
 from treadle.coordination.planning import Planning
 from treadle.coordination.repository import find
 from treadle.coordination.surfaces import Surface
@@ -30,12 +29,6 @@ class Watch:
     def __init__(self, claims: list[Claim], files: Files) -> None:
         self.claims = claims
         self.files = files
-
-
-def guarded(cwd: str, role: str = "treadle") -> Guarded:
-    """For an agent that works in `cwd`: as `HEIMDALL_HAID` when that is set, else with this role in that checkout."""
-    haid = current(cwd) if os.environ.get("HEIMDALL_HAID") else spawn(cwd, role)
-    return Guarded(Planning(project=cwd), haid)
 
 
 class Guarded:
@@ -68,29 +61,6 @@ class Guarded:
             if found:
                 raise Collision(found, "change")
             yield
-
-    def writable(self) -> tuple[str, ...]:
-        """The directories and files that a sandboxed shell of this identity may write: those its own claim names.
-
-        A glob is no directory: what it stands for begins where its first wildcard is, so it counts only when it is
-        `directory/**`.
-        """
-        claim = self.claims.of(self.haid)
-        if claim is None or claim.shared:
-            return ()
-        found = []
-        for surface in claim.surfaces:
-            place = surface.pattern.removesuffix("/**") or "."
-            if patterns.is_literal(place):
-                found.append(os.path.join(self.top, patterns.normalise(place)))
-        return tuple(found)
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Around a shell command: afterwards, raises Denied when it changed what somebody else holds."""
-        before = self.watch()
-        yield
-        self.check(before)
 
     def watch(self) -> Watch:
         others = self._others()
