@@ -41,7 +41,10 @@ name = "write_file"
 arguments = { file_path = "docs/free.md", content = "x" }
 [[reply.call]]
 name = "bash"
-arguments = { command = "echo y > src/theirs.py; echo done" }
+arguments = { command = "echo y > src/theirs.py" }
+[[reply.call]]
+name = "bash"
+arguments = { command = "python3 -c 'open(chr(115) + \\"rc/theirs.py\\", \\"w\\")'; echo done" }
 
 [[reply]]
 text = "finished"
@@ -66,8 +69,10 @@ async def test_what_somebody_else_has_claimed_is_theirs_for_the_native_agent_too
     session = await find_agent().open(SessionSpec(cwd=str(repository), model=f"scripted:{script}", mode="full-auto"))
     events: list[Any] = [event async for event in run_turn(session, "go")]
     await session.close()
-    [denied] = [event for event in events if isinstance(event, ToolDenied)]
-    assert denied.by == "claim" and other in denied.reason and not (repository / "src" / "mine.py").exists()
+    denied = [event for event in events if isinstance(event, ToolDenied)]
+    assert [event.name for event in denied] == ["write_file", "bash"]  # a redirection is foreseen, too
+    assert all(event.by == "claim" and other in event.reason for event in denied)
+    assert not (repository / "src" / "mine.py").exists()
     written, ran = [event for event in events if isinstance(event, ToolEnded)]
     assert written.ok and (repository / "docs" / "free.md").exists()
     assert not ran.ok and "under somebody else's claim changed" in ran.result and "done" in ran.result
