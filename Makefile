@@ -2,20 +2,27 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.ready
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test check bench soak docs clean setup
 
-setup: $(STAMP)
+setup: $(VENV)/.ready
 
-$(STAMP): pyproject.toml
+# The program alone: what a person who only looks needs.
+$(VENV)/.installed: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setting up $(VENV) (once)..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-binary claude-agent-sdk --group dev -e '.[all]'
+	@$(PIP) --upgrade 'pip>=25.1'
+	@$(PIP) -e .
 	@touch $@
 
-demo: setup
+# With every optional part and what tests and checks use. The SDK's wheel carries a 350 MB program; its source does not.
+$(VENV)/.ready: $(VENV)/.installed
+	@echo "setting up the tests (once)..."
+	@$(PIP) --no-binary claude-agent-sdk --group dev -e '.[all]'
+	@touch $@
+
+demo: $(VENV)/.installed
 	@$(BIN)/treadle demo
 
 check: setup
@@ -32,7 +39,9 @@ soak: setup
 bench: setup
 	$(BIN)/python -m benchmarks
 
+# Write the parts of the docs that are made from the code, and check the rest.
 docs: setup
+	UPDATE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/doors/test_oneshot_compared.py
 	$(BIN)/python -m pytest -q tests/test_docs.py
 
 clean:
