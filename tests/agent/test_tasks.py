@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.waiting import until
-from treadle.agent.subagents import AgentType
+from treadle.agent import tasks as tasks_module
+from treadle.agent.subagents import AgentType, Assignment
 from treadle.agent.tasks import Tasks
 from treadle.errors import NotFound, ProviderError
 from treadle.events import Event, Task, TaskChanged, TextDelta, TurnEnded, Usage
@@ -40,6 +41,8 @@ class Setting:
     def __init__(self, tmp_path: Path, limit: int = 4) -> None:
         self.events: list[Event] = []
         self.finished: list[Task] = []
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
         self.tasks = Tasks(
             session_id="s",
             emit=self.events.append,
@@ -47,11 +50,15 @@ class Setting:
             finished=self.finished.append,
             directory=lambda: str(tmp_path),
             cwd=str(tmp_path),
+            room=self.room,
             limit=limit,
         )
 
     async def open_child(self, task_id: str, kind: AgentType, task: Task) -> Session:
         return Helper()
+
+    async def room(self) -> None:
+        await self.may_go_on.wait()
 
     def changes(self, task_id: str) -> list[str]:
         return [e.change for e in self.events if isinstance(e, TaskChanged) and e.task_id == task_id and e.task]
@@ -160,3 +167,57 @@ async def test_unknown_tasks_are_said_to_be_unknown(setting: Setting) -> None:
     for use in (setting.tasks.wait, setting.tasks.stop, setting.tasks.forget):
         with pytest.raises(NotFound, match="no task 'x'"):
             await use("x")
+
+
+async def test_a_stalled_reader_holds_back_agents_and_processes(setting: Setting, tmp_path: Path) -> None:
+    setting.may_go_on.clear()
+    await setting.run("count", background=True)
+    await start(setting, tmp_path, "yes")
+    await until(lambda: said(setting))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert [event.task_id for event in said(setting)] == ["process_1"]
+    setting.may_go_on.set()
+    assert (await ended(setting, setting.tasks.get("agent_1"))).status == "completed"
+    await setting.tasks.stop_all()
+
+
+def said(setting: Setting) -> list[TaskChanged]:
+    return [event for event in setting.events if isinstance(event, TaskChanged) and event.change == "text"]
+
+
+async def test_an_endless_log_is_cut(setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks_module, "LOG_CAP", 1000)
+    task = await ended(setting, await start(setting, tmp_path, "yes | head -c 200000"))
+    assert task.log_path and Path(task.log_path).read_bytes() == b"y\n" * 500 + tasks_module.CUT
+
+
+async def test_a_task_stopped_before_it_began_ends_like_any_other(setting: Setting) -> None:
+    task = setting.tasks.add(Assignment(prompt="hang", label="x"))
+    assert (await setting.tasks.stop(task.id, "no")).status == "cancelled"
+    assert setting.changes(task.id)[-1] == "cancelled"
+
+
+async def test_a_process_that_cannot_start_is_a_failed_task(setting: Setting, tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        await setting.tasks.start_process("true", cwd=str(tmp_path / "nowhere"), env=ENV)
+    [task] = setting.tasks.list()
+    assert task.status == "failed" and task.error and "working directory" in task.error.message
+    await setting.tasks.stop_all()
+
+
+async def test_while_a_person_is_asked_the_task_says_so(setting: Setting) -> None:
+    await setting.run("hang", background=True)
+    with setting.tasks.asking("agent_1"):
+        assert setting.tasks.get("agent_1").status == "waiting_permission"
+    with setting.tasks.asking(None):
+        assert setting.tasks.get("agent_1").status == "running"
+    await setting.tasks.stop_all()
+
+
+async def test_stopping_all_starts_none_that_waited(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, limit=1)
+    for _ in range(3):
+        await setting.run("hang", background=True)
+    await setting.tasks.stop_all()
+    assert [setting.changes(task.id) for task in setting.tasks.list()][1:] == [["created", "cancelled"]] * 2

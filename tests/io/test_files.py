@@ -16,7 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import Busy, StorageError
-from treadle.io.files import append_line, append_lines, iter_lines, locked, locked_beside, read_lines, write_atomic
+from treadle.io.files import (
+    append_line,
+    append_lines,
+    is_locked,
+    iter_lines,
+    locked,
+    locked_beside,
+    read_lines,
+    write_atomic,
+)
 
 # Replacing...
 
@@ -404,3 +413,13 @@ def test_a_failed_lock_leaves_the_lock_file_free(tmp_path: Path) -> None:
         locked_beside(lock, str(tmp_path / "none" / "lock.d"), timeout=0.0).__enter__()
     with locked(lock, 0):
         pass
+
+
+def test_asking_whether_it_is_locked_does_not_lock_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    assert not is_locked(path) and not os.path.exists(path)
+    with locked(path):
+        assert is_locked(path) and is_locked(path)
+    assert not is_locked(path)
+    with pytest.raises(StorageError):
+        is_locked(str(tmp_path / ("x" * 300)))

@@ -166,6 +166,21 @@ async def ask(session: Playing, turn: Turn) -> TurnEnded:
     return turn.ending("completed")
 
 
+async def test_what_must_be_alone_is_refused_during_a_turn_and_holds_back_the_next() -> None:
+    session = Playing(say)
+    reader = session.events()
+    async with session.alone():
+        with pytest.raises(Busy, match="Another prompt or command is already running"):
+            session.alone()
+        turn = await session.prompt(Prompt(text="x"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert reader.ready() == [] and session.busy
+        await session.interrupt(turn)
+    assert [type(event) for event in reader.ready()] == [TurnStarted, TurnEnded]
+    await session.close()
+
+
 async def test_a_question_waits_for_its_answer() -> None:
     session = Playing(ask, answers=True)
     events: list[AnyEvent] = []
@@ -195,7 +210,11 @@ async def test_a_question_with_nobody_there_is_a_no_at_once_and_never_asked() ->
     await session.close()
 
 
-@given(st.lists(st.sampled_from(["prompt", "interrupt", "interrupt queued", "step", "fail next"]), max_size=20))
+@given(
+    st.lists(
+        st.sampled_from(["prompt", "interrupt", "interrupt queued", "step", "fail next", "alone", "again"]), max_size=20
+    )
+)
 def test_whatever_is_done_every_turn_started_ends_exactly_once(actions: list[str]) -> None:
     async def play() -> None:
         failing = False
@@ -210,8 +229,15 @@ def test_whatever_is_done_every_turn_started_ends_exactly_once(actions: list[str
 
         session = Playing(behave, queue_limit=3)
         turns: list[str] = []
+        held: asyncio.Lock | None = None
         for action in actions:
-            if action == "prompt":
+            if action == "alone" and not session.busy:
+                held = session.alone()
+                await held.acquire()
+            elif action == "again" and held is not None:
+                held.release()
+                held = None
+            elif action == "prompt":
                 try:
                     turns.append(await session.prompt(Prompt(text="x")))
                 except Busy:
@@ -224,6 +250,8 @@ def test_whatever_is_done_every_turn_started_ends_exactly_once(actions: list[str
                 failing = True
             else:
                 await asyncio.sleep(0)
+        if held is not None:
+            held.release()
         reader = session.events()
         await session.close()
         events = [event async for event in reader]

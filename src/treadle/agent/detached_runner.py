@@ -143,6 +143,7 @@ async def run(directory: str, ready: Callable[[], None]) -> None:
             finished=lambda task: None,
             directory=lambda: output,
             cwd=plan.cwd,
+            room=session.room,
             pid=os.getpid(),
         )
         groups = Groups(tasks, record.add, plan.parent_session)

@@ -31,7 +31,7 @@ from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool, ToolContext, writing_freely
 from treadle.agent.tools.paths import resolve as resolve_path
 from treadle.agent.tools.web_fetch import ALLOW_PRIVATE
-from treadle.agent.transcript import Spent, Transcript, TurnBegan, TurnOver, find_session
+from treadle.agent.transcript import Spent, Switched, Transcript, TurnBegan, TurnOver, find_session
 from treadle.events import Asked, Event, Task, TurnEnded, Usage, Warned
 from treadle.policy.profile import Profile, build_guard
 from treadle.session import Access, AgentInfo, Answer, Change, CommandResult, Decision, Mode, SessionSpec
@@ -64,7 +64,7 @@ class NativeAgent:
             spec = self._bind(spec, {**self._env, **spec.env})
         setting = await Setting.load(spec, self._env)
         old = Transcript.read(find_session(spec.resume, spec.cwd)) if spec.resume is not None else None
-        model = spec.model or (old.header.model if old else None) or setting.settings.model
+        model = spec.model or (old.model if old else None) or setting.settings.model
         provider = setting.provider(model)
         transcript = _transcript(spec, old, model or provider.model)
         try:
@@ -123,6 +123,7 @@ class NativeSession(BaseSession):
             finished=self._task_finished,
             directory=lambda: self.transcript.folder("output"),
             cwd=spec.cwd,
+            room=self.room,
         )
         self.groups = Groups(self.tasks, self.note, self.id)
         self.model = spec.model
@@ -309,7 +310,8 @@ class NativeSession(BaseSession):
     async def ask(self, asked: Asked) -> Answer:
         """A subagent's questions are its parent's: there the people are."""
         if self._parent is not None:
-            return await self._parent.ask(msgspec.structs.replace(asked, parent=self._task))
+            with self._parent.tasks.asking(self._task):
+                return await self._parent.ask(msgspec.structs.replace(asked, parent=self._task))
         return await super().ask(asked)
 
     async def _permit(self, call: str, tool: AnyTool, args: Any, access: Access) -> tuple[Decision, Any]:
@@ -399,6 +401,7 @@ class NativeSession(BaseSession):
         if change.model is not None:
             await self._set_provider(self.setting.provider(change.model))
             self.model = change.model
+            self.transcript.append(Switched(model=change.model))
         if change.mode is not None:
             self._set_mode(change.mode)
 

@@ -7,7 +7,8 @@ import codecs
 import os
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -40,6 +41,8 @@ from treadle.work.session import error_info, run_turn
 
 SUBAGENTS = 4
 PREVIEW = 200
+LOG_CAP = 64 << 20
+CUT = b"\n[more came than is kept here]\n"
 FINISHED: tuple[TaskStatus, ...] = ("completed", "failed", "cancelled")
 
 
@@ -73,6 +76,7 @@ class Tasks:
         finished: Callable[[Task], None],
         directory: Callable[[], str],
         cwd: str,
+        room: Callable[[], Awaitable[None]],
         limit: int = SUBAGENTS,
         pid: int | None = None,
     ) -> None:
@@ -82,6 +86,7 @@ class Tasks:
         self._finished = finished
         self._directory = directory
         self._cwd = cwd
+        self._room = room
         self._pid = pid
         """The process that carries the subagents, where that is one of their own."""
         self._free = limit
@@ -217,6 +222,7 @@ class Tasks:
                 running.turn = event.turn
                 log.note(event)
                 self._forward(running, event)
+                await self._room()
         finally:
             running.turn = None
             await child.close()
@@ -234,10 +240,14 @@ class Tasks:
 
     async def _keep_output(self, running: Running, child: Child, path: str) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        left = LOG_CAP
         with open(path, "wb", buffering=0) as log:
             while chunk := await child.stdio.read():
-                log.write(chunk)
+                if left > 0:
+                    log.write(chunk[:left] if len(chunk) <= left else chunk[:left] + CUT)
+                    left -= len(chunk)
                 self._small(running, "text", delta=decoder.decode(chunk))
+                await self._room()
 
     def _forward(self, running: Running, event: AnyEvent) -> None:
         """What the session's readers see of a subagent."""
@@ -273,6 +283,19 @@ class Tasks:
             running.watch(running.task)
         if running.task.mode == "background":
             self._finished(running.task)
+
+    @contextmanager
+    def asking(self, task_id: str | None) -> Iterator[None]:
+        """While a person is asked something for this task."""
+        running = self._all.get(task_id or "")
+        if running is None or running.task.status != "running":
+            yield
+            return
+        self._change(running, "updated", status="waiting_permission")
+        try:
+            yield
+        finally:
+            self._change(running, "updated", status="running")
 
     # Using
 

@@ -97,8 +97,14 @@ class Named(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="na
     name: str
 
 
+class Switched(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="switched"):
+    """From here on another model answers."""
+
+    model: str
+
+
 Record: TypeAlias = (
-    Header | Said | TurnBegan | TurnOver | Spent | Pruned | Compacted | Cleared | Rewound | BackedUp | Named
+    Header | Said | TurnBegan | TurnOver | Spent | Pruned | Compacted | Cleared | Rewound | BackedUp | Named | Switched
 )
 
 _encoder = msgspec.json.Encoder()
@@ -224,6 +230,11 @@ class Transcript:
     def name(self) -> str | None:
         names = [record.name for record in self.records if isinstance(record, Named)]
         return names[-1] if names else self.header.name
+
+    @property
+    def model(self) -> str:
+        models = [record.model for record in self.records if isinstance(record, Switched)]
+        return models[-1] if models else self.header.model
 
     def view(self) -> list[ChatMessage]:
         """The conversation as the model sees it, with every tool call answered."""
@@ -401,7 +412,7 @@ def list_sessions(cwd: str | None = None) -> list[Entry]:
                 id=session_id,
                 name=transcript.name,
                 cwd=transcript.header.cwd,
-                model=transcript.header.model,
+                model=transcript.model,
                 created=transcript.header.created,
                 updated=updated,
                 prompt=turns[0].prompt if turns else "",
@@ -417,6 +428,7 @@ def find_session(wanted: str, cwd: str | None = None) -> str:
         return wanted
     entries = list_sessions(cwd if not wanted else None)
     if not wanted:
+        entries = [entry for entry in entries if entry.turns]  # one that only ran a command is nothing to go on with
         if not entries:
             raise NotFound(f"no session to continue in {cwd}", hint="start one, or name one: --resume ID")
         return entries[0].id

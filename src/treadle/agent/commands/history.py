@@ -46,7 +46,7 @@ async def _fork(session: NativeSession, args: str) -> CommandResult:
     old = session.transcript
     copy = Transcript.create(
         cwd=session.spec.cwd,
-        model=old.header.model,
+        model=old.model,
         name=args.strip() or None,
         persist=session.spec.persist,
         forked=old,

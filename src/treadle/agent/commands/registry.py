@@ -82,12 +82,6 @@ COMMANDS: dict[str, Command] = {
 }
 
 
-def names(session: NativeSession) -> list[str]:
-    """All that can be typed after a slash here."""
-    cwd = session.spec.cwd
-    return list(dict.fromkeys([*COMMANDS, *project.commands(cwd), *(skill.name for skill in project.skills(cwd))]))
-
-
 def reference() -> str:
     """The table of docs/reference/slash-commands.md."""
     rows = ["| Command | What it does | During a turn |", "|---|---|---|"]
