@@ -7,7 +7,7 @@ import pytest
 from treadle.agent.context import SUMMARY_MARK, Context, estimate
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
 from treadle.agent.transcript import PRUNED, Transcript
-from treadle.errors import ProviderError
+from treadle.errors import ProviderError, StorageError
 from treadle.events import ContextCompacted, ContextPruned, Event, Usage, Warned
 
 
@@ -100,3 +100,20 @@ async def test_resuming_sees_what_the_model_last_saw(setting: Setting) -> None:
     await setting.context.fit(setting.summarise)
     assert setting.transcript.view() == setting.context.messages
     assert Transcript.read(setting.transcript.header.id).view() == setting.context.messages
+
+
+async def test_a_disk_that_is_full_for_a_while_leaves_a_conversation_that_goes_on(setting: Setting) -> None:
+    context = setting.context
+    context.add(UserMessage(text="go"), "t")
+    context.add(AssistantMessage(calls=(ToolCall(id="c1", name="bash", arguments="{}"),)), "t")
+    history = Path(setting.transcript.directory, "history.jsonl")
+    away = history.rename(history.with_suffix(".away"))
+    history.mkdir()  # nothing can be appended to this
+    with pytest.raises(StorageError):
+        context.close_dangling("t")
+    history.rmdir()
+    away.rename(history)
+    context.add(UserMessage(text="again"), "t")
+    context.close_dangling("t")
+    assert [type(message) for message in context.messages[1:]] == [AssistantMessage, ToolResult, UserMessage]
+    assert Transcript.read(setting.transcript.header.id).view() == context.messages

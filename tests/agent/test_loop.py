@@ -450,3 +450,129 @@ async def test_a_window_that_overflows_is_compacted_and_asked_again(tmp_path: Pa
     ended = await run.go()
     assert ended.text == "it fits now"
     assert run.history[0].text.endswith("we talked")
+
+
+@pytest.mark.parametrize(
+    "arguments", ["  ", "null", "7", "[]", '"{\\"tag\\": \\"x\\"}"', "[" * 100_000, "{}{}", '{"tag": "\\ud800"}']
+)
+@pytest.mark.parametrize("kind", ["read", "execute"])
+async def test_whatever_stands_for_arguments_the_turn_goes_on(tmp_path: Path, arguments: str, kind: str) -> None:
+    async def work(args: NoArgs, context: ToolContext) -> str:
+        return "worked"
+
+    call = f'[[reply]]\n[[reply.call]]\nname = "work"\narguments = {msgspec.json.encode(arguments).decode()}\n'
+    run = Run(tmp_path, call + DONE, TestTool("work", kind, work))
+    assert (await run.go()).text == "all done"
+    assert all(isinstance(event.args, dict) for event in run.of(ToolStarted))
+    assert isinstance(run.history[2], ToolResult)
+
+
+async def test_a_tool_that_cannot_say_what_it_touches_is_a_result_and_not_the_end(tmp_path: Path) -> None:
+    class Confused(TestTool):
+        def access(self, args: NoArgs, resolve: Any) -> Access:
+            raise ValueError("where am I?")
+
+    async def never(args: NoArgs, context: ToolContext) -> str:
+        raise AssertionError("it ran")
+
+    run = Run(tmp_path, calling("confused", "confused") + DONE, Confused("confused", "read", never))
+    assert (await run.go()).text == "all done"
+    assert "where am I?" in run.history[2].text and run.of(Warned)[0].code == "tool_bug"
+
+
+@pytest.mark.parametrize("kind", ["read", "execute"])
+async def test_what_a_tool_has_done_stays_done_when_the_next_one_is_interrupted(tmp_path: Path, kind: str) -> None:
+    started = asyncio.Event()
+
+    async def quick(args: NoArgs, context: ToolContext) -> str:
+        return "quickly done"
+
+    async def hang(args: NoArgs, context: ToolContext) -> str:
+        started.set()
+        await asyncio.Event().wait()
+        return ""
+
+    tools = TestTool("quick", kind, quick), TestTool("hang", kind, hang)
+    run = Run(tmp_path, calling("quick", "hang", "quick"), *tools)
+    task = asyncio.create_task(run.loop.run(UserMessage(text="go")))
+    await asyncio.wait_for(started.wait(), 5)
+    await until(lambda: len(run.of(ToolEnded)) == (1 if kind == "execute" else 2))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    results = {result.call: result.text for result in run.history if isinstance(result, ToolResult)}
+    assert results["call_1_0"] == "quickly done" and "interrupted" in results["call_1_1"]
+    assert ("interrupted" in results["call_1_2"]) == (kind == "execute")
+    assert run.parts.context.messages == run.history
+
+
+async def test_a_tool_that_is_slow_to_stop_is_waited_for_however_often_one_interrupts(tmp_path: Path) -> None:
+    started, release = asyncio.Event(), asyncio.Event()
+
+    async def stubborn(args: NoArgs, context: ToolContext) -> str:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await release.wait()
+        return ""
+
+    run = Run(tmp_path, calling("stubborn"), TestTool("stubborn", "execute", stubborn))
+    task = asyncio.create_task(run.loop.run(UserMessage(text="go")))
+    await asyncio.wait_for(started.wait(), 5)
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert not task.done()
+    release.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(run.of(ToolEnded)) == 1
+
+
+async def test_a_continued_reply_that_goes_on_to_tools_is_not_part_of_the_answer(tmp_path: Path) -> None:
+    async def work(args: NoArgs, context: ToolContext) -> str:
+        return "x"
+
+    cut = '[[reply]]\ntext = "let me "\nfinish = "length"\n'
+    then = '[[reply]]\ntext = "look"\n[[reply.call]]\nname = "work"\n'
+    run = Run(tmp_path, cut + then + DONE, TestTool("work", "write", work))
+    assert (await run.go()).text == "all done"
+
+
+async def test_thinking_until_the_output_limit_adds_nothing_to_the_answer(tmp_path: Path) -> None:
+    async def work(args: NoArgs, context: ToolContext) -> str:
+        return "x"
+
+    looked = '[[reply]]\ntext = "let me look"\n[[reply.call]]\nname = "work"\n'
+    thought = '[[reply]]\nthinking = "hmm"\nfinish = "length"\n'
+    run = Run(tmp_path, looked + thought + DONE, TestTool("work", "write", work))
+    assert (await run.go()).text == "all done"
+
+
+async def test_asking_again_after_an_empty_reply_keeps_the_limits(tmp_path: Path) -> None:
+    run = Run(tmp_path, '[[reply]]\ntext = ""\n' + DONE, limits=Limits(max_iterations=1))
+    with pytest.raises(MaxIterations):
+        await run.go()
+    assert run.turn.iterations == 1
+
+
+async def test_arguments_changed_by_a_person_are_what_hooks_and_readers_see(tmp_path: Path) -> None:
+    class Watching(NoHooks):
+        seen: list[Access] = []
+
+        async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
+            self.seen.append(access)
+            return None
+
+    async def change(call: str, tool: AnyTool, args: Any, access: Access) -> tuple[Decision, Any]:
+        return Decision(verdict="allow"), msgspec.structs.replace(args, file_path="other.txt")
+
+    (tmp_path / "other.txt").write_text("other")
+    call = '[[reply]]\n[[reply.call]]\nname = "read_file"\narguments = { file_path = "one.txt" }\n'
+    run = Run(tmp_path, call + DONE, permit=change, hooks=Watching())
+    await run.go()
+    [started] = run.of(ToolStarted)
+    assert started.paths == Watching.seen[0].paths == (str(tmp_path / "other.txt"),)
+    assert started.args["file_path"] == "other.txt"

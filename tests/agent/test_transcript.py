@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
 from treadle.agent.transcript import (
-    INTERRUPTED,
     PRUNED,
     Cleared,
     Compacted,
@@ -23,9 +22,9 @@ from treadle.agent.transcript import (
     Spent,
     Transcript,
     TurnBegan,
-    close_dangling,
     find_session,
     list_sessions,
+    well_formed,
 )
 from treadle.errors import Busy, ConfigError, NotFound, StorageError
 from treadle.events import Usage
@@ -215,13 +214,60 @@ def test_after_closing_every_call_is_answered_right_behind_its_reply(kinds: list
         "answer": answers("c1"),
         "answer2": answers("c2"),
     }
-    closed = close_dangling([made[kind] for kind in kinds])
-    for index, message in enumerate(closed):
-        if isinstance(message, AssistantMessage):
-            behind = []
-            for other in closed[index + 1 :]:
-                if not isinstance(other, ToolResult):
-                    break
-                behind.append(other.call)
-            assert {call.id for call in message.calls} <= set(behind)
-    assert [m for m in closed if not (isinstance(m, ToolResult) and m.text == INTERRUPTED)] == [made[k] for k in kinds]
+    given = [made[kind] for kind in kinds]
+    closed = well_formed(given)
+    waiting: list[str] = []
+    for message in closed:
+        if isinstance(message, ToolResult):
+            waiting.remove(message.call)
+        else:
+            assert waiting == []
+            waiting = [call.id for call in message.calls] if isinstance(message, AssistantMessage) else []
+    assert waiting == [] and well_formed(closed) == closed
+    said = [message for message in given if not isinstance(message, ToolResult)]
+    assert [message for message in closed if not isinstance(message, ToolResult)] == said
+
+
+def test_a_reply_lost_from_the_middle_takes_its_results_with_it(tmp_path: Path) -> None:
+    transcript = created(tmp_path, UserMessage(text="go"), asks("c1"), answers("c1"), AssistantMessage(text="done"))
+    transcript.close()
+    file = Path(transcript.directory, "history.jsonl")
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines[:2], b'{"type": "message", "mess\n', *lines[3:]]))
+    again = Transcript.open(transcript.header.id)
+    assert again.view() == [UserMessage(text="go"), AssistantMessage(text="done")] and again.skipped == 1
+    again.close()
+
+
+def test_a_compaction_after_a_crash_keeps_what_the_model_kept(tmp_path: Path) -> None:
+    """The call that the crash left open was answered when the session was loaded, and counted."""
+    transcript = created(tmp_path, UserMessage(text="one"), asks("c1", "c2"), answers("c1"))
+    transcript.append(Said(message=UserMessage(text="two")), Said(message=AssistantMessage(text="three")))
+    seen = transcript.view()
+    kept = seen[1:]
+    transcript.append(Compacted(summary="before", kept=len(kept)))
+    assert transcript.view() == [UserMessage(text="before"), *kept]
+    transcript.close()
+
+
+def test_a_fork_does_not_take_the_name(tmp_path: Path) -> None:
+    transcript = created(tmp_path, UserMessage(text="hi"))
+    transcript.append(Named(name="the good one"))
+    fork = Transcript.create(cwd=str(tmp_path), model="m", forked=transcript)
+    assert fork.name is None and find_session("the good one") == transcript.header.id
+    fork.close()
+    transcript.close()
+
+
+def test_half_a_character_does_not_keep_a_message_from_being_kept(tmp_path: Path) -> None:
+    transcript = created(tmp_path, UserMessage(text="half: \ud83d"))
+    transcript.close()
+    assert Transcript.read(transcript.header.id).view() == [UserMessage(text="half: ?")]
+
+
+def test_what_cannot_be_begun_is_not_held(tmp_path: Path) -> None:
+    transcript = created(tmp_path, session_id="taken")
+    transcript.close()
+    with pytest.raises(ConfigError):
+        Transcript.create(cwd=str(tmp_path), model="m", session_id="taken")
+    Transcript.open("taken").close()

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolResult, UserMessage
-from treadle.agent.transcript import PRUNED, Compacted, Pruned, Said, Transcript, close_dangling, prune
+from treadle.agent.transcript import PRUNED, Compacted, Pruned, Said, Transcript, prune, well_formed
 from treadle.errors import TreadleError
 from treadle.events import ContextCompacted, ContextPruned, Event, Usage, Warned
 
@@ -92,12 +92,10 @@ class Context:
 
     def close_dangling(self, turn: str) -> None:
         """Answer the calls that an interruption left open, so that the next request is well formed."""
-        closed = close_dangling(self.messages)
-        have = {id(message) for message in self.messages}
-        for message in closed:
-            if id(message) not in have:
-                self.transcript.append(Said(message=message, turn=turn))
-        self.messages = closed
+        had = {id(message) for message in self.messages}
+        # First here: a disk that is full must not cost the session what it can still hold in memory.
+        self.messages = well_formed(self.messages)
+        self.transcript.append(*(Said(message=added, turn=turn) for added in self.messages if id(added) not in had))
 
     def reload(self) -> None:
         """After clearing or rewinding."""
@@ -127,7 +125,7 @@ class Context:
         before = self.tokens()
         calls = tuple(message.call for message in results)
         self.transcript.append(Pruned(calls=calls))
-        self.messages = [prune(message, calls) for message in self.messages]
+        self.messages = [prune(message, frozenset(calls)) for message in self.messages]
         self._counted = (len(self.messages), max(before - gain, 0))
         self._emit(ContextPruned(messages_pruned=len(calls), tokens_before=before, tokens_after=self.tokens()))
 
@@ -138,7 +136,7 @@ class Context:
             return False
         before = self.tokens()
         try:
-            summary = (await summarise(tuple(close_dangling(self.messages[:cut])))).strip()
+            summary = (await summarise(tuple(well_formed(self.messages[:cut])))).strip()
         except TreadleError as error:
             self._emit(Warned(message=f"the conversation could not be summarised: {error}", code="compact_failed"))
             return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Any, Protocol
 
@@ -31,7 +31,7 @@ from treadle.agent.repeats import Repeats
 from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool, ToolContext
 from treadle.agent.tools.registry import Registry
-from treadle.errors import ContextOverflow, EmptyReply, ProviderError, ToolError, TreadleError
+from treadle.errors import ContextOverflow, EmptyReply, ProviderError, TreadleError
 from treadle.events import (
     Event,
     Message,
@@ -46,7 +46,7 @@ from treadle.events import (
 )
 from treadle.session import Access, Decision, Watching
 from treadle.work.fold import Totals
-from treadle.work.session import Turn, error_info
+from treadle.work.session import Turn, error_info, settled
 
 PARALLEL_READS = 8
 CONTINUATIONS = 3
@@ -116,15 +116,15 @@ class Loop:
             reply = await self._reply()
             calls = reply.message.calls
             if calls:
-                results = await self._run_calls(calls)
-                for result in results:
-                    parts.context.add(result, turn.id)
+                await self._run_calls(calls)
                 parts.repeats.note(calls)
             elif reply.finish == "length" and self._continued < CONTINUATIONS:
                 self._continued += 1
                 parts.context.add(UserMessage(text=CONTINUE), turn.id)
+                continue
             elif not turn.steering:
                 return self._answer(reply)
+            self._continued = 0
             while turn.steering:
                 parts.context.add(UserMessage(text=turn.steering.popleft()), turn.id)
 
@@ -133,26 +133,38 @@ class Loop:
             self.parts.emit(
                 Warned(message=f"the answer is still cut off after {CONTINUATIONS} continuations", code="output_limit")
             )
-        # A continued answer is one answer, in as many pieces as it took.
-        self.turn.text = "".join(self._said[-1 - self._continued :])
+        self.turn.text = self._said[-1]
         self._said = []
         return self.turn.ending("completed", stop_reason=reply.finish)
 
     def _keep_what_there_is(self) -> None:
         """However the turn ended, history is well formed and holds the text that was already said."""
         turn, context = self.turn, self.parts.context
-        if partial := "".join(self._partial):
-            context.add(AssistantMessage(text=partial, model=self.parts.provider.model), turn.id)
-            self._said.append(partial)
-        context.close_dangling(turn.id)
+        partial = "".join(self._partial)
+        if partial:
+            self._say(partial)
         if self._said:
             turn.text = "\n\n".join(text for text in self._said if text)
+        try:
+            if partial:
+                context.add(AssistantMessage(text=partial, model=self.parts.provider.model), turn.id)
+        finally:
+            context.close_dangling(turn.id)
+
+    def _say(self, text: str) -> None:
+        """A continued answer is one answer, in as many pieces as it took."""
+        if self._continued:
+            self._said[-1] += text
+        else:
+            self._said.append(text)
 
     # The model
 
     async def _reply(self) -> Reply:
         """One reply that says something: an empty one is asked for once more."""
-        for _ in range(2):
+        for again in (False, True):
+            if again:
+                self.parts.budget.check(self.turn.iterations, self.parts.spent())
             reply = await self._fitting_reply()
             if reply.message.text or reply.message.calls or reply.finish in ("length", "refusal"):
                 return reply
@@ -217,13 +229,8 @@ class Loop:
                 parts.emit(Message(text=block.text, kind="thinking", model=model))
         if message.text:
             parts.emit(Message(text=message.text, model=model))
-            self._said.append(message.text)
-        usage = reply.usage or Usage(
-            model=model,
-            input_tokens=len(request.system) // 4 + sum(map(estimate, request.messages)),
-            output_tokens=estimate(message),
-            source="estimate",
-        )
+        self._say(message.text)
+        usage = reply.usage or estimated(model, request, message)
         parts.emit(msgspec.structs.replace(usage, duration_ms=duration_ms))
         if message.text or message.calls or message.thinking:
             parts.context.add(message, self.turn.id)
@@ -234,19 +241,28 @@ class Loop:
 
     # Tools
 
-    async def _run_calls(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
-        """Neighbouring calls that only read run at once, the others one after the other; results keep the order."""
-        results: list[ToolResult] = []
+    async def _run_calls(self, calls: Sequence[ToolCall]) -> None:
+        """Neighbouring calls that only read run at once, the others one after the other; results keep the order.
+
+        What a tool has done is in history before the next one starts: an interruption must not make it undone.
+        """
         for reading, group in groupby(calls, key=self._only_reads):
             if reading:
-                limit = asyncio.Semaphore(PARALLEL_READS)
-                async with asyncio.TaskGroup() as tasks:
-                    started = [tasks.create_task(self._run_call(call, limit)) for call in group]
-                results += [task.result() for task in started]
+                await self._run_at_once(group)
             else:
                 for call in group:
-                    results.append(await self._run_call(call))
-        return results
+                    self.parts.context.add(await self._run_call(call), self.turn.id)
+
+    async def _run_at_once(self, calls: Iterable[ToolCall]) -> None:
+        limit = asyncio.Semaphore(PARALLEL_READS)
+        started: list[asyncio.Task[ToolResult]] = []
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                started = [tasks.create_task(self._run_call(call, limit)) for call in calls]
+        finally:
+            for task in started:
+                if not task.cancelled() and task.exception() is None:
+                    self.parts.context.add(task.result(), self.turn.id)
 
     def _only_reads(self, call: ToolCall) -> bool:
         return call.name in self.parts.tools and self.parts.tools.get(call.name).kind == "read"
@@ -259,36 +275,49 @@ class Loop:
                 await asyncio.wait([task])
             finally:
                 task.cancel()
-                await asyncio.wait([task])
+                await settled(task)
                 del self.running[call.id]
         if task.cancelled():
             return self._result(call, "Error: a person stopped this tool before it finished", ok=False)
         return task.result()
 
     async def _judge_and_run(self, call: ToolCall) -> ToolResult:
+        """Whatever goes wrong with a call is a result for the model to read."""
+        try:
+            text, ok = await self._permitted(call)
+        except TreadleError as error:
+            text, ok = f"Error: {error}", False
+        except Exception as error:
+            text, ok = self._bug(call, error), False
+        return self._result(call, text, ok=ok)
+
+    def _bug(self, call: ToolCall, error: Exception) -> str:
+        said = error_info(error).message
+        self.parts.emit(Warned(message=f"{call.name} failed unexpectedly: {said}", code="tool_bug"))
+        return f"Error: this tool has a bug: {said}"
+
+    async def _permitted(self, call: ToolCall) -> tuple[str, bool]:
         parts = self.parts
         context = parts.tool_context(call.id)
-        try:
-            tool = parts.tools.get(call.name)
-            args: Any = registry.decode(tool, call.arguments)
-            access = tool.access(args, context.resolve)
-            decision, permitted = await parts.permit(call.id, tool, args, access)
-        except ToolError as error:
-            return self._result(call, f"Error: {error}", ok=False)
-        # As the model wrote them, or as a person changed them.
-        plain = msgspec.json.decode(call.arguments or "{}") if permitted is args else msgspec.to_builtins(permitted)
+        tool = parts.tools.get(call.name)
+        plain: Any = registry.values(tool.name, call.arguments)
+        args: Any = registry.decode(tool, call.arguments)
+        access = tool.access(args, context.resolve)
+        decision, permitted = await parts.permit(call.id, tool, args, access)
+        if permitted is not args:  # a person changed them
+            plain, access = registry.plain(permitted), tool.access(permitted, context.resolve)
         if decision.verdict == "allow":
             blocked = await parts.hooks.pre_tool(call.name, plain, access)
             if blocked is not None:
                 decision = Decision(verdict="deny", reason=blocked or "a hook blocked it", by="hook")
         if decision.verdict != "allow":
             parts.emit(ToolDenied(call=call.id, name=call.name, reason=decision.reason, args=plain, by=decision.by))
-            return self._result(call, f"Error: not allowed: {decision.reason}", ok=False)
+            return f"Error: not allowed: {decision.reason}", False
         return await self._run_tool(call, tool, permitted, plain, access, context)
 
     async def _run_tool(
         self, call: ToolCall, tool: AnyTool, args: Any, plain: Any, access: Access, context: ToolContext
-    ) -> ToolResult:
+    ) -> tuple[str, bool]:
         parts, started = self.parts, time.monotonic()
         parts.emit(
             ToolStarted(
@@ -305,14 +334,13 @@ class Loop:
         except TreadleError as error:
             text = f"Error: {error}" if text == "[interrupted]" else f"{text}\nError: {error}"
         except Exception as error:
-            text = f"Error: this tool has a bug: {type(error).__name__}: {error}"
-            parts.emit(Warned(message=f"{call.name} failed unexpectedly: {error_info(error).message}", code="tool_bug"))
+            text = self._bug(call, error)
         finally:
             duration_ms = round((time.monotonic() - started) * 1000)
             parts.emit(ToolEnded(call=call.id, name=call.name, result=text, ok=ok, duration_ms=duration_ms))
         text += await parts.hooks.post_tool(call.name, plain, access, text, ok)
         await parts.room()
-        return self._result(call, text, ok=ok)
+        return text, ok
 
     def _result(self, call: ToolCall, text: str, *, ok: bool) -> ToolResult:
         return ToolResult(call=call.id, name=call.name, text=text, ok=ok)
@@ -328,8 +356,17 @@ async def summarise(
     async for item in provider.stream(request):
         if isinstance(item, Reply):
             text = item.message.text
-            if item.usage:
-                emit(item.usage)
+            emit(item.usage or estimated(provider.model, request, item.message))
         elif not isinstance(item, TextDelta | ThinkingDelta):
             emit(item)
     return text
+
+
+def estimated(model: str, request: ModelRequest, reply: AssistantMessage) -> Usage:
+    """For a call that the provider did not count: tokens by a rule of thumb, at a price nobody knows."""
+    return Usage(
+        model=model,
+        input_tokens=len(request.system) // 4 + sum(map(estimate, request.messages)),
+        output_tokens=estimate(reply),
+        source="estimate",
+    )

@@ -16,16 +16,17 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from treadle import __version__
-from treadle.agent.messages import AssistantMessage, ChatMessage, ToolResult, UserMessage
+from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
 from treadle.errors import Busy, ConfigError, NotFound, StorageError
 from treadle.events import Usage
 from treadle.io import files, paths
+from treadle.wire.jsonline import json_line
 
 FORMAT = 1
 
@@ -107,7 +108,6 @@ Record: TypeAlias = (
     Header | Said | TurnBegan | TurnOver | Spent | Pruned | Compacted | Cleared | Rewound | BackedUp | Named | Switched
 )
 
-_encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 
 INTERRUPTED = "[interrupted: this tool did not finish]"
@@ -166,22 +166,33 @@ class Transcript:
         directory = _directory(session_id) if persist else tempfile.mkdtemp(prefix="treadle-session-")
         inherited: list[Record] = []
         if forked:
-            inherited = [record for record in forked.records if not isinstance(record, BackedUp)]
-        transcript = cls(header, directory, [], persist=persist)
+            inherited = [record for record in forked.records if not isinstance(record, BackedUp | Named)]
+        transcript = cls(header, directory, inherited, persist=persist)
         if persist:
+            paths.private_dir(directory)
+            transcript._lock = _hold(directory, session_id)
+        try:
             if os.path.exists(transcript._file):
                 raise ConfigError(f"there is a session {session_id} already", hint=f"resume it: --resume {session_id}")
-            paths.private_dir(directory)
-            transcript._hold()
-        transcript._write([header, *inherited])
-        transcript.records = inherited
+            transcript._write([header, *inherited])
+        except BaseException:
+            transcript.close()
+            raise
         return transcript
 
     @classmethod
     def open(cls, session_id: str) -> Transcript:
         """Open for going on; raises Busy when another process has it open."""
-        transcript = cls.read(session_id)
-        transcript._hold()
+        directory = _directory(session_id)
+        if not os.path.isdir(directory):
+            return cls.read(session_id)  # which says that there is none
+        lock = _hold(directory, session_id)
+        try:  # read what there is now that nobody adds to it any more
+            transcript = cls.read(session_id)
+        except BaseException:
+            lock.__exit__(None, None, None)
+            raise
+        transcript._lock = lock
         return transcript
 
     @classmethod
@@ -205,17 +216,7 @@ class Transcript:
 
     def _write(self, records: Iterable[Record], *, sync: bool = False) -> None:
         if self._persist:
-            files.append_lines(self._file, [_encoder.encode(record) for record in records], sync=sync)
-
-    def _hold(self) -> None:
-        lock = files.locked(os.path.join(self.directory, "lock"), timeout=0)
-        try:
-            lock.__enter__()
-        except Busy as error:
-            raise Busy(
-                f"session {self.header.id} is open in another process", hint="wait for it to end, or fork it"
-            ) from error
-        self._lock = lock
+            files.append_lines(self._file, [json_line(record)[:-1] for record in records], sync=sync)
 
     def close(self) -> None:
         if self._lock is not None:
@@ -244,12 +245,14 @@ class Transcript:
                 case Said(message=message):
                     messages.append(message)
                 case Pruned(calls=calls):
-                    messages = [prune(message, calls) for message in messages]
+                    pruned = frozenset(calls)
+                    messages = [prune(message, pruned) for message in messages]
                 case Compacted(summary=summary, kept=kept):
-                    messages = [UserMessage(text=summary), *(messages[-kept:] if kept else [])]
+                    # `kept` was counted in what the model saw, where every call had its result.
+                    messages = [UserMessage(text=summary), *(well_formed(messages)[-kept:] if kept else [])]
                 case Cleared():
                     messages = []
-        return close_dangling(messages)
+        return well_formed(messages)
 
     def turns(self) -> list[TurnBegan]:
         """The turns that still count, oldest first."""
@@ -325,28 +328,29 @@ class Transcript:
         files.write_atomic(record.path, data, mode=record.mode)
 
 
-def prune(message: ChatMessage, calls: Iterable[str]) -> ChatMessage:
+def prune(message: ChatMessage, calls: Container[str]) -> ChatMessage:
     if isinstance(message, ToolResult) and message.call in calls:
         return msgspec.structs.replace(message, text=PRUNED)
     return message
 
 
-def close_dangling(messages: list[ChatMessage]) -> list[ChatMessage]:
-    """Answer every tool call that was never answered, right behind the reply that made it: providers insist."""
-    closed: list[ChatMessage] = []
-    for index, message in enumerate(messages):
-        closed.append(message)
-        if not isinstance(message, AssistantMessage) or not message.calls:
+def well_formed(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
+    """Every tool call with one result right behind its reply, and no other results: providers insist.
+
+    A call that was never answered is answered as interrupted; a result whose call was lost goes.
+    """
+    formed: list[ChatMessage] = []
+    unanswered: dict[str, ToolCall] = {}
+    for message in (*messages, None):
+        if isinstance(message, ToolResult):
+            if unanswered.pop(message.call, None) is not None:
+                formed.append(message)
             continue
-        answered = set()
-        for other in messages[index + 1 :]:
-            if not isinstance(other, ToolResult):
-                break
-            answered.add(other.call)
-        # The lost ones stand before the answered ones: to every provider they are one block.
-        lost = [call for call in message.calls if call.id not in answered]
-        closed += [ToolResult(call=call.id, name=call.name, text=INTERRUPTED, ok=False) for call in lost]
-    return closed
+        formed += [ToolResult(call=call.id, name=call.name, text=INTERRUPTED, ok=False) for call in unanswered.values()]
+        if message is not None:
+            formed.append(message)
+        unanswered = {call.id: call for call in message.calls} if isinstance(message, AssistantMessage) else {}
+    return formed
 
 
 def _effective(records: list[Record]) -> list[Record]:
@@ -388,6 +392,14 @@ def _directory(session_id: str) -> str:
     if not _is_id(session_id):
         raise NotFound(f"{session_id!r} is not a session id", hint="`treadle sessions` lists them")
     return os.path.join(paths.state_dir(), "sessions", session_id)
+
+
+def _hold(directory: str, session_id: str) -> files.locked:
+    lock = files.locked(os.path.join(directory, "lock"), timeout=0)
+    try:
+        return lock.__enter__()
+    except Busy as error:
+        raise Busy(f"session {session_id} is open in another process", hint="wait for it to end, or fork it") from error
 
 
 def _is_id(text: str) -> bool:

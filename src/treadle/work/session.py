@@ -281,11 +281,23 @@ class BaseSession(ABC):
         self.emit(turn.ending("interrupted", error_info(Cancelled(reason or "cancelled"))), turn.id)
 
 
+async def settled(task: asyncio.Task[Any]) -> None:
+    """Wait for the end of a task that was cancelled, also when we are cancelled once more meanwhile."""
+    again: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            again = error
+    if again is not None:
+        raise again
+
+
 async def run_turn(session: Session, text: str, **more: Any) -> AsyncIterator[AnyEvent]:
     """Prompt and iterate: the events of that one turn, the last of them its TurnEnded."""
     reader = session.events(after=-1)
-    turn = await session.prompt(Prompt(text=text, **more))
     try:
+        turn = await session.prompt(Prompt(text=text, **more))
         async for event in reader:
             if event.turn == turn:
                 yield event

@@ -147,26 +147,32 @@ def _not_null(node: dict[str, Any]) -> dict[str, Any]:
 
 def decode(tool: AnyTool, arguments: str) -> msgspec.Struct:
     """The arguments as the tool's Args; a ToolError that names the field when they do not fit."""
-    values = _object(tool.name, arguments)
+    given = values(tool.name, arguments)
     if tool.Args is AnyArgs:
-        return AnyArgs(values)
+        return AnyArgs(given)
     try:
-        args: msgspec.Struct = msgspec.convert(_named(tool, values), tool.Args, strict=False)
+        args: msgspec.Struct = msgspec.convert(_named(tool, given), tool.Args, strict=False)
     except msgspec.ValidationError as error:
         raise ToolError(f"{tool.name}: {_said(error)}", hint=_usage(tool)) from None
     return args
 
 
-def _object(name: str, arguments: str) -> dict[str, Any]:
+def values(name: str, arguments: str) -> dict[str, Any]:
+    """The arguments of a call as the model wrote them; a ToolError when they are not one JSON object."""
     try:
-        values = msgspec.json.decode(arguments.strip() or "{}")
-        if isinstance(values, str):  # some models encode twice
-            values = msgspec.json.decode(values.strip() or "{}")
+        found = msgspec.json.decode(arguments.strip() or "{}")
+        if isinstance(found, str):  # some models encode twice
+            found = msgspec.json.decode(found.strip() or "{}")
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise ToolError(f"{name}: the arguments are not valid JSON: {error}", hint="send one JSON object") from None
-    if not isinstance(values, dict):
-        raise ToolError(f"{name}: the arguments must be a JSON object, not {type(values).__name__}")
-    return values
+    if not isinstance(found, dict):
+        raise ToolError(f"{name}: the arguments must be a JSON object, not {type(found).__name__}")
+    return found
+
+
+def plain(args: msgspec.Struct) -> dict[str, Any]:
+    """Decoded arguments as the object they came from, for people and programs to look at and change."""
+    return args.values if isinstance(args, AnyArgs) else msgspec.to_builtins(args)
 
 
 def _named(tool: AnyTool, values: dict[str, Any]) -> dict[str, Any]:
