@@ -6,8 +6,6 @@ never goes back. All begin Idle. Death is not theirs to know.
 
 from __future__ import annotations
 
-from collections import deque
-
 from treadle.wire.terminal import ACTIVE, IDLE, STREAMING, THINKING, TOOL_USE
 
 TYPE_CHECKING = False
@@ -80,10 +78,11 @@ class Claude:
         self.debounce = debounce
         self._current = IDLE
         self._pending: tuple[int, int] | None = None  # a candidate and when it was first seen
-        self._events: deque[tuple[int, int]] = deque(maxlen=WINDOW)  # (time, size)
+        self._events: list[tuple[int, int]] = []  # (time, size)
 
     def output(self, size: int, now: int) -> None:
         self._events.append((now, size))
+        del self._events[:-WINDOW]
         self._settle(now)
 
     def state(self, now: int) -> int:
@@ -110,7 +109,7 @@ class Claude:
         self._current, self.since, self._pending = state, now, None
 
     def _candidate(self, now: int) -> int:
-        events = list(self._events)
+        events = self._events
         if not events or now - events[-1][0] >= self.threshold:
             return IDLE
         latest = events[-5:]

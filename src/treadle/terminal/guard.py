@@ -28,6 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+PR_SET_CHILD_SUBREAPER = 36
 KILLED: int = 128 + native.KILL
 
 
@@ -47,7 +48,7 @@ def guard(settings: Settings, place: Place, lock: Lock, tell: int, ready: Callab
     os.close(alive)
     os.close(tell_us)
     native.forward((native.TERM, native.INT, native.HUP), supervisor)
-    stem.mark(b"treadle-guard")
+    _adopt()
     os.write(word, b"!")
     said = _read_all(told)
     if ready and said == b"ok\n":
@@ -96,6 +97,17 @@ def _trace(error: BaseException) -> str:
     import traceback
 
     return "".join(traceback.format_exception(error))
+
+
+def _adopt() -> None:
+    """Become the parent of all orphans below us. The C part of ctypes alone loads in a tenth of its time."""
+    try:
+        import _ctypes
+
+        prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
+        _ctypes.call_function(prctl, (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+    except (ImportError, AttributeError, OSError, TypeError):
+        stem.mark(b"treadle-guard")
 
 
 def _read_all(fd: int) -> bytes:

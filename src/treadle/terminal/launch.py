@@ -15,28 +15,29 @@ from treadle.terminal.places import Place, default_directory, free_id
 from treadle.terminal.settings import Settings
 
 
-def launch(settings: Settings) -> Place:
+def launch(settings: Settings, *, leaving: bool = False) -> Place:
     """Start a terminal in the background. When this returns its socket answers and the program runs.
 
-    It forks and does not exec, which is fast and small, so call it from a process without threads.
+    It forks and does not exec, which is fast and small, so call it from a process without threads. One that is
+    `leaving` soon need not care that the guard stays its child.
     """
     place, lock = _prepare(settings)
     heard, tell = os.pipe()
-    middle = os.fork()
-    if not middle:
+    first = os.fork()
+    if not first:
         code = 1
         try:
             os.setsid()
-            if not os.fork():  # the launcher's grandchild: nobody has to wait for it
-                _detach(keep=(tell, lock.fd))
-                code = guard(settings, place, lock, tell)
-            else:
-                code = 0
+            if not leaving and os.fork():
+                os._exit(0)  # the guard is the launcher's grandchild: nobody has to wait for it
+            _detach(keep=(tell, lock.fd))
+            code = guard(settings, place, lock, tell)
         finally:
             os._exit(code)
     os.close(tell)
     os.close(lock.fd)
-    os.waitpid(middle, 0)
+    if not leaving:
+        os.waitpid(first, 0)
     with open(heard, "rb") as pipe:
         said = pipe.read().decode(errors="replace").strip()
     if said != "ok":

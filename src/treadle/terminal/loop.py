@@ -1,41 +1,46 @@
-"""Descriptors and times, and what to do when one of them is due. Nothing else: no tasks, no threads, no waiting."""
+"""Descriptors and times, and what to do when one of them is due. Nothing else: no tasks, no threads, no waiting.
+
+Straight on epoll, or poll where there is none: the `selectors` module does no more for us and costs a fifth of the time
+in which a terminal starts.
+"""
 
 from __future__ import annotations
 
-import selectors
+import select
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+READ, WRITE = select.POLLIN, select.POLLOUT
+EITHER = READ | WRITE
 
 
 class Loop:
     def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
+        self._epoll = select.epoll() if hasattr(select, "epoll") else None
+        self._poller = self._epoll or select.poll()
         self._watched: dict[int, tuple[int, Callable[[int], None]]] = {}
         self._timers: dict[str, tuple[float, Callable[[], None]]] = {}
 
     def watch(self, fd: int, events: int, act: Callable[[int], None]) -> None:
         """Call `act(events)` whenever one of `events` is due at `fd`, instead of what was asked before; 0 for never."""
         before = self._watched.get(fd)
-        if before == (events, act):
-            return
         if not events:
             self.forget(fd)
-            return
-        if before:
-            self._selector.modify(fd, events, act)
+        elif before is None:
+            self._poller.register(fd, events)
+            self._watched[fd] = (events, act)
         else:
-            self._selector.register(fd, events, act)
-        self._watched[fd] = (events, act)
+            if before[0] != events:
+                self._poller.modify(fd, events)
+            self._watched[fd] = (events, act)
 
     def forget(self, fd: int) -> None:
         """To be called before `fd` is closed: its number may be another's a moment later."""
         if self._watched.pop(fd, None):
-            self._selector.unregister(fd)
+            self._poller.unregister(fd)
 
     def at(self, name: str, when: float, act: Callable[[], None]) -> None:
         """Call `act()` at a time of `time.monotonic()`. Each name stands for one time."""
@@ -47,13 +52,11 @@ class Loop:
 
     def turn(self) -> None:
         """Wait for the next thing and do all that is due."""
-        timeout = None
-        if self._timers:
-            timeout = max(0.0, min(when for when, _ in self._timers.values()) - time.monotonic())
-        for key, events in self._selector.select(timeout):
-            # Something done earlier in this turn may have closed it.
-            if (entry := self._watched.get(key.fd)) and entry[1] is key.data:
-                key.data(events)
+        for fd, events in self._wait():
+            entry = self._watched.get(fd)
+            if entry:  # else something done earlier in this turn has closed it
+                # A hang-up or an error is found out by reading or writing, whichever was asked for.
+                entry[1](events & EITHER if events & EITHER == events else (events | EITHER) & entry[0])
         if self._timers:
             now = time.monotonic()
             for name in [name for name, (when, _) in self._timers.items() if when <= now]:
@@ -61,3 +64,12 @@ class Loop:
                 if act and when <= now:  # unless one that was due before it has moved it
                     del self._timers[name]
                     act()
+
+    def _wait(self) -> list[tuple[int, int]]:
+        seconds = -1.0
+        if self._timers:
+            seconds = max(0.0, min(when for when, _ in self._timers.values()) - time.monotonic())
+        if self._epoll:
+            # Rounded up to what epoll can count, so that a time has come when it says so.
+            return self._epoll.poll(seconds if seconds <= 0 else seconds + 0.001, 64)
+        return self._poller.poll(None if seconds < 0 else seconds * 1000 + 1)

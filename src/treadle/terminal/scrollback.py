@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 MERGE = 4096
 """Chunks are joined up to this size, so that a program that writes single bytes does not cost an object for each."""
 FRAME = 64 * 1024
@@ -20,7 +18,7 @@ class Scrollback:
         self.limit = limit
         self.backlog = backlog
         self.end = 0
-        self._chunks: deque[bytes] = deque()
+        self._chunks: list[bytes] = []  # a few hundred at most
         self._held = 0  # bytes in _chunks
 
     @property
@@ -45,7 +43,7 @@ class Scrollback:
             start = self.end - without
             if without < self.limit or (needed < start and without < self.limit + self.backlog):
                 break
-            self._chunks.popleft()
+            del self._chunks[0]
             self._held = without
 
     def since(self, offset: int, most: int = FRAME) -> bytes:

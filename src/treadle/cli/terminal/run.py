@@ -75,7 +75,7 @@ def main(arguments: list[str]) -> int:
         return serve(settings)
     from treadle.terminal.launch import launch
 
-    place = launch(settings)
+    place = launch(settings, leaving=True)
     if not attaching:
         sys.stdout.write(f"{place.id}\n")
         return 0
