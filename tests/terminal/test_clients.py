@@ -1,0 +1,159 @@
+"""Our additions: who a client is, what it wants, whose size counts, who answers the program."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from tests.terminal.support import Stage, connected, plain, receive_frame, until
+from treadle.terminal.client import Client
+from treadle.wire import terminal as wire
+
+
+def terminal(stack: ExitStack, path: str, size: tuple[int, int]) -> Client:
+    client = stack.enter_context(Client(path))
+    client.hello(wire.IS_TERMINAL)
+    client.resize(*size)
+    client.subscribe()
+    client.status()
+    return client
+
+
+def size_of(client: Client) -> tuple[int, int]:
+    found = client.detail()["size"]
+    return found["cols"], found["rows"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "both", "typed", "left"),
+    [
+        ("latest", (80, 60), (200, 24), (80, 60)),
+        ("smallest", (80, 24), (80, 24), (80, 60)),
+        ("leader", (200, 24), (200, 24), (80, 60)),
+        ("fixed", (100, 50), (100, 50), (100, 50)),
+    ],
+)
+def test_whose_size_counts(
+    stage: Stage, policy: str, both: tuple[int, int], typed: tuple[int, int], left: tuple[int, int]
+) -> None:
+    place = stage.start("cat", resize_policy=policy, cols=100, rows=50)
+    with ExitStack() as stack, connected(place) as asker:
+        first = terminal(stack, place.sock, (200, 24))
+        second = terminal(stack, place.sock, (80, 60))
+        assert size_of(asker) == both
+        first.input(b"x")
+        first.status()
+        assert size_of(asker) == typed
+        first.close()
+        until(lambda: sum(bool(entry["terminal"]) for entry in asker.detail()["clients"]) == 1)
+        assert size_of(asker) == left
+        second.status()
+
+
+def test_a_plain_subscriber_that_tells_its_size_counts_as_a_terminal(stage: Stage) -> None:
+    place = stage.start("sleep", "60")
+    with plain(place) as sock, connected(place) as asker:
+        sock.sendall(b"\x04\x00\x00\x00\x04\x00\x5a\x00\x1e" + b"\x02\x00\x00\x00\x00" + b"\x03\x00\x00\x00\x00")
+        assert receive_frame(sock)[0] == 0x82
+        assert size_of(asker) == (90, 30)
+        assert [entry["leads"] for entry in asker.detail()["clients"]] == [True, False]
+
+
+def test_an_order_to_resize_is_obeyed_also_when_the_size_is_fixed(stage: Stage) -> None:
+    place = stage.start("sleep", "60", resize_policy="fixed")
+    with connected(place) as client:
+        client.hello()
+        client.resize(77, 33)
+        assert size_of(client) == (77, 33)
+
+
+def test_one_leads_and_the_next_is_told_when_he_leaves(stage: Stage) -> None:
+    place = stage.start("cat")
+    with ExitStack() as stack:
+        first = terminal(stack, place.sock, (80, 24))
+        second = terminal(stack, place.sock, (80, 24))
+        assert [message for message in first.waiting() if isinstance(message, wire.Leader)] == [wire.Leader(1)]
+        assert wire.Leader(1) not in second.waiting()
+        first.close()
+        assert next(message for message in second.messages(20) if isinstance(message, wire.Leader)) == wire.Leader(1)
+
+
+def test_one_who_only_watches_can_do_nothing(stage: Stage) -> None:
+    place = stage.start("cat")
+    with connected(place) as client:
+        client.hello(wire.READ_ONLY)
+        client.input(b"forbidden\n")
+        client.resize(11, 11)
+        client.kill()
+        client.send(wire.Stop(0))
+        assert client.status().alive == 1
+        assert size_of(client) == (220, 50)
+        assert client.detail()["output"]["end"] == 0
+
+
+def test_output_is_given_from_an_offset_on_and_what_is_gone_is_told(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "printf 0123456789; read x", scrollback_bytes=4)
+    with connected(place) as asker:
+        until(lambda: asker.detail()["output"]["end"] == 10)
+    for start, expected in ((7, b"789"), (10, b""), (99, b"")):
+        with connected(place) as client:
+            assert client.hello(wire.FROM, start).end == 10
+            client.subscribe()
+            client.status()
+            assert b"".join(m.data for m in client.waiting() if isinstance(m, wire.Output)) == expected
+    with connected(place) as client:
+        client.hello(wire.FROM | wire.WANT_GAPS, 0)
+        client.subscribe()
+        client.status()
+        found = client.waiting()
+        missed = sum(message.missed for message in found if isinstance(message, wire.Gap))
+        assert missed + sum(len(message.data) for message in found if isinstance(message, wire.Output)) == 10
+
+
+def test_nothing_unasked_is_sent_to_a_client_of_the_plain_protocol(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "printf '\\033]7501;state=working:app=x\\007'; read x; exit 3")
+    with plain(place) as sock, connected(place) as other:
+        sock.sendall(b"\x02\x00\x00\x00\x00")
+        other.hello(wire.WANT_STATES | wire.WANT_SIZES | wire.IS_TERMINAL)
+        other.resize(50, 50)
+        other.input(b"\n")
+        kinds = set()
+        while (kind := receive_frame(sock)[0]) != 0x83:
+            kinds.add(kind)
+        assert kinds <= {0x81}
+
+
+def test_changes_of_size_are_told_to_who_asked(stage: Stage) -> None:
+    place = stage.start("sleep", "60")
+    with connected(place) as watcher, connected(place) as other:
+        watcher.hello(wire.WANT_SIZES)
+        other.resize(61, 16)
+        assert next(watcher.messages(20)) == wire.Size(61, 16)
+
+
+def test_a_question_of_the_program_is_left_to_the_leaders_terminal(stage: Stage) -> None:
+    code = "import os,tty\ntty.setraw(0)\nprint('ready')\nos.read(0,1)\nos.write(1,b'\\x1b[c\\x1b]7501;?\\x07')\n"
+    code += "print('heard', os.read(0,99))"
+    place = stage.python(code)
+    with ExitStack() as stack:
+        client = terminal(stack, place.sock, (80, 24))
+        output = b""
+        for message in client.messages(20):
+            output += message.data if isinstance(message, wire.Output) else b""
+            if b"ready" in output and b"heard" not in output:
+                client.input(b"x")
+    assert b"7501;?" in output.split(b"heard")[1]
+    assert b"?62;22c" not in output
+
+
+def test_the_roster_says_who_is_there(stage: Stage) -> None:
+    place = stage.start("cat")
+    with ExitStack() as stack:
+        terminal(stack, place.sock, (80, 24))
+        watcher = stack.enter_context(Client(place.sock))
+        watcher.hello(wire.READ_ONLY)
+        watcher.subscribe()
+        roster = watcher.detail()["clients"]
+    assert [(entry["terminal"], entry["read_only"], entry["leads"]) for entry in roster] == [
+        (True, False, True),
+        (False, True, False),
+    ]
