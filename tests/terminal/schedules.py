@@ -1,6 +1,6 @@
 """Random schedules: clients that connect, subscribe, stall, vanish and send halves of frames, while a child prints
-numbered lines and dies at a random moment, and the supervisor itself is stopped for a while now and then. What must hold
-for every subscriber that stayed to the end:
+numbered lines and dies at a random moment, and the supervisor itself is stopped for a while now and then. What must
+hold for every subscriber that stayed to the end:
 
 - its bytes are lines in order; where it was told of no gap, they are contiguous, to the last line;
 - gaps and bytes together are exactly what was written;
