@@ -329,16 +329,14 @@ class Worker:
             await self._out.room()
 
     def _take_in(self, opened: Opened, active: Active, events: list[AnyEvent]) -> list[AnyPayload]:
-        add, translate, turn = active.fold.add, active.out.payloads, active.turn
-        payloads: list[AnyPayload] = []
         for event in events:
-            if event.turn == turn:
-                add(event)
-                payloads += translate(event)
             if type(event) is not TextDelta:
                 self._notice(opened, active, event)
         opened.seen = events[-1].seq
-        return payloads
+        ours = [event for event in events if event.turn == active.turn]
+        for event in ours:
+            active.fold.add(event)
+        return active.out.translate(ours)
 
     def _notice(self, opened: Opened, active: Active, event: AnyEvent) -> None:
         if isinstance(event, Warned):

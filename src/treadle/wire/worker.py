@@ -166,11 +166,18 @@ class Connection(base.Connection[Message]):
         return [decode_line(line) if type(line) is bytes else line for line in self._lines.feed(data)]
 
     def judge(self, messages: Iterable[Any]) -> list[Any]:
-        found = super().judge(messages)
-        for item in found:
+        found: list[Any] = []
+        for message in messages:
+            if type(message) is EventLine and message.send_id == self._send:
+                # The next event of the send under way, which nearly every line is.
+                self._seq = message.event_seq + 1
+                found.append(message)
+                continue
+            [item] = super().judge((message,))
             if isinstance(item, RemoteProtocolError):
                 # A bad line is owed an answer too, and may bear the id of a good request.
                 self._bad[id_of(item)] += 1
+            found.append(item)
         return found
 
     def end(self) -> list[Any]:

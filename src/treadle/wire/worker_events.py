@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from treadle.events import (
@@ -76,16 +76,27 @@ class Outgoing:
         self._streamed = False
         self.planned = False
 
+    def translate(self, events: Iterable[Event]) -> list[wire.AnyPayload]:
+        """What to send for these events."""
+        payloads: list[wire.AnyPayload] = []
+        for event in events:
+            if type(event) is TextDelta and event.parent is None:
+                self._streamed = True
+                payloads.append(wire.ContentDelta(event.text))
+            else:
+                payloads += self.payloads(event)
+        return payloads
+
     def payloads(self, event: Event) -> tuple[wire.AnyPayload, ...]:
-        """What to send for this event: nothing, one line, or two. Of a subagent's events, the usage only."""
-        kind = type(event)
-        if kind is TextDelta and event.parent is None:
-            self._streamed = True
-            return (wire.ContentDelta(event.text),)  # type: ignore[attr-defined]
-        if event.parent is not None and kind is not Usage:
+        """What to send for one event: nothing, one line, or two. Of a subagent's events, the usage only."""
+        if event.parent is not None and type(event) is not Usage:
             return ()
-        write = _WRITERS.get(kind)
+        write = _WRITERS.get(type(event))
         return write(self, event) if write else ()
+
+    def _delta(self, event: TextDelta) -> tuple[wire.AnyPayload, ...]:
+        self._streamed = True
+        return (wire.ContentDelta(event.text),)
 
     def _said(self, event: Said) -> tuple[wire.AnyPayload, ...]:
         """A block that was streamed has been sent already; an agent that does not stream only has the block."""
@@ -179,6 +190,7 @@ class Outgoing:
 
 
 _WRITERS: dict[type, Callable[[Outgoing, Any], tuple[wire.AnyPayload, ...]]] = {
+    TextDelta: Outgoing._delta,
     Said: Outgoing._said,
     TurnStarted: Outgoing._started,
     ToolStarted: Outgoing._tool_started,
