@@ -169,13 +169,32 @@ def test_a_claim_that_makes_no_sense_is_refused(
 
 def test_files_that_are_no_claims_are_not_in_the_way(claims: Claims) -> None:
     claims.claim(ANN, ["src"], "T-1")
-    for name, text in (("a.json", "{"), ("b.json", "[]"), ("c.json", '{"haid":"x"}'), ("d.txt", ""), ("e.json", "")):
-        (Path(claims.directory) / name).write_text(text)
-    odd = {"haid": BOB, "claimed_surfaces": ["", "docs"], "claimed_at": "2026-06-11T12:07:27Z", "heartbeat": None}
-    (Path(claims.directory) / "f.json").write_text(json.dumps(odd))
-    assert {claim.haid for claim in claims.active()} == {ANN, BOB}
-    with pytest.raises(Collision):
-        claims.claim("haid:carl.box-0003", ["docs/x"], "T")
+    texts = ["{", "[]", '{"haid":"x"}', "", '{"haid":1,"claimed_surfaces":[]}', '{"haid":"x","claimed_surfaces":"src"}']
+    for number, text in enumerate(texts):
+        (Path(claims.directory) / f"{number}.json").write_text(text)
+    (Path(claims.directory) / "notes.txt").write_text("")
+    assert [claim.haid for claim in claims.active()] == [ANN]
+
+
+def test_odd_fields_of_another_tools_claim_do_no_harm(claims: Claims, clock: Clock) -> None:
+    odd = {
+        "haid": BOB,
+        "claimed_surfaces": ["", "x" * 5000, "docs"],
+        "task_ref": "two\nlines",
+        "claimed_at": "2026-06-11T12:07:27Z",
+        "heartbeat": None,
+        "ttl_minutes": 1e300,
+        "fence": "many",
+    }
+    path = Path(claims.directory) / "odd.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(odd))
+    with pytest.raises(Collision, match=r"task two\\nlines, exclusive until 2027-06-11") as caught:
+        claims.claim(ANN, ["docs/x"], "T")
+    assert len(caught.value.overlaps) == 1
+    clock.now += 400 * 24 * 3600
+    claims.claim(ANN, ["docs/x"], "T")
+    assert not path.exists()  # reaped where it was found, whatever its name
 
 
 def test_reap_says_what_it_removed(claims: Claims, clock: Clock) -> None:

@@ -11,11 +11,12 @@ import os
 from treadle.coordination import decisions
 from treadle.coordination.identity import Agents, human_of, root_of
 from treadle.coordination.index import Index
-from treadle.coordination.planning import Planning, read_text, seconds_of, timestamp, write_text
+from treadle.coordination.planning import Planning, one_line, read_text, seconds_of, timestamp, write_text
 from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError, Denied, NotFound
 from treadle.io.files import storage_error
 from treadle.wire.jsontext import dumps, loads
+from treadle.wire.shapes import ListOf, Record, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,18 +27,24 @@ if TYPE_CHECKING:
 
 DEFAULT_TTL_MINUTES = 90
 MAX_TTL_MINUTES = 60 * 24 * 365
+_SHAPE = Record({"haid": Text(1), "claimed_surfaces": ListOf(Text())})
+"""What makes a file a claim; the rest has defaults."""
 
 
 class Claim:
     """One claim as it is in its file; fields that others added are kept."""
 
-    def __init__(self, fields: dict[str, Any], top: str = "") -> None:
+    def __init__(self, fields: dict[str, Any], top: str = "", path: str = "") -> None:
+        """Raises ValueError when these are not the fields of a claim."""
+        if not _SHAPE.accepts(fields):
+            raise ValueError("not a claim")
         self.fields = fields
         self.haid: str = fields["haid"]
-        self.task: str = str(fields.get("task_ref", ""))
-        self.texts: list[str] = [str(text) for text in fields["claimed_surfaces"]]
+        self.task = one_line(str(fields.get("task_ref", "")))
+        self.texts: list[str] = fields["claimed_surfaces"]
         self.shared = fields.get("mode") == "shared"
         self.fence = fields["fence"] if isinstance(fields.get("fence"), int) else 0
+        self.path = path
         self._top = top
         self._surfaces: dict[str, Surface | None] = {}
 
@@ -61,7 +68,7 @@ class Claim:
         if seen is None:
             seen = seconds_of(self.fields.get("claimed_at")) or 0.0
         ttl = self.fields.get("ttl_minutes", DEFAULT_TTL_MINUTES)
-        return seen + (ttl if isinstance(ttl, (int, float)) else DEFAULT_TTL_MINUTES) * 60
+        return seen + min(ttl if isinstance(ttl, (int, float)) else DEFAULT_TTL_MINUTES, MAX_TTL_MINUTES) * 60
 
     @property
     def expires_at(self) -> str:
@@ -256,19 +263,18 @@ class Claims:
         return last + 1
 
     def _write(self, fields: dict[str, Any]) -> Claim:
-        claim = Claim(fields, self.top)
+        claim = Claim(fields, self.top, self._path(fields["haid"]))
         fields["expires_at"] = claim.expires_at
-        write_text(self._path(claim.haid), dumps(fields, 2) + "\n")
+        write_text(claim.path, dumps(fields, 2) + "\n")
         return claim
 
     def _remove(self, claim: Claim) -> None:
-        path = self._path(claim.haid)
         try:
-            os.unlink(path)
+            os.unlink(claim.path)
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise storage_error(error, path, "remove") from error
+            raise storage_error(error, claim.path, "remove") from error
 
     def _path(self, haid: str) -> str:
         return os.path.join(self.directory, haid.replace("/", "_").replace(":", "_") + ".json")
@@ -285,8 +291,8 @@ class Claims:
         """The claim in a file; None when there is none, or when what is there cannot be read as one."""
         try:
             text = read_text(path)
-            return None if text is None else Claim(loads(text), self.top)
-        except (ValueError, KeyError, TypeError):
+            return None if text is None else Claim(loads(text), self.top, path)
+        except ValueError:
             return None
 
 

@@ -165,7 +165,7 @@ def _add_line(line: bytes, totals: Totals, run: str) -> None:
 def _add_fast(file: Any, totals: Totals, run: str) -> None:
     import msgspec
 
-    class Line(msgspec.Struct):
+    class Line(msgspec.Struct, gc=False):
         role: str
         tokens: int
         source: str = "declared"
@@ -178,9 +178,10 @@ def _add_fast(file: Any, totals: Totals, run: str) -> None:
         except (msgspec.DecodeError, ValueError):
             _add_plain(lines.split(b"\n"), totals, run)  # one of these is not readable, or has a field of its own kind
             continue
+        add = totals.add
         for entry in entries:
             if not run or entry.run == run:
-                totals.add(entry.role, entry.tokens, entry.source)
+                add(entry.role, entry.tokens, entry.source)
 
 
 def _blocks(file: Any) -> Iterator[bytes]:
