@@ -11,7 +11,6 @@ import click
 
 from treadle import __version__
 from treadle.agents import find_agent
-from treadle.cli.failing import run
 from treadle.cli.lines import TypedLines
 from treadle.cli.notes import opening_notes
 from treadle.cli.options import RunOptions, run_options, take
@@ -41,7 +40,7 @@ def chat(prompt: str | None, **values: Any) -> None:
         options.enter_sandbox()
     except TreadleError as error:
         raise click.ClickException(str(error)) from error
-    sys.exit(run(_chat(prompt, options)))
+    sys.exit(asyncio.run(_chat(prompt, options)))
 
 
 async def _chat(first: str | None, options: RunOptions) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -12,7 +13,6 @@ from pathlib import Path
 import click
 
 from treadle.agents import find_agent
-from treadle.cli.failing import run
 from treadle.cli.render import Renderer
 from treadle.events import FileChanged
 from treadle.session import Limits, SessionSpec
@@ -27,7 +27,7 @@ PROMPT = "The test in check_prices.py fails. Find out why and mend the code."
 def demo() -> None:
     """Watch the agent mend a failing test in a temporary repository. Needs no key and no network."""
     with tempfile.TemporaryDirectory(prefix="treadle-demo-") as place:
-        sys.exit(run(_demo(Path(place))))
+        sys.exit(asyncio.run(_demo(Path(place))))
 
 
 async def _demo(place: Path) -> int:

@@ -11,7 +11,6 @@ from typing import Any
 import click
 import msgspec
 
-from treadle.cli.failing import run as run_command
 from treadle.cli.host_show import show_backends, show_events, show_probe, show_receipt
 from treadle.drivers.sidecar_peer import Timing
 from treadle.errors import Cancelled, ConfigError, TreadleError
@@ -109,7 +108,7 @@ def run(**options: Any) -> None:
 
     Exit code: 0 complete, 1 failed, 3 partial.
     """
-    sys.exit(run_command(_run(options)))
+    sys.exit(asyncio.run(_run(options)))
 
 
 async def _run(options: dict[str, Any]) -> int:
@@ -228,7 +227,7 @@ async def _backend(options: dict[str, Any], known: found.Known, order: WorkOrder
 @json_option
 def list_backends(config: str | None, as_json: bool) -> None:
     """List the sidecars that can be named with --backend."""
-    sys.exit(run_command(_list_backends(config, as_json)))
+    sys.exit(asyncio.run(_list_backends(config, as_json)))
 
 
 async def _list_backends(config: str | None, as_json: bool) -> int:
@@ -247,7 +246,7 @@ async def _list_backends(config: str | None, as_json: bool) -> int:
 @json_option
 def probe(names: tuple[str, ...], sidecar: str | None, config: str | None, as_json: bool) -> None:
     """Start each sidecar, hear its hello, and say what it can do. Exits with 1 when one does not answer."""
-    sys.exit(run_command(_probe(names, sidecar, config, as_json)))
+    sys.exit(asyncio.run(_probe(names, sidecar, config, as_json)))
 
 
 async def _probe(names: tuple[str, ...], sidecar: str | None, config: str | None, as_json: bool) -> int:
@@ -300,7 +299,7 @@ def schema(name: str) -> None:
 @json_option
 def recover(config: str | None, as_json: bool) -> None:
     """Write the receipts of runs whose control plane was killed. `treadle host run` does this first by itself."""
-    sys.exit(run_command(_recover(config, as_json)))
+    sys.exit(asyncio.run(_recover(config, as_json)))
 
 
 async def _recover(config: str | None, as_json: bool) -> int:

@@ -10,7 +10,6 @@ import click
 import msgspec
 
 from treadle.agent.providers.names import HOW, VENDORS, resolve
-from treadle.cli.failing import run
 from treadle.cli.render import printable
 from treadle.errors import ConfigError, TreadleError
 
@@ -31,7 +30,7 @@ def models(vendor: str | None, as_json: bool) -> None:
 
     The names are what --model and TREADLE_MODEL take.
     """
-    sys.exit(run(_list([vendor] if vendor else list(VENDORS), as_json, asked=vendor is not None)))
+    sys.exit(asyncio.run(_list([vendor] if vendor else list(VENDORS), as_json, asked=vendor is not None)))
 
 
 async def _list(names: list[str], as_json: bool, *, asked: bool) -> int:

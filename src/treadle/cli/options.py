@@ -44,6 +44,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     resume: str | None = None
     fork_session: bool = False
     session_id: str | None = None
+    name: str | None = None
     no_session_persistence: bool = False
     add_dir: tuple[str, ...] = ()
     sandbox: bool = False
@@ -74,6 +75,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             resume="" if self.continue_last else self.resume,
             fork=self.fork_session,
             session_id=self.session_id,
+            name=self.name,
             persist=not self.no_session_persistence,
             answers=answers,
             trusted=self.trust,
@@ -135,6 +137,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("-r", "--resume", metavar="ID", help="Go on with a session, by id, its beginning, or name."),
     click.option("--fork-session", is_flag=True, help="With -c or -r: go on in a copy."),
     click.option("--session-id", metavar="ID", help="The id of the new session."),
+    click.option("-n", "--name", metavar="NAME", help="A name for the new session, to resume it by."),
     click.option("--no-session-persistence", is_flag=True, help="Keep nothing on disk."),
     click.option("--add-dir", multiple=True, type=click.Path(exists=True, file_okay=False), help="Work here too."),
     click.option("--sandbox", is_flag=True, help="Let nothing be written outside the working directory."),

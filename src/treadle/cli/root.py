@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from treadle.cli import LIGHT
+from treadle.cli import LIGHT, logs
 from treadle.errors import TreadleError
 
 COMMANDS: dict[str, str] = {
@@ -63,6 +63,7 @@ def treadle() -> None:
 def main(arguments: list[str]) -> None:
     """Run a command; what fails in a way we know is one line on stderr and exit code 1."""
     try:
+        logs.set_up()
         _dispatch(arguments)
     except TreadleError as error:
         print(f"treadle: {error}", file=sys.stderr)

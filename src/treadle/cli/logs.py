@@ -1,0 +1,66 @@
+"""`TREADLE_LOG=LEVEL[:FILE]`: what happened inside, as JSON lines, on stderr or in a file. Secrets are taken out."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+
+import msgspec
+
+from treadle.errors import ConfigError
+from treadle.redact import Redactor
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+class JsonLines(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__()
+        self._redactor = Redactor()
+
+    def format(self, record: logging.LogRecord) -> str:
+        said = {
+            "ts": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            "pid": record.process,
+        }
+        for name in ("session", "turn", "run"):
+            if hasattr(record, name):
+                said[name] = getattr(record, name)
+        if record.exc_info:
+            said["traceback"] = self.formatException(record.exc_info)
+        return self._redactor.text(msgspec.json.encode(said).decode(errors="replace"))
+
+
+def set_up(wanted: str | None = None) -> None:
+    """As the variable says; without it nothing is written: what a person needs to know is an event or an error."""
+    wanted = os.environ.get("TREADLE_LOG", "") if wanted is None else wanted
+    root = logging.getLogger("treadle")
+    root.propagate = False
+    for handler in list(root.handlers):
+        root.removeHandler(handler)
+        handler.close()
+    if not wanted:
+        root.addHandler(logging.NullHandler())
+        return
+    level, _, path = wanted.partition(":")
+    if level.lower() not in LEVELS:
+        raise ConfigError(f"TREADLE_LOG is {wanted!r}", hint=f"LEVEL or LEVEL:FILE, LEVEL one of {', '.join(LEVELS)}")
+    handler = _handler(path)
+    handler.setFormatter(JsonLines())
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+
+
+def _handler(path: str) -> logging.Handler:
+    if not path:
+        return logging.StreamHandler(sys.stderr)
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
+        return logging.FileHandler(path, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"TREADLE_LOG cannot be written: {path}: {error.strerror}") from None

@@ -1,0 +1,38 @@
+"""`treadle models`: what every service that is set up offers."""
+
+import asyncio
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from treadle.agent.providers.script import parse
+from treadle.cli.models import _list, models
+from treadle.testing.server import ModelServer
+
+SCRIPT = parse('model = "loom-1"\n[[reply]]\ntext = "hi"\n')
+
+
+async def test_models_of_a_service_are_listed_under_the_names_that_can_be_used(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with ModelServer(SCRIPT) as server:
+        monkeypatch.setenv("TREADLE_BASE_URL", f"{server.url}/v1")
+        assert await _list(["chat"], as_json=False, asked=True) == 0
+        assert "chat:loom-1" in capsys.readouterr().out
+        assert await _list(["chat"], as_json=True, asked=True) == 0
+        [vendor] = json.loads(capsys.readouterr().out)
+        assert vendor["name"] == "chat" and "loom-1" in vendor["models"]
+
+
+def test_nothing_set_up_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = CliRunner().invoke(models, ["anthropic"])
+    assert result.exit_code == 1 and "ANTHROPIC_API_KEY" in result.output
+
+
+def test_a_service_that_does_not_answer_is_an_error_and_not_a_hang(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TREADLE_BASE_URL", "http://127.0.0.1:9/v1")
+    assert asyncio.run(_list(["chat"], as_json=False, asked=True)) == 1
+    assert "chat:" in capsys.readouterr().err

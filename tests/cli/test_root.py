@@ -1,0 +1,47 @@
+"""The command tree: what a command line means, and how it fails."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from treadle import __version__
+
+TREADLE = str(Path(sys.executable).parent / "treadle")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([TREADLE, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+
+
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_the_version_is_answered_before_anything_is_imported(flag: str) -> None:
+    assert run(flag).stdout == f"treadle {__version__}\n"
+
+
+def test_nothing_at_all_without_a_terminal_is_the_help() -> None:
+    done = run()
+    assert done.returncode == 0 and "treadle -p" in done.stdout
+
+
+def test_an_unknown_command_is_a_usage_error_that_names_it() -> None:
+    done = run("dance")
+    assert done.returncode == 2 and "dance" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_chat_without_a_terminal_points_to_the_one_shot() -> None:
+    done = run("chat")
+    assert done.returncode == 2 and "treadle -p" in done.stderr
+
+
+def test_a_prompt_that_looks_like_a_command_is_a_prompt_behind_p(tmp_path: Path) -> None:
+    script = tmp_path / "s.toml"
+    script.write_text('[[reply]]\nwhen = "^doctor$"\ntext = "a prompt"\n')
+    assert run("-p", "doctor", "--model", f"scripted:{script}").stdout == "a prompt\n"
+
+
+def test_what_we_foresaw_is_one_line_and_exit_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TREADLE_LOG", "loud")
+    done = run("doctor")
+    assert done.returncode == 1 and done.stderr.startswith("treadle: TREADLE_LOG") and done.stdout == ""
