@@ -367,17 +367,18 @@ async def test_rules_that_the_worker_does_not_promise_to_keep_are_warned_about()
 async def test_the_child_sees_providers_keys_and_nothing_else_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENROUTER_API_KEY", "k1")
     monkeypatch.setenv("GITHUB_TOKEN", "k2")
+    monkeypatch.setenv("TREADLE_AGENT", "worker:this")
     code = (
         "import json,os,sys\n"
         "for line in sys.stdin:\n"
         "  r=json.loads(line); e=os.environ\n"
         "  if r['type']=='init': print(json.dumps({'type':'init_ok','id':r['id'],'session_id':"
-        "str([e.get('OPENROUTER_API_KEY'),e.get('GITHUB_TOKEN'),e.get('MORE'),e.get('HEDDLE_HEARTBEAT_INTERVAL')])}),flush=True)\n"
+        "str([e.get('OPENROUTER_API_KEY'),e.get('GITHUB_TOKEN'),e.get('MORE'),e.get('HEDDLE_HEARTBEAT_INTERVAL'),e.get('TREADLE_AGENT')])}),flush=True)\n"
         "  if r['type']=='shutdown': print(json.dumps({'type':'shutdown_ok','id':r['id']}),flush=True); break\n"
     )
     spec = SessionSpec(cwd=os.getcwd(), env={"MORE": "m"})
     opened = await WorkerAgent([sys.executable, "-c", code]).open(spec)
-    assert opened.id == "['k1', None, 'm', '5000']"
+    assert opened.id == "['k1', None, 'm', '5000', None]"
     await opened.close()
 
 

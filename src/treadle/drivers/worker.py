@@ -88,7 +88,9 @@ class WorkerAgent:
         return AgentInfo(name=self.name)
 
     async def open(self, spec: SessionSpec) -> WorkerSession:
-        env = {"HEDDLE_HEARTBEAT_INTERVAL": str(HEARTBEAT_MS)} | reduced(os.environ, providers=True) | spec.env
+        env = {"HEDDLE_HEARTBEAT_INTERVAL": str(HEARTBEAT_MS)} | reduced(os.environ, providers=True)
+        env.pop("TREADLE_AGENT", None)  # that was for us: a worker told the same would start a worker, and so on
+        env |= spec.env
         worker = Peer(self.name, await start(self._argv, cwd=spec.cwd, env=env, stdin="pipe"), self._patience)
         try:
             opened = await worker.shake_hands(spec)
