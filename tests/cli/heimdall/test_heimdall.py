@@ -1,5 +1,6 @@
 """What all `heimdall-*` commands share: arguments, exit codes, weight; and `treadle coord`."""
 
+import json
 import os
 import subprocess
 import sys
@@ -120,6 +121,41 @@ def test_a_read_only_directory_is_said_and_nothing_is_lost(heimdall: Run, tmp_pa
     (tmp_path / "file").write_text("not a directory")
     done = heimdall("resolve", "set", "F1", "x", HEIMDALL_PLANNING_DIR=str(tmp_path / "file"))
     assert done.returncode == 2 and "cannot" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_lists_and_reports_come_as_json_too(heimdall: Run) -> None:
+    heimdall("resolve", "set", "F1", "a\tb")
+    heimdall("blackboard", "set", "port", "5173")
+    heimdall("capsule", "write", "w1", "--what", "one")
+    heimdall("ledger", "log", "--role", "r", "--kind", "k", "--tokens", "5", "--source", "measured")
+    heimdall("ledger", "baseline", "--role", "r", "--tokens", "10")
+
+    def data(*words: str) -> object:
+        return json.loads(heimdall(*words, "--json").stdout)
+
+    assert data("resolve", "list") == {"F1": "a\tb"}
+    assert data("blackboard", "list") == {"port": "5173"}
+    assert data("capsule", "list") == ["w1"]
+    assert data("ledger", "report") == {
+        "roles": {"r": {"tokens": 5, "messages": 1}},
+        "total": 5,
+        "sources": {"measured": 5},
+        "unreadable": 0,
+    }
+    assert data("ledger", "delta") == [{"role": "r", "baseline": 10, "measured": 5, "percent": -50}]
+    assert data("claim", "check", "a") == {"clear": True, "overlaps": []}
+    assert data("claim", "guard", "status") == {"pre-commit": "absent", "pre-push": "absent"}
+    assert data("haid", "list") == []
+
+
+def test_tokens_can_be_counted_instead_of_declared(heimdall: Run, project: Path) -> None:
+    (project / "brief.txt").write_text("hello world")
+    words = ["log", "--role", "r", "--kind", "k", "--count"]
+    assert heimdall("ledger", *words, "brief.txt").stdout == "logged r/k=2\n"
+    assert heimdall("ledger", *words, "-", stdin="hello").stdout == "logged r/k=1\n"
+    assert heimdall("ledger", *words, "none.txt").returncode == 1
+    entries = [json.loads(line) for line in (project / ".planning/protocol/ledger.jsonl").read_text().splitlines()]
+    assert [entry["source"] for entry in entries] == ["counted", "counted"]
 
 
 # The reference pages...

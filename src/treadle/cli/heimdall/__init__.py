@@ -71,11 +71,16 @@ def _run(name: str, arguments: list[str]) -> int:
     except Usage as error:
         err(f"heimdall-{name}: {error}\n\n{help_text}")
         return 2
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        err(f"heimdall-{name}: {error}")
+        return 2
     except TreadleError as error:
         err(error.message if error.message.startswith("COLLISION") else f"heimdall-{name}: {error.message}")
         if error.hint:
             err(f"  {error.hint}")
-        return getattr(error, "exit_code", 1 if isinstance(error, NotFound) else 2)
+        return 1 if isinstance(error, NotFound) else 2
 
 
 def _refuse_revoked() -> None:
