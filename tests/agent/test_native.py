@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import until
 from treadle.agent.native import NativeAgent, NativeSession
 from treadle.agent.subagents import AGENT_TYPES
 from treadle.agent.transcript import Transcript
@@ -27,6 +28,7 @@ from treadle.events import (
     TurnEnded,
     Usage,
 )
+from treadle.io import paths
 from treadle.session import Agent, Answer, Change, Limits, Rules, Session, SessionSpec
 from treadle.work.session import run_turn
 
@@ -302,3 +304,88 @@ async def test_closing_twice_and_using_afterwards_is_safe(opened: Opened) -> Non
     session = await opened(SAY)
     await asyncio.gather(session.close(), session.close())
     await session.close()
+
+
+DELEGATE_WRITE = """
+[[reply]]
+when = "^go$"
+usage = { input = 40, output = 10 }
+[[reply.call]]
+name = "task"
+arguments = { description = "write", prompt = "write the file" }
+
+[[reply]]
+when = "write the file"
+system = "for another agent"
+usage = { input = 60, output = 40 }
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "made.txt", content = "hello" }
+
+[[reply]]
+times = "always"
+text = "done"
+usage = { input = 60, output = 40 }
+"""
+
+
+async def test_a_subagent_works_in_the_mode_of_now_and_not_of_then(opened: Opened) -> None:
+    session = await opened(DELEGATE_WRITE, mode="yolo")
+    await session.configure(Change(mode="plan"))
+    events = await turn(session)
+    assert of(events, ToolDenied) and not Path(session.spec.cwd, "made.txt").exists()
+
+
+async def test_a_subagents_plan_is_its_answer_and_needs_no_approval(opened: Opened) -> None:
+    session = await opened(DELEGATE_WRITE, mode="plan", answers=True)
+    events = await turn(session, answer=Answer(decision="deny"))
+    assert [asked.parent for asked in of(events, Asked)] == [None]
+
+
+async def test_a_subagent_spends_from_the_same_purse(opened: Opened) -> None:
+    session = await opened(DELEGATE_WRITE, mode=None, limits=Limits(max_tokens=120))
+    events = await turn(session)
+    [failed] = [event.task for event in of(events, TaskChanged) if event.change == "failed"]
+    assert failed.error.code == "budget_exceeded"
+    assert events[-1].outcome == "limited" and session.spent.total_tokens == 150
+
+
+async def test_what_a_person_allowed_a_subagent_for_the_session_is_allowed_for_the_session(opened: Opened) -> None:
+    session = await opened(DELEGATE_WRITE + WRITE, answers=True)
+    events = await turn(session, answer=Answer(decision="allow", scope="session"))
+    asked = [event for event in of(events, Asked) if event.kind == "permission" and event.name == "write_file"]
+    assert [event.parent for event in asked] == ["agent_1"]
+    assert ("write_file", asked[0].paths[0]) in session.remembered
+
+
+async def test_the_time_limit_is_one_for_a_plan_and_for_carrying_it_out(opened: Opened) -> None:
+    script = '[[reply]]\ntext = "1. write it"\n[[reply]]\ntext = "slow"\ndelay = 60\n'
+    session = await opened(script, mode="plan", answers=True, limits=Limits(max_seconds=0.5))
+    events = []
+    async for event in run_turn(session, "go"):
+        events.append(event)
+        if isinstance(event, Asked):
+            await asyncio.sleep(0.6)  # a person who takes all the time there is
+            await session.answer(event.request, Answer(decision="allow"))
+    assert events[-1].error.code == "timeout" and len(of(events, Usage)) == 1
+
+
+async def test_an_interrupted_turn_end_hook_does_not_cost_the_record(opened: Opened, tmp_path: Path) -> None:
+    config, mark = Path(paths.config_file()), tmp_path / "hook-runs"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(f'[[hooks.turn_end]]\ncommand = "touch {mark}; sleep 60"\ntimeout = 60\n')
+    session = await opened(SAY)
+    running = asyncio.create_task(turn(session))
+    await until(mark.exists)
+    assert session._current is not None
+    await session.interrupt(session._current.id)
+    assert (await running)[-1].text == "done"
+    assert [type(record).__name__ for record in Transcript.read(session.id).records][-1] == "TurnOver"
+
+
+async def test_clearing_the_conversation_keeps_the_settings_of_tools(opened: Opened) -> None:
+    session = await opened(SAY)
+    before = dict(session._memory)
+    session._memory["todo"] = ["x"]
+    session.forget()
+    assert session._memory == before != {}

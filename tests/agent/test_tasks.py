@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -221,3 +222,32 @@ async def test_stopping_all_starts_none_that_waited(tmp_path: Path) -> None:
         await setting.run("hang", background=True)
     await setting.tasks.stop_all()
     assert [setting.changes(task.id) for task in setting.tasks.list()][1:] == [["created", "cancelled"]] * 2
+
+
+async def test_a_process_whose_output_cannot_be_kept_fails_and_does_not_wait_for_ever(setting: Setting) -> None:
+    code = """
+import asyncio, os, resource, signal, sys
+from treadle.agent.tasks import Tasks
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+async def main(place):
+    async def room(): pass
+    tasks = Tasks(session_id="s", emit=lambda e: None, open_child=None, finished=lambda t: None,
+                  directory=lambda: place, cwd=place, room=room)
+    task = await tasks.start_process("yes", cwd=place, env=dict(os.environ))
+    async with asyncio.timeout(20):
+        task = await tasks.wait(task.id)
+    print(task.status, task.error.code)
+
+asyncio.run(main(sys.argv[1]))
+"""
+    place = setting.tasks._cwd
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", code, place, stdout=asyncio.subprocess.PIPE)
+    out, _ = await asyncio.wait_for(child.communicate(), 30)
+    assert out == b"failed storage_error\n"
+
+
+async def test_a_process_stopped_at_once_is_gone(setting: Setting, tmp_path: Path) -> None:
+    task = await setting.tasks.start_process("sleep 1000", cwd=str(tmp_path), env=ENV)
+    ended = await setting.tasks.stop(task.id)
+    assert ended.status == "cancelled" and ended.pid is not None and not Path(f"/proc/{ended.pid}").exists()

@@ -261,3 +261,22 @@ def test_whatever_is_done_every_turn_started_ends_exactly_once(actions: list[str
             assert mine.count(TurnStarted) == mine.count(TurnEnded) == 1
 
     asyncio.run(play())
+
+
+async def test_a_question_ends_with_the_turn_that_asked_it() -> None:
+    asked = Asked(request="q", kind="question", text="which?")
+
+    async def ask(session: Playing, turn: Turn) -> TurnEnded:
+        await session.ask(asked)
+        return turn.ending("completed")
+
+    session = Playing(ask, answers=True)
+    events = []
+    async for event in run_turn(session, "go"):
+        events.append(event)
+        if isinstance(event, Asked):
+            interrupting = asyncio.create_task(session.interrupt(event.turn))
+    await interrupting
+    [answered] = [event for event in events if isinstance(event, Answered)]
+    assert (answered.request, answered.decision, answered.by) == ("q", "deny", "nobody")
+    await session.close()

@@ -36,7 +36,7 @@ from treadle.events import Asked, Event, Task, TurnEnded, Usage, Warned
 from treadle.policy.profile import Profile, build_guard
 from treadle.session import Access, AgentInfo, Answer, Change, CommandResult, Decision, Mode, SessionSpec
 from treadle.work.fold import Totals
-from treadle.work.session import BaseSession, Turn, new_id
+from treadle.work.session import BaseSession, Turn, new_id, settled
 
 CAPABILITIES: Mapping[str, Any] = {
     name: "native"
@@ -137,7 +137,8 @@ class NativeSession(BaseSession):
         self._parent = parent
         self._task = task
         self._loop: Loop | None = None
-        self._memory: dict[str, Any] = {ALLOW_PRIVATE: settings.web_fetch_private}
+        self._memory: dict[str, Any] = {}
+        self.forget()
         self._hooks = ShellHooks(settings.hooks, cwd=spec.cwd, env=setting.child_env, session=self.id, warn=self._warn)
         self._servers = McpServers(cwd=spec.cwd, env=setting.child_env, warn=self._warn)
         self._knowledge = ""
@@ -210,7 +211,7 @@ class NativeSession(BaseSession):
         self.transcript.append(TurnBegan(turn=turn.id, prompt=turn.prompt.text, ts=self._clock()))
         outcome = "interrupted"
         try:
-            ended = await self._work(turn, turn.prompt.text)
+            ended = await self._work(turn, turn.prompt.text, Budget(self.setting.limits))
             outcome = ended.outcome
             return ended
         except asyncio.CancelledError:
@@ -220,27 +221,31 @@ class NativeSession(BaseSession):
             raise
         finally:
             self._loop = None
-            await self._hooks.turn_end(outcome, turn.text)
-            self.transcript.append(TurnOver(turn=turn.id, outcome=outcome, ts=self._clock()), sync=True)
+            try:
+                await self._hooks.turn_end(outcome, turn.text)
+            finally:  # a person may have enough of the hook
+                self.transcript.append(TurnOver(turn=turn.id, outcome=outcome, ts=self._clock()), sync=True)
 
-    async def _work(self, turn: Turn, text: str) -> TurnEnded:
+    async def _work(self, turn: Turn, text: str, budget: Budget) -> TurnEnded:
         while self._unheard:
             self.context.add(UserMessage(text=self._unheard.pop(0)), turn.id)
-        self._loop = Loop(turn, self._parts(turn))
+        self._loop = Loop(turn, self._parts(turn, budget))
         ended = await self._loop.run(UserMessage(text=text))
         if self.mode == "plan" and ended.outcome == "completed" and await self._plan_approved(ended.text):
             self._set_mode("auto-edit")
-            return await self._work(turn, "The plan is approved. Carry it out now.")
+            return await self._work(turn, "The plan is approved. Carry it out now.", budget)
         return ended
 
     async def _plan_approved(self, plan: str) -> bool:
+        if self._parent is not None:
+            return False  # a subagent's plan is its answer
         asked = Asked(request=new_id("ask"), kind="plan", text=plan, deadline=self.deadline())
         if not self._answers:
             self.emit(asked)
             return False
         return (await self.ask(asked)).decision == "allow"
 
-    def _parts(self, turn: Turn) -> Parts:
+    def _parts(self, turn: Turn, budget: Budget) -> Parts:
         return Parts(
             provider=self.provider,
             weak=self.weak,
@@ -248,12 +253,12 @@ class NativeSession(BaseSession):
             tools=self.tools,
             schemas=self.tools.schemas(),
             context=self.context,
-            budget=Budget(self.setting.limits),
+            budget=budget,
             repeats=Repeats(self.setting.limits.repeats),
             hooks=self._hooks,
             permit=self._permit,
             tool_context=partial(self._tool_context, turn),
-            spent=lambda: self.spent,
+            spent=lambda: (self._parent or self).spent,  # there is one purse
             emit=self.note,
             room=self.room,
             watching=self.spec.watching,
@@ -327,7 +332,7 @@ class NativeSession(BaseSession):
                 text=decision.reason,
                 call=call,
                 name=tool.name,
-                args=msgspec.to_builtins(args),
+                args=registry.plain(args),
                 tool_kind=access.kind,
                 paths=access.paths,
                 command=access.command,
@@ -346,7 +351,8 @@ class NativeSession(BaseSession):
             if changed.verdict == "deny":
                 return changed, args
         elif answer.scope != "once":
-            self._guard.remember(access, answer.scope)
+            for session in (self, self._parent or self):
+                session._guard.remember(access, answer.scope)
         return Decision(verdict="allow", reason=f"allowed by {answer.by}", by="person"), args
 
     # Tasks
@@ -363,6 +369,7 @@ class NativeSession(BaseSession):
             fork=False,
             session_id=None,
             persist=False,
+            mode=self.mode,  # as it is now, which need not be as it was opened
         )
         provider = self.setting.provider(task.model) if task.model else self.provider
         transcript = Transcript.create(cwd=task.cwd, model=provider.model, persist=False)
@@ -372,6 +379,7 @@ class NativeSession(BaseSession):
             if name not in child.tools:  # a server's tool: it runs once, for all
                 child.tools.add(self.tools.get(name))
         child._knowledge = self._knowledge
+        child.remembered.update(self.remembered)
         return child
 
     def _task_finished(self, task: Task) -> None:
@@ -425,13 +433,13 @@ class NativeSession(BaseSession):
             await asyncio.wait([work])
         finally:
             work.cancel()
-            await asyncio.wait([work])
+            await settled(work)
             self._commands.discard(work)
         return CommandResult(message=f"/{name} was interrupted", ok=False) if work.cancelled() else work.result()
 
     def forget(self) -> None:
         """What tools remember of the conversation: the list of things to do, which files were read."""
-        self._memory.clear()
+        self._memory = {ALLOW_PRIVATE: self.setting.settings.web_fetch_private}
 
     async def move_to(self, transcript: Transcript) -> None:
         """Go on with another conversation. No turn may run."""

@@ -35,6 +35,7 @@ from treadle.events import (
     Warned,
 )
 from treadle.io.child import Child, start
+from treadle.io.files import storage_error
 from treadle.session import Session
 from treadle.work.fold import Fold, Totals, TurnSummary
 from treadle.work.session import error_info, run_turn
@@ -241,13 +242,17 @@ class Tasks:
     async def _keep_output(self, running: Running, child: Child, path: str) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         left = LOG_CAP
-        with open(path, "wb", buffering=0) as log:
-            while chunk := await child.stdio.read():
-                if left > 0:
-                    log.write(chunk[:left] if len(chunk) <= left else chunk[:left] + CUT)
-                    left -= len(chunk)
-                self._small(running, "text", delta=decoder.decode(chunk))
-                await self._room()
+        try:
+            with open(path, "wb", buffering=0) as log:
+                while chunk := await child.stdio.read():
+                    if left > 0:
+                        log.write(chunk[:left] if len(chunk) <= left else chunk[:left] + CUT)
+                        left -= len(chunk)
+                    self._small(running, "text", delta=decoder.decode(chunk))
+                    await self._room()
+        except OSError as error:
+            await child.stop()  # with nobody to read what it says, it would wait for ever
+            raise storage_error(error, path, "write") from error
 
     def _forward(self, running: Running, event: AnyEvent) -> None:
         """What the session's readers see of a subagent."""
@@ -340,10 +345,9 @@ class Tasks:
             self._waiting.remove(running)
             self._end(running, "cancelled", error=_why(running))
         elif running.work is not None and not running.ended.is_set():
+            await asyncio.sleep(0)  # let it begin: what it was given, it ends itself
             running.work.cancel()
             await asyncio.wait([running.work])
-            if not running.ended.is_set():  # it had not even begun
-                self._end(running, "cancelled", error=_why(running))
         return running.task
 
     async def forget(self, task_id: str) -> None:

@@ -220,17 +220,19 @@ class BaseSession(ABC):
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._questions[asked.request] = future
         self.emit(asked)
+        # Nobody need answer any more when the one who asked was stopped.
+        answer = Answer(decision="deny", text="what it was asked for was stopped", by="nobody")
         try:
             answer = await asyncio.wait_for(future, self._question_seconds)
         except TimeoutError:
             answer = Answer(decision="deny", text=f"no answer within {self._question_seconds:g} s", by="deadline")
         finally:
             del self._questions[asked.request]
-        self.emit(
-            Answered(
-                request=asked.request, decision=answer.decision, text=answer.text, scope=answer.scope, by=answer.by
+            self.emit(
+                Answered(
+                    request=asked.request, decision=answer.decision, text=answer.text, scope=answer.scope, by=answer.by
+                )
             )
-        )
         return answer
 
     def deadline(self) -> float:
