@@ -35,6 +35,13 @@ pace = 0.3
 [[reply]]
 when = "still there"
 text = "Yes, I am."
+times = "always"
+
+[[reply]]
+when = "for ever"
+text = "never"
+delay = 600
+times = "always"
 """
 
 
@@ -128,3 +135,33 @@ def test_ctrl_c_takes_back_a_question_with_its_turn(terminal: Terminal, tmp_path
     terminal.key(CTRL_D)
     terminal.until("treadle --resume")
     assert terminal.process.wait(timeout=20) == 0
+
+
+def test_a_background_agent_asks_when_the_person_has_the_word(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.until("\n> ")
+    terminal.type("/agent run --background make it")
+    terminal.until("Started agent job: agent_1")
+    terminal.until("agent_1 asks: write_file (write) requires approval in suggest mode (press Enter to answer)")
+    terminal.type("still there?")
+    terminal.until("Yes, I am.")
+    assert not (tmp_path / "work" / "made.txt").exists(), "what is typed for the agent is not an answer"
+    terminal.until("\n> ")
+    terminal.type("")
+    terminal.until("allow? [y]es")
+    terminal.type("y")
+    terminal.until("agent_1 (make it) completed: /agent read agent_1")
+    assert (tmp_path / "work" / "made.txt").read_text() == "hello"
+    terminal.type("/agent read agent_1")
+    terminal.until("It is written.")
+
+
+def test_ctrl_c_ends_a_command_and_what_it_started(terminal: Terminal) -> None:
+    terminal.until("\n> ")
+    terminal.type('/agent parallel a:"for ever" b:"for ever"')
+    terminal.until("agent_2 (b) started")
+    terminal.key(CTRL_C)
+    terminal.until("interrupted")
+    terminal.until("\n> ")
+    terminal.type("/agent list")
+    terminal.until("agent_1  cancelled")
+    terminal.until("agent_2  cancelled")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from collections import deque
 from typing import Any
 
 import click
@@ -16,11 +17,12 @@ from treadle.cli.notes import opening_notes
 from treadle.cli.options import RunOptions, run_options, take
 from treadle.cli.render import Renderer, printable
 from treadle.errors import NotFound, TreadleError
-from treadle.events import Asked, TaskChanged, TurnEnded, Warned
+from treadle.events import Asked, TaskChanged, TurnEnded
 from treadle.session import Answer, CommandResult, Prompt, Session
 from treadle.wire.oneshot import command_of
 from treadle.work.fold import Fold
 
+FINISHED = ("completed", "failed", "cancelled")
 SCOPES = {"y": "once", "yes": "once", "a": "session", "always": "session"}
 
 
@@ -47,10 +49,12 @@ async def _chat(first: str | None, options: RunOptions) -> int:
     session = await find_agent(options.agent).open(options.spec(answers=True, default_mode="suggest"))
     talk = Talk(session)
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, talk.ctrl_c)
+    watching = asyncio.create_task(talk.watch())
     try:
         talk.greet()
         await talk.run(first)
     finally:
+        watching.cancel()
         await session.close()
         print(f"\nsession {session.id} is kept: treadle --resume {session.id}")
     return 0
@@ -64,6 +68,9 @@ class Talk:
         self.turn: str | None = None
         self._leaving = False
         self._busy: asyncio.Task[CommandResult | None] | None = None
+        self._waiting: deque[Asked] = deque()
+        """Questions of background tasks that nobody has answered yet."""
+        self._asked = asyncio.Event()
         self._interrupts: set[asyncio.Task[None]] = set()
 
     def greet(self) -> None:
@@ -92,7 +99,35 @@ class Talk:
                 return
             if text.strip():
                 await self._one(text.strip())
+                self._remind()
+            elif self._waiting:
+                await self._ask(self._waiting.popleft())
             text = None
+
+    async def watch(self) -> None:
+        """What happens outside of turns: what background tasks come to, and what they ask."""
+        async for event in self.session.events(after=-1, observer=True):
+            if event.turn:
+                continue
+            if isinstance(event, Asked):
+                self._put_aside(event)
+            elif self._busy is not None:
+                self.show.show(event)
+            elif isinstance(event, TaskChanged) and event.task and event.task.status in FINISHED:
+                self._aside(f"{event.task_id} ({event.task.label}) {event.change}: /agent read {event.task_id}")
+
+    def _put_aside(self, asked: Asked) -> None:
+        self._waiting.append(asked)
+        self._asked.set()
+        if self.turn is None and self._busy is None:
+            self._aside(_question(asked))
+
+    def _remind(self) -> None:
+        for asked in self._waiting:
+            print(f"\n◇ {printable(_question(asked))}")
+
+    def _aside(self, text: str) -> None:
+        print(f"\n◇ {printable(text)}\n> ", end="", flush=True)
 
     async def _one(self, text: str) -> None:
         try:
@@ -121,26 +156,27 @@ class Talk:
         print(printable(result.message), file=sys.stdout if result.ok else sys.stderr)
 
     async def _until_answered(self, name: str, args: str) -> CommandResult | None:
-        """The command's result. Meanwhile its background tasks are told of, their questions put, and Ctrl-C ends it."""
+        """The command's result. Meanwhile `watch` tells of its tasks, their questions are put, and Ctrl-C ends it."""
         command = self._busy = asyncio.create_task(self.session.command(name, args))
-        telling = asyncio.create_task(self._tell())
         try:
-            await asyncio.wait([command])
+            while not command.done():
+                await self._put_questions(command)
         finally:
             self._busy = None
-            for task in (command, telling):
-                task.cancel()
-            await asyncio.wait([command, telling])
-        if command.cancelled():
-            return CommandResult(message="interrupted", ok=False)
-        return command.result()
+            command.cancel()
+            await asyncio.wait([command])
+        return CommandResult(message="interrupted", ok=False) if command.cancelled() else command.result()
 
-    async def _tell(self) -> None:
-        async for event in self.session.events(after=-1, observer=True):
-            if isinstance(event, TaskChanged | Warned):
-                self.show.show(event)
-            elif isinstance(event, Asked):
-                await self._ask(event)
+    async def _put_questions(self, command: asyncio.Task[CommandResult | None]) -> None:
+        """Until the command ends or the first open question is answered."""
+        self._asked.clear()
+        asked = self._waiting[0] if self._waiting else None
+        other = asyncio.create_task(self._ask(asked) if asked else self._asked.wait())
+        await asyncio.wait([command, other], return_when=asyncio.FIRST_COMPLETED)
+        if other.done() and asked is not None:
+            self._waiting.popleft()
+        other.cancel()
+        await asyncio.wait([other])
 
     async def _follow(self, reader: Any, turn: str) -> None:
         folded = Fold()
@@ -151,8 +187,8 @@ class Talk:
                     continue
                 folded.add(event)
                 self.show.show(event)
-                if isinstance(event, Asked):
-                    await self._ask(event)
+                if isinstance(event, Asked) and not await self._ask(event) and event.parent is not None:
+                    self._put_aside(event)  # the turn is over, the task that asks is not
                 if isinstance(event, TurnEnded):
                     break
         finally:
@@ -160,24 +196,28 @@ class Talk:
             reader.close()
         self.show.total(folded.summary())
 
-    async def _ask(self, asked: Asked) -> None:
-        """Put the question while the turn can still be interrupted: then the question is gone, and so is its answer."""
+    async def _ask(self, asked: Asked) -> bool:
+        """Put the question while the turn can still be interrupted: then it is gone. Says whether it was answered."""
         self.show.line()
         question = asyncio.create_task(self._answer(asked))
-        ended = asyncio.create_task(self._gone(asked.request, asked.seq))
-        await asyncio.wait([question, ended], return_when=asyncio.FIRST_COMPLETED)
-        for task in (question, ended):
-            task.cancel()
-        if question.done() and not question.cancelled():
-            try:
-                await self.session.answer(asked.request, question.result())
-            except NotFound as error:
-                print(error, file=sys.stderr)
+        ended = asyncio.create_task(self._gone(asked.request, asked.seq, asked.turn))
+        try:
+            await asyncio.wait([question, ended], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (question, ended):
+                task.cancel()
+        if not question.done() or question.cancelled():
+            return False
+        try:
+            await self.session.answer(asked.request, question.result())
+        except NotFound as error:
+            print(error, file=sys.stderr)
+        return True
 
-    async def _gone(self, request: str, seq: int) -> None:
+    async def _gone(self, request: str, seq: int, turn: str) -> None:
         """Until the question is answered in another way: by its deadline, or because the turn ended."""
         async for event in self.session.events(after=seq, observer=True):
-            if isinstance(event, TurnEnded) or getattr(event, "request", None) == request:
+            if (isinstance(event, TurnEnded) and event.turn == turn) or getattr(event, "request", None) == request:
                 return
 
     async def _answer(self, asked: Asked) -> Answer:
@@ -203,6 +243,10 @@ class Talk:
         if word.isdigit() and 0 < int(word) <= len(asked.options):
             word = asked.options[int(word) - 1]
         return Answer(decision="allow" if word else "deny", text=word or "no answer")
+
+
+def _question(asked: Asked) -> str:
+    return f"{asked.parent or 'the agent'} asks: {asked.text} (press Enter to answer)"
 
 
 def _about(asked: Asked) -> str:
