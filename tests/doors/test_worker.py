@@ -51,7 +51,7 @@ class Client:
         self._input.put_nowait(b"")
 
     async def next(self) -> Any:
-        line = json.loads(await asyncio.wait_for(self._output.get(), 5))
+        line = json.loads(await asyncio.wait_for(self._output.get(), 60))
         self.lines.append(line)
         return line
 
@@ -64,7 +64,7 @@ class Client:
 
     async def rest(self) -> list[Any]:
         """Everything up to the worker's end."""
-        assert await asyncio.wait_for(self.exit, 5) == 0
+        assert await asyncio.wait_for(self.exit, 60) == 0
         while not self._output.empty():
             await self.next()
         return self.lines
@@ -327,7 +327,7 @@ async def test_a_client_that_stopped_reading_for_good_ends_the_work() -> None:
         client.ask(INIT, SEND)
         await client.until("content_delta")
         client.gone = True
-        assert await asyncio.wait_for(client.exit, 5) == 1
+        assert await asyncio.wait_for(client.exit, 60) == 1
     assert agent.sessions[0].closed
 
 

@@ -32,7 +32,7 @@ async def through_the_door(data: bytes, environ: dict[str, str], promised: Promi
     client, server = pair()
     worker = Worker(ScriptedAgent(), server, environ=environ, warn=str, ahead=data, promised=promised)
     client.close_write()
-    assert await asyncio.wait_for(worker.run(), 5) == 0
+    assert await asyncio.wait_for(worker.run(), 60) == 0
     server.close()
     parts = []
     while data := await client.read():
@@ -107,7 +107,7 @@ async def test_a_promise_that_cannot_be_kept_is_told_to_every_send() -> None:
     made = promise(line(), KEY)
     worker = Worker(agent, server, environ=KEY, warn=said.append, ahead=line() + send, promised=made)
     client.close_write()
-    assert await asyncio.wait_for(worker.run(), 5) == 0
+    assert await asyncio.wait_for(worker.run(), 60) == 0
     answers = [json.loads(part) for part in (await client.read()).splitlines()]
     assert [(answer["id"], answer["error"]["message"]) for answer in answers] == [
         ("2", "the disk is full"),

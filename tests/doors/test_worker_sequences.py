@@ -156,7 +156,7 @@ async def converse(talk: Talk, sequence: list[tuple[Any, ...]], piece: int) -> l
     for send in talk.sends:  # so that what hangs ends
         await client.write(json.dumps({"type": "cancel", "id": "c", "target_id": send}).encode() + b"\n")
     client.close_write()
-    assert await asyncio.wait_for(worker, 10) == 0
+    assert await asyncio.wait_for(worker, 60) == 0
     assert all(session.closed for session in agent.sessions)
     server.close()
     return [json.loads(line) for line in (await output).splitlines()]

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from tests.e2e.worker_process import COMMAND
-from treadle.drivers.worker import WorkerAgent, WorkerSession
+from treadle.drivers.worker import Patience, WorkerAgent, WorkerSession
 from treadle.errors import RemoteError
 from treadle.events import Asked, TextDelta, ToolDenied, ToolEnded, ToolStarted, TurnEnded
 from treadle.session import Answer, Limits, Prompt, Rules, SessionSpec
 from treadle.work.fold import fold
 from treadle.work.session import run_turn
 
+PATIENT = Patience(handshake=60, silence=60, cancel=60, shutdown=60)
 TOOLS = """
 [[reply]]
 text = "Looking."
@@ -46,11 +47,11 @@ text = "Going on."
 async def session(tmp_path: Path, script: str, **spec: Any) -> AsyncIterator[WorkerSession]:
     (tmp_path / "model.toml").write_text(script)
     wanted = SessionSpec(**{"cwd": str(tmp_path), "model": "scripted:model.toml", **spec})
-    opened = await WorkerAgent(COMMAND).open(wanted)
+    opened = await WorkerAgent(COMMAND, patience=PATIENT).open(wanted)
     try:
         yield opened
     finally:
-        await asyncio.wait_for(opened.close(), 20)
+        await asyncio.wait_for(opened.close(), 60)
 
 
 async def test_a_turn_crosses_both_ends_whole(tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ async def test_rules_and_limits_are_kept_by_the_worker(tmp_path: Path) -> None:
 
 async def test_an_unusable_model_is_refused_on_open_with_the_workers_own_words(tmp_path: Path) -> None:
     with pytest.raises(RemoteError, match="there is no key for openrouter"):
-        await WorkerAgent(COMMAND).open(SessionSpec(cwd=str(tmp_path), model="vendor/model"))
+        await WorkerAgent(COMMAND, patience=PATIENT).open(SessionSpec(cwd=str(tmp_path), model="vendor/model"))
 
 
 async def test_a_thousand_words_arrive_in_order(tmp_path: Path) -> None:

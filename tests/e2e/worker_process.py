@@ -58,7 +58,7 @@ class WorkerProcess:
         self.process.stdout.close()
         self.process.stdout = None
 
-    def raw_line(self, seconds: float = 30.0) -> bytes | None:
+    def raw_line(self, seconds: float = 60.0) -> bytes | None:
         """The next line; None at the end of output."""
         assert self.process.stdout is not None
         fd, deadline = self.process.stdout.fileno(), time.monotonic() + seconds
@@ -73,7 +73,7 @@ class WorkerProcess:
         line, self._buffer = self._buffer.split(b"\n", 1)
         return line
 
-    def line(self, seconds: float = 30.0) -> Any:
+    def line(self, seconds: float = 60.0) -> Any:
         raw = self.raw_line(seconds)
         if raw is None:
             return None
@@ -94,5 +94,5 @@ class WorkerProcess:
 
     def end(self) -> tuple[int, str]:
         """Exit code and stderr of a worker that is about to end."""
-        _, errors = self.process.communicate(timeout=30)
+        _, errors = self.process.communicate(timeout=60)
         return self.process.returncode, errors.decode()
