@@ -32,15 +32,15 @@ class TaskLog:
             case TextDelta(text=text):
                 self._write(text)
             case ToolStarted(name=name):
-                self._line(f"● {name} {first_argument(event.args) or ''}".rstrip())
+                self.line(f"● {name} {first_argument(event.args) or ''}".rstrip())
             case ToolEnded(result=result, ok=ok):
-                self._line(f"  {'' if ok else 'failed: '}{' '.join(result.split())[:WIDTH]}")
+                self.line(f"  {'' if ok else 'failed: '}{' '.join(result.split())[:WIDTH]}")
             case ToolDenied(name=name, reason=reason):
-                self._line(f"✗ {name} was not allowed: {reason}")
+                self.line(f"✗ {name} was not allowed: {reason}")
             case Message() | TurnEnded():
-                self._line("")
+                self.line("")
 
-    def _line(self, text: str) -> None:
+    def line(self, text: str) -> None:
         self._write(("" if self._fresh else "\n") + (f"{text}\n" if text else ""))
 
     def _write(self, text: str) -> None:

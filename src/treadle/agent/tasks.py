@@ -208,7 +208,8 @@ class Tasks:
                 self._change(running, "updated", cwd=place.cwd, worktree=place.tree.path, branch=place.tree.branch)
                 if place.pending:
                     note = f"{place.pending} uncommitted changes of {cwd} are not in the worktree of {running.task.id}"
-                    self._emit(Warned(message=note, code="worktree", parent=running.task.id))
+                    self._emit(Warned(message=note, code="worktree"))
+                    log.line(f"! {note}")
                 return await self._converse(running, kind, prompt, log)
         finally:
             if place is not None and not place.kept:

@@ -10,7 +10,7 @@ from tests.agent.repository import git, make_repository
 from tests.conftest import need
 from tests.waiting import until
 from treadle.agent.native import NativeSession
-from treadle.events import AnyEvent, TaskChanged, TaskGroupChanged, Usage
+from treadle.events import AnyEvent, TaskChanged, TaskGroupChanged, Usage, Warned
 from treadle.session import Prompt
 from treadle.work.session import run_turn
 
@@ -194,6 +194,17 @@ text = "it was refused"
     assert await ran(session, "agent run --isolation worktree overwrite it") == "it was refused"
     assert (work / "shared.txt").read_text() == "as it was\n"
     assert git(work, "worktree", "list").count("\n") == 1, "nothing changed in it, so it is gone"
+
+
+async def test_what_was_not_committed_is_said_to_be_missing(opened: Opened, work: Path) -> None:
+    need("git")
+    make_repository(work)
+    (work / "shared.txt").write_text("not committed")
+    session = await opened(HELPERS)
+    await ran(session, "agent run --isolation worktree count")
+    note = f"1 uncommitted changes of {work} are not in the worktree of agent_1"
+    assert note in [event.message for event in events(session) if isinstance(event, Warned)]
+    assert f"! {note}\nthere are three" in await ran(session, "agent read agent_1")
 
 
 async def test_isolation_without_a_repository_fails_and_says_why(opened: Opened) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.agent.commands.conftest import SAY, Opened, ran
+from tests.test_docs import made
 from tests.waiting import until
 from treadle.agent.commands import registry
 from treadle.events import TurnEnded, TurnStarted
@@ -32,7 +33,7 @@ async def test_help_about_one_shows_its_forms(opened: Opened) -> None:
 
 
 def test_the_reference_page_is_the_registry() -> None:
-    assert registry.reference() in PAGE.read_text()
+    made(PAGE, "commands", registry.reference())
 
 
 @pytest.mark.parametrize("name", sorted(registry.COMMANDS))
@@ -53,7 +54,9 @@ async def test_wrong_use_is_a_failure_that_shows_the_usage(opened: Opened) -> No
     assert await ran(await opened(), "rename", ok=False) == "a session needs a name\nusage: /rename NAME"
 
 
-@pytest.mark.parametrize("name", ["help", "status", "cost", "context", "tools", "skills", "sessions", "mode", "model"])
+@pytest.mark.parametrize(
+    "name", ["help", "status", "cost", "context", "tools", "skills", "sessions", "mode", "model", "rewind", "resume"]
+)
 async def test_looking_is_answered_while_a_turn_runs(name: str, opened: Opened) -> None:
     session = await opened(SLOW)
     await session.prompt(Prompt(text="go"))

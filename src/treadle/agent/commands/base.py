@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
@@ -22,8 +22,11 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """The forms its arguments can have."""
     help: str
     run: Run
-    alone: bool = False
-    """It cannot run while a turn does, nor a turn while it does."""
+    alone: Literal["never", "with arguments", "always"] = "never"
+    """When it cannot run while a turn does, nor a turn while it does."""
+
+    def must_be_alone(self, args: str) -> bool:
+        return self.alone == "always" or (self.alone == "with arguments" and bool(args.strip()))
 
     @property
     def forms(self) -> list[str]:

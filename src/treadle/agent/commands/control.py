@@ -39,8 +39,7 @@ async def _compact(session: NativeSession, args: str) -> CommandResult:
 async def _model(session: NativeSession, args: str) -> CommandResult:
     if not args.strip():
         return said(f"The model is {', '.join(session.info.models)}. `treadle models` lists what there is.")
-    async with session.alone():
-        await session.configure(Change(model=args.strip()))
+    await session.configure(Change(model=args.strip()))
     return said(f"The model is now {args.strip()}.")
 
 
@@ -95,15 +94,15 @@ async def _exit(session: NativeSession, args: str) -> CommandResult:
 
 
 COMMANDS = (
-    Command(name="clear", help="Forget the conversation so far; the session goes on.", run=_clear, alone=True),
+    Command(name="clear", help="Forget the conversation so far; the session goes on.", run=_clear, alone="always"),
     Command(
         name="compact",
         usage=("[WHAT TO KEEP]",),
         help="Replace the conversation by a summary of it, to make room.",
         run=_compact,
-        alone=True,
+        alone="always",
     ),
-    Command(name="model", usage=("[NAME]",), help="Show the model, or change it between turns.", run=_model),
+    Command(name="model", usage=("[NAME]",), help="Show the model, or change it.", run=_model, alone="with arguments"),
     Command(
         name="mode",
         usage=(f"[{'|'.join(get_args(Mode))}]",),

@@ -34,11 +34,10 @@ async def _resume(session: NativeSession, args: str) -> CommandResult:
     if not args.strip():
         shown = await _sessions(session, "")
         return said(f"{shown.message}\n\n/resume ID goes on with one.")
-    async with session.alone():
-        found = await asyncio.to_thread(find_session, args.strip())
-        if found == session.id:
-            return said("That is this session.")
-        await session.move_to(Transcript.open(found))
+    found = await asyncio.to_thread(find_session, args.strip())
+    if found == session.id:
+        return said("That is this session.")
+    await session.move_to(Transcript.open(found))
     return said(f"Now in session {session.id}{_title(session)}: {len(session.transcript.turns())} turns so far.")
 
 
@@ -97,14 +96,16 @@ def _quoted(name: str) -> str:
 
 COMMANDS = (
     Command(name="sessions", help="List the sessions of this directory, the latest first.", run=_sessions),
-    Command(name="resume", usage=("[ID|NAME]",), help="Go on with another session.", run=_resume),
-    Command(name="fork", usage=("[NAME]",), help="Go on in a copy of this session.", run=_fork, alone=True),
+    Command(
+        name="resume", usage=("[ID|NAME]",), help="Go on with another session.", run=_resume, alone="with arguments"
+    ),
+    Command(name="fork", usage=("[NAME]",), help="Go on in a copy of this session.", run=_fork, alone="always"),
     Command(name="rename", usage=("NAME",), help="Give this session a name to resume it by.", run=_rename),
     Command(
         name="rewind",
         usage=("", "N [--keep-files]"),
         help="List the turns, or go back to before one, with the files that were changed since.",
         run=_rewind,
-        alone=True,
+        alone="with arguments",
     ),
 )

@@ -20,7 +20,7 @@ async def run(session: NativeSession, name: str, args: str) -> CommandResult | N
     try:
         if command is None:
             return await _start_turn(session, name, args)
-        if not command.alone:
+        if not command.must_be_alone(args):
             return await command.run(session, args)
         async with session.alone():
             return await command.run(session, args)
@@ -82,10 +82,13 @@ COMMANDS: dict[str, Command] = {
 }
 
 
+_DURING_A_TURN = {"never": "yes", "with arguments": "without arguments", "always": "refused"}
+
+
 def reference() -> str:
     """The table of docs/reference/slash-commands.md."""
     rows = ["| Command | What it does | During a turn |", "|---|---|---|"]
     for command in COMMANDS.values():
         forms = "<br>".join(f"`{form}`".replace("|", "\\|") for form in command.forms)
-        rows.append(f"| {forms} | {command.help} | {'refused' if command.alone else 'yes'} |")
+        rows.append(f"| {forms} | {command.help} | {_DURING_A_TURN[command.alone]} |")
     return "\n".join(rows) + "\n"
