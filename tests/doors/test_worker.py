@@ -610,3 +610,10 @@ async def test_a_client_that_writes_ahead_without_end_is_held_back() -> None:
         client.close()
         lines = await client.rest()
     assert sum(line["type"] == "result" for line in lines) == 3001
+
+
+async def test_an_event_that_cannot_be_written_ends_its_send_and_nothing_else() -> None:
+    strange = ToolStarted(call="c", name="t", args={("no", "key"): 1})
+    lines = await talk(ScriptedAgent([strange, asyncio.Event()]), INIT, SEND, {**SEND, "id": "3"})
+    results = [line for line in lines if line["type"] == "result"]
+    assert error(results[0])[:2] == ("2", "provider_error") and results[1]["status"] == "ok"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from treadle.drivers.worker import Patience, WorkerAgent, WorkerSession
+from treadle.drivers.worker import Patience, WorkerAgent, WorkerSession, _a_few_heartbeats
 from treadle.errors import NotFound, PeerExited, PeerStalled, RemoteError, RemoteProtocolError, VersionMismatch
 from treadle.events import Asked, Event, Failed, TextDelta, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
 from treadle.session import Answer, Limits, Prompt, Rules, SessionSpec
@@ -389,3 +389,8 @@ async def test_usage_carries_the_model_it_was_for() -> None:
     async with session({}, model="vendor/m") as opened:
         [usage] = [event for event in await turn(opened) if isinstance(event, Usage)]
     assert usage.model == "vendor/m"
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("5000", 20), ("100", 20), ("60000", 240), ("soon", 20)])
+def test_the_silence_of_a_worker_is_measured_in_its_own_heartbeats(given: str, seconds: float) -> None:
+    assert _a_few_heartbeats({"HEDDLE_HEARTBEAT_INTERVAL": given}) == seconds

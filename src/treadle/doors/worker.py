@@ -23,7 +23,7 @@ from treadle.doors.worker_session import (
     result,
     session_spec,
 )
-from treadle.errors import NotFound, RemoteProtocolError, TreadleError, VersionMismatch
+from treadle.errors import RemoteProtocolError, TreadleError, VersionMismatch
 from treadle.events import AnyEvent, ModelRouted, TextDelta, TurnEnded, Warned
 from treadle.io.streams import Stream
 from treadle.session import Agent, EventReader, Prompt, Session
@@ -308,7 +308,9 @@ class Worker:
                 self._help(opened.session.interrupt(active.turn, "cancelled"))
             await self._stream_turn(opened, active, reader)
             ending = result(request.id, active.fold.summary(), opened.version, opened.ids)
-        except TreadleError as error:
+        except Exception as error:
+            if active.turn is not None and not active.ended:
+                await opened.session.interrupt(active.turn, "its events could not be passed on")
             ending = failed(request.id, envelope(error_info(error)), opened.version, opened.ids)
         finally:
             self._active = None
@@ -395,18 +397,21 @@ class Worker:
         if active.turn is not None:
             self._help(opened.session.interrupt(active.turn, "cancelled"))
 
+    def _running(self, send: str) -> str | None:
+        """The turn of that send, when it is the one under way."""
+        return self._active.turn if self._active is not None and self._active.id == send else None
+
     async def _answer(self, session: Session, request: Answer) -> None:
         answer = PersonsAnswer(decision=request.decision, scope=request.scope, text=request.text, by="client")
-        try:
-            await session.answer(request.request_id, answer)
-            accepted = True
-        except NotFound:
-            accepted = False
+        accepted = self._running(request.target_id) is not None
+        if accepted:
+            try:
+                await session.answer(request.request_id, answer)
+            except TreadleError:
+                accepted = False
         self._say(AnswerOk(id=request.id, accepted=accepted))
 
     async def _steer(self, session: Session, request: Steer) -> None:
-        active = self._active
-        accepted = False
-        if active is not None and active.turn is not None and active.id == request.target_id:
-            accepted = await session.steer(active.turn, request.message)
+        turn = self._running(request.target_id)
+        accepted = turn is not None and await session.steer(turn, request.message)
         self._say(SteerOk(id=request.id, accepted=accepted))

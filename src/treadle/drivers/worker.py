@@ -11,7 +11,7 @@ import asyncio
 import os
 import shlex
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -67,8 +67,8 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that a worker is given."""
 
     handshake: float = 10.0
-    silence: float = 4 * HEARTBEAT_MS / 1000
-    """Without a line while it works: a few heartbeats."""
+    silence: float | None = None
+    """Without a line while it works; None is a few heartbeats."""
     cancel: float = 5.0
     shutdown: float = 5.0
     grace: float = 2.0
@@ -91,7 +91,8 @@ class WorkerAgent:
         env = {"HEDDLE_HEARTBEAT_INTERVAL": str(HEARTBEAT_MS)} | reduced(os.environ, providers=True)
         env.pop("TREADLE_AGENT", None)  # that was for us: a worker told the same would start a worker, and so on
         env |= spec.env
-        worker = Peer(self.name, await start(self._argv, cwd=spec.cwd, env=env, stdin="pipe"), self._patience)
+        silence = self._patience.silence or _a_few_heartbeats(env)
+        worker = Peer(self.name, await start(self._argv, cwd=spec.cwd, env=env, stdin="pipe"), self._patience, silence)
         try:
             opened = await worker.shake_hands(spec)
         except BaseException:
@@ -100,12 +101,19 @@ class WorkerAgent:
         return WorkerSession(self.name, spec, worker, opened)
 
 
+def _a_few_heartbeats(env: Mapping[str, str]) -> float:
+    given = env["HEDDLE_HEARTBEAT_INTERVAL"]
+    interval = int(given) if given.isascii() and given.isdigit() else HEARTBEAT_MS
+    return 4 * max(interval, HEARTBEAT_MS) / 1000
+
+
 class Peer:
     """The process and the conversation with it, for one session."""
 
-    def __init__(self, name: str, child: Child, patience: Patience) -> None:
+    def __init__(self, name: str, child: Child, patience: Patience, silence: float) -> None:
         self.name = name
         self.patience = patience
+        self._silence = silence
         self._child = child
         self._connection = Connection("client")
         self._left: deque[Any] = deque()
@@ -117,15 +125,16 @@ class Peer:
 
     async def say(self, request: AnyRequest) -> None:
         try:
-            async with asyncio.timeout(self.patience.silence):
+            async with asyncio.timeout(self._silence):
                 await self._child.stdio.write(self._connection.send(request))
         except TimeoutError:
-            raise await self.blame(PeerStalled, f"took no input for {self.patience.silence:g} s") from None
+            raise await self.blame(PeerStalled, f"took no input for {self._silence:g} s") from None
         except PeerClosed:
             raise await self._gone_away() from None
 
-    async def hear(self, seconds: float) -> deque[Any]:
+    async def hear(self, seconds: float | None = None) -> deque[Any]:
         """The next messages, at least one; whoever takes only some of them leaves the rest for the next call."""
+        seconds = seconds or self._silence
         while not self._left:
             data = b""
             try:
@@ -285,7 +294,7 @@ class WorkerSession(BaseSession):
         """Pass on what the worker says until the result."""
         worker = self._worker
         while True:
-            heard = await worker.hear(worker.patience.silence)
+            heard = await worker.hear()
             while heard:
                 item = heard.popleft()
                 if type(item) is EventLine:
@@ -388,5 +397,5 @@ class WorkerSession(BaseSession):
         id = new_id("steer")
         accepted = self._waiting[id] = asyncio.get_running_loop().create_future()
         await self._worker.say(Steer(id=id, target_id=self._sent.id, message=text))
-        done, _ = await asyncio.wait([accepted], timeout=self._worker.patience.silence)
+        done, _ = await asyncio.wait([accepted], timeout=self._worker.patience.cancel)
         return bool(done) and accepted.result()
