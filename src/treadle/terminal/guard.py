@@ -1,19 +1,29 @@
 """The guard: the supervisor's parent, which does nothing but see to it that nothing is left when the supervisor dies.
 
-    launcher ── (forks, and goes on) ── guard ── supervisor ── the program ── ...
+    launcher ── guard ── supervisor ── the program ── ...
 
-The guard is a child subreaper: what the program's tree leaves behind, in whatever session or group, becomes the guard's
-child, and so do the program and all of its tree when the supervisor is killed. It then kills them all, writes the exit
-record and removes the socket. It shares nearly all of its memory with the supervisor. Should the guard itself be
-killed, the supervisor sees its pipe close and ends the program in order.
+The guard is a child subreaper: what the program's tree leaves behind, in whatever session or group, becomes the
+guard's child, and so do the program and all of its tree when the supervisor is killed. It then kills them all, writes
+the exit record and removes the socket. Should the guard itself be killed, the supervisor sees its pipe close and ends
+the program in order.
 
-Elsewhere than on Linux there are no subreapers; the guard then ends the program's process group.
+A second Python process for each terminal would cost more memory than the supervisor may. So the guard forks the
+supervisor and becomes a shell that waits for one line: a tenth of a megabyte, and still a subreaper, as that survives
+exec. Only when the line does not come does it become Python again. In the foreground, where a service manager wants the
+exit code, it stays Python. Elsewhere than on Linux there are no subreapers; the guard then ends the process group.
 """
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 import time
+
+try:
+    import _ctypes
+except ImportError:
+    _ctypes = None  # type: ignore[assignment]
 
 from treadle.errors import StorageError
 from treadle.io import procs, stem
@@ -27,54 +37,82 @@ from treadle.terminal.settings import Settings
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import NoReturn
 
 PR_SET_CHILD_SUBREAPER = 36
 KILLED: int = 128 + native.KILL
+SHELL = "/bin/sh"
+WAIT = 'read -r word; [ "$word" = done ] || exec "$@"'
+AWAKE = "import sys; sys.path.insert(0, sys.argv[1]); from treadle.terminal import guard; guard.awake(sys.argv[2:])"
 
 
-def guard(settings: Settings, place: Place, lock: Lock, tell: int, ready: Callable[[], None] | None = None) -> int:
-    """Start the supervisor and outlive it. The program's exit code.
+def keep(settings: Settings, place: Place, lock: Lock, tell: int) -> NoReturn:
+    """Start the supervisor and guard it, in a process that is for nothing else.
 
-    `tell` gets one line when the socket answers, or why it will not. `ready` is called when it does.
+    `tell` gets one line when the socket answers, or why it will not.
     """
     alive, word = os.pipe()
-    told, tell_us = os.pipe()
+    ended, end = os.pipe()
+    _adopt()
+    if not os.fork():
+        os.close(word)
+        os.close(ended)
+        _supervise(settings, place, lock, alive, tell, end)
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    rest = [root, place.directory, place.id, str(lock.fd), settings.log_file or place.log, *settings.command]
+    os.dup2(ended, 0)
+    for fd in (word, lock.fd):
+        os.set_inheritable(fd, True)
+    native.ignore(native.CHLD)  # so that those adopted vanish when they end
+    os.execv(SHELL, ["treadle-guard", "-c", WAIT, "treadle-guard", sys.executable, "-I", "-S", "-c", AWAKE, *rest])
+
+
+def awake(arguments: list[str]) -> None:
+    """The supervisor ended without a word. We are the same process as before, and its orphans' parent."""
+    directory, name, lock, log, *command = arguments
+    place = Place(directory, name)
+    _clean_up(place, Lock(place, int(lock)), log, command, "its supervisor was killed")
+
+
+def guard(settings: Settings, place: Place, lock: Lock, ready: Callable[[], None]) -> int:
+    """Start the supervisor and outlive it in this process, passing signals on. The program's exit code."""
+    alive, word = os.pipe()
+    told, tell = os.pipe()
+    _adopt()
     supervisor = os.fork()
     if not supervisor:
-        for fd in (word, told, tell):
-            if fd >= 0:
-                os.close(fd)
-        _supervise(settings, place, lock, alive, tell_us)
+        os.close(word)
+        os.close(told)
+        _supervise(settings, place, lock, alive, tell, -1)
     os.close(alive)
-    os.close(tell_us)
+    os.close(tell)
     native.forward((native.TERM, native.INT, native.HUP), supervisor)
-    _adopt()
-    os.write(word, b"!")
-    said = _read_all(told)
-    if ready and said == b"ok\n":
+    with open(told, "rb") as pipe:
+        said = pipe.read()
+    if said == b"ok\n":
         ready()
-    if tell >= 0:
-        os.write(tell, said)
-        os.close(tell)
+    else:
+        sys.stderr.write(f"treadle: session {place.id} did not start: {said.decode(errors='replace')}")
     code = _outlive(supervisor)
     if place.pids()[0] == supervisor:  # it removes that file as its last act
-        _clean_up(settings, place, lock, supervisor, code)
+        reason = f"its supervisor ended with code {code}"
+        _clean_up(place, lock, settings.log_file or place.log, list(settings.command), reason)
         return KILLED
     if settings.kill_process_group:
         _kill_all()
     return code
 
 
-def _supervise(settings: Settings, place: Place, lock: Lock, alive: int, tell: int) -> None:
+def _supervise(settings: Settings, place: Place, lock: Lock, alive: int, tell: int, end: int) -> NoReturn:
     """The supervisor's process, from its first step to its last."""
     code = 70
+    supervisor = None
     try:
         from treadle.terminal.supervisor import Supervisor
 
         guard = os.getppid()
         os.setsid()  # a signal to the guard's group must not end both
         lock.write(os.getpid())
-        supervisor = None
         try:
             supervisor = Supervisor(settings, place, lock, guard, alive)
             supervisor.start()
@@ -83,10 +121,14 @@ def _supervise(settings: Settings, place: Place, lock: Lock, alive: int, tell: i
             if supervisor:
                 supervisor.clients.close()
             lock.remove()
-            os._exit(code)
-        os.write(tell, b"ok\n")
-        os.close(tell)
-        code = supervisor.run()
+        else:
+            os.write(tell, b"ok\n")
+            os.close(tell)
+            gc.freeze()
+            gc.enable()
+            code = supervisor.run()
+        if end >= 0:
+            os.write(end, b"done\n")
     except BaseException as error:
         Log(settings.log_file or place.log, settings.id)("error", "the supervisor failed", reason=_trace(error))
     finally:
@@ -102,20 +144,10 @@ def _trace(error: BaseException) -> str:
 def _adopt() -> None:
     """Become the parent of all orphans below us. The C part of ctypes alone loads in a tenth of its time."""
     try:
-        import _ctypes
-
         prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
         _ctypes.call_function(prctl, (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
     except (ImportError, AttributeError, OSError, TypeError):
         stem.mark(b"treadle-guard")
-
-
-def _read_all(fd: int) -> bytes:
-    parts = []
-    while part := os.read(fd, 4096):
-        parts.append(part)
-    os.close(fd)
-    return b"".join(parts)
 
 
 def _outlive(supervisor: int) -> int:
@@ -125,28 +157,26 @@ def _outlive(supervisor: int) -> int:
             return ending.exit_code(status)
 
 
-def _clean_up(settings: Settings, place: Place, lock: Lock, supervisor: int, code: int) -> None:
+def _clean_up(place: Place, lock: Lock, log: str, command: list[str], reason: str) -> None:
     """Do what the supervisor cannot do any more."""
     child = place.pids()[1]
     if not procs.HAS_PROC:
         ending.signal_group(child, native.KILL)
     ended = _kill_all()
-    reason = f"its supervisor ended with code {code}, so everything in the terminal was killed"
-    Log(settings.log_file or place.log, settings.id)("error", "supervisor died", code=code, ended=ended)
+    Log(log, place.id)("error", "supervisor died", reason=reason, ended=ended)
     record = {
         "format": 1,
-        "id": settings.id,
+        "id": place.id,
         "code": KILLED,
-        "reason": reason,
-        "command": list(settings.command),
-        "workdir": settings.workdir,
+        "reason": f"{reason}, so everything in the terminal was killed",
+        "command": command,
         "pid": child,
         "ended": records.timestamp(time.time()),
     }
     try:
-        if not os.path.exists(place.exit) or os.path.getmtime(place.exit) < os.fstat(lock.fd).st_mtime:
+        if not os.path.exists(place.exit):
             write_atomic(place.exit, f"{records.dumps(record)}\n".encode(), sync=False)
-    except (OSError, StorageError):
+    except StorageError:
         pass
     for path in (place.sock, place.state):
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 
@@ -9,7 +10,7 @@ from treadle.errors import Busy, TreadleError
 from treadle.io import paths
 from treadle.io.files import storage_error
 from treadle.terminal import lock as locks
-from treadle.terminal.guard import guard
+from treadle.terminal.guard import guard, keep
 from treadle.terminal.lock import Lock
 from treadle.terminal.places import Place, default_directory, free_id
 from treadle.terminal.settings import Settings
@@ -23,17 +24,21 @@ def launch(settings: Settings, *, leaving: bool = False) -> Place:
     """
     place, lock = _prepare(settings)
     heard, tell = os.pipe()
+    collecting = gc.isenabled()
+    gc.disable()  # a collection would write to every page that the processes to come could share
+    gc.freeze()
     first = os.fork()
     if not first:
-        code = 1
         try:
             os.setsid()
             if not leaving and os.fork():
                 os._exit(0)  # the guard is the launcher's grandchild: nobody has to wait for it
             _detach(keep=(tell, lock.fd))
-            code = guard(settings, place, lock, tell)
+            keep(settings, place, lock, tell)
         finally:
-            os._exit(code)
+            os._exit(1)
+    if collecting:
+        gc.enable()
     os.close(tell)
     os.close(lock.fd)
     if not leaving:
@@ -48,7 +53,7 @@ def launch(settings: Settings, *, leaving: bool = False) -> Place:
 def serve(settings: Settings) -> int:
     """Be the terminal's guard in this process until it is over, for a service manager. The program's exit code."""
     place, lock = _prepare(settings)
-    return guard(settings, place, lock, -1, ready=_notify)
+    return guard(settings, place, lock, _notify)
 
 
 def _prepare(settings: Settings) -> tuple[Place, Lock]:

@@ -111,3 +111,7 @@ def forward(numbers: Sequence[int], pid: int) -> None:
 
     for number in numbers:
         _signal.signal(number, pass_on)
+
+
+def ignore(number: int) -> None:
+    _signal.signal(number, _signal.SIG_IGN)

@@ -50,7 +50,7 @@ class Supervisor:
         self.place = place
         self.lock = lock
         self.guard = guard
-        self._guarded = guarded  # gives a byte when the guard is on duty, and ends with it
+        self._guarded = guarded  # ends when the guard does
         self.loop = Loop()
         self.log = Log(settings.log_file or place.log, settings.id, settings.log_level)
         self.history = Rotated(place.out, OUTPUT_MAX)
@@ -75,7 +75,6 @@ class Supervisor:
     def start(self) -> None:
         """Start the program. The socket is there already, so that nobody comes too late for its first words."""
         settings = self.settings
-        os.read(self._guarded, 1)  # from here on nothing that we start can be left behind
         self.loop.watch(self._guarded, READ, self._guard_gone)
         if settings.record:
             from treadle.terminal.record import Recorder
