@@ -23,6 +23,7 @@ from tests.terminal.support import (
     until,
     watch,
 )
+from treadle.io import procs
 from treadle.terminal.client import Client
 from treadle.wire import terminal as wire
 
@@ -535,12 +536,8 @@ def test_stop_reaches_the_jobs_of_an_interactive_shell(stage: Stage) -> None:
     place = stage.start("bash", "--norc", "-i")
     with connected(place) as client:
         client.subscribe()
-        client.input(b"sleep 61 & sleep 62 & echo jobs: $!\n")
-        output = b""
-        for message in client.messages(20):
-            output += message.data if isinstance(message, wire.Output) else b""
-            if b"jobs: " in output.replace(b"echo jobs: ", b"") and output.count(b"jobs: ") > 1:
-                break
+        client.input(b"sleep 61 & sleep 62 &\n")
+        until(lambda: [job.name for job in procs.descendants(place.pids()[1])] == ["sleep", "sleep"])
         report = client.stop(grace=5)
     assert [entry["name"] for entry in report["ended"]].count("sleep") == 2
     assert report["survivors"] == []

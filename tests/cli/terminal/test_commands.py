@@ -15,6 +15,7 @@ from tests.terminal.support import alive, until
 from treadle.cli import LIGHT
 from treadle.cli.terminal import NAMES, duration
 from treadle.errors import ConfigError
+from treadle.io import procs
 from treadle.terminal.places import Place
 
 TREADLE = str(Path(sys.executable).with_name("treadle"))
@@ -166,18 +167,15 @@ def test_kill_ends_everything_and_tells_what_died(shell: Shell) -> None:
     shell("run", "--detach", "--id", "x", "--", "bash", "--norc", "-i")
     shell("send", "x", "sleep 61 & sleep 62\\n")
     until(lambda: "sleep 61" in shell("tail", "x"))
-    until(lambda: len(_below(shell.place("x").pids()[1])) == 2)
-    jobs = _below(shell.place("x").pids()[1])
+    bash = shell.place("x").pids()[1]
+    until(lambda: [job.name for job in procs.descendants(bash)] == ["sleep", "sleep"])
+    jobs = [job.pid for job in procs.descendants(bash)]
     text = shell("kill", "x", "--grace", "3")
     assert text.count("sleep") == 2 and "bash" in text
     assert not any(map(alive, jobs))
     shell("run", "--detach", "--id", "y", "--", "sh", "-c", "trap '' TERM HUP; sleep 60")
     report = json.loads(shell("kill", "y", "--grace", "0.1", "--json"))
     assert report["survivors"] == [] and report["code"] == 137
-
-
-def _below(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def test_resize_changes_the_size_whatever_the_policy(shell: Shell) -> None:
