@@ -14,7 +14,7 @@ import pytest
 from tests.waiting import until
 from treadle.agent.native import NativeAgent, NativeSession
 from treadle.agent.subagents import AGENT_TYPES
-from treadle.agent.transcript import Transcript
+from treadle.agent.transcript import Transcript, well_formed
 from treadle.errors import Busy, ConfigError, NotFound
 from treadle.events import (
     AnyEvent,
@@ -29,7 +29,7 @@ from treadle.events import (
     Usage,
 )
 from treadle.io import paths
-from treadle.session import Agent, Answer, Change, Limits, Rules, Session, SessionSpec
+from treadle.session import Agent, Answer, Change, Limits, Prompt, Rules, Session, SessionSpec
 from treadle.work.session import run_turn
 
 WRITE = """
@@ -389,3 +389,81 @@ async def test_clearing_the_conversation_keeps_the_settings_of_tools(opened: Ope
     session._memory["todo"] = ["x"]
     session.forget()
     assert session._memory == before != {}
+
+
+BUSY = """
+[[reply]]
+when = "^go$"
+text = "I look at it first."
+piece = 3
+[[reply.call]]
+name = "read_file"
+arguments = { file_path = "a.txt" }
+[[reply.call]]
+name = "grep"
+arguments = { pattern = "x" }
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "new.txt", content = "hello" }
+[[reply.call]]
+name = "bash"
+arguments = { command = "(setsid sleep 1000 &) ; echo one; sleep 0.05" }
+[[reply.call]]
+name = "bash"
+arguments = { command = "sleep 1000", background = true }
+[[reply.call]]
+name = "task"
+arguments = { description = "d", prompt = "child work" }
+
+[[reply]]
+when = "child work"
+system = "for another agent"
+[[reply.call]]
+name = "bash"
+arguments = { command = "sleep 0.05; echo two" }
+
+[[reply]]
+system = "for another agent"
+times = "always"
+text = "child is done"
+
+[[reply]]
+when = "^again$"
+times = "always"
+text = "fine"
+
+[[reply]]
+times = "always"
+text = "done with all of it now"
+piece = 2
+pace = 0.002
+"""
+
+
+@pytest.mark.parametrize("moment", [0, 3, 17, 60, 0.02, 0.08, 0.15, 0.25, 0.35])
+async def test_interrupted_at_any_moment_a_turn_ends_once_and_the_session_goes_on(
+    opened: Opened, mark: str, moment: float
+) -> None:
+    """After so many steps of the loop, or so many seconds."""
+    session = await opened(BUSY, mode=None, env={"HOSTILE_MARK": mark, "PATH": os.environ["PATH"]})
+    Path(session.spec.cwd, "a.txt").write_text("x\n")
+    reader = session.events()
+    first = await session.prompt(Prompt(text="go"))
+    if isinstance(moment, int):
+        for _ in range(moment):
+            await asyncio.sleep(0)
+    else:
+        await asyncio.sleep(moment)
+    await asyncio.gather(session.interrupt(first, "enough"), session.interrupt(first, "enough"))
+    second = await session.prompt(Prompt(text="again"))
+    events = []
+    async with asyncio.timeout(20):
+        async for event in reader:
+            events.append(event)
+            if isinstance(event, TurnEnded) and event.turn == second:
+                break
+    assert [ended.turn for ended in of(events, TurnEnded)] == [first, second] and events[-1].text == "fine"
+    assert {event.call for event in of(events, ToolStarted)} == {event.call for event in of(events, ToolEnded)}
+    assert session.context.messages == well_formed(session.context.messages)
+    assert Transcript.read(session.id).view() == session.context.messages
+    await session.close()

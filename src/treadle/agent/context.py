@@ -6,7 +6,7 @@ History on disk is never rewritten: pruning and compacting are records that chan
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 import msgspec
 
@@ -62,21 +62,23 @@ class Context:
         self._emit = emit
         self._overhead = overhead
         self._protect = min(protect, self.window // 3)
+        self._calls = set(_call_ids(self.messages)) | {""}
         self._counted: tuple[int, int] | None = None
         """(number of messages, tokens) as of the last reply whose usage the provider told."""
 
     def add(self, message: ChatMessage, turn: str) -> None:
         self.transcript.append(Said(message=message, turn=turn))
         self.messages.append(message)
+        self._calls.update(_call_ids([message]))
 
     def with_fresh_ids(self, message: AssistantMessage) -> AssistantMessage:
         """Some servers give no ids to tool calls, or the same ones again; everything here tells calls apart by them."""
-        taken = {call.id for old in self.messages if isinstance(old, AssistantMessage) for call in old.calls} | {""}
+        here: set[str] = set()
         calls = []
         for call in message.calls:
-            if call.id in taken:
+            if call.id in self._calls or call.id in here:
                 call = msgspec.structs.replace(call, id=f"call_{secrets.token_hex(8)}")
-            taken.add(call.id)
+            here.add(call.id)
             calls.append(call)
         return msgspec.structs.replace(message, calls=tuple(calls))
 
@@ -92,14 +94,19 @@ class Context:
 
     def close_dangling(self, turn: str) -> None:
         """Answer the calls that an interruption left open, so that the next request is well formed."""
-        had = {id(message) for message in self.messages}
+        last = len(self.messages) - 1
+        while last > 0 and isinstance(self.messages[last], ToolResult):
+            last -= 1
+        left = self.messages[max(last, 0) :]
+        formed = well_formed(left)
         # First here: a disk that is full must not cost the session what it can still hold in memory.
-        self.messages = well_formed(self.messages)
-        self.transcript.append(*(Said(message=added, turn=turn) for added in self.messages if id(added) not in had))
+        self.messages[max(last, 0) :] = formed
+        self.transcript.append(*(Said(message=added, turn=turn) for added in formed[len(left) :]))
 
     def reload(self) -> None:
         """After clearing or rewinding."""
         self.messages = self.transcript.view()
+        self._calls.update(_call_ids(self.messages))
         self._counted = None
 
     async def fit(self, summarise: Summarise) -> None:
@@ -125,7 +132,8 @@ class Context:
         before = self.tokens()
         calls = tuple(message.call for message in results)
         self.transcript.append(Pruned(calls=calls))
-        self.messages = [prune(message, frozenset(calls)) for message in self.messages]
+        pruned = frozenset(calls)
+        self.messages = [prune(message, pruned) for message in self.messages]
         self._counted = (len(self.messages), max(before - gain, 0))
         self._emit(ContextPruned(messages_pruned=len(calls), tokens_before=before, tokens_after=self.tokens()))
 
@@ -160,3 +168,7 @@ class Context:
         while cut < len(self.messages) and isinstance(self.messages[cut], ToolResult):
             cut += 1
         return cut
+
+
+def _call_ids(messages: Iterable[ChatMessage]) -> Iterator[str]:
+    return (call.id for message in messages if isinstance(message, AssistantMessage) for call in message.calls)

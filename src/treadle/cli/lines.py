@@ -33,7 +33,8 @@ def _read(prompt: str, loop: asyncio.AbstractEventLoop, future: asyncio.Future[s
             future.set_exception(EOFError()) if text is None else future.set_result(text)
 
     try:
-        text: str | None = input(prompt)
+        # What a terminal sends need not be UTF-8, and half a character could not be kept or sent on.
+        text: str | None = input(prompt).encode(errors="replace").decode()
     except (EOFError, KeyboardInterrupt, ValueError):
         text = None
     with contextlib.suppress(RuntimeError):
