@@ -47,6 +47,12 @@ async def test_applied_changes_come_to_the_source_and_nothing_is_left(run: Runne
     assert sorted(path.name for path in Path(host.directory).iterdir()) == ["lock", "patch.diff"]
 
 
+async def test_what_is_not_complete_is_not_applied(run: Runner, source: Path) -> None:
+    receipt, _ = await run("good", apply=True, check="false")
+    assert receipt.outcome == "partial" and not (source / "made.txt").exists()
+    assert more(receipt)["workspace"]["kept"]
+
+
 async def test_conflicts_are_named_and_the_work_is_kept(run: Runner, source: Path) -> None:
     (source / "made.txt").mkdir()
     receipt, _ = await run("good", apply=True)

@@ -23,6 +23,7 @@ def test_each_kind_is_known_by_its_content(tmp_path: Path) -> None:
     assert check(tmp_path, order) == ("work order", True, 0)
     assert check(tmp_path, receipt) == ("receipt", True, 0)
     assert check(tmp_path, order["policy"]) == ("policy", True, 0)
+    assert check(tmp_path, {"deny_read": []}) == ("policy", True, 0)
     assert check(tmp_path, 'default_backend = "x"\n', "backplane.toml") == ("backplane.toml", True, 0)
 
 

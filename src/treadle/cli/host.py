@@ -90,7 +90,9 @@ def host() -> None:
 @click.option("--max-budget-usd", type=click.FloatRange(0, min_open=True), metavar="X", help="Stop at this cost.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="Cancel after S seconds.")
 @click.option("--verify", metavar="CMD", help="Run this in the workspace afterwards: did it really work?")
-@click.option("--apply", "apply_", is_flag=True, help="Bring the changes to --root, three-way, all or none.")
+@click.option(
+    "--apply", "apply_", is_flag=True, help="If it is complete, bring the changes to --root: three-way, all or none."
+)
 @click.option("--keep", is_flag=True, help="Keep the workspace even if nothing is in it.")
 @click.option("--events", metavar="FILE", help="Write every event there as it comes, one per line.")
 @click.option("--out", metavar="FILE", help="Write the receipt there too.")

@@ -163,7 +163,7 @@ class Order:
         self._started = time.time()
         self._outcome: Outcome = "failed"
         self._passthrough = passthrough(run.work_order)
-        self._out = Outgoing(passthrough=self._passthrough)
+        self._out = Outgoing(run.work_order.workspace.root, passthrough=self._passthrough)
 
     async def carry_out(self) -> None:
         try:
@@ -196,7 +196,7 @@ class Order:
                 if event.turn != self._turn:
                     continue
                 self._fold.add(event)
-                if isinstance(event, Usage):
+                if isinstance(event, Usage) and event.source == "provider":
                     self._out.spent(_totals(self._fold.summary().usage))
                 made = self._out.translate(event)
                 if isinstance(event, TurnEnded):
@@ -252,8 +252,13 @@ class Order:
                 backend=identity(self._info),
                 capabilities=manifest(self._info),
                 mode="passthrough" if self._passthrough else "mapped",
-                usage_raw={"by_model": {model: _totals(totals) for model, totals in summary.by_model.items()}},
-                usage=UsageTotals(**_totals(usage)) if usage.calls else UsageTotals(),
+                usage_raw={
+                    "by_model": {
+                        model: {**_totals(totals), "estimated": totals.estimated}
+                        for model, totals in summary.by_model.items()
+                    }
+                },
+                usage=UsageTotals(**_totals(usage)) if usage.calls and not usage.estimated else UsageTotals(),
                 trace=trace,
                 artifacts=[],
                 verification=Verification(harness_ok=False),

@@ -253,7 +253,7 @@ class HostRun:
             if observed.difference.changes:
                 observed.patch_path = os.path.join(self.directory, "patch.diff")
                 write_atomic(observed.patch_path, observed.difference.patch)
-            if self.job.apply and observed.outcome() != "failed":
+            if self.job.apply and observed.outcome() == "complete":
                 observed.merged = await asyncio.to_thread(workspace.apply)
         except TreadleError as error:
             observed.notes.append(Note(where="workspace", problem=str(error)))

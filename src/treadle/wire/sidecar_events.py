@@ -71,7 +71,8 @@ def contract_code(code: str, details: Any = None) -> ErrorCode | None:
 class Outgoing:
     """Our events as the contract's. What it has no type for (thinking, usage, tasks) is left out or put into `ext`."""
 
-    def __init__(self, *, passthrough: bool = False) -> None:
+    def __init__(self, root: str, *, passthrough: bool = False) -> None:
+        self._root = root.rstrip("/") + "/"
         self._passthrough = passthrough
         self._usage: dict[str, Any] | None = None
         """Totals that have changed since they were last told."""
@@ -123,7 +124,7 @@ class Outgoing:
             case ours.ToolDenied():
                 return _denied(event, ts)
             case ours.FileChanged():
-                return [FileChanged(ts=ts, path=_text(event.path), summary=event.change)]
+                return [FileChanged(ts=ts, path=_text(event.path.removeprefix(self._root)), summary=event.change)]
             case ours.CommandRun():
                 return [
                     CommandExecuted(
