@@ -265,7 +265,10 @@ class SidecarPeer:
 
     def _take(self, messages: Sequence[Message | RemoteProtocolError]) -> Sequence[AnyAgentEvent]:
         """The events among these. A `final` ends it: what a sidecar says after that is not listened to."""
-        events: list[AnyAgentEvent] = []
+        events: list[AnyAgentEvent] = [message.event for message in messages if type(message) is Event]
+        if len(events) == len(messages):
+            return events
+        events.clear()
         for message in messages:
             if type(message) is Event:
                 events.append(message.event)

@@ -58,8 +58,11 @@ CAPABILITIES: tuple[Capability, ...] = get_args(Capability)
 ERROR_CODES: tuple[ErrorCode, ...] = get_args(ErrorCode)
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything of the contract: read exactly, written in full, an absent option as null."""
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Everything of the contract: read exactly, written in full, an absent option as null.
+
+    Not tracked by the garbage collector, which halves the time to read one: what comes from JSON has no cycles.
+    """
 
 
 class Reason(Part, frozen=True, kw_only=True):

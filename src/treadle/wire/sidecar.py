@@ -234,6 +234,7 @@ def _shown(line: bytes) -> dict[str, str]:
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Envelope] = msgspec.json.Decoder(Envelope)
+_event_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
 
 class Connection(base.Connection[Message]):
@@ -275,14 +276,11 @@ class Connection(base.Connection[Message]):
     def _all_events(self, lines: list[Any]) -> list[Message | RemoteProtocolError] | None:
         """Nearly all of what a host reads, decoded in one go; None when there is anything else among it."""
         try:
-            found = _decoder.decode_lines(b"\n".join(lines))
+            found: list[Any] = _event_decoder.decode_lines(b"\n".join(lines))
         except (msgspec.MsgspecError, TypeError, RecursionError, UnicodeDecodeError):
             return None
         run = self.runs[0]
-        for message in found:
-            if type(message) is not Event or message.ref_id != run:
-                return None
-        return found  # type: ignore[return-value]
+        return None if [message for message in found if message.ref_id != run] else found
 
     def _read(self, line: bytes) -> Message | RemoteProtocolError | None:
         if not line.strip() and self.state != self.START:

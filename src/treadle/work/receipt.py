@@ -67,7 +67,7 @@ class Trace:
         if room > 0:
             self._head += events[:room]
             events = events[room:]
-        self._tail.extend(events)
+        self._tail.extend(events[-TRACE_TAIL:])
 
     @property
     def left_out(self) -> int:

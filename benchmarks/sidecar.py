@@ -1,0 +1,222 @@
+"""The sidecar wire: events per second through the control plane, time to the first event, and hashing a receipt."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from treadle.drivers.sidecar_peer import SidecarPeer
+from treadle.fleet.host import Backend, HostRun, Job
+from treadle.fleet.store import ReceiptStore
+from treadle.fleet.supervise import Supervisor
+from treadle.wire import receipts
+from treadle.wire.receipts import AnyAgentEvent, AssistantDelta, ToolCall, ToolResult
+from treadle.wire.sidecar import NO_POLICY, SAMPLE_ORDER, SAMPLE_RECEIPT, Requirements, Run, WorkOrder, WorkspaceSpec
+
+ROUNDS = 5
+EVENTS = 400_000
+FLOODER = """
+import json, sys
+out = sys.stdout.buffer
+out.write(b'{"t":"hello","contract_version":"abp/v0.1","backend":{"id":"flood"},"capabilities":{},"mode":"mapped"}\\n')
+out.flush()
+run = json.loads(sys.stdin.readline())
+ref, number = run["id"], int(run["work_order"]["task"])
+event = {"ts": "2025-01-15T12:00:00.123Z", "type": "assistant_delta", "text": "a few words "}
+line = json.dumps({"t": "event", "ref_id": ref, "event": event}, separators=(",", ":")).encode() + b"\\n"
+block = line * 500
+for _ in range(number // 500):
+    out.write(block)
+out.write(line * (number % 500))
+meta = {"run_id": ref, "work_order_id": run["work_order"]["id"], "contract_version": "abp/v0.1"}
+times = {"started_at": event["ts"], "finished_at": event["ts"], "duration_ms": 0}
+receipt = {"meta": {**meta, **times}, "backend": {"id": "flood"}, "capabilities": {}, "usage_raw": {}, "usage": {}}
+receipt |= {"trace": [], "artifacts": [], "verification": {"harness_ok": False}, "outcome": "complete"}
+out.write(json.dumps({"t": "final", "ref_id": ref, "receipt": receipt}).encode() + b"\\n")
+out.flush()
+"""
+
+
+def order(root: str, number: int) -> WorkOrder:
+    return replace(
+        SAMPLE_ORDER,
+        id=str(uuid.uuid4()),
+        task=str(number),
+        workspace=WorkspaceSpec(root=root, mode="pass_through", include=[], exclude=[]),
+        policy=NO_POLICY,
+        requirements=Requirements(required=[]),
+        config=replace(SAMPLE_ORDER.config, max_turns=None, max_budget_usd=None),
+    )
+
+
+class Flood:
+    """The same sidecar, read in three ways. Each gives the seconds from its first event to its last line."""
+
+    def __init__(self, directory: Path) -> None:
+        self.script = directory / "flood.py"
+        self.script.write_text(FLOODER)
+        self.root = directory / "root"
+        self.root.mkdir()
+        self.argv = (sys.executable, "-I", "-S", str(self.script))
+
+    def start(self, number: int = EVENTS) -> tuple[subprocess.Popen[bytes], str]:
+        process = subprocess.Popen(self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdin and process.stdout
+        process.stdout.readline()
+        run = str(uuid.uuid4())
+        line = msgspec.json.encode(Run(id=run, work_order=order(str(self.root), number)))
+        process.stdin.write(line + b"\n")
+        process.stdin.close()
+        return process, run
+
+    def cat(self) -> float:
+        process, _ = self.start()
+        assert process.stdout
+        process.stdout.read(1)
+        began = time.perf_counter()
+        subprocess.run(["cat"], stdin=process.stdout, stdout=subprocess.DEVNULL, check=True)
+        process.wait()
+        return time.perf_counter() - began
+
+    def plain_loop(self) -> float:
+        """What one would write in an afternoon: read a line, parse it, check it, keep the event."""
+        process, run = self.start()
+        assert process.stdout
+        began, trace = 0.0, []
+        for line in process.stdout:
+            message = json.loads(line)
+            if message["t"] == "event":
+                began = began or time.perf_counter()
+                if message["ref_id"] != run:
+                    raise ValueError("wrong ref_id")
+                trace.append(message["event"])
+            elif message["t"] == "final":
+                break
+        seconds = time.perf_counter() - began
+        process.wait()
+        assert len(trace) == EVENTS
+        return seconds
+
+    def host(self) -> float:
+        """The whole control plane: handshake, policy, limits, trace, a journal of events on disk."""
+        times: list[float] = []
+
+        def heard(events: Sequence[AnyAgentEvent]) -> None:
+            if len(times) < 2:
+                times.append(time.perf_counter())
+            times[-1] = time.perf_counter()
+
+        backend = Backend(name="flood", argv=self.argv)
+        job = Job(order=order(str(self.root), EVENTS), backend=backend, mode="pass_through")
+        run = HostRun(job, ReceiptStore(), listener=heard)
+        receipt = asyncio.run(run.run())
+        assert receipt.outcome == "complete" and run.observed.trace.seen == EVENTS, run.observed.error
+        return times[-1] - times[0]
+
+    def first_event(self) -> tuple[float, float]:
+        """Milliseconds from the `run` line to the first event, read from a bare pipe and by the control plane."""
+        process = subprocess.Popen(self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdin and process.stdout
+        process.stdout.readline()
+        line = msgspec.json.encode(Run(id=str(uuid.uuid4()), work_order=order(str(self.root), 1)))
+        began = time.perf_counter()
+        process.stdin.write(line + b"\n")
+        process.stdin.flush()
+        json.loads(process.stdout.readline())
+        bare = time.perf_counter() - began
+        process.communicate()
+        return bare * 1000, asyncio.run(self._first_event_of_host()) * 1000
+
+    async def _first_event_of_host(self) -> float:
+        peer = await SidecarPeer.spawn(self.argv, env=dict(os.environ), cwd=str(self.root))
+        async with peer:
+            await peer.handshake()
+            work = order(str(self.root), 1)
+            supervisor = Supervisor(work)
+            began = time.perf_counter()
+            async with contextlib.aclosing(peer.run(work, str(uuid.uuid4()))) as batches:
+                supervisor.watch(await anext(batches))
+                return time.perf_counter() - began
+
+
+def big_receipt(number: int = 10_000) -> receipts.Receipt:
+    ts = "2025-01-15T12:00:00.123Z"
+    trace: list[AnyAgentEvent] = []
+    for at in range(number):
+        match at % 10:
+            case 8:
+                given = {"path": f"src/module_{at}.py", "limit": 200, "options": {"z": 1, "a": [1, 2, 3.5]}}
+                trace.append(ToolCall(ts=ts, tool_name="read", input=given, tool_use_id=f"call_{at}"))
+            case 9:
+                out = "def f(x):\n    return x + 1\n" * 10
+                trace.append(
+                    ToolResult(ts=ts, tool_name="read", output=out, is_error=False, tool_use_id=f"call_{at - 1}")
+                )
+            case _:
+                trace.append(AssistantDelta(ts=ts, text="a few words "))
+    return receipts.normal(replace(SAMPLE_RECEIPT, trace=trace))
+
+
+def interleaved(*measures: Callable[[], object], rounds: int = 25) -> list[list[float]]:
+    """Milliseconds of each, measured in turns, so that a busy machine is busy for all of them."""
+    found: list[list[float]] = [[] for _ in measures]
+    for _ in range(rounds):
+        for measure, times in zip(measures, found, strict=True):
+            began = time.perf_counter()
+            measure()
+            times.append((time.perf_counter() - began) * 1000)
+    return found
+
+
+def median_ratio(ones: list[float], others: list[float]) -> float:
+    return statistics.median(one / other for one, other in zip(ones, others, strict=True))
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        os.environ["TREADLE_HOME"] = os.path.join(name, "home")
+        flood = Flood(Path(name))
+        cat, plain, host = [], [], []
+        for _ in range(ROUNDS):  # interleaved, so that a busy machine is busy for all three
+            cat.append(EVENTS / flood.cat())
+            plain.append(EVENTS / flood.plain_loop())
+            host.append(EVENTS / flood.host())
+        rates = {"cat": cat, "plain json loop": plain, "treadle host": host}
+        for label, values in rates.items():
+            print(f"{label:16} {statistics.median(values):12,.0f} events/s")
+        ratio = median_ratio(host, plain)
+        print(f"treadle host / plain json loop: {ratio:.2f} (goal: 3)")
+        print(f"treadle host / cat:             {statistics.median(host) / statistics.median(cat):.3f}")
+        firsts = [flood.first_event() for _ in range(9)]
+        bare, full = (statistics.median(values) for values in zip(*firsts, strict=True))
+        print(f"run line to first event: bare pipe {bare:.2f} ms, control plane {full:.2f} ms, ratio {full / bare:.2f}")
+    receipt = big_receipt()
+    tree = msgspec.to_builtins(receipt)
+
+    def dump() -> bytes:
+        return json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+    dumped, hashed, ours = interleaved(
+        dump, lambda: hashlib.sha256(dump()).hexdigest(), lambda: receipts.receipt_hash(receipt)
+    )
+    print(f"hash of a receipt with 10,000 events: {statistics.median(ours):.2f} ms")
+    print(f"json.dumps(sort_keys) / our whole hash:             {median_ratio(dumped, ours):.2f} (goal: 5)")
+    print(f"json.dumps(sort_keys) and SHA-256 / our whole hash: {median_ratio(hashed, ours):.2f}")
+
+
+if __name__ == "__main__":
+    main()
