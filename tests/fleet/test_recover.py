@@ -71,6 +71,21 @@ def test_a_killed_host_gets_its_receipt_from_the_next(source: Path, store: Recei
     assert list(Path(runs_directory()).iterdir()) == []
 
 
+def test_a_copy_of_the_receipt_that_was_not_yet_written_is_written(
+    source: Path, store: ReceiptStore, tmp_path: Path
+) -> None:
+    out = tmp_path / "receipt.json"
+    process = start(source, "hang", "--out", str(out))
+    wait_for_events(1)
+    kill(process)
+    (directory,) = Path(runs_directory()).iterdir()
+    subprocess.run(["cp", "-r", directory, tmp_path / "copy"], check=True)
+    recover(store)
+    out.unlink()
+    subprocess.run(["cp", "-r", tmp_path / "copy", directory], check=True)
+    assert recover(store) == [] and out.exists()
+
+
 def test_work_that_was_done_is_kept_and_named(source: Path, store: ReceiptStore) -> None:
     process = start(source, "good_and_then_hangs")
     directory = wait_for_events(1)

@@ -205,6 +205,12 @@ def test_an_unknown_event_arrives_as_a_warning_with_the_original() -> None:
     assert found.event.ext["unknown_event"]["input_tokens"] == 3  # type: ignore[index]
 
 
+def test_an_object_on_two_lines_is_none() -> None:
+    whole = event(type="warning", message="m")
+    found = host().receive(whole + whole.replace(b', "message"', b'\n, "message"') + whole)
+    assert [type(item) for item in found] == [Event, InvalidJson, InvalidJson, Event]
+
+
 def test_crlf_and_spaces_are_white_space() -> None:
     assert [type(item) for item in host().receive(b'  {"t" : "pong", "seq" : 1}  \r\n')] == [Pong]
 

@@ -125,7 +125,7 @@ class HostRun:
             backend=self.job.backend.name,
             mode=self.job.mode,
             started=self.observed.started,
-            out_path=self.job.out_path,
+            out_path=os.path.abspath(self.job.out_path) if self.job.out_path else None,
         )
         write_atomic(os.path.join(self.directory, "run.json"), msgspec.json.encode(record), sync=False)
 
@@ -280,8 +280,12 @@ def keep_receipt(observed: Observed, store: ReceiptStore, out_path: str | None) 
     redactor = Redactor.of_environment({**os.environ, **observed.order.config.env})
     receipt = store.add(observed.receipt(redactor))
     if out_path is not None:
-        write_atomic(os.path.abspath(out_path), msgspec.json.format(encode(receipt), indent=2) + b"\n", 0o644)
+        write_copy(receipt, out_path)
     return receipt
+
+
+def write_copy(receipt: Receipt, path: str) -> None:
+    write_atomic(path, msgspec.json.format(encode(receipt), indent=2) + b"\n", 0o644)
 
 
 def tidy_up(directory: str, observed: Observed) -> None:

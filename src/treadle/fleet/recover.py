@@ -10,7 +10,16 @@ from collections.abc import Iterator
 import msgspec
 
 from treadle.errors import Busy, LocalError, TreadleError
-from treadle.fleet.host import FORMAT, MAKING, RunRecord, describe, keep_receipt, runs_directory, tidy_up
+from treadle.fleet.host import (
+    FORMAT,
+    MAKING,
+    RunRecord,
+    describe,
+    keep_receipt,
+    runs_directory,
+    tidy_up,
+    write_copy,
+)
 from treadle.fleet.store import ReceiptStore
 from treadle.io.files import iter_lines, locked, write_atomic
 from treadle.wire.receipts import AnyAgentEvent, Receipt
@@ -52,6 +61,8 @@ def _finish(directory: str, store: ReceiptStore) -> Receipt | None:
     receipt = None
     if not store.has(record.run_id):
         receipt = keep_receipt(observed, store, record.out_path)
+    elif record.out_path is not None:
+        write_copy(store.get(record.run_id), record.out_path)  # it may have died between the two
     if workspace is not None:
         workspace.release()
     else:

@@ -279,8 +279,11 @@ class Connection(base.Connection[Message]):
             found: list[Any] = _event_decoder.decode_lines(b"\n".join(lines))
         except (msgspec.MsgspecError, TypeError, RecursionError, UnicodeDecodeError):
             return None
+        # The decoder takes a newline for white space, so an object on two lines would pass for one on its own.
         run = self.runs[0]
-        return None if [message for message in found if message.ref_id != run] else found
+        if len(found) != len(lines) or [message for message in found if message.ref_id != run]:
+            return None
+        return found
 
     def _read(self, line: bytes) -> Message | RemoteProtocolError | None:
         if not line.strip() and self.state != self.START:
