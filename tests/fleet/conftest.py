@@ -39,8 +39,12 @@ def order(root: Path, task: str = "do it", **changes: object) -> WorkOrder:
 
 
 def left_running(job: Job) -> list[str]:
-    """Processes that still carry the mark of this order in their environment."""
-    mark = f"{MARK}={job.order.config.env[MARK]}".encode()
+    return marked(job.order.config.env[MARK])
+
+
+def marked(value: str) -> list[str]:
+    """Processes that carry this mark in their environment, as all that descend from a sidecar do."""
+    mark = f"{MARK}={value}".encode()
     found = []
     for name in os.listdir("/proc"):
         try:

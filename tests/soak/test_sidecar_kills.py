@@ -81,6 +81,8 @@ class Soak:
             if self.chance.random() < 0.5:
                 with self.lock:
                     victims = [process.pid for process in self.running if process.poll() is None]
+                if len(victims) < 5:
+                    continue  # the last few would never get past their start
                 kind = "host"
             else:
                 victims = [pid for pid, words in marked().items() if str(bad_sidecar.__file__) in words]
