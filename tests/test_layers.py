@@ -38,6 +38,7 @@ LIGHT = [
     "wire.messages",
     "errors",
     "cli",
+    "agent.detached_guard",
     "doors.worker_quick",
     "cli.worker_entry",
 ]

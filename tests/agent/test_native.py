@@ -14,6 +14,7 @@ import pytest
 from tests.waiting import until
 from treadle.agent.native import NativeAgent, NativeSession
 from treadle.agent.subagents import AGENT_TYPES
+from treadle.agent.tools.base import AnyArgs
 from treadle.agent.transcript import Transcript, well_formed
 from treadle.errors import Busy, ConfigError, NotFound
 from treadle.events import (
@@ -29,7 +30,7 @@ from treadle.events import (
     Usage,
 )
 from treadle.io import paths
-from treadle.session import Agent, Answer, Change, Limits, Prompt, Rules, Session, SessionSpec
+from treadle.session import Access, Agent, Answer, Change, Limits, Prompt, Rules, Session, SessionSpec
 from treadle.work.session import run_turn
 
 WRITE = """
@@ -262,6 +263,42 @@ async def test_a_subagent_has_no_subagents(opened: Opened) -> None:
     child = await session.open_child("agent_9", AGENT_TYPES["explore"], task)
     assert "task" not in child.tools and "write_file" not in child.tools
     await child.close()
+
+
+async def test_a_subagent_shares_the_tools_of_servers(opened: Opened) -> None:
+    class Weather:
+        name, description, kind = "mcp__sky__weather", "Tell the weather.", "network"
+        Args, parameters = AnyArgs, {"type": "object", "properties": {}}
+
+        def access(self, args: Any, resolve: Any) -> Access:
+            return Access(tool=self.name, kind="network")
+
+        async def run(self, args: Any, context: Any) -> str:
+            return "it rains"
+
+    call = '[[reply]]\nwhen = "ask"\n[[reply.call]]\nname = "mcp__sky__weather"\n'
+    session = await opened(call + '[[reply]]\nwhen = "it rains"\ntext = "take a coat"\n', mode=None)
+    session.tools.add(Weather())  # type: ignore[arg-type]
+    task = await session.tasks.run_agent("ask", label="x", agent_type=None, background=False)
+    assert task.output == "take a coat"
+
+
+async def test_a_changed_model_is_the_one_that_a_resumed_session_has(opened: Opened, tmp_path: Path) -> None:
+    session = await opened(SAY)
+    await turn(session)
+    (tmp_path / "other.toml").write_text('[[reply]]\ntext = "from the other"\n')
+    await session.configure(Change(model=f"scripted:{tmp_path / 'other.toml'}"))
+    await session.close()
+    again = await opened(SAY, resume=session.id, model=None)
+    assert (await turn(again))[-1].text == "from the other"
+
+
+async def test_the_last_session_is_one_in_which_something_was_said(opened: Opened) -> None:
+    first = await opened(SAY)
+    await turn(first)
+    await first.close()
+    await (await opened(SAY)).close()
+    assert (await opened(SAY, resume="")).id == first.id
 
 
 async def test_a_turn_interrupted_mid_stream_can_be_followed_by_another(opened: Opened) -> None:

@@ -2,13 +2,17 @@
 
 import asyncio
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.agent.test_tasks import Setting
 from tests.waiting import until
 from treadle.agent.subagents import Assignment
 from treadle.agent.task_groups import Groups, UnknownGroup, succeeded, summary
+from treadle.agent.tasks import FINISHED
 from treadle.errors import NotFound
 from treadle.events import Task, TaskChanged, TaskGroup, TaskGroupChanged
 
@@ -116,3 +120,54 @@ def test_long_answers_stand_whole_below_the_lines() -> None:
     assert "(3/4 completed, 0 failed, 0 cancelled, 1 pending)" in text
     assert "(branch: treadle/a in /w)" in text and "[completed] c a_3: no answer" in text
     assert text.endswith(f"\n\n## a (a_1)\n\n{long}") and "## b" not in text
+
+
+ACTIONS = st.lists(
+    st.sampled_from(["one", "failing", "hanging", "group", "step", "steps", "stop first", "stop last", "forget first"]),
+    max_size=25,
+)
+
+
+@given(ACTIONS, st.integers(1, 3))
+def test_whatever_is_done_every_task_and_group_ends_exactly_once(actions: list[str], limit: int) -> None:
+    async def play() -> None:
+        with TemporaryDirectory() as directory:
+            together = Together(Path(directory), limit)
+            for action in actions:
+                await act(together, action)
+                assert sum(task.status == "running" for task in together.tasks.list()) <= limit
+            await asyncio.wait_for(together.tasks.stop_all(), 20)
+            check(together)
+
+    asyncio.run(play())
+
+
+async def act(together: Together, action: str) -> None:
+    alive = [task.id for task in together.tasks.list()]
+    if action in ("one", "failing", "hanging"):
+        prompt = {"one": "count", "failing": "fail", "hanging": "hang"}[action]
+        together.tasks.add(Assignment(prompt=prompt, label=action))
+    elif action == "group":
+        together.start("count", "hang", "fail")
+    elif action == "stop first" and alive:
+        await together.tasks.stop(alive[0])
+    elif action == "stop last" and alive:
+        await together.tasks.stop(alive[-1], "the last")
+    elif action == "forget first" and alive:
+        await together.tasks.forget(alive[0])
+    else:
+        for _ in range(1 if action == "step" else 30):
+            await asyncio.sleep(0)
+
+
+def check(together: Together) -> None:
+    changes: dict[str, list[str]] = {}
+    for line in together.told():
+        name, change, *_ = line.split()
+        changes.setdefault(name, []).append(change)
+    for name, said in changes.items():
+        assert said[0] == "created" and said.count("created") == 1
+        ends = [change for change in said if change in FINISHED]
+        assert len(ends) == 1 and said[-1] == ends[0], (name, said)
+    for group in together.groups._groups.values():
+        assert group.status == "completed" and len(group.results) == len(group.tasks)
