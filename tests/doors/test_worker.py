@@ -617,3 +617,15 @@ async def test_an_event_that_cannot_be_written_ends_its_send_and_nothing_else() 
     lines = await talk(ScriptedAgent([strange, asyncio.Event()]), INIT, SEND, {**SEND, "id": "3"})
     results = [line for line in lines if line["type"] == "result"]
     assert error(results[0])[:2] == ("2", "provider_error") and results[1]["status"] == "ok"
+
+
+async def test_a_bug_in_the_worker_is_told_before_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Client):
+        async def read(self) -> bytes:
+            raise ZeroDivisionError("oops")
+
+    client = Broken()
+    code = await Worker(ScriptedAgent(), client, environ={}, warn=str).run()
+    assert code == 1 and "ZeroDivisionError" in caplog.text
+    told = error(await client.next())
+    assert told[:2] == ("unknown", "protocol_error") and "ZeroDivisionError: oops" in told[2]

@@ -8,6 +8,7 @@ answered in its turn and changes nothing.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -29,7 +30,7 @@ from treadle.io.streams import Stream
 from treadle.session import Agent, EventReader, Prompt, Session
 from treadle.session import Answer as PersonsAnswer
 from treadle.wire.worker import NOT_INITIALIZED, PROTOCOL_VERSION, Connection, negotiate, protocol_error
-from treadle.wire.worker_codec import BadLine
+from treadle.wire.worker_codec import UNKNOWN_ID, BadLine
 from treadle.wire.worker_events import Outgoing, envelope
 from treadle.wire.worker_messages import (
     Answer,
@@ -54,6 +55,8 @@ from treadle.wire.worker_messages import (
 )
 from treadle.work.fold import Fold
 from treadle.work.session import error_info
+
+log = logging.getLogger(__name__)
 
 PENDING, PENDING_BYTES = 1000, 64 * 1024 * 1024
 """What may wait to be served. A client that writes ahead without end is held back, not stored."""
@@ -145,6 +148,12 @@ class Worker:
                 return 1
             await self._out.flushed()
             return 0 if self._out.empty else 1
+        except Exception as error:
+            # A bug of ours. A client that waits for an answer shall not wait for ever.
+            log.exception("the worker has a bug")
+            self._refuse(UNKNOWN_ID, f"The worker has a bug and ends: {type(error).__name__}: {error}")
+            await self._out.flushed()
+            return 1
         finally:
             for task in (reading, writing, serving, *self._helpers):
                 task.cancel()
