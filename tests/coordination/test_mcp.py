@@ -90,6 +90,22 @@ def test_ping_and_notifications_and_unknown_methods(connect: Any) -> None:
     assert fault.value.code == -32601
 
 
+def test_the_revision_without_a_handshake_is_spoken_request_by_request(connect: Any) -> None:
+    server = connect()
+    prefix = "io.modelcontextprotocol/"
+    meta = {f"{prefix}protocolVersion": "2026-07-28", f"{prefix}clientInfo": {"name": "cursor", "version": "3"}}
+    found = server.handle("server/discover", {"_meta": meta})
+    assert found["supportedVersions"] == ["2026-07-28"] and found["resultType"] == "complete"
+    assert found["_meta"][f"{prefix}serverInfo"] == {"name": "heimdall-ledger-mcp", "version": "1.0.0"}
+    made = server.handle("tools/call", {"name": "read_claims", "_meta": meta})
+    assert made["structuredContent"]["haid"].endswith("/cursor") and made["resultType"] == "complete"
+    with pytest.raises(Fault) as fault:
+        server.handle("ping", {"_meta": {f"{prefix}protocolVersion": "2031-01-01"}})
+    assert (fault.value.code, fault.value.data["supported"]) == (-32022, ["2026-07-28"])
+    with pytest.raises(Fault):
+        server.handle("server/discover", {})
+
+
 # Tools...
 
 

@@ -103,12 +103,13 @@ def test_a_client_that_goes_away_while_it_is_answered_ends_the_server(project: P
     server.stderr.close()
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_the_official_client_connects_lists_and_calls(project: Path, mode: str) -> None:
+@pytest.mark.parametrize(("mode", "revision"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+async def test_the_official_client_connects_lists_and_calls(project: Path, mode: str, revision: str) -> None:
     from mcp import Client, StdioServerParameters, stdio_client
 
     parameters = StdioServerParameters(command=SERVER, args=["--extended"], env=dict(os.environ), cwd=str(project))
     async with Client(stdio_client(parameters), mode=mode) as client:  # type: ignore[arg-type]
+        assert client.protocol_version == revision
         listed = await client.list_tools()
         assert len(listed.tools) == 14
         made = await client.call_tool("make_claim", {"surfaces": ["src/a/**"], "task": "T-1"})

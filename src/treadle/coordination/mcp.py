@@ -20,12 +20,17 @@ VERSION = "1.0.0"
 EXTENDED_VERSION = "1.1.0"
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The first is the one of version 1.0.0 and is taken when a client asks for none; a newer one only when it asks."""
+STATELESS = "2026-07-28"
+"""The revision without a handshake: every request says in `_meta` who asks, and in which revision."""
+UNSUPPORTED_REVISION = -32022
+_META = "io.modelcontextprotocol/"
 
 INSTRUCTIONS = (
     "Several agents work in this repository. Before you change files, make_claim on them; if it is refused, somebody"
     " else is at work there: read_claims says who and until when. release_claim when you are done. append_decision for"
     " what others must know."
 )
+_CAPABILITIES = {"tools": {"listChanged": False}}
 
 
 class Server:
@@ -47,8 +52,20 @@ class Server:
         self.seats.leave()
 
     def handle(self, method: str, params: dict[str, Any]) -> Any:
-        if method == "initialize":
-            return self._initialize(params)
+        meta = params.get("_meta")
+        revision = meta.get(f"{_META}protocolVersion") if isinstance(meta, dict) else None
+        if revision is None:
+            return self._initialize(params) if method == "initialize" else self._do(method, params)
+        if revision != STATELESS:
+            known = {"supported": [STATELESS], "requested": revision}
+            raise Fault(UNSUPPORTED_REVISION, "unsupported protocol version", known)
+        self._introduce(params["_meta"].get(f"{_META}clientInfo"))
+        result = self._discovered() if method == "server/discover" else self._do(method, params)
+        if method in ("server/discover", "tools/list"):
+            result = {**result, "ttlMs": 0, "cacheScope": "private"}
+        return {**result, "resultType": "complete", "_meta": {f"{_META}serverInfo": self._info()}}
+
+    def _do(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         if method == "ping" or method.startswith("notifications/"):
             return {}
         if method == "tools/list":
@@ -58,7 +75,23 @@ class Server:
         raise Fault(METHOD_NOT_FOUND, f"unknown method: {method}")
 
     def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
-        info = params.get("clientInfo")
+        self._introduce(params.get("clientInfo"))
+        asked = params.get("protocolVersion", REVISIONS[0])
+        return {
+            "protocolVersion": asked if asked in REVISIONS else REVISIONS[-1],
+            "capabilities": _CAPABILITIES,
+            "serverInfo": self._info(),
+            "instructions": INSTRUCTIONS,
+        }
+
+    def _discovered(self) -> dict[str, Any]:
+        return {"supportedVersions": [STATELESS], "capabilities": _CAPABILITIES, "instructions": INSTRUCTIONS}
+
+    def _info(self) -> dict[str, str]:
+        return {"name": NAME, "version": self.version}
+
+    def _introduce(self, info: Any) -> None:
+        """Take note of who the client says it is."""
         if isinstance(info, dict):
             self.client = str(info.get("name") or self.client)
             self.client_version = str(info.get("version") or "")
@@ -66,13 +99,6 @@ class Server:
             self._present(self.seats.haid(self.client))
         except TreadleError:
             pass  # the first call says it, where the client's person can see it
-        asked = params.get("protocolVersion", REVISIONS[0])
-        return {
-            "protocolVersion": asked if asked in REVISIONS else REVISIONS[-1],
-            "capabilities": {"tools": {"listChanged": False}},
-            "serverInfo": {"name": NAME, "version": self.version},
-            "instructions": INSTRUCTIONS,
-        }
 
     def _call(self, params: dict[str, Any]) -> dict[str, Any]:
         name, arguments = params.get("name"), params.get("arguments")
