@@ -133,6 +133,19 @@ def test_a_bad_line_with_the_id_of_a_good_request_is_answered_beside_it() -> Non
     assert end.state is State.READY
 
 
+def test_a_long_conversation_leaves_nothing_behind() -> None:
+    end = opened("worker")
+    end.send(result("2"))
+    for number in range(50):
+        [error] = end.receive(line(type="dance", id=f"bad{number}") + b"\n")
+        assert isinstance(error, BadLine)
+        end.send(worker.protocol_error(error))
+        end.receive(worker.encode(Send(id=f"s{number}", message="x")))
+        end.send(EventLine(ContentDelta("a"), 0, f"s{number}"))
+        end.send(result(f"s{number}"))
+    assert not end._open and not end._bad
+
+
 def test_an_init_written_ahead_twice_is_refused_once_the_first_has_succeeded() -> None:
     end = Connection("worker")
     second = Init(id="9", config=INIT.config)

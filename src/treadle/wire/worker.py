@@ -147,6 +147,13 @@ TRANSITIONS: dict[tuple[State, type], State] = {
 ANSWERED_BY: dict[type, type] = {InitOk: Init, StatusOk: Status, ShutdownOk: Shutdown, AnswerOk: Answer, SteerOk: Steer}
 
 
+def _one_less(counts: Counter[Any], key: Any) -> None:
+    """Counts that are used up leave nothing behind: a connection may live long."""
+    counts[key] -= 1
+    if counts[key] <= 0:
+        del counts[key]
+
+
 class Connection(base.Connection[Message]):
     SAYS = {"client": CLIENT, "worker": WORKER}
     START = NEW
@@ -174,7 +181,7 @@ class Connection(base.Connection[Message]):
                 found.append(message)
                 continue
             [item] = super().judge((message,))
-            if isinstance(item, RemoteProtocolError):
+            if isinstance(item, RemoteProtocolError) and self.role == "worker":
                 # A bad line is owed an answer too, and may bear the id of a good request.
                 self._bad[id_of(item)] += 1
             found.append(item)
@@ -263,12 +270,10 @@ class Connection(base.Connection[Message]):
                 self._open[kind, message.id] += 1
             return None
         if kind is Result and _is_protocol_error(message) and self._bad[message.id]:
-            self._bad[message.id] -= 1
+            _one_less(self._bad, message.id)
             return None
         asked = ANSWERED_BY.get(kind) or (Send if self._open[Send, message.id] else Init)
-        self._open[asked, message.id] -= 1
-        if self._open[asked, message.id] <= 0:
-            del self._open[asked, message.id]
+        _one_less(self._open, (asked, message.id))
         if kind is Result and message.id == self._send:
             self._send, self._seq = None, 0
         return asked

@@ -41,6 +41,7 @@ CODES = {
     "cancelled",
     "max_iterations",
     "budget_exceeded",
+    "timeout",
 }
 NEAREST = {"config_error": "protocol_error", "permission_denied": "tool_error", "storage_error": "tool_error"}
 
