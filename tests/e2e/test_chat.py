@@ -146,6 +146,10 @@ def test_a_background_agent_asks_when_the_person_has_the_word(terminal: Terminal
     terminal.until("Yes, I am.")
     assert not (tmp_path / "work" / "made.txt").exists(), "what is typed for the agent is not an answer"
     terminal.until("\n> ")
+    terminal.type("/agent list")
+    terminal.until("agent_1  waiting_permission")
+    terminal.until("agent_1 asks: ")
+    terminal.until("\n> ")
     terminal.type("")
     terminal.until("allow? [y]es")
     terminal.type("y")
@@ -165,3 +169,12 @@ def test_ctrl_c_ends_a_command_and_what_it_started(terminal: Terminal) -> None:
     terminal.type("/agent list")
     terminal.until("agent_1  cancelled")
     terminal.until("agent_2  cancelled")
+
+
+def test_a_question_of_an_agent_that_a_command_waits_for_is_put_at_once(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.until("\n> ")
+    terminal.type("/agent run make it")
+    terminal.until("allow? [y]es")
+    terminal.type("y")
+    terminal.until("It is written.")
+    assert (tmp_path / "work" / "made.txt").read_text() == "hello"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections import deque
 from typing import Any
 
 import click
@@ -17,7 +16,7 @@ from treadle.cli.notes import opening_notes
 from treadle.cli.options import RunOptions, run_options, take
 from treadle.cli.render import Renderer, printable
 from treadle.errors import NotFound, TreadleError
-from treadle.events import Asked, TaskChanged, TurnEnded
+from treadle.events import Answered, Asked, TaskChanged, TurnEnded
 from treadle.session import Answer, CommandResult, Prompt, Session
 from treadle.wire.oneshot import command_of
 from treadle.work.fold import Fold
@@ -68,9 +67,9 @@ class Talk:
         self.turn: str | None = None
         self._leaving = False
         self._busy: asyncio.Task[CommandResult | None] | None = None
-        self._waiting: deque[Asked] = deque()
+        self._fresh: asyncio.Queue[Asked] = asyncio.Queue()
+        self._waiting: list[Asked] = []
         """Questions of background tasks that nobody has answered yet."""
-        self._asked = asyncio.Event()
         self._interrupts: set[asyncio.Task[None]] = set()
 
     def greet(self) -> None:
@@ -101,15 +100,17 @@ class Talk:
                 await self._one(text.strip())
                 self._remind()
             elif self._waiting:
-                await self._ask(self._waiting.popleft())
+                await self._ask(self._waiting.pop(0))
             text = None
 
     async def watch(self) -> None:
         """What happens outside of turns: what background tasks come to, and what they ask."""
         async for event in self.session.events(after=-1, observer=True):
-            if event.turn:
+            if isinstance(event, Answered):
+                self._waiting = [asked for asked in self._waiting if asked.request != event.request]
+            elif event.turn:
                 continue
-            if isinstance(event, Asked):
+            elif isinstance(event, Asked):
                 self._put_aside(event)
             elif self._busy is not None:
                 self.show.show(event)
@@ -117,9 +118,12 @@ class Talk:
                 self._aside(f"{event.task_id} ({event.task.label}) {event.change}: /agent read {event.task_id}")
 
     def _put_aside(self, asked: Asked) -> None:
+        """Keep it until the person has time for it: while a command runs, that is at once."""
+        if self._busy is not None:
+            self._fresh.put_nowait(asked)
+            return
         self._waiting.append(asked)
-        self._asked.set()
-        if self.turn is None and self._busy is None:
+        if self.turn is None:
             self._aside(_question(asked))
 
     def _remind(self) -> None:
@@ -158,25 +162,28 @@ class Talk:
     async def _until_answered(self, name: str, args: str) -> CommandResult | None:
         """The command's result. Meanwhile `watch` tells of its tasks, their questions are put, and Ctrl-C ends it."""
         command = self._busy = asyncio.create_task(self.session.command(name, args))
+        asking = asyncio.create_task(self._put_questions())
         try:
-            while not command.done():
-                await self._put_questions(command)
+            await asyncio.wait([command])
         finally:
             self._busy = None
-            command.cancel()
-            await asyncio.wait([command])
+            for task in (command, asking):
+                task.cancel()
+            await asyncio.wait([command, asking])
         return CommandResult(message="interrupted", ok=False) if command.cancelled() else command.result()
 
-    async def _put_questions(self, command: asyncio.Task[CommandResult | None]) -> None:
-        """Until the command ends or the first open question is answered."""
-        self._asked.clear()
-        asked = self._waiting[0] if self._waiting else None
-        other = asyncio.create_task(self._ask(asked) if asked else self._asked.wait())
-        await asyncio.wait([command, other], return_when=asyncio.FIRST_COMPLETED)
-        if other.done() and asked is not None:
-            self._waiting.popleft()
-        other.cancel()
-        await asyncio.wait([other])
+    async def _put_questions(self) -> None:
+        """Those that come while a command runs. What is open when it ends has to wait."""
+        asked: Asked | None = None
+        try:
+            while True:
+                asked = await self._fresh.get()
+                await self._ask(asked)
+                asked = None
+        finally:
+            self._waiting += [asked] if asked else []
+            while not self._fresh.empty():
+                self._waiting.append(self._fresh.get_nowait())
 
     async def _follow(self, reader: Any, turn: str) -> None:
         folded = Fold()

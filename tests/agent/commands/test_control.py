@@ -29,6 +29,15 @@ async def test_clear_forgets_the_conversation_for_this_process_and_the_next(open
     assert [message.text for message in Transcript.read(session.id).view()] == ["two", "done"]
 
 
+async def test_rewind_goes_back_to_before_a_clear(opened: Opened) -> None:
+    session = await opened(SAY + SAY)
+    await turn(session, "one")
+    await turn(session, "two")
+    await ran(session, "clear")
+    await ran(session, "rewind 2")
+    assert [message.text for message in session.context.messages] == ["one", "done"]
+
+
 async def test_compact_leaves_a_summary_that_keeps_what_was_asked_for(opened: Opened) -> None:
     session = await opened(SAY + '[[reply]]\nsystem = "Above all: the colours"\ntext = "it was blue"\n')
     await turn(session, "long story")

@@ -23,7 +23,7 @@ async def _clear(session: NativeSession, args: str) -> CommandResult:
     session.transcript.append(Cleared(), sync=True)
     session.context.reload()
     session.forget()
-    return said("The conversation starts afresh. What was said is still on disk, and /rewind does not bring it back.")
+    return said("The conversation starts afresh. /rewind still goes back to what was before.")
 
 
 async def _compact(session: NativeSession, args: str) -> CommandResult:

@@ -1,0 +1,105 @@
+"""`treadle -p '/agent ...'` as a script uses it: events, exit codes, and agents that outlive the command."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TREADLE = str(Path(sys.executable).parent / "treadle")
+SCRIPT = """
+[[reply]]
+when = "alpha"
+text = "alpha is done"
+pace = 0.1
+times = "always"
+[[reply]]
+when = "beta"
+text = "beta is done"
+times = "always"
+[[reply]]
+when = "gamma"
+error = { status = 400, message = "gamma is too hard" }
+times = "always"
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    (tmp_path / "script.toml").write_text(SCRIPT)
+    return f"scripted:{tmp_path / 'script.toml'}"
+
+
+def run(model: str, prompt: str, *more: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    argv = [TREADLE, "-p", "--model", model, *more, prompt]
+    return subprocess.run(argv, cwd=cwd, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+
+
+def brief(line: dict[str, Any]) -> str:
+    if line["type"] == "result":
+        return "result"
+    event = line["event"][line["event"]["type"]]
+    body = event.get("task") or event.get("group") or {"id": event.get("taskId")}
+    return f"{event['type'].removeprefix('background_')} {body['id']}"
+
+
+def test_every_step_of_a_group_comes_before_the_result(model: str, tmp_path: Path) -> None:
+    done = run(model, '/agent parallel a:"alpha" b="beta"', "--output-format", "stream-json", cwd=tmp_path)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0 and done.stderr == ""
+    told = [line for line in map(brief, lines) if "text_delta" not in line]
+    begun = [f"task_{change} {task}" for task in ("agent_1", "agent_2") for change in ("created", "started", "updated")]
+    assert told == [
+        *begun,
+        "job_group_created group_1",
+        "job_group_updated group_1",
+        "task_completed agent_2",
+        "job_group_updated group_1",
+        "task_completed agent_1",
+        "job_group_completed group_1",
+        "result",
+    ]
+    results = lines[-2]["event"]["background_job_group_event"]["group"]["results"]
+    assert [(r["taskId"], r["label"], r["status"], r["summary"]) for r in results] == [
+        ("agent_1", "a", "completed", "alpha is done"),
+        ("agent_2", "b", "completed", "beta is done"),
+    ]
+    assert lines[-1]["subtype"] == "success" and "(2/2 completed, 0 failed" in lines[-1]["result"]
+
+
+def test_a_failed_member_and_an_unknown_group_are_failures(model: str, tmp_path: Path) -> None:
+    failed = run(model, '/agent parallel a:"alpha" c:"gamma"', "--output-format", "json", cwd=tmp_path)
+    result = json.loads(failed.stdout)
+    assert failed.returncode == 1 and result["is_error"] and result["result"] == ""
+    assert "gamma is too hard" in result["errors"][0] and "(1/2 completed, 1 failed" in result["errors"][0]
+    unknown = run(model, "/agent wait group_9", cwd=tmp_path)
+    assert unknown.returncode == 1 and unknown.stdout == ""
+    assert unknown.stderr == "treadle: Unknown background job group: group_9\n"
+
+
+def test_detached_agents_are_waited_for_by_another_command(model: str, tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    started = run(model, '/agent parallel --detach a:"alpha" b:"beta"', "--output-format", "json", cwd=tmp_path)
+    said = json.loads(started.stdout)["result"]
+    group = said.split()[-1]
+    assert said.startswith("Started agent jobs:\na: agent_")
+    waited = run(model, f"/agent wait {group}", cwd=other)
+    assert waited.returncode == 0 and "(2/2 completed" in waited.stdout and "alpha is done" in waited.stdout
+    assert run(model, f"/agent close {group}", cwd=other).returncode == 0
+    assert os.listdir(Path(os.environ["TREADLE_HOME"], "tasks")) == []
+
+
+def test_newlines_and_spaces_in_a_prompt_survive(tmp_path: Path) -> None:
+    (tmp_path / "exact.toml").write_text('[[reply]]\nwhen = "^two  spaces\\nand a line$"\ntext = "exactly"\n')
+    done = run(f"scripted:{tmp_path / 'exact.toml'}", '/agent run "two  spaces\nand a line"', cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "exactly\n")
+
+
+def test_help_and_a_command_that_does_not_exist(model: str, tmp_path: Path) -> None:
+    assert "/agent " in run(model, "/help", cwd=tmp_path).stdout
+    unknown = run(model, "/nothing like this", cwd=tmp_path)
+    assert unknown.returncode == 1 and unknown.stderr == 'treadle: Unknown command "/nothing".\n'
