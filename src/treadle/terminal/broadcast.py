@@ -70,8 +70,16 @@ class Client:
     def offer(self, frame: bytes, after: int) -> bool:
         """Send a frame of live output, made once for all, to a client who has everything before it."""
         self.cursor = after
-        self._put(frame)
-        return self._send()
+        try:
+            sent = self.sock.send(frame)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            return False
+        if sent < len(frame):
+            self._queue.append(memoryview(frame)[sent:])
+            self._queued += len(frame) - sent
+        return True
 
     def pump(self, scrollback: Scrollback, exit_frame: bytes | None) -> bool:
         """Send what the socket takes. False when the connection is broken."""
