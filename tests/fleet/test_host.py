@@ -13,6 +13,7 @@ from tests.fleet.conftest import QUICK, order, scripted
 from tests.work.test_git import branches, make
 from treadle.errors import ConfigError, NotFound, Unsupported, WorkspaceError
 from treadle.fleet.host import Backend, HostRun, Job, absolute_command, run_job, runs_directory
+from treadle.fleet.recover import kept_workspaces
 from treadle.fleet.store import ReceiptStore
 from treadle.wire.receipts import Receipt
 from treadle.wire.sidecar import NO_POLICY, Requirement, Requirements
@@ -169,6 +170,36 @@ async def test_twenty_at_once_do_not_mix_up_anything(source: Path, store: Receip
             receipt.verification.git_diff or ""
         )
     assert store.check() == []
+
+
+async def test_a_listener_that_breaks_does_not_stop_the_run(source: Path, store: ReceiptStore) -> None:
+    def broken(events: object) -> None:
+        raise BrokenPipeError(32, "nobody looks")
+
+    job = Job(order=order(source), backend=scripted("good"), timing=QUICK)
+    assert (await HostRun(job, store, listener=broken).run()).outcome == "complete"
+
+
+async def test_a_bug_leaves_a_receipt_too(source: Path, store: ReceiptStore) -> None:
+    def broken(events: object) -> None:
+        raise KeyError("a bug")
+
+    job = Job(order=order(source), backend=scripted("hang"), timing=QUICK)
+    receipt = await HostRun(job, store, listener=broken).run()
+    assert receipt.outcome == "failed" and more(receipt)["end"]["error_code"] == "internal"
+
+
+async def test_kept_workspaces_are_known_and_can_be_thrown_away(run: Runner, tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    _, copied = await run("good")
+    job = Job(order=order(Path(repository.top)), backend=scripted("good"), mode="worktree", timing=QUICK)
+    _, worktree = await run("", job)
+    await run("good", apply=True)
+    kept = kept_workspaces()
+    assert set(kept) == {copied.run_id, worktree.run_id}
+    for workspace in kept.values():
+        workspace.discard()
+    assert kept_workspaces() == {} and branches(repository) == {"main"}
 
 
 def test_files_of_the_command_get_their_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

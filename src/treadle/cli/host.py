@@ -13,10 +13,11 @@ import msgspec
 
 from treadle.cli.host_show import show_backends, show_events, show_probe, show_receipt
 from treadle.drivers.sidecar_peer import Timing
-from treadle.errors import Cancelled, ConfigError, TreadleError
+from treadle.errors import Cancelled, ConfigError, NotFound, TreadleError
 from treadle.fleet import backends as found
 from treadle.fleet import workorder
 from treadle.fleet.host import Backend, HostRun, Job
+from treadle.fleet.recover import kept_workspaces
 from treadle.fleet.recover import recover as recover_runs
 from treadle.fleet.signing import load_signer
 from treadle.fleet.store import ReceiptStore
@@ -312,4 +313,34 @@ async def _recover(config: str | None, as_json: bool) -> int:
     else:
         for receipt in done:
             click.echo(f"{receipt.meta.run_id}  {receipt.outcome}  {store.path(receipt.meta.run_id)}")
+    return 0
+
+
+@host.command("workspaces")
+@json_option
+def workspaces(as_json: bool) -> None:
+    """List the workspaces that are kept because there is work in them."""
+    kept = kept_workspaces()
+    if as_json:
+        click.echo(msgspec.json.encode({run_id: workspace.place for run_id, workspace in kept.items()}))
+        return
+    for run_id, workspace in kept.items():
+        click.echo(f"{run_id}  {workspace.place.mode:8}  {workspace.root}  (of {workspace.place.source})")
+
+
+@host.command("discard")
+@click.argument("run_ids", nargs=-1, required=True, metavar="RUN...")
+def discard(run_ids: tuple[str, ...]) -> None:
+    """Throw kept workspaces away, with the work that is in them. The receipts stay."""
+    sys.exit(asyncio.run(_discard(run_ids)))
+
+
+async def _discard(run_ids: tuple[str, ...]) -> int:
+    kept = kept_workspaces()
+    for run_id in run_ids:
+        fitting = [known for known in kept if known.startswith(run_id)]
+        if len(fitting) != 1:
+            raise NotFound(f"{len(fitting)} kept workspaces begin with {run_id!r}", hint="treadle host workspaces")
+        await asyncio.to_thread(kept.pop(fitting[0]).discard)
+        click.echo(f"discarded {fitting[0]}")
     return 0

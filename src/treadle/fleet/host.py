@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import time
 import uuid
@@ -24,7 +25,7 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.drivers.sidecar_peer import ENVIRONMENT, SidecarPeer, Timing
-from treadle.errors import Cancelled, StorageError, TimedOut, TreadleError, Unsupported
+from treadle.errors import Cancelled, LocalError, StorageError, TimedOut, TreadleError, Unsupported
 from treadle.fleet.store import ReceiptStore
 from treadle.fleet.supervise import Supervisor
 from treadle.io import child as children
@@ -38,6 +39,8 @@ from treadle.wire.sidecar import Hello, WorkOrder, unmet
 from treadle.wire.tolerant import Note
 from treadle.work.receipt import Check, Observed
 from treadle.work.workspace import Workspace, WorkspaceMode, prepare, remove_tree
+
+log = logging.getLogger(__name__)
 
 FORMAT = 1
 CHECK_SECONDS = 600.0
@@ -113,6 +116,9 @@ class HostRun:
                 await self._work()
             except TreadleError as error:
                 self.observed.error = error
+            except Exception as error:
+                log.exception("a run failed in a way nobody foresaw")
+                self.observed.error = LocalError(f"{type(error).__name__}: {error}")
             finally:
                 timer.cancel()
                 await asyncio.gather(timer, return_exceptions=True)
@@ -219,7 +225,11 @@ class HostRun:
                 self._outputs.remove(output)
                 output.close()
         if self._listener is not None:
-            self._listener(events)
+            try:
+                self._listener(events)
+            except OSError as error:  # such as a terminal that was closed: nobody looks any more
+                self.observed.notes.append(Note(where="listener", problem=str(error)))
+                self._listener = None
 
     async def _part(self, peer: SidecarPeer) -> None:
         await peer.close()
@@ -238,10 +248,13 @@ class HostRun:
             await self._look_at(workspace)
         observed.finished = time.time()
         receipt = await asyncio.to_thread(keep_receipt, observed, self._store, self.job.out_path)
-        if workspace is not None and not self.job.keep_workspace:
-            # Only what the receipt names stays; it was decided before the receipt was written.
-            await asyncio.to_thread(workspace.release, applied=_applied(observed))
-        tidy_up(self.directory, observed)
+        try:
+            if workspace is not None and not self.job.keep_workspace:
+                # Only what the receipt names stays; it was decided before the receipt was written.
+                await asyncio.to_thread(workspace.release, applied=_applied(observed))
+            tidy_up(self.directory, observed)
+        except TreadleError as error:
+            log.warning("something of run %s is left: %s", self.run_id, error)
         return receipt
 
     async def _look_at(self, workspace: Workspace) -> None:

@@ -49,6 +49,16 @@ def _directories() -> Iterator[str]:
             yield directory
 
 
+def kept_workspaces() -> dict[str, Workspace]:
+    """Workspaces that hold work, by the id of their run."""
+    found = {}
+    for directory in _directories():
+        workspace = Workspace.open(directory)
+        if workspace is not None and not os.path.exists(os.path.join(directory, "run.json")):
+            found[os.path.basename(directory)] = workspace
+    return found
+
+
 def _finish(directory: str, store: ReceiptStore) -> Receipt | None:
     record = _read(directory)
     if record is None:

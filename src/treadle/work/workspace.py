@@ -92,6 +92,23 @@ class Workspace:
             remove_tree(os.path.join(self.place.directory, "shadow.git"))
         return kept
 
+    def discard(self) -> None:
+        """Throw it away with all that was done in it. Only a person may want that."""
+        if self.place.mode == "worktree":
+            self._discard_worktree()
+        remove_tree(self.place.directory)
+
+    def _discard_worktree(self) -> None:
+        repository = Repository.find(self.place.source)
+        if repository is None or self.place.branch is None:
+            return
+        top = os.path.join(self.place.directory, "workspace")
+        with repository.lock():
+            if os.path.isdir(top):
+                repository.git("worktree", "remove", "--force", top)
+            repository.git("worktree", "prune")
+            repository.git("branch", "--quiet", "-D", self.place.branch)
+
     def _release_copy(self, applied: bool) -> str | None:
         if os.path.isdir(self.root):
             if not applied and self.difference().changes:
