@@ -13,7 +13,15 @@ from typing import Any
 import pytest
 
 from treadle.drivers.worker import Patience, WorkerAgent, WorkerSession, _a_few_heartbeats
-from treadle.errors import NotFound, PeerExited, PeerStalled, RemoteError, RemoteProtocolError, VersionMismatch
+from treadle.errors import (
+    ConfigError,
+    NotFound,
+    PeerExited,
+    PeerStalled,
+    RemoteError,
+    RemoteProtocolError,
+    VersionMismatch,
+)
 from treadle.events import Asked, Event, Failed, TextDelta, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
 from treadle.session import Answer, Limits, Prompt, Rules, SessionSpec
 from treadle.work.fold import fold
@@ -136,6 +144,36 @@ async def test_usage_that_comes_only_with_the_result_counts() -> None:
 # Workers that go wrong...
 
 
+async def test_a_result_without_its_newline_counts() -> None:
+    result = '{"type":"result","id":"%s","status":"ok","response":"x","tool_calls_made":[],"iterations":1}'
+    code = (
+        "import json,sys\n"
+        "for line in sys.stdin:\n"
+        "  r=json.loads(line)\n"
+        "  if r['type']=='init': print(json.dumps({'type':'init_ok','id':r['id'],'session_id':'s'}),flush=True)\n"
+        f"  if r['type']=='send': sys.stdout.write({result!r} % r['id']); break\n"
+    )
+    opened = await WorkerAgent([sys.executable, "-c", code], patience=PATIENT).open(SessionSpec(cwd=os.getcwd()))
+    assert ending(await turn(opened)).text == "x"
+    await opened.close()
+
+
+@pytest.mark.parametrize("told", [5, {"extensions": 7, "enabled_tools": "x"}, {"extensions": [{}, "steer"]}])
+async def test_capabilities_that_make_no_sense_are_ignored(told: Any) -> None:
+    answer = {**INIT_OK, "capabilities": told}
+    if not isinstance(told, dict):
+        with pytest.raises(RemoteProtocolError):
+            await agent({"init": [{"say": answer}]}).open(SessionSpec(cwd=os.getcwd()))
+        return
+    async with session({"init": [{"say": answer}]}) as opened:
+        assert opened.info.tools == ()
+
+
+def test_a_command_with_half_a_quote_is_refused() -> None:
+    with pytest.raises(ConfigError, match="check its quotes"):
+        WorkerAgent("agent 'x")
+
+
 async def test_a_program_that_is_not_there_is_named() -> None:
     with pytest.raises(NotFound, match="no-such-worker"):
         await WorkerAgent("no-such-worker --x").open(SessionSpec(cwd=os.getcwd()))
@@ -146,7 +184,12 @@ async def test_a_program_that_is_not_there_is_named() -> None:
     [
         ({"init": [{"stderr": "no key"}, {"exit": 3}]}, PeerExited, "exited with code 3.*no key"),
         ({"init": [{"exit": 0}]}, PeerExited, "exited with code 0"),
-        ({"init": [{"sleep": 60}]}, PeerStalled, "said nothing for 0.5 s"),
+        ({"init": [{"sleep": 60}]}, PeerStalled, "did not answer the init within 0.5 s"),
+        (
+            {"init": [{"repeat": "forever", "do": [{"raw": '{"type":"gossip"}\n'}, {"sleep": 0.01}]}]},
+            PeerStalled,
+            "did not answer the init within 0.5 s",
+        ),
         ({"init": [{"stderr": "boom"}, {"raw": "Welcome!\n"}]}, RemoteProtocolError, "Invalid JSON.*boom"),
         ({"init": [{"raw": "\n"}]}, RemoteProtocolError, "Invalid JSON"),
         (

@@ -19,6 +19,7 @@ import msgspec
 from treadle.drivers.worker_init import init_config, not_kept
 from treadle.errors import (
     BudgetExceeded,
+    ConfigError,
     LimitReached,
     MaxIterations,
     PeerClosed,
@@ -77,7 +78,10 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 
 class WorkerAgent:
     def __init__(self, command: str | Sequence[str], *, patience: Patience | None = None) -> None:
-        self._argv = shlex.split(command) if isinstance(command, str) else list(command)
+        try:
+            self._argv = shlex.split(command) if isinstance(command, str) else list(command)
+        except ValueError as error:
+            raise ConfigError(f"the command {command!r} cannot be read: {error}", hint="check its quotes") from None
         self._patience = patience or Patience()
 
     @property
@@ -143,10 +147,19 @@ class Peer:
             except TimeoutError:
                 if not self._exited:
                     raise await self.blame(PeerStalled, f"said nothing for {seconds:g} s") from None
-            if not data:
+            if data:
+                self._left.extend(self._connection.receive(data))
+            elif not self._last_line():
                 raise await self._gone_away()
-            self._left.extend(self._connection.receive(data))
         return self._left
+
+    def _last_line(self) -> bool:
+        """Whether a line without its newline was left, which counts when it is whole."""
+        try:
+            self._left.extend(self._connection.end())
+        except RemoteProtocolError:
+            pass
+        return bool(self._left)
 
     async def _see_it_exit(self) -> None:
         """A process it left behind can hold its output open, so the end of output is not the only sign."""
@@ -166,14 +179,23 @@ class Peer:
             raise await self.blame(RemoteProtocolError, f"gave a result for {item.id!r}, which nobody asked for")
 
     async def shake_hands(self, spec: SessionSpec) -> InitOk:
+        """Open the session at the other end, in the time there is for all of it."""
         version = f"{NEWEST[0]}.{NEWEST[1]}.0"
-        await self.say(Init(id="init-1", protocol_version=version, config=init_config(spec)))
+        seconds = self.patience.handshake
+        try:
+            async with asyncio.timeout(seconds):
+                await self.say(Init(id="init-1", protocol_version=version, config=init_config(spec)))
+                return await self._accepted(await self._init_answer(), version)
+        except TimeoutError:
+            raise await self.blame(PeerStalled, f"did not answer the init within {seconds:g} s") from None
+
+    async def _init_answer(self) -> InitOk:
         while True:
-            heard = await self.hear(self.patience.handshake)
+            heard = await self.hear(2 * self.patience.handshake)
             while heard:
                 item = heard.popleft()
                 if isinstance(item, InitOk):
-                    return await self._accepted(item, version)
+                    return item
                 if isinstance(item, Result):
                     said = item.error.message if item.error else "no reason given"
                     raise await self.blame(RemoteError, f"refused to start a session: {said}")
@@ -230,15 +252,19 @@ class Peer:
         return kind(f"{self.name} {did}{words}", details=details)
 
 
+def _strings(told: Any) -> tuple[str, ...]:
+    return tuple(item for item in told if isinstance(item, str)) if isinstance(told, list) else ()
+
+
 class WorkerSession(BaseSession):
     def __init__(self, name: str, spec: SessionSpec, worker: Peer, opened: InitOk) -> None:
         told = opened.capabilities or {}
-        self._extensions = frozenset(told.get("extensions") or ())
+        self._extensions = frozenset(_strings(told.get("extensions")))
         info = AgentInfo(
             name=name,
             version=opened.protocol_version or "",
             models=(spec.model,) if spec.model else (),
-            tools=tuple(told.get("enabled_tools") or spec.tools or ()),
+            tools=_strings(told.get("enabled_tools")) or spec.tools or (),
             capabilities={
                 "streaming": "native",
                 "tools": "native",
@@ -256,7 +282,6 @@ class WorkerSession(BaseSession):
         self._sent: Send | None = None
         self._said: list[str] = []
         self._failed = False
-        self._calls = 0
         self._waiting: dict[str, asyncio.Future[bool]] = {}
         self._questions_out: set[asyncio.Task[None]] = set()
         for wish in not_kept(spec, self._extensions):
@@ -271,7 +296,7 @@ class WorkerSession(BaseSession):
         if self._worker.gone:
             raise RemoteError(f"{self._worker.name} has ended", hint="open a new session")
         send = self._sent = Send(id=new_id("send"), message=turn.prompt.text)
-        self._said, self._failed, self._calls = [], False, 0
+        self._said, self._failed = [], False
         incoming = Incoming(send.id)
         seconds = self._spec.limits.max_seconds
         try:
