@@ -17,7 +17,7 @@ from treadle.agent.native import NativeAgent
 from treadle.agent.task_groups import Groups
 from treadle.agent.tasks import Tasks
 from treadle.errors import PeerClosed, StorageError, TreadleError
-from treadle.events import Event, TaskChanged, TaskGroupChanged, encode
+from treadle.events import Event, TaskChanged, TaskGroupChanged, Usage, encode
 from treadle.io import files, paths
 from treadle.io.streams import FdStream, Listener, listen_unix
 
@@ -136,9 +136,15 @@ async def run(directory: str, ready: Callable[[], None]) -> None:
         session = await NativeAgent().open(plan.spec())
         record = Record(directory)
         output = paths.private_dir(os.path.join(directory, "output"))
+
+        def emit(event: Event) -> None:
+            record.add(event)
+            if isinstance(event, Usage):
+                session.note(event)  # limits hold for the group as a whole
+
         tasks = Tasks(
             session_id=plan.parent_session,
-            emit=record.add,
+            emit=emit,
             open_child=session.open_child,
             finished=lambda task: None,
             directory=lambda: output,

@@ -11,7 +11,7 @@ from tests.conftest import need
 from tests.waiting import until
 from treadle.agent.native import NativeSession
 from treadle.events import AnyEvent, TaskChanged, TaskGroupChanged, Usage, Warned
-from treadle.session import Prompt
+from treadle.session import Limits, Prompt
 from treadle.work.session import run_turn
 
 HELPERS = """
@@ -210,3 +210,32 @@ async def test_what_was_not_committed_is_said_to_be_missing(opened: Opened, work
 async def test_isolation_without_a_repository_fails_and_says_why(opened: Opened) -> None:
     shown = await ran(await opened(HELPERS), "agent run --isolation worktree count", ok=False)
     assert "not in a git repository" in shown
+
+
+DEAR = """
+[[reply]]
+when = "^spend$"
+times = "always"
+cost = 0.25
+[[reply.call]]
+name = "glob"
+arguments = { pattern = "*" }
+[[reply]]
+text = "spent"
+cost = 0.25
+times = "always"
+"""
+
+
+@pytest.mark.parametrize("how", ["", "--detach"])
+async def test_a_budget_holds_for_all_agents_together(opened: Opened, how: str) -> None:
+    session = await opened(DEAR, limits=Limits(max_cost_usd=0.6))
+    members = " ".join(f'{name}:"spend"' for name in "abcd")
+    result = await session.command("agent", f"parallel {how} {members}")
+    assert result is not None
+    shown = await ran(session, f"agent wait {result.data['group']}", ok=False)
+    assert "the limit is $0.6000" in shown
+    if how:
+        await ran(session, f"agent close {result.data['group']}")
+    else:
+        assert (session.spent.cost_usd or 9) <= 1.0, "each that runs may go over by one call"
