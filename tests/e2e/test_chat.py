@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 import termios
@@ -36,6 +37,12 @@ pace = 0.3
 when = "still there"
 text = "Yes, I am."
 times = "always"
+
+[[reply]]
+when = "hide it"
+[[reply.call]]
+name = "bash"
+arguments = { command = "echo \\u202Edaer\\u202C \\u001b[2J\\u009b1m" }
 
 [[reply]]
 when = "for ever"
@@ -178,3 +185,40 @@ def test_a_question_of_an_agent_that_a_command_waits_for_is_put_at_once(terminal
     terminal.type("y")
     terminal.until("It is written.")
     assert (tmp_path / "work" / "made.txt").read_text() == "hello"
+
+
+def test_what_a_command_hides_is_shown_before_it_is_allowed(terminal: Terminal) -> None:
+    terminal.until("> ")
+    terminal.type("hide it")
+    asked = terminal.until("allow?")
+    shown = "echo \N{REPLACEMENT CHARACTER}daer\N{REPLACEMENT CHARACTER} \N{REPLACEMENT CHARACTER}[2J"
+    assert shown in asked and "\u202e" not in asked and "\x9b" not in asked
+
+
+def test_a_yes_typed_before_the_question_is_no_answer_to_it(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.until("> ")
+    terminal.type("make it\ry")  # in one write: the second line is there before the question is
+    terminal.until("allow?")
+    terminal.type("n")
+    terminal.until("not allowed")
+    assert not (tmp_path / "work" / "made.txt").exists()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_leave_closes_the_session_and_gives_the_terminal_back(
+    terminal: Terminal, signum: signal.Signals
+) -> None:
+    terminal.until("> ")
+    terminal.type("talk")
+    terminal.until("two")
+    terminal.process.send_signal(signum)
+    assert terminal.process.wait(20) == 1
+    [history] = Path(os.environ["TREADLE_HOME"], "sessions").glob("*/history.jsonl")
+    assert '"type":"turn_over"' in history.read_text().splitlines()[-1]
+
+
+def test_at_the_prompt_a_signal_to_leave_gives_the_terminal_its_echo_back(terminal: Terminal) -> None:
+    terminal.until("> ")
+    terminal.process.send_signal(signal.SIGTERM)
+    assert terminal.process.wait(20) == 1
+    assert termios.tcgetattr(terminal.master)[3] & termios.ECHO

@@ -47,15 +47,24 @@ def chat(prompt: str | None, **values: Any) -> None:
 async def _chat(first: str | None, options: RunOptions) -> int:
     session = await find_agent(options.agent).open(options.spec(answers=True, default_mode="suggest"))
     talk = Talk(session)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, talk.ctrl_c)
-    watching = asyncio.create_task(talk.watch())
+    watching, talking = asyncio.create_task(talk.watch()), asyncio.create_task(talk.run(first))
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, talk.ctrl_c)
+    for signum in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(signum, talking.cancel)
     try:
-        talk.greet()
-        await talk.run(first)
+        await asyncio.wait([talking])
     finally:
         watching.cancel()
         await session.close()
+        talk.typed.close()
+    if talking.cancelled():
+        return 1
+    try:
+        talking.result()
         print(f"\nsession {session.id} is kept: treadle --resume {session.id}")
+    except OSError:  # the terminal is gone
+        return 1
     return 0
 
 
@@ -90,6 +99,7 @@ class Talk:
             print("\n(Ctrl-D or /exit leaves)\n> ", end="", flush=True)
 
     async def run(self, first: str | None) -> None:
+        self.greet()
         text = first
         while not self._leaving:
             try:
@@ -142,7 +152,7 @@ class Talk:
                 reader = self.session.events(after=-1)
                 await self._follow(reader, await self.session.prompt(Prompt(text=text)))
         except TreadleError as error:
-            print(f"{error}", file=sys.stderr)
+            print(printable(str(error)), file=sys.stderr)
 
     async def _command(self, name: str, args: str) -> None:
         if name in ("exit", "quit"):
@@ -218,7 +228,7 @@ class Talk:
         try:
             await self.session.answer(asked.request, question.result())
         except NotFound as error:
-            print(error, file=sys.stderr)
+            print(printable(str(error)), file=sys.stderr)
         return True
 
     async def _gone(self, request: str, seq: int, turn: str) -> None:
@@ -233,9 +243,8 @@ class Talk:
                 return await self._choose(asked)
             what = asked.text if asked.kind == "plan" else f"{asked.text}\n  {_about(asked)}"
             print(printable(what))
-            word = (
-                await self.typed.line("allow? [y]es, [n]o, [a]lways this session, or say what to do instead: ")
-            ).strip()
+            choices = "allow? [y]es, [n]o, [a]lways this session, or say what to do instead: "
+            word = (await self.typed.line(choices, fresh=True)).strip()
         except EOFError:
             return Answer(decision="deny", text="the person left")
         if word.lower() in SCOPES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import termios
 import threading
 
 
@@ -12,12 +13,19 @@ class TypedLines:
 
     def __init__(self) -> None:
         self._pending: asyncio.Future[str] | None = None
+        try:
+            self._terminal = termios.tcgetattr(0)
+        except termios.error:
+            self._terminal = []
         with contextlib.suppress(ImportError):
             import readline  # noqa: F401  # line editing and history for input()
 
-    async def line(self, prompt: str) -> str:
-        """The next line; raises EOFError at the end of input."""
+    async def line(self, prompt: str, *, fresh: bool = False) -> str:
+        """The next line; raises EOFError at the end of input. A `fresh` one was not typed before it was asked for."""
         if self._pending is None or self._pending.done():
+            if fresh:
+                with contextlib.suppress(termios.error):
+                    termios.tcflush(0, termios.TCIFLUSH)
             loop = asyncio.get_running_loop()
             self._pending = loop.create_future()
             # A daemon, not the loop's executor: a person who never presses Enter must not keep us from exiting.
@@ -25,6 +33,11 @@ class TypedLines:
         else:
             print(prompt, end="", flush=True)
         return await asyncio.shield(self._pending)
+
+    def close(self) -> None:
+        """Leave the terminal as it was: a line still being typed is edited without the terminal's own echo."""
+        with contextlib.suppress(termios.error):
+            termios.tcsetattr(0, termios.TCSADRAIN, self._terminal)
 
 
 def _read(prompt: str, loop: asyncio.AbstractEventLoop, future: asyncio.Future[str]) -> None:

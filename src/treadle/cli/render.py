@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Any, TextIO
 
@@ -33,11 +34,13 @@ def colourful(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters but newline and tab, those that turn the direction of writing, and halves of characters."""
+
+
 def printable(text: str) -> str:
-    """What an agent says may hold escape sequences that would act on the person's terminal: show, do not obey."""
-    return "".join(
-        c if c in "\n\t" or (c >= " " and not "\x7f" <= c <= "\x9f") else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
+    """What an agent says may act on the terminal, or make a command look like another: show it, do not obey it."""
+    return ACTING.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 class Renderer:

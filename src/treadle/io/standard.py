@@ -6,6 +6,7 @@ is closed when we let go of "stdin". Light: every command does this first.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -25,3 +26,6 @@ def fill_gaps() -> None:
     sys.stdin = sys.stdin or open(os.devnull)
     sys.stdout = sys.stdout or open(os.devnull, "w")
     sys.stderr = sys.stderr or open(os.devnull, "w")
+    # Answers and file names can hold what the encoding of a terminal has no place for.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
