@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from treadle.errors import ConfigError, NotFound, StorageError
+from treadle.errors import NotFound, StorageError
 from treadle.fleet.signing import Signer, load_signer, make_key
 from treadle.fleet.store import ReceiptStore
 from treadle.wire import receipts
@@ -182,18 +182,6 @@ def test_a_forger_without_the_key_cannot_rewrite_the_whole_chain(tmp_path: Path)
     fill(forged, 2)
     assert forged.check() == []
     assert {kind for kind, _ in kinds(forged, public_key=signer.public_key)} == {"bad_signature"}
-
-
-def test_a_key_is_never_replaced_and_a_bad_one_is_named(tmp_path: Path) -> None:
-    path = str(tmp_path / "keys" / "k")
-    make_key(path)
-    with pytest.raises(StorageError, match="already"):
-        make_key(path)
-    assert os.stat(path).st_mode & 0o777 == 0o600
-    Path(path).write_text("hello")
-    with pytest.raises(ConfigError):
-        load_signer(path)
-    assert load_signer(str(tmp_path / "none")) is None
 
 
 def test_an_id_cannot_lead_out_of_the_store(store: ReceiptStore) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from treadle.cli.host_show import show_backends, show_events, show_probe, show_receipt
 from treadle.drivers.sidecar_peer import Timing
-from treadle.errors import Cancelled, ConfigError, NotFound, TreadleError
+from treadle.errors import Cancelled, ConfigError, NotFound
 from treadle.fleet import backends as found
 from treadle.fleet import workorder
 from treadle.fleet.host import Backend, HostRun, Job
@@ -21,6 +21,7 @@ from treadle.fleet.recover import kept_workspaces
 from treadle.fleet.recover import recover as recover_runs
 from treadle.fleet.signing import load_signer
 from treadle.fleet.store import ReceiptStore
+from treadle.fleet.validate import check_file
 from treadle.wire.receipts import Receipt
 from treadle.wire.receipts import encode as encode_receipt
 from treadle.wire.sidecar import PolicyProfile, WorkOrder
@@ -272,15 +273,9 @@ async def _probe(names: tuple[str, ...], sidecar: str | None, config: str | None
 def validate(file: str, as_json: bool) -> None:
     """Check a work order, a receipt, a policy or a backplane.toml against the contract.
 
-    What is only unusual is a note; what no strict peer would take is a problem. Exits with 1 when there is one.
+    Whatever a strict peer would not take is named. Exits with 1 when there is something.
     """
-    from treadle.fleet.validate import check_file
-
-    try:
-        report = check_file(file)
-    except TreadleError as error:
-        click.echo(f"treadle: {error}", err=True)
-        sys.exit(1)
+    report = check_file(file)
     if as_json:
         click.echo(msgspec.json.encode(report))
     else:

@@ -24,16 +24,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="JSON on stdo
 store_option = click.option("--store", metavar="DIR", help="Where receipts are kept. Default: yours.")
 
 
-class ReceiptGroup(click.Group):
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except TreadleError as error:
-            click.echo(f"treadle: {error}", err=True)
-            sys.exit(1)
-
-
-@click.group(cls=ReceiptGroup)
+@click.group()
 def receipt() -> None:
     """Receipts of runs: list, show, compare, verify. FILE is a path, a run's id or its beginning, or `latest`."""
 
