@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.coordination.conftest import BIN
+from tests.coordination.conftest import BIN, Run
 from treadle.coordination import mcp_http
 from treadle.coordination.mcp import Server
 from treadle.coordination.mcp_http import Listener
@@ -134,3 +134,11 @@ async def test_the_official_client_connects_over_http(project: Path, mode: str) 
         server.wait()
         assert server.stdout is not None
         server.stdout.close()
+
+
+def test_what_is_wrong_is_said_at_the_start(heimdall: Run, listener: Listener) -> None:
+    port = str(listener.server_address[1])
+    taken = heimdall("ledger-mcp", "--http", "--port", port)
+    assert taken.returncode == 2 and f"cannot listen on port {port}" in taken.stderr
+    assert heimdall("ledger-mcp", "--http", "--port", "many").returncode == 2
+    assert heimdall("ledger-mcp", "--http", HEIMDALL_HAID="nobody").returncode == 2

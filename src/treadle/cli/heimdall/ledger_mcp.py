@@ -11,6 +11,7 @@ heimdall-ledger-mcp --http [--port N] [--project DIR] [--extended]
 from __future__ import annotations
 
 import os
+import sys
 
 from treadle.cli.heimdall import Arguments, Usage, out
 from treadle.coordination.mcp import Server
@@ -41,14 +42,13 @@ def _http(planning: Planning, extended: bool, port: str) -> int:
 
     if not port.isdecimal() or int(port) > 65535:
         raise Usage("--port is a number up to 65535")
+    Server(planning, extended=extended).close()  # what is wrong here is said now, and not to the first client
     token = os.environ.get("HEIMDALL_MCP_TOKEN") or secrets.token_urlsafe(32)
     try:
         listener = Listener(lambda: Server(planning, extended=extended), token, int(port))
     except OSError as error:
         raise ConfigError(f"cannot listen on port {port}: {error.strerror}", hint="choose another --port") from error
     out(f"listening on {listener.url}\ntoken {token}")
-    import sys
-
     sys.stdout.flush()
     with listener:
         listener.serve_forever()
