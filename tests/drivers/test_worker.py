@@ -358,6 +358,32 @@ async def test_limits_that_a_worker_does_not_keep_are_kept_for_it(limits: Limits
         assert not opened._worker.gone
 
 
+async def test_model_calls_of_a_subagent_are_no_iterations_of_the_worker() -> None:
+    steps = [
+        USAGE,
+        {"event": {"event": "tool_start", "name": "task", "args": {}}},
+        USAGE,
+        USAGE,
+        {"event": {"event": "tool_end", "name": "task", "result_preview": "x"}},
+        USAGE,
+        {"result": {"status": "ok", "iterations": 2}},
+    ]
+    async with session({"send": steps}, limits=Limits(max_iterations=2)) as opened:
+        events = await turn(opened)
+    assert (ending(events).outcome, ending(events).iterations) == ("completed", 2)
+    assert fold(events).usage.total_tokens == 20
+
+
+async def test_an_interrupt_while_the_send_is_being_written_ends_the_worker() -> None:
+    script = {"init": [{"normal": True}, {"sleep": 60}]}
+    async with session(script, Patience(handshake=60, silence=60, cancel=60, shutdown=60, grace=0.3)) as opened:
+        id = await opened.prompt(Prompt(text="x" * 2_000_000))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        await opened.interrupt(id, "enough")
+        assert opened._worker.gone
+
+
 async def test_the_cost_limit_counts_over_the_session() -> None:
     steps = [EXPENSIVE, OK]
     async with session({"send": steps}, limits=Limits(max_cost_usd=0.7)) as opened:

@@ -295,13 +295,14 @@ class WorkerSession(BaseSession):
     async def _turn(self, turn: Turn) -> TurnEnded:
         if self._worker.gone:
             raise RemoteError(f"{self._worker.name} has ended", hint="open a new session")
-        send = self._sent = Send(id=new_id("send"), message=turn.prompt.text)
+        send = Send(id=new_id("send"), message=turn.prompt.text)
         self._said, self._failed = [], False
         incoming = Incoming(send.id)
         seconds = self._spec.limits.max_seconds
         try:
             async with asyncio.timeout(seconds):
                 await self._worker.say(send)
+                self._sent = send
                 return self._outcome(turn, await self._follow(turn, send, incoming))
         except TimeoutError:
             await self._call_off(turn, send, incoming)
@@ -324,7 +325,7 @@ class WorkerSession(BaseSession):
                 item = heard.popleft()
                 if type(item) is EventLine:
                     for event in incoming.events(item.event):
-                        self._pass_on(event, turn, send, limited)
+                        self._pass_on(event, turn, send, incoming, limited)
                 elif isinstance(item, Result) and item.id in (send.id, UNKNOWN_ID):
                     return item
                 elif isinstance(item, SteerOk | AnswerOk):
@@ -334,14 +335,14 @@ class WorkerSession(BaseSession):
                     await worker.wrong(item)
             await self.room()
 
-    def _pass_on(self, event: Event, turn: Turn, send: Send, limited: bool) -> None:
+    def _pass_on(self, event: Event, turn: Turn, send: Send, incoming: Incoming, limited: bool) -> None:
         if type(event) is TextDelta:
             self._said.append(event.text)
             self.emit(event)
             return
         match event:
             case Usage():
-                turn.iterations += 1
+                turn.iterations += not incoming.busy  # while a tool runs, it is a subagent that asks its model
                 event = msgspec.structs.replace(event, model=self._spec.model or "")
                 self._spent = self._spent.plus(event)
             case Asked() if event.request:
@@ -367,13 +368,15 @@ class WorkerSession(BaseSession):
     async def _call_off(self, turn: Turn, send: Send, incoming: Incoming) -> None:
         """Cancel, and wait for the result; a worker that does not heed it is ended."""
         worker = self._worker
+        if self._sent is None:  # half of the send may be written, and nothing can follow that
+            await worker.end()
         if worker.gone:
             return
         try:
             async with asyncio.timeout(worker.patience.cancel):
                 await worker.say(Cancel(id=new_id("cancel"), target_id=send.id))
                 result = await self._follow(turn, send, incoming, limited=False)
-                turn.iterations = max(turn.iterations, result.iterations)
+                turn.iterations = result.iterations or turn.iterations
         except RemoteError:
             pass
         except TimeoutError:
@@ -384,9 +387,10 @@ class WorkerSession(BaseSession):
         turn.text = result.response or "".join(self._said)
         if result.usage is not None and turn.iterations == 0:
             counts = UsageEvent(**msgspec.structs.asdict(result.usage))
-            for event in Incoming("").events(counts):
-                self._pass_on(event, turn, Send(id=result.id, message=""), False)
-        turn.iterations = max(turn.iterations, result.iterations)
+            incoming = Incoming(result.id)
+            for event in incoming.events(counts):
+                self._pass_on(event, turn, Send(id=result.id, message=""), incoming, False)
+        turn.iterations = result.iterations or turn.iterations
         if result.status == "ok":
             return turn.ending("completed")
         error = error_info(result.error) if result.error else None

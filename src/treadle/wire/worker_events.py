@@ -231,6 +231,11 @@ class Incoming:
         read = _READERS.get(kind)
         return read(self, payload) if read else ()
 
+    @property
+    def busy(self) -> bool:
+        """Whether a tool is running."""
+        return any(self._running.values())
+
     def _new_call(self) -> str:
         self._calls += 1
         return f"{self._prefix}.{self._calls}"
