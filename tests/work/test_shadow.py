@@ -114,6 +114,25 @@ def test_a_git_directory_inside_is_not_looked_at(place: Path, tmp_path: Path) ->
     assert "secret" not in shadow._git("ls-tree", "-r", "--name-only", shadow.snapshot()).stdout.decode()
 
 
+@pytest.mark.parametrize("commits", [False, True])
+def test_nothing_can_be_hidden_in_a_repository_inside(place: Path, tmp_path: Path, commits: bool) -> None:
+    shadow = Shadow.create(str(tmp_path / "shadow"), str(place))
+    before = shadow.snapshot()
+    inner = make(place / "inner", commit=commits)
+    (place / "inner" / "more").mkdir()
+    (place / "inner" / "more" / "b.txt").write_text("b\n")
+    (place / "inner" / "link").symlink_to("a.txt")
+    middle = shadow.snapshot()
+    names = {"inner/a.txt", "inner/.gitignore", "inner/more/b.txt", "inner/link"}
+    assert {change.path for change in shadow.changes(before, middle)} == names
+    (Path(inner.top) / "a.txt").write_text("two\n")
+    (Path(inner.top) / "link").unlink()
+    after = shadow.snapshot()
+    found = {(change.kind, change.path) for change in shadow.changes(middle, after)}
+    assert found == {("modified", "inner/a.txt"), ("deleted", "inner/link")}
+    assert shadow.snapshot() == after
+
+
 names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=20).filter(
     lambda name: name not in (".", "..") and len(name.encode()) < 200 and not name.lower().startswith(".git")
 )

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
@@ -32,6 +34,16 @@ SNAPSHOT_TIMEOUT = 600.0
 def _write(path: str, text: str) -> None:
     with open(path, "w") as file:
         file.write(text)
+
+
+def _files_under(root: str, path: str) -> Iterator[str]:
+    for folder, folders, names in os.walk(os.path.join(root, path)):
+        folders[:] = [name for name in folders if name != ".git"]
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        for name in (*names, *links):
+            place = os.path.join(folder, name)
+            if name != ".git" and stat.S_IFMT(os.lstat(place).st_mode) in (stat.S_IFREG, stat.S_IFLNK):
+                yield os.path.relpath(place, root)
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,16 +101,30 @@ class Shadow:
             if self._git("ls-files", "--stage", check=False).code != 0:
                 os.unlink(ours)  # a split index, or a form that needs its own repository
 
-    def _git(self, *arguments: str, check: bool = True, timeout: float = 60.0) -> Finished:
+    def _git(self, *arguments: str, check: bool = True, stdin: bytes = b"", timeout: float = 60.0) -> Finished:
         env = {**_ALONE, "GIT_DIR": self.directory, "GIT_WORK_TREE": self.root}
-        return git(*arguments, cwd=self.root, env=env, check=check, timeout=timeout)
+        return git(*arguments, cwd=self.root, env=env, check=check, stdin=stdin, timeout=timeout)
 
     def snapshot(self) -> str:
         """The id of the tree that is there now."""
         done = self._git("add", "--all", "--ignore-errors", ".", check=False, timeout=SNAPSHOT_TIMEOUT)
         if done.code not in (0, 1):
             raise WorkspaceError(f"cannot look at {self.root}: {done.complaint}")
+        self._look_into_repositories()
         return self._git("write-tree").stdout.decode().strip()
+
+    def _look_into_repositories(self) -> None:
+        """git does not look into a repository inside another, so that changes could be hidden there. We do."""
+        staged = os.fsdecode(self._git("ls-files", "--stage", "-z", timeout=SNAPSHOT_TIMEOUT).stdout)
+        others = os.fsdecode(self._git("ls-files", "--others", "--exclude-standard", "-z").stdout)
+        inner = [row.split("\t", 1)[1] for row in staged.split("\0")[:-1] if row.startswith("160000 ")]
+        inner += [path.rstrip("/") for path in others.split("\0") if path.endswith("/")]
+        for path in inner:
+            self._git("update-index", "--force-remove", "--", path, check=False)
+        files = [name for path in inner for name in _files_under(self.root, path)]
+        if files:
+            listed = b"".join(os.fsencode(name) + b"\0" for name in files)
+            self._git("update-index", "--add", "--replace", "-z", "--stdin", stdin=listed, timeout=SNAPSHOT_TIMEOUT)
 
     def changes(self, before: str, after: str) -> list[Change]:
         names = os.fsdecode(self._git("diff-tree", "-r", "-z", "--name-status", *_DIFF, before, after).stdout)
