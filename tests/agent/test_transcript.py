@@ -4,6 +4,7 @@ import os
 import resource
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import msgspec
@@ -271,3 +272,16 @@ def test_what_cannot_be_begun_is_not_held(tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         Transcript.create(cwd=str(tmp_path), model="m", session_id="taken")
     Transcript.open("taken").close()
+
+
+def test_a_long_past_is_not_held_in_memory(tmp_path: Path) -> None:
+    transcript = created(tmp_path)
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            transcript.append(Said(message=UserMessage(text=str(number) * 100_000)))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 1_000_000 and len(transcript.view()) == 100
+    transcript.close()

@@ -38,3 +38,21 @@ def test_an_unknown_mode_names_those_there_are() -> None:
 
 def test_commas_inside_a_rule_belong_to_it() -> None:
     assert _split(("Bash(a, b),Read ", " ,")) == ("Bash(a, b)", "Read")
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (RunOptions(continue_last=True, resume="x"), "two sessions"),
+        (RunOptions(fork_session=True), "needs a session"),
+        (RunOptions(session_id="n", resume="x"), "for a new session"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(typed: RunOptions, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        typed.spec(answers=False, default_mode="suggest")
+
+
+def test_a_copy_may_be_given_its_id() -> None:
+    spec = RunOptions(session_id="n", resume="x", fork_session=True).spec(answers=False, default_mode="suggest")
+    assert (spec.session_id, spec.resume, spec.fork) == ("n", "x", True)

@@ -133,7 +133,7 @@ class Transcript:
     def __init__(self, header: Header, directory: str, records: list[Record], *, persist: bool = True) -> None:
         self.header = header
         self.directory = directory
-        self.records = records
+        self._records: list[Record] | None = records
         self.skipped = 0
         self._persist = persist
         self._lock: files.locked | None = None
@@ -212,7 +212,10 @@ class Transcript:
 
     def append(self, *records: Record, sync: bool = False) -> None:
         self._write(records, sync=sync)
-        self.records.extend(records)
+        if self._persist:
+            self._records = None
+        elif self._records is not None:
+            self._records.extend(records)
 
     def _write(self, records: Iterable[Record], *, sync: bool = False) -> None:
         if self._persist:
@@ -226,6 +229,11 @@ class Transcript:
             shutil.rmtree(self.directory, ignore_errors=True)
 
     # What the records say
+
+    @property
+    def records(self) -> list[Record]:
+        """All but the header. From disk, where they are: a session that goes on and on must not fill memory."""
+        return _load(self._file)[0][1:] if self._records is None else self._records
 
     @property
     def name(self) -> str | None:
@@ -448,6 +456,6 @@ def find_session(wanted: str, cwd: str | None = None) -> str:
         entry.id for entry in entries if entry.id.startswith(wanted)
     ]
     if len(found) != 1:
-        what = "no session" if not found else f"{len(found)} sessions"
-        raise NotFound(f"{what} match {wanted!r}", hint="`treadle sessions` lists them")
+        what = "no session matches" if not found else f"{len(found)} sessions match"
+        raise NotFound(f"{what} {wanted!r}", hint="`treadle sessions` lists them")
     return found[0]

@@ -61,6 +61,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             sandbox.enter(here(), self.add_dir)
 
     def spec(self, *, answers: bool, default_mode: Mode) -> SessionSpec:
+        self._agree()
         given = parse_mode(self.permission_mode) if self.permission_mode else self.settings().mode
         return SessionSpec(
             cwd=here(),
@@ -80,6 +81,16 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             answers=answers,
             trusted=self.trust,
         )
+
+    def _agree(self) -> None:
+        """Refuse what would otherwise be ignored in silence."""
+        going_on = self.continue_last or self.resume is not None
+        if self.continue_last and self.resume is not None:
+            raise ConfigError("--continue and --resume name two sessions", hint="give one of them")
+        if self.fork_session and not going_on:
+            raise ConfigError("--fork-session needs a session to copy", hint="add --resume ID or --continue")
+        if self.session_id is not None and going_on and not self.fork_session:
+            raise ConfigError("--session-id is for a new session", hint="add --fork-session to go on in a copy")
 
 
 def _split(values: tuple[str, ...]) -> tuple[str, ...]:
