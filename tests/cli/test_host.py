@@ -124,11 +124,11 @@ def test_backends_probe_and_schema(source: Path) -> None:
 
 def test_work_that_is_kept_can_be_found_and_discarded(source: Path) -> None:
     treadle("host", "run", "--task", "x", "--sidecar", command("good"), cwd=source)
-    (run_id,) = json.loads(treadle("host", "workspaces", "--json").stdout)
-    assert run_id in treadle("host", "workspaces").stdout
+    (run_id,) = [run["run_id"] for run in json.loads(treadle("host", "kept", "--json").stdout)]
+    assert run_id in treadle("host", "kept").stdout
     assert treadle("host", "discard", "nothing").returncode == 1
     assert treadle("host", "discard", run_id[:8]).returncode == 0
-    assert json.loads(treadle("host", "workspaces", "--json").stdout) == {}
+    assert json.loads(treadle("host", "kept", "--json").stdout) == []
 
 
 def test_any_sidecar_is_an_agent_for_a_prompt(source: Path) -> None:

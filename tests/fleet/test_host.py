@@ -13,7 +13,7 @@ from tests.fleet.conftest import QUICK, order, scripted
 from tests.work.test_git import branches, make
 from treadle.errors import ConfigError, NotFound, Unsupported, WorkspaceError
 from treadle.fleet.host import Backend, HostRun, Job, absolute_command, run_job, runs_directory
-from treadle.fleet.recover import kept_workspaces
+from treadle.fleet.recover import kept_runs
 from treadle.fleet.store import ReceiptStore
 from treadle.wire.receipts import Receipt
 from treadle.wire.sidecar import NO_POLICY, Requirement, Requirements
@@ -189,17 +189,22 @@ async def test_a_bug_leaves_a_receipt_too(source: Path, store: ReceiptStore) -> 
     assert receipt.outcome == "failed" and more(receipt)["end"]["error_code"] == "internal"
 
 
-async def test_kept_workspaces_are_known_and_can_be_thrown_away(run: Runner, tmp_path: Path) -> None:
+async def test_what_is_kept_is_known_and_can_be_thrown_away(run: Runner, tmp_path: Path) -> None:
     repository = make(tmp_path / "repo")
     _, copied = await run("good")
     job = Job(order=order(Path(repository.top)), backend=scripted("good"), mode="worktree", timing=QUICK)
     _, worktree = await run("", job)
-    await run("good", apply=True)
-    kept = kept_workspaces()
-    assert set(kept) == {copied.run_id, worktree.run_id}
-    for workspace in kept.values():
-        workspace.discard()
-    assert kept_workspaces() == {} and branches(repository) == {"main"}
+    _, applied = await run("good", apply=True)
+    await run("says_what_it_did_not_do")
+    kept = kept_runs()
+    assert {run_id: found.files for run_id, found in kept.items()} == {
+        copied.run_id: ("patch.diff", "workspace"),
+        worktree.run_id: ("patch.diff", "workspace"),
+        applied.run_id: ("patch.diff",),
+    }
+    for found in kept.values():
+        found.discard()
+    assert kept_runs() == {} and branches(repository) == {"main"} and left() == []
 
 
 def test_files_of_the_command_get_their_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

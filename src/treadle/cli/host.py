@@ -17,7 +17,7 @@ from treadle.errors import Cancelled, ConfigError, NotFound
 from treadle.fleet import backends as found
 from treadle.fleet import workorder
 from treadle.fleet.host import Backend, HostRun, Job
-from treadle.fleet.recover import kept_workspaces
+from treadle.fleet.recover import kept_runs
 from treadle.fleet.recover import recover as recover_runs
 from treadle.fleet.signing import load_signer
 from treadle.fleet.store import ReceiptStore
@@ -311,31 +311,27 @@ async def _recover(config: str | None, as_json: bool) -> int:
     return 0
 
 
-@host.command("workspaces")
+@host.command("kept")
 @json_option
-def workspaces(as_json: bool) -> None:
-    """List the workspaces that are kept because there is work in them."""
-    kept = kept_workspaces()
+def kept(as_json: bool) -> None:
+    """List what is kept of finished runs: workspaces with work in them, patches, long event files."""
+    found = kept_runs()
     if as_json:
-        click.echo(msgspec.json.encode({run_id: workspace.place for run_id, workspace in kept.items()}))
+        click.echo(msgspec.json.encode(list(found.values())))
         return
-    for run_id, workspace in kept.items():
-        click.echo(f"{run_id}  {workspace.place.mode:8}  {workspace.root}  (of {workspace.place.source})")
+    for run in found.values():
+        source = f"  (of {run.workspace.source})" if run.workspace else ""
+        click.echo(f"{run.run_id}  {', '.join(run.files):24}  {run.directory}{source}")
 
 
 @host.command("discard")
 @click.argument("run_ids", nargs=-1, required=True, metavar="RUN...")
 def discard(run_ids: tuple[str, ...]) -> None:
-    """Throw kept workspaces away, with the work that is in them. The receipts stay."""
-    sys.exit(asyncio.run(_discard(run_ids)))
-
-
-async def _discard(run_ids: tuple[str, ...]) -> int:
-    kept = kept_workspaces()
+    """Throw away what is kept of runs, with the work that is in it. The receipts stay."""
+    found = kept_runs()
     for run_id in run_ids:
-        fitting = [known for known in kept if known.startswith(run_id)]
+        fitting = [known for known in found if known.startswith(run_id)]
         if len(fitting) != 1:
-            raise NotFound(f"{len(fitting)} kept workspaces begin with {run_id!r}", hint="treadle host workspaces")
-        await asyncio.to_thread(kept.pop(fitting[0]).discard)
+            raise NotFound(f"{len(fitting)} kept runs begin with {run_id!r}", hint="treadle host kept lists them")
+        found.pop(fitting[0]).discard()
         click.echo(f"discarded {fitting[0]}")
-    return 0

@@ -25,7 +25,7 @@ from treadle.io.files import iter_lines, locked, write_atomic
 from treadle.wire.receipts import AnyAgentEvent, Receipt
 from treadle.wire.tolerant import Note
 from treadle.work.receipt import Observed
-from treadle.work.workspace import Workspace, abandon, remove_tree
+from treadle.work.workspace import Place, Workspace, abandon, remove_tree
 
 _event: msgspec.json.Decoder[AnyAgentEvent] = msgspec.json.Decoder(AnyAgentEvent)
 
@@ -49,13 +49,33 @@ def _directories() -> Iterator[str]:
             yield directory
 
 
-def kept_workspaces() -> dict[str, Workspace]:
-    """Workspaces that hold work, by the id of their run."""
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left of a finished run: a workspace with work in it, its patch, events that did not fit the receipt."""
+
+    run_id: str
+    directory: str
+    files: tuple[str, ...]
+    workspace: Place | None = None
+
+    def discard(self) -> None:
+        if self.workspace is not None:
+            Workspace(self.workspace).discard()
+        remove_tree(self.directory)
+
+
+def kept_runs() -> dict[str, Kept]:
     found = {}
     for directory in _directories():
-        workspace = Workspace.open(directory)
-        if workspace is not None and not os.path.exists(os.path.join(directory, "run.json")):
-            found[os.path.basename(directory)] = workspace
+        files = sorted(set(os.listdir(directory)) - {"lock", "workspace.json", "shadow.git"})
+        if files and "run.json" not in files:
+            workspace = Workspace.open(directory)
+            name = os.path.basename(directory)
+            found[name] = Kept(
+                run_id=name,
+                directory=directory,
+                files=tuple(files),
+                workspace=workspace.place if workspace else None,
+            )
     return found
 
 
