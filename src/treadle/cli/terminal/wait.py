@@ -30,6 +30,8 @@ STATES = (
     *("working", "waiting", "permission", "question", "auth", "done"),
 )
 NEEDS_A_PERSON = 3
+SETTLED, FIRST_WORDS = 0.5, 3.0
+"""Seconds of silence after which an idle program is ready for input: after its last words, or without any."""
 QUICK = 2.0
 """Seconds after which a program that did not visibly begin to work is taken to have done so."""
 
@@ -87,10 +89,12 @@ def _follow(client: Client, states: tuple[str, ...], deadline: float | None, wor
     client.hello(wire.WANT_STATES | wire.READ_ONLY)
     quick = time.monotonic() + QUICK
     while True:
-        state = client.detail()["state"]
+        detail = client.detail()
+        state = detail["state"]
         busy = state["name"] not in ("idle", "dead") and not state.get("waiting_for")
         worked = worked and not busy and time.monotonic() < quick
-        if not worked:
+        unsettled = _unsettled(detail) if "idle" in states and not busy else 0.0
+        if not worked and not unsettled:
             if matches(state, states):
                 return 0
             if state["name"] == "dead":
@@ -99,12 +103,21 @@ def _follow(client: Client, states: tuple[str, ...], deadline: float | None, wor
             if "idle" in states and state.get("waiting_for"):
                 sys.stdout.write(f"{state['waiting_for']}: {state.get('message') or ''}\n")
                 return NEEDS_A_PERSON
-        pause = min([moment for moment in (deadline, quick if worked else None) if moment], default=None)
+        pauses = (deadline, quick if worked else None, time.monotonic() + unsettled if unsettled else None)
         try:
-            _next_state(client, pause)
+            _next_state(client, min([moment for moment in pauses if moment], default=None))
         except TimedOut:
             if deadline is not None and time.monotonic() >= deadline:
                 raise
+
+
+def _unsettled(detail: dict[str, Any]) -> float:
+    """Seconds until an idle program can be taken to have drawn its prompt. One that has just begun is idle too."""
+    if not detail["alive"]:
+        return 0.0
+    needed = SETTLED if detail["output"]["end"] else FIRST_WORDS
+    idle: int = detail["idle_ms"]
+    return max(0.0, needed - idle / 1000)
 
 
 def _next_state(client: Client, deadline: float | None) -> None:
