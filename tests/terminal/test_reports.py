@@ -1,0 +1,69 @@
+import base64
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.terminal.reports import StateFile, by_title, parse
+
+
+def test_a_report_has_state_app_kind_and_message() -> None:
+    message = base64.b64encode("rot? · grün".encode()).decode()
+    child, report = parse(f"state=blocked:app=claude-code:kind=question:msg={message}", "osc 7501", 5)
+    assert child == "" and report
+    assert (report.state, report.app, report.kind, report.message, report.at) == (
+        *("blocked", "claude-code", "question", "rot? · grün"),
+        5,
+    )
+
+
+def test_a_child_record_is_named_and_a_cleared_one_is_none() -> None:
+    assert parse("state=working:id=a1", "x", 0)[0] == "a1"
+    assert parse("state=clear:id=a1", "x", 0) == ("a1", None)
+
+
+@pytest.mark.parametrize("body", ["", "?", "state=dancing", "app=x", "=:=:="])
+def test_what_is_no_report_is_refused(body: str) -> None:
+    with pytest.raises(ValueError):
+        parse(body, "x", 0)
+
+
+@given(st.text())
+def test_no_title_breaks_it(title: str) -> None:
+    by_title(title, 0)
+
+
+@pytest.mark.parametrize(
+    ("title", "state"),
+    [
+        ("✳ Claude Code", "idle"),
+        ("◐ Claude Code", "working"),
+        ("⠂ Claude Code", "working"),
+        ("⠹ work", "working"),
+        ("[ ! ] Action Required | work", "blocked"),
+        ("[ . ] Action Required | work", "blocked"),
+        ("Claude Code", None),
+        ("vim file.txt", None),
+        ("", None),
+        ("x Claude Code", None),
+    ],
+)
+def test_known_titles_tell_and_others_do_not(title: str, state: str | None) -> None:
+    found = by_title(title, 0)
+    assert (found.state if found else None) == state
+
+
+def test_a_state_file_is_read_once_for_each_change(tmp_path: Path) -> None:
+    file = StateFile(str(tmp_path / "s"))
+    assert file.look(0) is None
+    (tmp_path / "s").write_text("permission may I?\n")
+    report = file.look(1)
+    assert report and (report.state, report.kind, report.message) == ("blocked", "permission", "may I?")
+    assert file.look(2) is None
+
+
+def test_a_huge_or_binary_state_file_does_no_harm(tmp_path: Path) -> None:
+    file = StateFile(str(tmp_path / "s"))
+    (tmp_path / "s").write_bytes(bytes(range(256)) * 10_000)
+    assert file.look(1) is None

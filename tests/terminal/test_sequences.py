@@ -1,0 +1,106 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.terminal import sequences
+from treadle.terminal.sequences import Modes, QueryFilter, Stripper, Whole, answers
+
+PIECES = st.sampled_from(
+    [
+        b"text",
+        b"\x1b",
+        b"\x1b[",
+        b"\x1b[31m",
+        b"\x1b]0;t",
+        b"\x07",
+        b"\x1b\\",
+        b"\x1bP1$r",
+        b"\x1b[?1049h",
+        b"\xe2",
+        b"[c",
+        b"\n",
+    ]
+)
+
+
+@given(st.lists(PIECES | st.binary(max_size=8), max_size=30))
+def test_cutting_whole_loses_and_adds_nothing(parts: list[bytes]) -> None:
+    whole = Whole()
+    out = b"".join(map(whole.feed, parts))
+    assert out + whole._held == b"".join(parts)
+
+
+@given(st.lists(PIECES, max_size=20), st.integers(1, 9))
+def test_stripping_does_not_depend_on_where_the_reads_were_cut(parts: list[bytes], step: int) -> None:
+    data = b"".join(parts) + b"\x1b[0mend"
+    pieces = Stripper()
+    cut = b"".join(pieces.feed(data[at : at + step]) for at in range(0, len(data), step))
+    assert cut.replace(b"\r", b"") == Stripper().feed(data).replace(b"\r", b"")
+
+
+def test_text_is_left_and_everything_else_goes() -> None:
+    data = b"\x1b[1;31mred\x1b[0m\tplain\r\n\x1b]0;title\x07\x1bP+q544e\x1b\\\x1b(B\x07\x08done"
+    assert Stripper().feed(data) == b"red\tplain\ndone"
+
+
+def test_a_sequence_that_never_ends_is_not_waited_for_for_ever() -> None:
+    whole = Whole()
+    total = b"".join(whole.feed(b"\x1b]0;" + b"x" * 50_000) for _ in range(4))
+    assert len(total) > 100_000
+
+
+QUERIES = [
+    b"\x1b[c",
+    b"\x1b[0c",
+    b"\x1b[>c",
+    b"\x1b[>0q",
+    b"\x1b[6n",
+    b"\x1b[?6n",
+    b"\x1b[5n",
+    b"\x1b[?u",
+    b"\x1b[?2026$p",
+    b"\x1b[16t",
+    b"\x1b]10;?\x1b\\",
+    b"\x1b]11;?\x07",
+    b"\x1b]4;1;?\x07",
+    b"\x1b]7501;?\x07",
+    b"\x1bP+q544e\x1b\\",
+    b"\x1bP$qm\x1b\\",
+    b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\",
+]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=repr)
+@pytest.mark.parametrize("step", [1, 3, 100])
+def test_a_question_is_taken_out_of_a_replay_however_it_was_cut(query: bytes, step: int) -> None:
+    data, cleaner = b"before" + query + b"after", QueryFilter()
+    found = b"".join(cleaner.feed(data[at : at + step], everything=True) for at in range(0, len(data), step))
+    assert found == b"beforeafter"
+
+
+@pytest.mark.parametrize(
+    "kept", [b"\x1b[1;1H", b"\x1b[0m", b"\x1b[2J", b"\x1b]0;title?\x07", b"\x1b[u", b"\x1b[>1u", b"\x1b[3n"]
+)
+def test_what_is_no_question_stays(kept: bytes) -> None:
+    assert QueryFilter().feed(kept, everything=True) == kept
+
+
+def test_the_leader_keeps_all_questions_but_the_one_for_status() -> None:
+    assert QueryFilter().feed(b"\x1b[c\x1b]7501;?\x07\x1b[6n", everything=False) == b"\x1b[c\x1b[6n"
+
+
+def test_answers_come_in_the_order_of_the_questions_and_unknown_ones_stay_without() -> None:
+    found = answers(b"\x1b[>0q\x1b[?u\x1b]7501;?\x1b\\\x1b[c\x1b[18t\x1b]11;?\x07\x1b[6n", (80, 24), everything=True)
+    version = sequences.__version__.encode()
+    assert found == b"\x1bP>|treadle(" + version + b")\x1b\\\x1b]7501;?\x1b\\\x1b[?62;22c\x1b[8;24;80t\x1b[1;1R"
+    assert answers(b"\x1b[c\x1b]7501;?\x07", (80, 24), everything=False) == b"\x1b]7501;?\x07"
+
+
+def test_modes_are_remembered_set_anew_and_taken_back() -> None:
+    modes = Modes()
+    modes.feed(b"\x1b[?1049h\x1b[?25l\x1b[?1000;1006h\x1b[>7u\x1b[?2004h\x1b[?2004l\x1b[?9999h")
+    assert modes.alternate and modes.changed() == [25, 1000, 1006, 1049]
+    assert modes.set() == b"\x1b[?25l\x1b[?1000h\x1b[?1006h\x1b[?1049h"
+    assert modes.unset() == b"\x1b7\x1b[r\x1b8\x1b[<u\x1b[?1049l\x1b[?1006l\x1b[?1000l\x1b[?25h\x1b[0m"
+    modes.feed(b"\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1006l\x1b[<u")
+    assert not modes.alternate and modes.changed() == [] and modes.kitty == 0

@@ -1,0 +1,51 @@
+import pytest
+
+from treadle.errors import ConfigError
+from treadle.terminal.settings import Settings, child_environment
+
+
+def settings(**values: object) -> Settings:
+    found = Settings()
+    found.command = ["true"]
+    for name, value in values.items():
+        setattr(found, name, value)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"command": []}, "no command"),
+        ({"command": ["a\0b"]}, "NUL"),
+        ({"cols": 65536}, "cols"),
+        ({"rows": -1}, "rows"),
+        ({"scrollback_bytes": True}, "scrollback_bytes"),
+        ({"idle_threshold_ms": 0}, "idle_threshold_ms"),
+        ({"classifier": "x"}, "classifier"),
+        ({"resize_policy": "x"}, "resize_policy"),
+        ({"workdir": "/no/such/place"}, "/no/such/place"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_named(values: dict[str, object], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        settings(**values).check()
+
+
+def test_the_child_gets_our_environment_but_not_our_terminal() -> None:
+    ours = {"HOME": "/h", "TMUX": "x", "COLUMNS": "10", "TERM": "screen", "NOTIFY_SOCKET": "/x", "KEY": "kept"}
+    found = child_environment(settings(id="a1", env=[("KEY", "new"), ("MORE", "1")]), "/s", ours)
+    assert found == {
+        "HOME": "/h",
+        "TERM": "screen",
+        "KEY": "new",
+        "MORE": "1",
+        "HEIMDALL_SESSION_ID": "a1",
+        "TREADLE_STATE_FILE": "/s",
+    }
+
+
+@pytest.mark.parametrize(
+    ("ours", "given", "term"), [("", "", "xterm-256color"), ("dumb", "", "xterm-256color"), ("a", "b", "b")]
+)
+def test_term_is_ours_unless_it_is_none_or_another_is_wanted(ours: str, given: str, term: str) -> None:
+    assert child_environment(settings(term=given), "/s", {"TERM": ours})["TERM"] == term
