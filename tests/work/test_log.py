@@ -5,8 +5,8 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.events import TextDelta, Warned
-from treadle.work.log import EventLog
+from treadle.events import TextDelta, ToolEnded, Warned
+from treadle.work.log import LATEST, EventLog
 
 
 def filled(count: int, window: int = 8, keep: int = 16) -> EventLog:
@@ -102,3 +102,19 @@ def test_however_it_reads_a_lossless_reader_sees_every_event_once_in_order(actio
         assert seen == list(range(1, made + 1))
 
     asyncio.run(play())
+
+
+async def test_long_texts_are_forgotten_once_every_lossless_reader_has_seen_them() -> None:
+    log = EventLog(most=10_000)
+    reader, late = log.read(), log.read()
+    for _ in range(300):
+        log.append(ToolEnded(call="c", name="n", result="x" * 100), "t")
+    assert len(reader.ready()) == 300
+    log.append(TextDelta(text="y"), "t")
+    assert [event.seq for event in late.ready()] == list(range(1, 302))
+    reader.ready()
+    log.append(TextDelta(text="z"), "t")
+    gap, *kept = log.read().ready()
+    assert isinstance(gap, Warned) and gap.code == "gap" and kept[-1].seq == 302
+    assert LATEST <= len(kept) < 100
+    assert [event.seq for event in reader.ready()] == [302]

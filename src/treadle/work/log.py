@@ -13,21 +13,50 @@ from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
-from treadle.events import AnyEvent, Event, Warned
+from treadle.events import (
+    AnyEvent,
+    CommandRun,
+    ContextCompacted,
+    Event,
+    FileChanged,
+    Message,
+    TaskChanged,
+    ToolEnded,
+    ToolOutput,
+    TurnEnded,
+    Warned,
+)
 
 WINDOW = 4096
 KEEP = 8192
+MOST = 32 << 20
+"""Characters of long texts that are kept; beyond them, events that every lossless reader has seen are forgotten."""
 
+LATEST = 64
+
+_LONG: dict[type, str] = {
+    ToolEnded: "result",
+    ToolOutput: "text",
+    FileChanged: "diff",
+    CommandRun: "output",
+    Message: "text",
+    TurnEnded: "text",
+    ContextCompacted: "summary",
+}
 _stamp = msgspec.structs.force_setattr
 
 
 class EventLog:
-    def __init__(self, clock: Callable[[], float] = time.time, window: int = WINDOW, keep: int = KEEP) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.time, window: int = WINDOW, keep: int = KEEP, most: int = MOST
+    ) -> None:
         if keep < window:
             raise ValueError("a log must keep at least a window of events, or lossless readers would lose some")
         self._clock = clock
         self._window = window
         self._keep = keep
+        self._most = most
+        self._size = 0
         self._events: list[AnyEvent] = []
         self._dropped = 0
         self._readers: weakref.WeakSet[Reader] = weakref.WeakSet()
@@ -50,18 +79,42 @@ class EventLog:
         if turn and not event.turn:
             _stamp(event, "turn", turn)
         events.append(event)  # type: ignore[arg-type]
+        self._size += _size(event)
         if len(events) >= self._keep + self._window:
-            del events[: self._window]
-            self._dropped += self._window
+            self._forget(self._window)
+        if self._size > self._most:
+            self._lighten()
         if self._waiting:
             _wake(self._waiting)
+
+    def _lighten(self) -> None:
+        """Forget the oldest until half of what may be kept is left, but nothing that a lossless reader still needs.
+
+        The latest stay in any case, for observers that are about to look.
+        """
+        left, count = self._size, 0
+        for event in self._events[: max(min(self._read_by_all() - self._dropped, len(self._events) - LATEST), 0)]:
+            if left <= self._most // 2:
+                break
+            left -= _size(event)
+            count += 1
+        self._forget(count)
+
+    def _forget(self, count: int) -> None:
+        self._size -= sum(map(_size, self._events[:count]))
+        del self._events[:count]
+        self._dropped += count
+
+    def _read_by_all(self) -> int:
+        """The last event that every lossless reader has taken."""
+        return min((reader.cursor for reader in self._readers if not reader.observer), default=self.last)
 
     async def room(self) -> None:
         """Wait until no lossless reader is more than a window behind."""
         if self.last - self._slowest < self._window:
             return
         while not self.closed:
-            self._slowest = min((reader.cursor for reader in self._readers if not reader.observer), default=self.last)
+            self._slowest = self._read_by_all()
             if self.last - self._slowest < self._window:
                 return
             await _wait(self._held)
@@ -133,6 +186,13 @@ class Reader:
         """Stop holding the session back."""
         self.observer = True
         self._log.take(self)
+
+
+def _size(event: Event) -> int:
+    name = _LONG.get(type(event))
+    if name is not None:
+        return len(getattr(event, name))
+    return len(event.data.get("delta", "")) if isinstance(event, TaskChanged) else 0
 
 
 def _wake(waiting: list[asyncio.Future[None]]) -> None:
