@@ -91,12 +91,34 @@ class Client:
 
 
 class Measured:
-    def __init__(self) -> None:
+    """Wall time, and the processor time at both ends, which a busy machine disturbs less."""
+
+    def __init__(self, pid: int | None) -> None:
         self.wall: list[float] = []
+        self.there: list[float] = []
+        self.here: list[float] = []
+        self._pid = pid
+
+    def take(self, run: Callable[[], float]) -> None:
+        here, there = time.process_time(), self._cpu()
+        self.wall.append(run())
+        self.here.append(time.process_time() - here)
+        self.there.append(self._cpu() - there)
+
+    def _cpu(self) -> float:
+        if self._pid is None:
+            return 0.0
+        fields = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def rate(self) -> float:
         return EVENTS / statistics.median(self.wall)
+
+    @property
+    def spent(self) -> str:
+        there, here = (statistics.median(times) / EVENTS * 1e6 for times in (self.there, self.here))
+        return f"{there:4.1f} + {here:4.1f} us CPU" if self._pid else ""
 
 
 def stream(client: Client) -> float:
@@ -132,7 +154,6 @@ def throughput(folder: Path) -> None:
     (folder / "bytes").write_bytes((line + b'"session_id":"550e8400-e29b-41d4-a716-446655440000"}\n') * EVENTS)
     plain = [sys.executable, "-c", PLAIN.format(events=EVENTS)]
     names = ("native agent, scripted model", "any session", "print(json.dumps) to json.loads", "cat, same bytes")
-    results = {name: Measured() for name in names}
     door = [sys.executable, "-c", DOOR.format(events=EVENTS)]
     with (
         Client(WORKER, f"scripted:{folder / 'model.toml'}") as native,
@@ -147,13 +168,16 @@ def throughput(folder: Path) -> None:
             lambda: plain_stream(peer),
             lambda: cat(folder / "bytes"),
         ]
+        pids = (native.process.pid, session.process.pid, peer.pid, None)
+        results = [Measured(pid) for pid in pids]
         for _ in range(ROUNDS):
-            for name, run in zip(names, runs, strict=True):
-                results[name].wall.append(run())
-    base = results[names[2]].rate
-    for name, result in results.items():
+            for result, run in zip(results, runs, strict=True):
+                result.take(run)
+    base = results[2].rate
+    for name, result in zip(names, results, strict=True):
         best = EVENTS / min(result.wall)
-        print(f"{name:34} {result.rate:>12,.0f} events/s  best {best:>12,.0f}  {result.rate / base:6.1f}x plain")
+        ratio = result.rate / base
+        print(f"{name:34} {result.rate:>12,.0f} events/s, best {best:>12,.0f} {ratio:6.1f}x plain  {result.spent}")
 
 
 def median(measure: Callable[[], float], times: int = 11) -> float:
