@@ -64,6 +64,14 @@ def test_a_person_types_and_sees_and_the_exit_code_is_passed_on(stage: Stage, tm
     tmux.shows("me", "code:7")
 
 
+def test_run_starts_and_attaches_with_the_windows_size_and_passes_the_code_on(tmux: Tmux, tmp_path: Path) -> None:
+    command = shlex.join([TREADLE, "run", "--socket-dir", str(tmp_path / "t"), "--linger", "0", "--"])
+    tmux.window("me", f"{command} sh -c 'stty size; read x; exit 6'")
+    tmux.shows("me", "24 80")
+    tmux.type("me", "Enter")
+    tmux.shows("me", "code:6")
+
+
 def test_detach_leaves_the_program_and_gives_the_terminal_back(stage: Stage, tmux: Tmux) -> None:
     place = stage.start("sh", "-c", "stty raw -echo; echo ready; exec cat")
     tmux.window("me", attach(place))

@@ -9,7 +9,12 @@ from __future__ import annotations
 import os
 import time
 
+from treadle.errors import StorageError
 from treadle.io import paths, procs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 FORMAT = b"1"
 
@@ -35,6 +40,25 @@ class Kept:
     @property
     def age(self) -> float:
         return max(0.0, time.time() - self.started)
+
+
+def note(owner: int, keeper: int, pid: int, command: Sequence[str]) -> str:
+    """Leave a note for a tree whose keeper is also its stem, as a terminal's guard is. Its path, or "" when it cannot be.
+
+    A tree lives without a note, so no error here ends it.
+    """
+    fields = [1, owner, keeper, keeper, procs.start_time(keeper), pid, int(time.time())]
+    try:
+        directory = paths.private_dir(os.path.join(paths.state_dir(), "keepers"))
+        path = os.path.join(directory, str(keeper))
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, b"\0".join([*(b"%d" % field for field in fields), *map(os.fsencode, command)]))
+        finally:
+            os.close(fd)
+    except (OSError, StorageError):
+        return ""
+    return path
 
 
 def kept_trees() -> list[Kept]:

@@ -10,6 +10,7 @@ import os
 import time
 
 from treadle.errors import StorageError
+from treadle.io import kept
 from treadle.io.files import write_atomic
 from treadle.terminal import ending, native, records
 from treadle.terminal.clients import Clients
@@ -69,6 +70,7 @@ class Supervisor:
         self.clients = Clients(self, native.listen(place.sock))
         self._pidfd = -1
         self._died = 0.0
+        self._note = ""
 
     # Starting and running...
 
@@ -90,6 +92,7 @@ class Supervisor:
         if hasattr(os, "pidfd_open"):
             self._pidfd = os.pidfd_open(self.pty.pid)
             self.loop.watch(self._pidfd, READ, lambda events: self._child_changed())
+        self._note = kept.note(os.getpid(), self.guard, self.pty.pid, settings.command)
         self.log("info", "started", pid=self.pty.pid, command=list(settings.command), workdir=settings.workdir)
 
     def run(self) -> int:
@@ -97,7 +100,7 @@ class Supervisor:
         while not self.done:
             self.loop.turn()
         self.clients.close()
-        for path in (self.place.state, f"{self.place.state}.tmp"):
+        for path in (self.place.state, self._note):
             try:
                 os.unlink(path)
             except OSError:

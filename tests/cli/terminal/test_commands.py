@@ -178,6 +178,15 @@ def test_kill_ends_everything_and_tells_what_died(shell: Shell) -> None:
     assert report["survivors"] == [] and report["code"] == 137
 
 
+def test_ps_lists_a_terminal_until_it_is_gone(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--linger", "0", "--", "sleep", "60")
+    supervisor, child = shell.place("x").pids()
+    [tree] = json.loads(shell("ps", "--json"))
+    assert (tree["owner"], tree["pid"], tree["command"], tree["running"]) == (supervisor, child, ["sleep", "60"], True)
+    shell("kill", "x")
+    until(lambda: json.loads(shell("ps", "--json")) == [])
+
+
 def test_resize_changes_the_size_whatever_the_policy(shell: Shell) -> None:
     shell("run", "--detach", "--id", "x", "--resize", "fixed", "--", "sleep", "60")
     shell("resize", "x", "100x30")
