@@ -43,7 +43,7 @@ class Kept:
 
 
 def note(owner: int, keeper: int, pid: int, command: Sequence[str]) -> str:
-    """Leave a note for a tree whose keeper is also its stem, as a terminal's guard is. Its path, or "" when it cannot be.
+    """Leave a note for a tree whose keeper is also its stem, as a terminal's guard is. Its path; "" when it cannot be.
 
     A tree lives without a note, so no error here ends it.
     """
