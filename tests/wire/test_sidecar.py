@@ -205,6 +205,16 @@ def test_an_unknown_event_arrives_as_a_warning_with_the_original() -> None:
     assert found.event.ext["unknown_event"]["input_tokens"] == 3  # type: ignore[index]
 
 
+def test_notes_do_not_fill_the_memory() -> None:
+    connection = host()
+    for _ in range(3000):
+        connection.receive(event(type="warning", message="m", strange=1))
+    assert len(connection.notes) == 1000 and connection.notes_left_out == 2000
+    connection = host()
+    connection.receive(event(type="warning", message="m", strange="x" * 100_000))
+    assert connection.notes[0].value is None
+
+
 def test_an_object_on_two_lines_is_none() -> None:
     whole = event(type="warning", message="m")
     found = host().receive(whole + whole.replace(b', "message"', b'\n, "message"') + whole)

@@ -107,6 +107,20 @@ def test_a_trace_keeps_the_beginning_and_the_end() -> None:
     assert one.events(T) == events
 
 
+def test_huge_events_and_a_huge_trace_do_not_fill_the_memory() -> None:
+    trace = Trace(keep_bytes=1_000_000)
+    huge = AssistantDelta(ts=T, text="x" * 200_000)
+    for _ in range(100):
+        trace.extend([huge, AssistantDelta(ts=T, text="small")], 200_100)
+    events = trace.events(T)
+    assert len(events) == 200 and sum(len(str(event)) for event in events) < 100_000
+    assert "200" in str(events[0]) and events[1].text == "small"  # type: ignore[union-attr]
+    long = Trace(keep_bytes=1000)
+    for number in range(2000):
+        long.extend([AssistantDelta(ts=T, text=str(number))], 50)
+    assert len(long.events(T)) == 20 + 1 + 500
+
+
 def test_a_sidecars_own_hash_is_checked_and_only_told() -> None:
     right = receipt_hash(normal(SAMPLE_RECEIPT))
     assert made(observed(receipt_sha256=right))[1]["claimed"]["sha256_matches"] is True

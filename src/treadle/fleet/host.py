@@ -215,10 +215,11 @@ class HostRun:
             self._outputs.append(_EventFile(self.job.events_path))
 
     def _keep(self, events: Sequence[AnyAgentEvent]) -> None:
-        self.observed.trace.extend(events)
+        lines = _lines.encode_lines(events)
+        self.observed.trace.extend(events, len(lines))
         for output in list(self._outputs):
             try:
-                output.write(events)
+                output.write(lines)
             except StorageError as error:
                 # The run goes on: what was seen is still in memory, and the receipt says what is missing.
                 self.observed.notes.append(Note(where="events", problem=str(error)))
@@ -237,6 +238,8 @@ class HostRun:
         self.observed.stderr_tail = peer.child.tail.text
         self.observed.commands_seen = list(peer.commands_seen)
         self.observed.notes += peer.notes
+        if peer.wire.notes_left_out:
+            self.observed.notes.append(Note(where="notes", problem=f"{peer.wire.notes_left_out} more were made"))
         for output in self._outputs:
             output.close()
 
@@ -341,6 +344,9 @@ def absolute_command(argv: Sequence[str]) -> list[str]:
     return [program, *(os.path.abspath(word) if os.path.isfile(word) else word for word in rest)]
 
 
+_lines = msgspec.json.Encoder()
+
+
 class _EventFile:
     """Events, one JSON object per line."""
 
@@ -350,11 +356,10 @@ class _EventFile:
             self._file = open(path, "wb")
         except OSError as error:
             raise storage_error(error, path, "write") from error
-        self._encoder = msgspec.json.Encoder()
 
-    def write(self, events: Sequence[AnyAgentEvent]) -> None:
+    def write(self, lines: bytes) -> None:
         try:
-            self._file.write(self._encoder.encode_lines(events))
+            self._file.write(lines)
             self._file.flush()
         except OSError as error:
             raise storage_error(error, self._path, "write") from error

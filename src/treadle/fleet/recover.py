@@ -122,7 +122,7 @@ def _look_at(observed: Observed, workspace: Workspace | None, directory: str) ->
     events = os.path.join(directory, "events.jsonl")
     for line in iter_lines(events):
         with contextlib.suppress(msgspec.MsgspecError):
-            observed.trace.extend([_event.decode(line)])
+            observed.trace.extend([_event.decode(line)], len(line))
     with contextlib.suppress(OSError):
         observed.finished = max(observed.started, os.stat(events).st_mtime)
     if workspace is None:

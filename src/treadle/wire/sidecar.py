@@ -227,6 +227,10 @@ def _level(level: Level | None) -> str:
 
 # One end of the conversation...
 
+MAX_NOTES = 1000
+BIG_LINE = 64 * 1024
+"""Notes about longer lines do not keep what was there."""
+
 
 def _shown(line: bytes) -> dict[str, str]:
     return {"line": line[:200].decode("utf-8", "replace")}
@@ -256,6 +260,7 @@ class Connection(base.Connection[Message]):
     def __init__(self, role: str, *, cap: int = base.CAP) -> None:
         super().__init__(role, cap=cap)
         self.notes: list[Note] = []
+        self.notes_left_out = 0
         self.runs: deque[str] = deque()
         self._lines = LineSplitter(cap)
 
@@ -299,10 +304,20 @@ class Connection(base.Connection[Message]):
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             return InvalidJson(f"not JSON: {error}", details=_shown(line))
         try:
-            return self._read_tolerantly(tree)
+            message = self._read_tolerantly(tree)
+            self._bound_notes(len(line))
+            return message
         except (msgspec.ValidationError, RecursionError) as error:
             named = {"id": tree["id"]} if isinstance(tree, dict) and isinstance(tree.get("id"), str) else {}
             return Violation(f"a line does not say what it must: {error}", details={**_shown(line), **named})
+
+    def _bound_notes(self, size: int) -> None:
+        """A peer that is strange in every line must not fill our memory with notes about it."""
+        if size > BIG_LINE:
+            self.notes = [msgspec.structs.replace(note, value=None) if note.value else note for note in self.notes]
+        if len(self.notes) > MAX_NOTES:
+            self.notes_left_out += len(self.notes) - MAX_NOTES
+            del self.notes[MAX_NOTES:]
 
     def _read_tolerantly(self, tree: Any) -> Message:
         kind = tree.get("t") if isinstance(tree, dict) else None

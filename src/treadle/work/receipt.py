@@ -48,23 +48,30 @@ from treadle.work.workspace import Difference
 FORMAT = 1
 TRACE_EVENTS = 10_000
 TRACE_TAIL = 500
+TRACE_BYTES = 32 * 1024 * 1024
+BIG_EVENT = 64 * 1024
 NOTES = 200
 DIFF_CAP = 4 * 1024 * 1024
 
 
 class Trace:
-    """The events of a run, the first and the last of them when there are too many."""
+    """The events of a run, the first and the last of them when there are too many, none of them when it is too big."""
 
-    def __init__(self, keep: int = TRACE_EVENTS) -> None:
+    def __init__(self, keep: int = TRACE_EVENTS, keep_bytes: int = TRACE_BYTES) -> None:
         self._keep = keep
+        self._keep_bytes = keep_bytes
         self._head: list[AnyAgentEvent] = []
         self._tail: deque[AnyAgentEvent] = deque(maxlen=TRACE_TAIL)
         self.seen = 0
 
-    def extend(self, events: Sequence[AnyAgentEvent]) -> None:
+    def extend(self, events: Sequence[AnyAgentEvent], size: int = 0) -> None:
+        """`size` is how long they are as JSON, together; events that are huge are replaced by a word about them."""
         self.seen += len(events)
-        room = self._keep - len(self._head)
+        if size > BIG_EVENT:
+            events = [_small(event) for event in events]
+        room = self._keep - len(self._head) if self._keep_bytes > 0 else 0
         if room > 0:
+            self._keep_bytes -= size
             self._head += events[:room]
             events = events[room:]
         self._tail.extend(events[-TRACE_TAIL:])
@@ -78,6 +85,14 @@ class Trace:
             return [*self._head, *self._tail]
         gap = Warned(ts=now, message=f"{self.left_out} events are left out here", ext={"left_out": self.left_out})
         return [*self._head, gap, *self._tail]
+
+
+def _small(event: AnyAgentEvent) -> AnyAgentEvent:
+    text = msgspec.json.encode(event)
+    if len(text) <= BIG_EVENT:
+        return event
+    start = text[:200].decode("utf-8", "replace")
+    return Warned(ts=event.ts, message=f"an event of {len(text)} bytes is left out", ext={"begins": start})
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
