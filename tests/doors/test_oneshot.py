@@ -288,6 +288,14 @@ async def test_a_failed_command_is_an_error_with_its_message() -> None:
     assert run.code == 1 and run.result["result"] == "" and run.result["errors"] == ["usage: /rename NAME"]
 
 
+async def test_the_time_of_a_command_is_told_too() -> None:
+    async def slow(session: Any, args: str) -> CommandResult:
+        await asyncio.sleep(0.01)
+        return CommandResult(message="done")
+
+    assert (await Ran(Commanded(command=slow), "json").go("/slow")).result["duration_ms"] >= 10
+
+
 async def test_a_command_that_throws_is_exit_1_and_no_hang() -> None:
     async def burst(session: Any, args: str) -> CommandResult:
         raise LocalError("Unknown background job group: g9")

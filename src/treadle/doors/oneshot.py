@@ -6,6 +6,7 @@ The runner owns the output and the exit code and nothing else: it asks nobody, m
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any, Protocol
 
 import msgspec
@@ -67,6 +68,7 @@ class Runner:
         self._fold = Fold()
         self._turn: str | None = None
         self._operation: asyncio.Task[Ending | None] | None = None
+        self._started = 0.0
         self._interrupted: str | None = None
         self._in_tools = False
         """Whether a tool was running when it was interrupted."""
@@ -77,6 +79,7 @@ class Runner:
     async def run(self, prompt: str) -> int:
         """Do what the prompt says; returns when the session has settled and its history is on disk."""
         self._fold, self._turn, self._ends = Fold(), None, {}
+        self._started = time.monotonic()
         self._interrupted, self._in_tools = None, False
         reader = self.session.events(after=-1)
         try:
@@ -230,7 +233,7 @@ class Runner:
             session_id=self.session.id,
             subtype="success" if error is None else "error",
             is_error=code != 0,
-            duration_ms=summary.total_ms,
+            duration_ms=summary.total_ms or round((time.monotonic() - self._started) * 1000),
             duration_api_ms=summary.model_ms,
             num_turns=summary.iterations,
             total_cost_usd=summary.usage.cost_usd,
