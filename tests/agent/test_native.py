@@ -504,3 +504,18 @@ async def test_interrupted_at_any_moment_a_turn_ends_once_and_the_session_goes_o
     assert session.context.messages == well_formed(session.context.messages)
     assert Transcript.read(session.id).view() == session.context.messages
     await session.close()
+
+
+async def test_a_relative_working_directory_is_where_we_are_now(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path / "work")
+    session = await opened(WRITE + SAY, cwd=".", mode="auto-edit")
+    monkeypatch.chdir("/")
+    await turn(session)
+    assert session.transcript.header.cwd == str(tmp_path / "work") and (tmp_path / "work" / "made.txt").exists()
+
+
+async def test_a_working_directory_that_is_not_there_is_said_before_anything_begins(opened: Opened) -> None:
+    with pytest.raises(ConfigError, match="/nowhere/at/all is not there"):
+        await opened(SAY, cwd="/nowhere/at/all")

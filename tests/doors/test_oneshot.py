@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 from treadle.doors.oneshot import Runner, create_runner, create_transport
 from treadle.doors.oneshot_schema import SchemaCheck
 from treadle.doors.oneshot_verbose import Verbose
-from treadle.errors import BudgetExceeded, LocalError, MaxIterations, PeerClosed, ProviderError, StorageError, TimedOut
+from treadle.errors import (
+    AuthFailed,
+    BudgetExceeded,
+    EmptyReply,
+    LocalError,
+    MaxIterations,
+    PeerClosed,
+    ProviderError,
+    RateLimited,
+    StorageError,
+    TimedOut,
+)
 from treadle.events import (
     Message,
     Task,
@@ -460,6 +471,11 @@ async def test_output_that_fails_while_a_command_runs_ends_the_run_too() -> None
     with pytest.raises(StorageError):
         await run.go("/tell")
     await run.session.close()
+
+
+@pytest.mark.parametrize("error", [ProviderError("x"), RateLimited("x"), AuthFailed("x"), EmptyReply("x")])
+async def test_whatever_went_wrong_at_the_service_the_reason_says_so(error: ProviderError) -> None:
+    assert (await ran(error)).result["terminal_reason"] == "api_error"
 
 
 # The transport

@@ -32,6 +32,7 @@ from treadle.agent.tools.base import AnyTool, ToolContext, writing_freely
 from treadle.agent.tools.paths import resolve as resolve_path
 from treadle.agent.tools.web_fetch import ALLOW_PRIVATE
 from treadle.agent.transcript import Spent, Switched, Transcript, TurnBegan, TurnOver, find_session
+from treadle.errors import ConfigError
 from treadle.events import Asked, Event, Task, TurnEnded, Usage, Warned
 from treadle.policy.profile import Profile, build_guard
 from treadle.session import Access, AgentInfo, Answer, Change, CommandResult, Decision, Mode, SessionSpec
@@ -60,6 +61,9 @@ class NativeAgent:
         return AgentInfo(name=self.name, version=__version__, tools=registry.BUILTIN, capabilities=dict(CAPABILITIES))
 
     async def open(self, spec: SessionSpec) -> NativeSession:
+        if not os.path.isdir(spec.cwd):
+            raise ConfigError(f"the working directory {spec.cwd} is not there", hint="make it, or name another")
+        spec = msgspec.structs.replace(spec, cwd=os.path.abspath(spec.cwd))
         if self._bind is not None:
             spec = self._bind(spec, {**self._env, **spec.env})
         setting = await Setting.load(spec, self._env)

@@ -258,7 +258,9 @@ class Runner:
         return "completed"
 
 
-_REASONS = {"max_iterations": "max_turns", "budget_exceeded": "budget_exhausted", "provider_error": "api_error"}
+_REASONS = {"max_iterations": "max_turns", "budget_exceeded": "budget_exhausted"} | dict.fromkeys(
+    wire.PROVIDER_CODES, "api_error"
+)
 
 
 class Answers(Protocol):

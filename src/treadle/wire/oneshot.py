@@ -28,6 +28,9 @@ from treadle.events import (
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 Record: TypeAlias = dict[str, Any]
 
+PROVIDER_CODES = ("provider_error", "rate_limited", "auth_failed", "context_overflow", "empty_reply")
+"""Codes of errors that are the model service's."""
+
 
 class Result(msgspec.Struct, kw_only=True, tag_field="type", tag="result", rename={"model_usage": "modelUsage"}):
     """The one record that ends a run. Seed keys first."""
@@ -167,7 +170,7 @@ def _task_error(task: Task) -> Record | None:
         "config_error": "validation",
         "not_found": "validation",
     }.get(task.error.code, "process" if task.kind == "process" else "runner")
-    if task.error.code in ("provider_error", "rate_limited", "auth_failed", "context_overflow", "empty_reply"):
+    if task.error.code in PROVIDER_CODES:
         category = "provider"
     return {"category": category, "message": task.error.message, "recoverable": task.error.retryable}
 
