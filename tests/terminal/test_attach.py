@@ -143,7 +143,7 @@ def test_the_size_follows_the_window_and_is_right_after_coming_back(stage: Stage
 def test_a_full_screen_program_is_painted_again_for_who_comes_back(stage: Stage, tmux: Tmux) -> None:
     text = stage.directory / "text"
     text.write_text("".join(f"line {number}\n" for number in range(1000)))
-    place = stage.start("less", str(text), scrollback_bytes=300, cols=80, rows=24)
+    place = stage.start(need("less"), str(text), scrollback_bytes=300, cols=80, rows=24)
     tmux.window("one", attach(place))
     tmux.shows("one", "line 5")
     tmux.type("one", "500g")

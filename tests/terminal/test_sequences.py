@@ -85,6 +85,14 @@ def test_what_is_no_question_stays(kept: bytes) -> None:
     assert QueryFilter().feed(kept, everything=True) == kept
 
 
+@pytest.mark.parametrize(
+    "found", [*QUERIES, b"\x1b[?25h", b"\x1b[>7u", b"\x1b[<u", b"\x1b]0;t\x07", b"\x1b]7501;state=idle\x07"]
+)
+def test_everything_that_is_looked_for_is_notable(found: bytes) -> None:
+    assert sequences.NOTABLE.search(b"text" + found)
+    assert not sequences.NOTABLE.search(b"\x1b[1;31mred\x1b[0m\x1b[2J\x1b[5;1H\x1b[K\x1b(B")
+
+
 def test_the_leader_keeps_all_questions_but_the_one_for_status() -> None:
     assert QueryFilter().feed(b"\x1b[c\x1b]7501;?\x07\x1b[6n", everything=False) == b"\x1b[c\x1b[6n"
 

@@ -48,8 +48,9 @@ class Client:
     @property
     def is_terminal(self) -> bool:
         """A person's terminal: one that says so, or a subscriber of the plain protocol that has told its size."""
-        declared = bool(self.wants & wire.IS_TERMINAL)
-        return self.subscribed and not self.wants & wire.READ_ONLY and (declared or self.size is not None)
+        if not self.subscribed or self.wants & wire.READ_ONLY:
+            return False
+        return bool(self.wants & wire.IS_TERMINAL) if self.greeted else self.size is not None
 
     @property
     def behind(self) -> bool:

@@ -8,7 +8,7 @@ import time
 from treadle.errors import RemoteProtocolError
 from treadle.terminal import native, records
 from treadle.terminal.broadcast import Client
-from treadle.terminal.loop import READ, WRITE
+from treadle.terminal.loop import READ, WRITE, now_ms
 from treadle.terminal.sizes import choose
 from treadle.wire import terminal as wire
 
@@ -36,6 +36,7 @@ class Clients:
         self.every: dict[int, Client] = {}
         self.leader: Client | None = None
         self._latest: Client | None = None
+        self._policy = session.settings.resize_policy
         self._count = 0
         self._told_state = ""
         self._stops: list[Client] = []
@@ -138,7 +139,6 @@ class Clients:
             return
         client.types = True
         self._active(client)
-        self.session.watch.typed(message.data, now_ms())
         self.session.type(message.data)
 
     def _subscribe(self, client: Client, message: wire.Subscribe) -> None:
@@ -175,9 +175,8 @@ class Clients:
         elif client.is_terminal:
             self._active(client)
             self._terminals_changed()
-        elif self.session.settings.resize_policy == "latest" or not self._terminals():
-            if self.session.settings.resize_policy != "fixed":
-                self._apply(client.size)
+        elif self._policy == "latest" or (self._policy != "fixed" and not self._terminals()):
+            self._apply(client.size)
 
     def _kill(self, client: Client, message: wire.Kill) -> None:
         if not client.wants & wire.READ_ONLY:
@@ -305,7 +304,7 @@ class Clients:
                     self._reply(client, wire.Leader(int(client is leader)))
         latest = self._latest if self._latest in terminals else (terminals[-1] if terminals else None)
         size = choose(
-            self.session.settings.resize_policy,
+            self._policy,
             [client.size for client in terminals if client.size],
             latest.size if latest else None,
         )
@@ -314,10 +313,6 @@ class Clients:
 
     def _apply(self, size: tuple[int, int]) -> None:
         self.session.resize(*size)
-
-
-def now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
 
 
 ACTIONS: dict[type[wire.Message], Callable[[Clients, Client, Any], None]] = {

@@ -17,6 +17,11 @@ READ, WRITE = select.POLLIN, select.POLLOUT
 EITHER = READ | WRITE
 
 
+def now_ms() -> int:
+    """The clock of everything that is told in milliseconds. It never goes back."""
+    return time.monotonic_ns() // 1_000_000
+
+
 class Loop:
     def __init__(self) -> None:
         self._epoll = select.epoll() if hasattr(select, "epoll") else None

@@ -34,6 +34,8 @@ QUERY = re.compile(
 )
 """What a program asks its terminal: attributes, version, cursor, modes, sizes, colours, capabilities, images."""
 
+NOTABLE = re.compile(rb"\x1b(?:[\]P_]|\[(?:[<=>?]|[0-9]*(?:[cnt]|\$p)))")
+"""The beginning of anything that is looked for here. Most output has only colours, and one search tells."""
 REPORT = re.compile(rb"\x1b\](7501|0|2);([^\x07\x1b]*)(?:\x07|\x1b\\)")
 """A status report or a window title."""
 STATUS_QUERY = re.compile(rb"\x1b\]7501;\?(\x07|\x1b\\)")

@@ -78,12 +78,6 @@ class Watch:
         self._settle(now)
         return found
 
-    def typed(self, data: bytes, now: int) -> None:
-        """Take note of input. What was asked of a person may have been answered with it."""
-
-    def resized(self, now: int) -> None:
-        """Programs repaint everything now, which looks like work and is none."""
-
     def died(self, now: int) -> None:
         self._died = self._since = now
         self._wire = DEAD
@@ -94,7 +88,7 @@ class Watch:
         if self._whole is None or self._modes is None:
             self._whole, self._modes = sequences.Whole(), sequences.Modes()
         data = self._whole.feed(data)
-        if b"\x1b" not in data:
+        if not sequences.NOTABLE.search(data):
             self._look_for_marks(data, now)
             return b""
         self._modes.feed(data)

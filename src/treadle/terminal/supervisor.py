@@ -16,7 +16,7 @@ from treadle.terminal import ending, native, records
 from treadle.terminal.clients import Clients
 from treadle.terminal.history import OUTPUT_MAX, Log, Rotated
 from treadle.terminal.lock import Lock
-from treadle.terminal.loop import READ, WRITE, Loop
+from treadle.terminal.loop import READ, WRITE, Loop, now_ms
 from treadle.terminal.places import Place
 from treadle.terminal.pty import Pty
 from treadle.terminal.scrollback import Scrollback
@@ -164,7 +164,6 @@ class Supervisor:
         if (cols, rows) == self.pty.size:
             return
         self.pty.resize(cols, rows)
-        self.watch.resized(now_ms())
         self.sizes.append((self.scrollback.end, cols, rows))
         del self.sizes[:-1000]
         if self.recorder:
@@ -344,7 +343,3 @@ class Supervisor:
             },
             "clients": self.clients.roster(),
         }
-
-
-def now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
