@@ -455,11 +455,12 @@ def test_the_session_variable_has_the_protocols_name_by_default(stage: Stage) ->
 
 
 def test_the_child_has_no_descriptors_and_signals_of_ours(stage: Stage) -> None:
-    code = "import os,signal; print(sorted(os.listdir('/proc/self/fd'))); print(open('/proc/self/status').read())"
     output, _ = watch(stage.start("sh", "-c", "ls /proc/self/fd; grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status"))
     fds, _, signals = output.decode().partition("Sig")
-    assert fds.split() == ["0", "1", "2", "3"], code  # 3 is what ls reads the directory with
-    assert [line.split()[1] for line in ("Sig" + signals).splitlines()][:2] == ["0" * 16] * 2
+    assert fds.split() == ["0", "1", "2", "3"]  # 3 is what ls reads the directory with
+    blocked, ignored = (int(line.split()[1], 16) for line in ("Sig" + signals).splitlines()[:2])
+    ordinary = 0x7FFFFFFF  # those above belong to the C library, and whoever runs the tests may have left them odd
+    assert blocked & ordinary == ignored & ordinary == 0
 
 
 def test_everything_is_for_this_user_alone(stage: Stage) -> None:
