@@ -28,6 +28,7 @@ from treadle.events import (
     ToolStarted,
     TurnEnded,
     Usage,
+    Warned,
 )
 from treadle.io import paths
 from treadle.session import Access, Agent, Answer, Change, Limits, Prompt, Rules, Session, SessionSpec
@@ -540,3 +541,18 @@ arguments = { description = "d", prompt = "look around", agent_type = "Explore" 
     events = await turn(session, answer=Answer(decision="allow", text="this one"))
     assert of(events, ToolDenied) == [] and [asked.kind for asked in of(events, Asked)][:1] == ["question"]
     assert "permission" not in [asked.kind for asked in of(events, Asked)] and len(of(events, ToolEnded)) == 3
+
+
+async def test_a_history_with_lines_that_cannot_be_read_is_resumed_and_says_so(opened: Opened) -> None:
+    session = await opened(SAY)
+    await turn(session)
+    await session.close()
+    with Path(session.transcript.directory, "history.jsonl").open("ab") as history:
+        history.write(b'{"type":"from_the_future"}\n{"type":"message","mess')
+    again = await opened(SAY, resume=session.id)
+    reader = again.events()
+    [warned] = of(reader.ready(), Warned)
+    reader.close()
+    assert warned.code == "history" and warned.message.startswith("2 lines")
+    assert (await turn(again))[-1].text == "done"
+    assert len(Transcript.read(again.id).view()) == 4

@@ -157,6 +157,8 @@ class NativeSession(BaseSession):
         """Read what the project says, start its servers, and tell what a person should know before the first turn."""
         for message in self.setting.notes:
             self.emit(Warned(message=message, code="settings"))
+        if lost := self.transcript.skipped:
+            self.emit(Warned(message=f"{lost} lines of this session's history cannot be read", code="history"))
         self.read_project()
         await self._start_servers()
 

@@ -93,7 +93,7 @@ async def _run_key_command(command: str) -> str:
     try:
         async with child, asyncio.timeout(KEY_COMMAND_SECONDS):
             while chunk := await child.stdio.read():
-                said += chunk[:4096]
+                said = (said + chunk)[:4096]
             code = await child.wait()
             words = await child.last_words()
     except TimeoutError:
