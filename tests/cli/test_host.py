@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from treadle.io import sandbox
 from treadle.testing import bad_sidecar
 
 TREADLE = str(Path(sys.executable).parent / "treadle")
@@ -74,6 +75,30 @@ text = "Done."
     receipt = json.loads(done.stdout)
     assert receipt["verification"]["git_status"] == ""
     assert any(event.get("output") and "denied" in str(event["output"]) for event in receipt["trace"])
+
+
+def test_our_own_agent_can_be_confined_to_its_workspace(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if sandbox.available().method is None:
+        pytest.skip("needs Landlock or bubblewrap")
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))  # temporary files may be written
+    out = tmp_path / "outside.txt"
+    script = tmp_path / "script.toml"
+    script.write_text(f"""
+[[reply]]
+[[reply.call]]
+name = "bash"
+arguments = {{ command = "echo in > inside.txt; python3 -c 'open(\\\"{out}\\\", \\\"w\\\")'; true" }}
+[[reply]]
+text = "Done."
+""")
+    done = treadle(
+        *("host", "run", "--task", "x", "--agent", "native", "--sandbox", "--model", f"scripted:{script}"), cwd=source
+    )
+    assert done.returncode == 0 and "A  inside.txt" in done.stdout, done.stdout + done.stderr
+    assert not out.exists()
 
 
 def test_the_order_carries_what_was_typed(source: Path) -> None:

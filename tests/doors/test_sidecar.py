@@ -342,6 +342,21 @@ async def test_a_bad_line_during_a_run_does_not_end_it(talk: Talk, tmp_path: Pat
     assert (await talk.hear("final", "fatal"))["t"] == "final"
 
 
+async def test_a_bug_in_an_agent_is_a_fatal_and_the_next_order_is_done(talk: Talk, tmp_path: Path) -> None:
+    async def broken(spec: SessionSpec) -> Puppet:
+        raise KeyError("a bug")
+
+    opens, talk.agent.open = talk.agent.open, broken  # type: ignore[method-assign]
+    await talk.order(tmp_path)
+    fatal = await talk.hear("fatal")
+    assert (fatal["ref_id"], fatal["error_code"]) == (RUN, "internal")
+    talk.agent.open = opens  # type: ignore[method-assign]
+    await talk.order(tmp_path, SECOND)
+    await talk.hear("assistant_delta")
+    talk.agent.opened[0].go.set()
+    assert (await talk.hear("final"))["ref_id"] == SECOND
+
+
 async def test_when_the_host_goes_away_the_session_is_closed(talk: Talk, tmp_path: Path) -> None:
     await talk.order(tmp_path)
     await talk.hear("assistant_delta")

@@ -53,6 +53,7 @@ def host() -> None:
 @click.option("--task", required=True, metavar="TEXT", help="What is to be done; @FILE reads it from a file.")
 @click.option("--sidecar", metavar="CMD", help="Start this command as the sidecar.")
 @click.option("--agent", metavar="NAME", help="One of our own agents, such as native.")
+@click.option("--sandbox", is_flag=True, help="With --agent: let it write nothing outside its workspace.")
 @click.option("--backend", metavar="NAME", help="A backend from backplane.toml or the settings.")
 @config_option
 @click.option(
@@ -214,13 +215,15 @@ def _vendor(params: tuple[str, ...]) -> dict[str, Any]:
 
 
 async def _backend(options: dict[str, Any], known: found.Known, order: WorkOrder) -> Backend:
+    if options["sandbox"] and not options["agent"]:
+        raise ConfigError("--sandbox confines only our own agents", hint="name one with --agent")
     named = [name for name in ("sidecar", "agent", "backend") if options[name]]
     if len(named) > 1:
         raise ConfigError(f"--{named[0]} and --{named[1]} both name a sidecar", hint="give one of them")
     if options["sidecar"]:
         return found.command_backend(options["sidecar"])
     if options["agent"]:
-        return found.own_backend(options["agent"])
+        return found.own_backend(options["agent"], sandbox=options["sandbox"])
     if options["backend"]:
         return found.named_backend(known, options["backend"])
     return await found.select(known, order.requirements)

@@ -17,8 +17,9 @@ from treadle.cli.sidecar_entry import serve
     show_default="$TREADLE_AGENT, or native",
     help="The agent to offer.",
 )
+@click.option("--sandbox", is_flag=True, help="Let nothing be written outside the working directory.")
 @click.version_option(package_name="treadle")
-def sidecar(agent: str) -> None:
+def sidecar(agent: str, sandbox: bool) -> None:
     """Serve an agent on stdin and stdout to a control plane that speaks abp/v0.1, one JSON object per line.
 
     It says hello, takes orders one after the other, and answers each with events and a receipt. The end of input means
@@ -34,4 +35,4 @@ def sidecar(agent: str) -> None:
     The model and its key come from the order or from the environment. Nothing but the protocol is ever written to
     stdout. The protocol: docs/reference/sidecar-protocol.md. To be the control plane yourself: treadle host run.
     """
-    sys.exit(serve(agent))
+    sys.exit(serve(agent, sandbox=sandbox))

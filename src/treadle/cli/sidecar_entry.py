@@ -14,7 +14,7 @@ def main() -> None:
     sidecar(prog_name="treadle-sidecar")
 
 
-def serve(agent: str) -> int:
+def serve(agent: str, *, sandbox: bool = False) -> int:
     """Be a sidecar on our own stdin and stdout until there are no more orders; the exit code."""
     import asyncio
     import signal
@@ -22,7 +22,9 @@ def serve(agent: str) -> int:
     from treadle.agents import find_agent
     from treadle.doors.sidecar import Sidecar
     from treadle.errors import TreadleError
+    from treadle.io import sandbox as confine
     from treadle.io.streams import take_stdio
+    from treadle.work import config
 
     def warn(message: str) -> None:
         print(f"treadle-sidecar: {message}", file=sys.stderr, flush=True)
@@ -44,6 +46,9 @@ def serve(agent: str) -> int:
             return 128 + stopped[0]
 
     try:
+        # It starts the process again, so nothing may have been read or said yet.
+        if sandbox or config.load(os.getcwd()).settings.sandbox:
+            confine.enter(os.getcwd())
         return asyncio.run(run())
     except TreadleError as error:
         warn(str(error))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 import uuid
 from collections import deque
@@ -39,6 +40,9 @@ from treadle.wire.sidecar import Cancel, Connection, Event, Fatal, Final, Hello,
 from treadle.wire.sidecar_events import Outgoing, contract_code, error_event
 from treadle.work.fold import Fold, Totals
 from treadle.work.receipt import Trace
+from treadle.work.session import error_info
+
+log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
 WAITING_ORDERS = 100
@@ -171,12 +175,15 @@ class Order:
             if missing:
                 raise Unsupported(f"the order requires what {self._info.name} does not offer: {'; '.join(missing)}")
             await self._work()
-        except TreadleError as error:
+        except PeerClosed:
+            raise
+        except Exception as error:
+            if not isinstance(error, TreadleError):
+                log.exception("an order failed in a way nobody foresaw")
             await self.abandon()
-            if isinstance(error, PeerClosed):
-                raise
-            code = contract_code(error.code, error.details)
-            await self._link.send(Fatal(ref_id=self.run.id, error=str(error), error_code=code or "internal"))
+            info = error_info(error)
+            code = contract_code(info.code, info.details)
+            await self._link.send(Fatal(ref_id=self.run.id, error=info.message, error_code=code or "internal"))
             return
         await self._link.send(Final(ref_id=self.run.id, receipt=self._receipt()))
 
