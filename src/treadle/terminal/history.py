@@ -48,6 +48,18 @@ class Rotated:
             return False
         return True
 
+    def give_back(self, size: int) -> None:
+        """Make room on a full disk: the older file goes, or when there is none the end of this one."""
+        try:
+            if os.path.exists(f"{self.path}.1"):
+                os.unlink(f"{self.path}.1")
+            elif self._fd >= 0:
+                self.size = max(0, self.size - size)
+                os.ftruncate(self._fd, self.size)
+                self.lost += size
+        except OSError:
+            pass
+
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)

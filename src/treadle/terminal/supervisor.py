@@ -40,6 +40,7 @@ DRAIN_MAX = 1.0
 seconds of silence, or after DRAIN_MAX."""
 DRAIN_READS = 16
 """Reads in one turn of the loop, so that the other clients are served meanwhile."""
+GIVEN_BACK = 16 * 1024
 LEFTOVERS_GRACE = 2.0
 STOP_GRACE = 5.0
 REOPEN = 0.5
@@ -243,8 +244,13 @@ class Supervisor:
             "output_bytes": self.scrollback.end,
             "sizes": self.sizes,
         }
+        data = f"{records.dumps(record)}\n".encode()
         try:
-            write_atomic(self.place.exit, f"{records.dumps(record)}\n".encode(), sync=False)
+            try:
+                write_atomic(self.place.exit, data, sync=False)
+            except StorageError:
+                self.history.give_back(GIVEN_BACK)  # the disk is full, and how it ended matters more
+                write_atomic(self.place.exit, data, sync=False)
         except StorageError as error:
             self.log("error", "exit record not kept", reason=str(error))
 
