@@ -144,7 +144,7 @@ class SidecarPeer:
         with contextlib.suppress(LocalError):
             await self.child.wait()
         self._gone = True
-        if self._limit is not None and not self._limit.expired():
+        if self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time() + LAST_BYTES)
 
     @classmethod
@@ -222,8 +222,7 @@ class SidecarPeer:
         what `abort` was given.
         """
         self.final = None
-        now = time.monotonic()
-        self._live = Liveness(self.timing, now)
+        self._live = Liveness(self.timing, time.monotonic())
         watch = asyncio.create_task(self._watch(), name=f"liveness of {self.name}")
         try:
             with contextlib.suppress(PeerClosed):  # then it has exited, or will: that is told below
@@ -262,6 +261,8 @@ class SidecarPeer:
             # It ended inside a line. How it ended says more than the line that it did not finish.
             self.notes.append(Note(where="output", problem=error.message, value=error.details))
             return None
+        finally:
+            self._limit = None
 
     def _take(self, messages: Sequence[Message | RemoteProtocolError]) -> Sequence[AnyAgentEvent]:
         """The events among these. A `final` ends it: what a sidecar says after that is not listened to."""
@@ -272,11 +273,12 @@ class SidecarPeer:
         for message in messages:
             if type(message) is Event:
                 events.append(message.event)
-            elif self._other(message, events):
+            elif self._ends(message):
                 break
         return events
 
-    def _other(self, message: Message | RemoteProtocolError, events: list[AnyAgentEvent]) -> bool:
+    def _ends(self, message: Message | RemoteProtocolError) -> bool:
+        """Take note of what is no event, and say whether it is the last that counts."""
         match message:
             case Final():
                 self.final = message
