@@ -25,6 +25,7 @@ EXTRAS = {
     "tokens": "tiktoken",
     "signing": "cryptography",
     "schema": "jsonschema_rs",
+    "screen": "pyghostty",
 }
 
 
