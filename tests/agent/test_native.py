@@ -370,15 +370,15 @@ usage = { input = 60, output = 40 }
 async def test_a_subagent_works_in_the_mode_of_now_and_not_of_then(opened: Opened) -> None:
     session = await opened(DELEGATE_WRITE, mode="yolo")
     await session.configure(Change(mode="plan"))
-    events = await turn(session)
-    [denied] = of(events, ToolDenied)
+    await session.tasks.run_agent("write the file", label="x", agent_type=None, background=False)
+    [denied] = of(session.events().ready(), ToolDenied)
     assert denied.parent == "agent_1" and not Path(session.spec.cwd, "made.txt").exists()
 
 
 async def test_a_subagents_plan_is_its_answer_and_needs_no_approval(opened: Opened) -> None:
     session = await opened(DELEGATE_WRITE, mode="plan", answers=True)
-    events = await turn(session, answer=Answer(decision="deny"))
-    assert [asked.parent for asked in of(events, Asked)] == [None]
+    task = await session.tasks.run_agent("write the file", label="x", agent_type=None, background=False)
+    assert task.output == "done" and of(session.events().ready(), Asked) == []
 
 
 async def test_a_subagent_spends_from_the_same_purse(opened: Opened) -> None:
@@ -521,26 +521,6 @@ async def test_a_relative_working_directory_is_where_we_are_now(
 async def test_a_working_directory_that_is_not_there_is_said_before_anything_begins(opened: Opened) -> None:
     with pytest.raises(ConfigError, match="/nowhere/at/all is not there"):
         await opened(SAY, cwd="/nowhere/at/all")
-
-
-@pytest.mark.parametrize("mode", ["suggest", "plan"])
-async def test_what_touches_nothing_needs_no_permission(opened: Opened, mode: str) -> None:
-    calls = """
-[[reply]]
-[[reply.call]]
-name = "todo"
-arguments = { todos = [{ content = "look", status = "pending" }] }
-[[reply.call]]
-name = "ask_user"
-arguments = { question = "which one?" }
-[[reply.call]]
-name = "task"
-arguments = { description = "d", prompt = "look around", agent_type = "Explore" }
-"""
-    session = await opened(calls + '[[reply]]\ntimes = "always"\ntext = "done"\n', mode=mode, answers=True)
-    events = await turn(session, answer=Answer(decision="allow", text="this one"))
-    assert of(events, ToolDenied) == [] and [asked.kind for asked in of(events, Asked)][:1] == ["question"]
-    assert "permission" not in [asked.kind for asked in of(events, Asked)] and len(of(events, ToolEnded)) == 3
 
 
 async def test_a_history_with_lines_that_cannot_be_read_is_resumed_and_says_so(opened: Opened) -> None:
