@@ -122,15 +122,15 @@ def test_half_a_frame_and_a_hang_up_are_forgotten(stage: Stage) -> None:
 
 
 def test_a_frame_of_a_mebibyte_is_taken(stage: Stage) -> None:
-    place = stage.python(
-        "import sys,tty; tty.setraw(0); n=0\nwhile n<2**20: n+=len(sys.stdin.buffer.read1())\nprint(n)"
+    code = (
+        "import sys,tty; tty.setraw(0); print('ready'); n=0\nwhile n<2**20: n+=len(sys.stdin.buffer.read1())\nprint(n)"
     )
+    place = stage.python(code)
     with connected(place) as client:
-        client.subscribe()
-        time.sleep(0.2)  # raw mode first: a line discipline would keep 4095 bytes of a line
+        output = client.output(20)
+        assert b"ready" in next(output)  # raw by now: a line discipline would keep 4095 bytes of a line
         client.send(wire.Input(bytes(range(32, 96)) * 2**14))
-        output = b"".join(m.data for m in client.messages(20) if isinstance(m, wire.Output))
-    assert b"1048576" in output
+        assert b"1048576" in b"".join(output)
 
 
 # Output...

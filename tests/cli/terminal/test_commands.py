@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -360,8 +359,5 @@ def test_reading_output_into_a_pipe_that_closes_is_no_error(shell: Shell) -> Non
 
 
 def test_detached_sessions_hold_nothing_of_the_launcher_open(shell: Shell) -> None:
-    started = time.monotonic()
-    subprocess.run(
-        f"{TREADLE} run --detach --id x -- sleep 60 | cat", shell=True, check=True, timeout=20, capture_output=True
-    )
-    assert time.monotonic() - started < 19
+    command = f"{TREADLE} run --detach --id x -- sleep 60 | cat"  # cat ends when nobody has its input open any more
+    subprocess.run(command, shell=True, check=True, timeout=20, capture_output=True)
