@@ -6,11 +6,6 @@ from treadle.io import procs
 from treadle.terminal.ending import Ending, exit_code, members
 
 
-def finish(ending: Ending) -> None:
-    while (again := ending.step(time.monotonic())) is not None:
-        time.sleep(max(0.0, again - time.monotonic()))
-
-
 def test_what_is_below_the_child_is_asked_and_then_killed_and_reported() -> None:
     command = "trap '' TERM HUP; (trap - TERM; exec sleep 61) & sleep 62 & echo ready; wait; wait"
     child = subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE)
