@@ -377,7 +377,8 @@ async def test_a_subagent_works_in_the_mode_of_now_and_not_of_then(opened: Opene
 
 async def test_a_subagents_plan_is_its_answer_and_needs_no_approval(opened: Opened) -> None:
     session = await opened(DELEGATE_WRITE, mode="plan", answers=True)
-    task = await session.tasks.run_agent("write the file", label="x", agent_type=None, background=False)
+    async with asyncio.timeout(20):  # and not for as long as a question stays open
+        task = await session.tasks.run_agent("write the file", label="x", agent_type=None, background=False)
     assert task.output == "done" and of(session.events().ready(), Asked) == []
 
 
