@@ -62,8 +62,7 @@ def _peer(here: Bench, kind: str, text: Path) -> float:
     master = here.peer(kind, _script(text, begun, ended))
     settle(master)
     os.write(master, b"\n")
-    drain(master, ended)
-    settle(master, 0.1)
+    drain(master)
     os.close(master)
     return _rate(begun, ended)
 
