@@ -43,7 +43,7 @@ def shell(state_home: Path, tmp_path: Path) -> Iterator[Shell]:
     found = Shell(state_home, tmp_path)
     yield found
     for path in found.directory.glob("*.pid"):
-        found("kill", path.stem, "--grace", "0", code=None)
+        found("kill", path.stem, "--grace", "0")
 
 
 def test_run_detached_prints_the_id_when_the_socket_answers(shell: Shell) -> None:
@@ -275,6 +275,7 @@ def test_a_configuration_that_came_with_a_repository_can_do_no_harm(shell: Shell
     (tmp_path / "heimdall.toml").write_text('classifier = "psychic"\n')
     done = shell.run("run", "--detach", "--", "true")
     assert done.returncode == 1 and "psychic" in done.stderr
+    assert "alive:   true" in shell("status", "x")  # which needs nothing from it
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,8 @@ def directory(arguments: Arguments) -> str:
 
     if named := arguments.get("--socket-dir"):
         return os.path.expanduser(named)
+    if not arguments.get("--config") and os.path.exists(config.NAME):
+        return default_directory()  # a file here beats the others, and has no say in this: not even a broken one
     settings = Settings()
     config.load(settings, arguments.get("--config"))
     return settings.directory or default_directory()
