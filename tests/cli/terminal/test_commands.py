@@ -43,7 +43,8 @@ def shell(state_home: Path, tmp_path: Path) -> Iterator[Shell]:
     found = Shell(state_home, tmp_path)
     yield found
     for path in found.directory.glob("*.pid"):
-        found("kill", path.stem, "--grace", "0")
+        if alive(found.place(path.stem).pids()[0]):
+            found("kill", path.stem, "--grace", "0")
 
 
 def test_run_detached_prints_the_id_when_the_socket_answers(shell: Shell) -> None:
