@@ -1,12 +1,13 @@
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treadle.cli.terminal import tail
 from treadle.terminal.places import Place
 
 
+@settings(max_examples=400)
 @given(
     st.lists(st.sampled_from([b"", b"a", b"bc", b"d" * 50]), max_size=40),
     st.booleans(),

@@ -65,7 +65,7 @@ def _follow(where: Place, count: int, write: Callable[[bytes], None]) -> int:
 def last_lines(where: Place, count: int, size: int | None) -> bytes:
     """The last lines of what is on disk, of the current file up to `size`, and of the one before it if need be."""
     found = _end_of(where.out, count, size)
-    lines = found.count(b"\n")
+    lines = found.count(b"\n") + (not found.endswith(b"\n") and bool(found))
     if lines < count and os.path.exists(f"{where.out}.1"):
         found = _end_of(f"{where.out}.1", count - lines, None) + found
     return found
