@@ -537,3 +537,23 @@ async def test_a_history_with_lines_that_cannot_be_read_is_resumed_and_says_so(o
     assert warned.code == "history" and warned.message.startswith("2 lines")
     assert (await turn(again))[-1].text == "done"
     assert len(Transcript.read(again.id).view()) == 4
+
+
+@pytest.mark.parametrize("mode", ["suggest", "plan"])
+async def test_what_touches_nothing_needs_no_permission(opened: Opened, mode: str) -> None:
+    calls = """
+[[reply]]
+[[reply.call]]
+name = "todo"
+arguments = { todos = [{ content = "look", status = "pending" }] }
+[[reply.call]]
+name = "ask_user"
+arguments = { question = "which one?" }
+[[reply.call]]
+name = "task"
+arguments = { description = "d", prompt = "look around", agent_type = "Explore" }
+"""
+    session = await opened(calls + '[[reply]]\ntimes = "always"\ntext = "done"\n', mode=mode, answers=True)
+    events = await turn(session, answer=Answer(decision="allow", text="this one"))
+    assert of(events, ToolDenied) == [] and [asked.kind for asked in of(events, Asked)][:1] == ["question"]
+    assert "permission" not in [asked.kind for asked in of(events, Asked)] and len(of(events, ToolEnded)) == 3

@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 import sys
 
+from treadle.io.standard import fill_gaps
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from treadle.doors.worker_quick import Promise
+    from treadle.io.streams import FdStream
 
 
 def main() -> None:
+    fill_gaps()
     if len(sys.argv) == 1:
         sys.exit(serve(os.environ.get("TREADLE_AGENT") or "native"))
     from treadle.cli.worker import worker
@@ -67,29 +73,11 @@ def _written(line: bytes) -> bool:
 
 
 def _serve(agent: str, ahead: bytes, promised: Promise | None) -> int:
-    import asyncio
-    import signal
-
     from treadle.agents import find_agent
+    from treadle.cli.serving import serve
     from treadle.doors.worker import Worker
-    from treadle.io.streams import take_stdio
 
-    async def run() -> int:
-        stopped: list[int] = []
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
+    def worker(stream: FdStream) -> Awaitable[int]:
+        return Worker(find_agent(agent), stream, environ=os.environ, warn=_warn, ahead=ahead, promised=promised).run()
 
-        def stop(signum: int) -> None:
-            stopped.append(signum)
-            task.cancel()
-
-        for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            loop.add_signal_handler(signum, stop, signum)
-        stream = take_stdio()
-        worker = Worker(find_agent(agent), stream, environ=os.environ, warn=_warn, ahead=ahead, promised=promised)
-        try:
-            return await worker.run()
-        except asyncio.CancelledError:
-            return 128 + stopped[0]
-
-    return asyncio.run(run())
+    return serve(worker)

@@ -30,7 +30,8 @@ class AskUser:
     Args = AskUserArgs
 
     def access(self, args: AskUserArgs, resolve: Callable[[str], Path]) -> Access:
-        return Access(tool=self.name, kind=self.kind, args=args)
+        # It touches nothing: nobody need be asked whether they may be asked.
+        return Access(tool=self.name, kind="read", args=args)
 
     async def run(self, args: AskUserArgs, context: ToolContext) -> str:
         if not args.question.strip():

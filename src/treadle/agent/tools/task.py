@@ -32,7 +32,8 @@ class TaskTool:
     Args = TaskArgs
 
     def access(self, args: TaskArgs, resolve: Callable[[str], Path]) -> Access:
-        return Access(tool=self.name, kind=self.kind, args=args)
+        # What the subagent does is judged call by call, as if the agent did it itself.
+        return Access(tool=self.name, kind="read", args=args)
 
     async def run(self, args: TaskArgs, context: ToolContext) -> str:
         if not args.prompt.strip():

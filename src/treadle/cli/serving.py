@@ -1,0 +1,33 @@
+"""Being a process that another program owns: a protocol on our stdin and stdout, until it is done or a signal comes."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+
+from treadle.cli import logs
+from treadle.io.streams import FdStream, take_stdio
+
+
+def serve(work: Callable[[FdStream], Awaitable[int]]) -> int:
+    """The exit code of the work, or 128 and the signal that ended it."""
+
+    async def run() -> int:
+        stopped: list[int] = []
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def stop(signum: int) -> None:
+            stopped.append(signum)
+            task.cancel()
+
+        for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(signum, stop, signum)
+        try:
+            return await work(take_stdio())
+        except asyncio.CancelledError:
+            return 128 + stopped[0]
+
+    logs.set_up()
+    return asyncio.run(run())
