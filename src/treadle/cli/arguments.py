@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def exit_code(work: Callable[[], int]) -> int:
+    """What the work gives, or what says that nobody reads our output any more, or that Ctrl-C was pressed."""
+    try:
+        code = work()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains when it flushes at exit
+        return 141
+    except KeyboardInterrupt:
+        return 130
+
 
 class Usage(Exception):
     """The command was typed wrongly."""

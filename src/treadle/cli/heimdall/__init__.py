@@ -7,6 +7,7 @@ import sys
 
 from treadle.cli.arguments import Arguments as Arguments
 from treadle.cli.arguments import Usage as Usage
+from treadle.cli.arguments import exit_code
 from treadle.errors import NotFound, TreadleError
 
 COMMANDS = {
@@ -43,15 +44,7 @@ def _bytes(text: str) -> bytes:
 
 def run(name: str, arguments: list[str]) -> int:
     """Run one command and give its exit code: 0 done, 1 not found or not valid, 2 wrongly used, 3 somebody else's."""
-    try:
-        code = _run(name, arguments)
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains when it flushes at exit
-        return 141
-    except KeyboardInterrupt:
-        return 130
+    return exit_code(lambda: _run(name, arguments))
 
 
 def _run(name: str, arguments: list[str]) -> int:

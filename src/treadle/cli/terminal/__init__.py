@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 
-from treadle.cli.arguments import Arguments, Usage
+from treadle.cli.arguments import Arguments, Usage, exit_code
 from treadle.errors import ConfigError, NotFound, TreadleError
 
 TYPE_CHECKING = False
@@ -22,15 +22,7 @@ TIMED_OUT = 124
 
 def main(name: str, arguments: list[str]) -> int:
     """Run one command and give its exit code."""
-    try:
-        code = _run(name, arguments)
-        sys.stdout.flush()
-        return code
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains when it flushes at exit
-        return 141
-    except KeyboardInterrupt:
-        return 130
+    return exit_code(lambda: _run(name, arguments))
 
 
 def _run(name: str, arguments: list[str]) -> int:
