@@ -33,9 +33,9 @@ def show(event):
         case {"event": "content_delta", "text": text}:
             print(text, end="", flush=True)
         case {"event": "tool_start", "name": name, "args": args}:
-            print(f"\n[{name} {json.dumps(args)}]")
+            print(f"\n[{name} {json.dumps(args)}]", flush=True)
         case {"event": "permission_denied", "name": name, "reason": reason}:
-            print(f"\n[{name} was not allowed: {reason}]")
+            print(f"\n[{name} was not allowed: {reason}]", flush=True)
     # Anything else is skipped: later workers may say more.
 
 
