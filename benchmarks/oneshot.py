@@ -9,7 +9,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 ROUNDS = 7
@@ -81,19 +80,22 @@ def _compare(contenders: dict[str, tuple[list[str], dict[str, str]]], place: Pat
         )
 
 
+MEASURE = """
+import os, subprocess, sys, time
+started = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+said = process.stdout.read()
+_, status, usage = os.wait4(process.pid, 0)
+print(time.perf_counter() - started, usage.ru_maxrss / 1024, status, b"The answer is here." in said)
+"""
+
+
 def _run(command: list[str], env: dict[str, str], place: Path) -> tuple[float, float]:
-    started = time.perf_counter()
-    process = subprocess.Popen(
-        command, env=env, cwd=place, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    assert process.stdout is not None
-    said = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - started
-    process.returncode = os.waitstatus_to_exitcode(status)
-    process.stdout.close()
-    assert process.returncode == 0 and b"The answer is here." in said, f"{command[0]} failed: {said!r}"
-    return seconds, usage.ru_maxrss / 1024
+    """Seconds and megabytes. A small process starts it: the kernel counts the starter's memory as the started one's."""
+    measuring = [sys.executable, "-I", "-S", "-c", MEASURE, *command]
+    said = subprocess.run(measuring, env=env, cwd=place, capture_output=True, text=True, check=True).stdout.split()
+    assert said[2:] == ["0", "True"], f"{command[0]} failed: {said}"
+    return float(said[0]), float(said[1])
 
 
 if __name__ == "__main__":

@@ -59,12 +59,14 @@ def builtin(names: Iterable[str] | None = None, denied: Iterable[str] = ()) -> R
 class Registry:
     def __init__(self, tools: Iterable[AnyTool] = ()) -> None:
         self._tools: dict[str, AnyTool] = {}
+        self._schemas: tuple[ToolSchema, ...] | None = None
         self.unknown: tuple[str, ...] = ()
         for tool in tools:
             self.add(tool)
 
     def add(self, tool: AnyTool) -> None:
         self._tools[tool.name] = tool
+        self._schemas = None
 
     def __iter__(self) -> Iterator[AnyTool]:
         return iter(self._tools.values())
@@ -93,9 +95,11 @@ class Registry:
         )
 
     def schemas(self) -> tuple[ToolSchema, ...]:
-        return tuple(
-            ToolSchema(name=tool.name, description=tool.description, parameters=parameters(tool)) for tool in self
-        )
+        if self._schemas is None:  # they are the same in every turn, and take longer to make than a small turn
+            self._schemas = tuple(
+                ToolSchema(name=tool.name, description=tool.description, parameters=parameters(tool)) for tool in self
+            )
+        return self._schemas
 
 
 async def run(tool: AnyTool, args: msgspec.Struct, context: ToolContext) -> str:
