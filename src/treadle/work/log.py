@@ -42,6 +42,7 @@ _LONG: dict[type, str] = {
     Message: "text",
     TurnEnded: "text",
     ContextCompacted: "summary",
+    TaskChanged: "data",
 }
 _stamp = msgspec.structs.force_setattr
 
@@ -79,11 +80,12 @@ class EventLog:
         if turn and not event.turn:
             _stamp(event, "turn", turn)
         events.append(event)  # type: ignore[arg-type]
-        self._size += _size(event)
-        if len(events) >= self._keep + self._window:
-            self._forget(self._window)
+        if type(event) in _LONG:  # the many small ones must cost nothing here
+            self._size += _size(event)
         if self._size > self._most:
             self._lighten()
+        if len(events) >= self._keep + self._window:
+            self._forget(self._window)
         if self._waiting:
             _wake(self._waiting)
 
@@ -96,12 +98,13 @@ class EventLog:
         for event in self._events[: max(min(self._read_by_all() - self._dropped, len(self._events) - LATEST), 0)]:
             if left <= self._most // 2:
                 break
-            left -= _size(event)
+            left -= _size(event) if type(event) in _LONG else 0
             count += 1
         self._forget(count)
 
     def _forget(self, count: int) -> None:
-        self._size -= sum(map(_size, self._events[:count]))
+        if self._size:
+            self._size -= sum(_size(event) for event in self._events[:count] if type(event) in _LONG)
         del self._events[:count]
         self._dropped += count
 
@@ -189,10 +192,9 @@ class Reader:
 
 
 def _size(event: Event) -> int:
-    name = _LONG.get(type(event))
-    if name is not None:
-        return len(getattr(event, name))
-    return len(event.data.get("delta", "")) if isinstance(event, TaskChanged) else 0
+    if isinstance(event, TaskChanged):
+        return len(event.data.get("delta", ""))
+    return len(getattr(event, _LONG[type(event)]))
 
 
 def _wake(waiting: list[asyncio.Future[None]]) -> None:
