@@ -1,7 +1,7 @@
 """The loop, with a scripted model and real tools: order, limits, failures, interruptions, and what history holds."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -389,6 +389,32 @@ async def test_a_turn_interrupted_in_a_tool_answers_every_open_call(tmp_path: Pa
     assert cleaned
     assert len([message for message in run.history if isinstance(message, ToolResult)]) == 2
     assert fold(run.events).tools[0].ended is not None
+
+
+async def test_an_interrupted_turn_has_closed_the_models_stream_when_it_ends(tmp_path: Path) -> None:
+    run = Run(tmp_path, '[[reply]]\ntext = "word "\nrepeat = 200\npiece = 5\n')
+    held, closed = asyncio.Event(), False
+    stream = run.provider.stream
+
+    async def watched(request: Any) -> AsyncGenerator[Any, None]:
+        nonlocal closed
+        try:
+            async for item in stream(request):
+                yield item
+        finally:
+            closed = True
+
+    async def stalled() -> None:
+        held.set()
+        await asyncio.Event().wait()
+
+    run.provider.stream = watched  # type: ignore[method-assign,assignment]
+    run.parts.room = stalled
+    task = asyncio.create_task(run.loop.run(UserMessage(text="go")))
+    await asyncio.wait_for(held.wait(), 5)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled() and closed
 
 
 async def test_one_call_can_be_stopped_and_the_turn_goes_on(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from treadle.errors import (
     TimedOut,
 )
 from treadle.events import (
+    AnyEvent,
     Message,
     Task,
     TaskChanged,
@@ -38,7 +39,7 @@ from treadle.events import (
     ToolStarted,
     Usage,
 )
-from treadle.session import CommandResult, Prompt, SessionSpec
+from treadle.session import CommandResult, EventReader, Prompt, SessionSpec
 from treadle.testing.sessions import ScriptedSession, Step
 from treadle.wire.oneshot import OutputFormat, command_of
 
@@ -356,6 +357,50 @@ async def test_background_events_before_the_commands_own_result_are_written_befo
     body = completed["event"]["background_job_group_event"]
     assert body["type"] == "background_job_group_completed" and body["group"]["taskIds"] == ["agent_1"]
     assert result["result"] == "all done"
+
+
+async def test_what_a_command_said_is_written_whole_however_slow_the_reader_is() -> None:
+    class Slow(Sink):
+        async def write(self, data: bytes) -> None:
+            for _ in range(20):
+                await asyncio.sleep(0)
+            await super().write(data)
+
+    async def talk(session: Commanded, args: str) -> CommandResult:
+        for number in range(3):
+            session.emit(TaskChanged(change="text", task_id="t", data={"delta": str(number)}))
+            if number == 0:  # while it is being written, the others come and the command ends
+                for _ in range(5):
+                    await asyncio.sleep(0)
+        return CommandResult(message="done")
+
+    run = Ran(Commanded(command=talk), "stream-json")
+    run.runner._out = run.out = Slow()
+    await run.go("/talk")
+    said = [record["event"]["background_task_event"]["delta"] for record in run.out.records[:-1]]
+    assert said == ["0", "1", "2"] and run.result["result"] == "done"
+
+
+async def test_what_a_command_said_last_is_written_also_when_its_events_come_late() -> None:
+    class Late(Commanded):
+        def events(self, after: int = 0, *, observer: bool = False) -> EventReader:
+            reader = super().events(after, observer=observer)
+            batch = reader.batch
+
+            async def late() -> list[AnyEvent]:
+                for _ in range(50):
+                    await asyncio.sleep(0)
+                return await batch()
+
+            reader.batch = late  # type: ignore[method-assign]
+            return reader
+
+    async def talk(session: Commanded, args: str) -> CommandResult:
+        session.emit(TaskChanged(change="text", task_id="t", data={"delta": "last"}))
+        return CommandResult(message="done")
+
+    run = await Ran(Late(command=talk), "stream-json").go("/talk")
+    assert [record["type"] for record in run.out.records] == ["stream_event", "result"]
 
 
 # The lines that are only there when asked for

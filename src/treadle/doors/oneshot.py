@@ -131,7 +131,8 @@ class Runner:
                 either: list[asyncio.Future[Any]] = [pump, self._turn_over]
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 ending = self._turn_over.result() if self._turn_over.done() else _broken(pump)
-            await self._idle.wait()
+            while not self._idle.is_set():  # woken, the pump may already have taken the next events
+                await self._idle.wait()
         finally:
             for task in (pump, operation):
                 task.cancel()

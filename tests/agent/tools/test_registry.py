@@ -130,3 +130,10 @@ async def test_every_result_is_capped_in_one_place(workspace: Workspace) -> None
     tool = Foreign()
     result = await registry.run(tool, AnyArgs({"text": "y" * 100_000}), workspace.context)
     assert len(result) < 25_000 and "left out" in result
+
+
+def test_a_tool_that_is_added_later_is_offered_too() -> None:
+    tools = registry.builtin(("read_file",))
+    assert [schema.name for schema in tools.schemas()] == ["read_file"]
+    tools.add(registry.load("glob"))
+    assert [schema.name for schema in tools.schemas()] == ["read_file", "glob"]
