@@ -11,6 +11,7 @@ import pytest
 
 from tests.io.hostile import await_none_left
 from tests.io.trees import hostile, output, owner
+from tests.terminal.support import until
 from treadle.io import procs, tree
 
 
@@ -65,6 +66,8 @@ def test_signals_to_the_owners_group_do_not_reach_the_keeper(signum: int, mark: 
 
 def test_a_killed_stem_costs_other_trees_nothing(mark: str) -> None:
     first, second = hostile("daemon", "chain"), hostile("daemon")
+    # The command and its daemon: who forked the daemon goes by itself, and must not be counted as killed.
+    until(lambda: len(second.processes()) == 2, "the daemon's parent to be gone")
     before = {each.pid for each in second.processes()}
     os.kill(first.stem, signal.SIGKILL)
     first.stop()

@@ -129,7 +129,11 @@ def test_one_who_only_watches_types_nothing_and_changes_no_size(stage: Stage, tm
 
 
 def test_the_size_follows_the_window_and_is_right_after_coming_back(stage: Stage, tmux: Tmux) -> None:
-    place = stage.start("bash", "-c", "trap 'stty size' WINCH; while :; do sleep 0.05; done", cols=10, rows=5)
+    code = "trap 'stty size' WINCH; echo ready; while :; do sleep 0.05; done"
+    place = stage.start("bash", "-c", code, cols=10, rows=5)
+    with connected(place) as client:  # a size that comes before the trap is there would never be told
+        client.subscribe()
+        next(message for message in client.messages(20) if b"ready" in getattr(message, "data", b""))
     tmux.window("me", attach(place))
     tmux.shows("me", "24 80")
     tmux("resize-window", "-t", "me", "-x", "101", "-y", "31")
