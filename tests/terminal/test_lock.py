@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -61,10 +62,12 @@ def test_a_lock_held_by_another_supervisor_of_this_protocol_counts(stage: Stage)
 
 def test_a_child_that_outlived_its_supervisor_gets_no_twin(tmp_path: Path) -> None:
     place = Place(str(tmp_path), "x")
-    leader = os.getsid(0)
-    Path(place.pid).write_text(f"999999999\n{leader}")
-    with pytest.raises(Busy, match=f"process {leader} is still running"):
-        lock.take(place)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, start_new_session=True) as child:
+        Path(place.pid).write_text(f"999999999\n{child.pid}")
+        with pytest.raises(Busy, match=f"process {child.pid} is still running"):
+            lock.take(place)
+        child.communicate()
+    lock.take(place).remove()
 
 
 def test_a_session_that_only_lingers_makes_room_for_a_new_one(stage: Stage) -> None:
