@@ -27,6 +27,16 @@ async def test_a_client_that_is_gone_lets_nobody_wait() -> None:
     assert not outbox.empty
 
 
+async def test_a_client_that_leaves_while_there_is_nothing_to_say_is_noticed() -> None:
+    ours, theirs = pair()
+    outbox = Outbox(ours, str)
+    running = asyncio.create_task(outbox.run())
+    outbox.put(b"x")
+    assert await theirs.read() == b"x"
+    theirs.close()
+    await asyncio.wait_for(running, 60)
+
+
 async def test_a_client_that_takes_nothing_is_given_up_with_a_word() -> None:
     ours, _ = pair()
     said: list[str] = []

@@ -31,6 +31,7 @@ class Client:
         self.reading = asyncio.Event()
         self.reading.set()
         self.gone = False
+        self.left = asyncio.Event()
         self.exit: asyncio.Task[int]
 
     async def read(self) -> bytes:
@@ -42,6 +43,9 @@ class Client:
             raise PeerClosed("gone")
         for line in data.splitlines():
             self._output.put_nowait(line)
+
+    async def abandoned(self) -> None:
+        await self.left.wait()
 
     def ask(self, *requests: Any) -> None:
         lines = [item if isinstance(item, bytes) else json.dumps(item).encode() for item in requests]
@@ -328,6 +332,26 @@ async def test_a_client_that_stopped_reading_for_good_ends_the_work() -> None:
         await client.until("content_delta")
         client.gone = True
         assert await asyncio.wait_for(client.exit, 60) == 1
+    assert agent.sessions[0].closed
+
+
+async def test_a_client_that_leaves_while_a_send_is_silent_ends_the_work_at_once() -> None:
+    agent = ScriptedAgent([TextDelta(text="a"), asyncio.Event()])
+    async with worker(agent, HEDDLE_HEARTBEAT_INTERVAL="600000") as client:
+        client.ask(INIT, SEND)
+        await client.until("content_delta")
+        client.left.set()
+        assert await asyncio.wait_for(client.exit, 60) == 1
+    assert agent.sessions[0].closed
+
+
+async def test_a_client_that_leaves_when_all_is_answered_has_missed_nothing() -> None:
+    agent = ScriptedAgent()
+    async with worker(agent) as client:
+        client.ask(INIT, SEND)
+        await client.until("result")
+        client.left.set()
+        assert await asyncio.wait_for(client.exit, 60) == 0
     assert agent.sessions[0].closed
 
 

@@ -130,7 +130,7 @@ def test_a_cancelled_tool_is_gone_with_its_whole_tree_before_the_result_is_writt
 @pytest.mark.parametrize("end", ["kill", "closed stdout", "terminate"])
 def test_a_worker_that_ends_leaves_no_process(end: str, tmp_path: Path) -> None:
     (tmp_path / "model.toml").write_text(SLEEPY)
-    with WorkerProcess(tmp_path, {"HEDDLE_HEARTBEAT_INTERVAL": "50"}) as worker:
+    with WorkerProcess(tmp_path, {"HEDDLE_HEARTBEAT_INTERVAL": "600000"}) as worker:
         worker.ask(init("scripted:model.toml"), SEND)
         worker.until("tool_start")
         until(lambda: len(descendants(worker)) == 2)

@@ -126,6 +126,35 @@ async def test_a_writer_that_waits_learns_that_the_reader_went_away(ends: Ends) 
         await writing
 
 
+async def test_who_writes_nothing_learns_that_the_reader_went_away(ends: Ends) -> None:
+    left, right = ends
+    watching = asyncio.create_task(left.abandoned())
+    await right.write(b"still here")
+    assert await left.read() == b"still here"
+    right.close_write()
+    assert await left.read() == b""
+    assert not watching.done(), "it asks nothing more, but it still reads"
+    right.close()
+    await asyncio.wait_for(watching, 60)
+
+
+async def test_our_own_close_ends_the_watch_for_the_reader(ends: Ends) -> None:
+    left, _ = ends
+    watching = asyncio.create_task(left.abandoned())
+    await asyncio.sleep(0)
+    left.close()
+    await asyncio.wait_for(watching, 60)
+
+
+async def test_nobody_can_tell_whether_a_file_is_read(tmp_path: Path) -> None:
+    stream = FdStream(-1, os.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT))
+    watching = asyncio.create_task(stream.abandoned())
+    await stream.write(b"kept")
+    assert not watching.done()
+    watching.cancel()
+    stream.close()
+
+
 async def test_closing_wakes_our_own_reader(ends: Ends) -> None:
     left, _ = ends
     reading = asyncio.create_task(left.read())

@@ -41,13 +41,22 @@ class Outbox:
         return self._size == 0
 
     async def run(self) -> None:
-        """Write what is put here. Returns when the client is gone."""
+        """Write what is put here. Returns when the client is gone, also when there is nothing to write just then."""
+        writing, leaving = asyncio.create_task(self._write_all()), asyncio.create_task(self._stream.abandoned())
         try:
-            while await self._write():
-                pass
+            await asyncio.wait([writing, leaving], return_when=asyncio.FIRST_COMPLETED)
+            if writing.done():
+                writing.result()
         finally:
             self._gone = True
             self._less.set()
+            for task in (writing, leaving):
+                task.cancel()
+            await asyncio.gather(writing, leaving, return_exceptions=True)
+
+    async def _write_all(self) -> None:
+        while await self._write():
+            pass
 
     async def _write(self) -> bool:
         await self._more.wait()

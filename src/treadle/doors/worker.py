@@ -144,10 +144,10 @@ class Worker:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     task.result()
-            if not serving.done():
-                return 1
-            await self._out.flushed()
-            return 0 if self._out.empty else 1
+            if serving.done():
+                await self._out.flushed()
+            answered = serving.done() or not self._arrived.is_set()
+            return 0 if answered and self._out.empty else 1
         except Exception as error:
             # A bug of ours. A client that waits for an answer shall not wait for ever.
             log.exception("the worker has a bug")

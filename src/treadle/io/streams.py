@@ -12,7 +12,6 @@ import errno
 import os
 import select
 import socket
-import stat
 import struct
 import time
 from collections.abc import Callable
@@ -30,6 +29,9 @@ class Stream(Protocol):
 
     async def write(self, data: bytes) -> None:
         """Returns when all is handed on. Raises `PeerClosed` when nobody will read it. Writes do not mix."""
+
+    async def abandoned(self) -> None:
+        """Returns when nobody will read what we write any more, or at our own close; never, where nobody can tell."""
 
     def close_write(self) -> None:
         """Tell the other end that no more will come, and go on reading."""
@@ -109,12 +111,17 @@ class FdStream:
                     raise PeerClosed(f"the other end no longer reads: {error.strerror}") from error
 
     async def abandoned(self) -> None:
-        """Returns when nobody reads what we write any more; never, where the system does not tell (file, terminal)."""
-        fd = self._write_fd
-        if fd < 0 or not stat.S_ISFIFO(os.fstat(fd).st_mode):
-            await asyncio.get_running_loop().create_future()
-        while self._write_fd >= 0 and not _ready(fd, 0):
-            await self._until_ready(fd, reading=True)
+        loop = asyncio.get_running_loop()
+        if (watch := _hangup(self._write_fd)) is None:
+            await loop.create_future()
+            return
+        loop.add_reader(watch.fileno(), self._closing.wake)
+        try:
+            while self._write_fd >= 0 and not watch.poll(0):
+                await self._closing.wait()
+        finally:
+            loop.remove_reader(watch.fileno())
+            watch.close()
 
     async def _until_ready(self, fd: int, *, reading: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -155,6 +162,23 @@ def _ready(fd: int, event: int) -> bool:
     poller = select.poll()
     poller.register(fd, event)
     return bool(poller.poll(0))
+
+
+def _hangup(fd: int) -> select.epoll | None:
+    """What is readable once the other end of a pipe or socket is closed; None where the system does not tell (file).
+
+    The loop itself cannot wait for that alone: on a socket it would be woken by every byte that comes, and by the end.
+    """
+    try:
+        watch = select.epoll()
+    except AttributeError:
+        return None  # macOS
+    try:
+        watch.register(fd, 0)
+    except (OSError, ValueError):
+        watch.close()
+        return None
+    return watch
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:
@@ -297,6 +321,9 @@ class MemoryStream:
         async with self._turn:
             await self._outgoing.put(data)
 
+    async def abandoned(self) -> None:
+        await self._outgoing.closed()
+
     def close_write(self) -> None:
         self._outgoing.end()
 
@@ -332,6 +359,10 @@ class _Pipe:
             self._held += view[:room]
             view = view[room:]
             self._changed.wake()
+
+    async def closed(self) -> None:
+        while not self._ended and not self._abandoned:
+            await self._changed.wait()
 
     def end(self) -> None:
         self._ended = True
