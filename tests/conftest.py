@@ -11,7 +11,14 @@ from hypothesis import HealthCheck, settings
 
 from tests.io.trees import mark as mark
 
-settings.register_profile("default", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+# The same examples every time, so that a run tells of the change it was made for; others where they are asked for.
+settings.register_profile(
+    "default",
+    deadline=None,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=not os.environ.get("TREADLE_TESTS_RANDOM"),
+)
 settings.load_profile("default")
 
 # A shell starts what it puts in the background with SIGINT ignored, and all that we start would inherit it.

@@ -1,5 +1,7 @@
 """What the shell would run, checked by example and against a real bash."""
 
+import contextlib
+import itertools
 import os
 import shlex
 import signal
@@ -232,6 +234,9 @@ def commands(draw: st.DrawFn) -> str:
     return command
 
 
+NUMBERS = itertools.count()
+
+
 @pytest.fixture(scope="module")
 def cage(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with very few programs, one of which leaves a mark when it runs."""
@@ -245,8 +250,7 @@ def cage(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def runs_it(cage: Path, command: str) -> bool:
-    mark = cage / "mark"
-    mark.unlink(missing_ok=True)
+    mark = cage / f"mark-{next(NUMBERS)}"  # what an earlier one left in the background may still write its own
     process = subprocess.Popen(
         [cage / "bin" / "bash", "-c", command],
         cwd=cage,
@@ -261,7 +265,7 @@ def runs_it(cage: Path, command: str) -> bool:
     except subprocess.TimeoutExpired:
         pass
     finally:
-        if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     return mark.exists()
