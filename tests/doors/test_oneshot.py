@@ -105,6 +105,13 @@ async def test_text_is_the_answer_and_a_newline() -> None:
     assert (run.out.data, run.err.data, run.code) == (b"Hello\n", b"", 0)
 
 
+async def test_text_names_on_stderr_what_was_not_allowed_once_each() -> None:
+    denied = [ToolDenied(call=f"c{n}", name="bash", reason=reason) for n, reason in enumerate(("one", "two", "one"))]
+    run = await ran(*denied, *HELLO, output_format="text")
+    assert (run.out.data, run.code) == (b"Hello\n", 0)
+    assert run.err.data == b"treadle: not allowed: one\ntreadle: not allowed: two\n"
+
+
 async def test_json_is_exactly_one_object_in_one_write_with_the_seed_keys_first() -> None:
     run = await ran(*HELLO)
     [result] = run.out.records

@@ -69,6 +69,11 @@ def test_what_a_subagent_does_counts_for_usage_and_nothing_else() -> None:
     assert summary.by_model["small"].input_tokens == 3
 
 
+def test_a_model_without_a_name_counts_in_the_totals_alone() -> None:
+    summary = fold([Usage(input_tokens=3), Usage(model="m", input_tokens=4)])
+    assert summary.usage.input_tokens == 7 and list(summary.by_model) == ["m"]
+
+
 def test_a_tool_still_running_at_the_end_has_no_end_but_its_time_counts() -> None:
     summary = fold(
         [

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import msgspec
 
 from treadle.errors import LocalError
-from treadle.events import AnyEvent, ErrorInfo, TurnEnded
+from treadle.events import AnyEvent, ErrorInfo, ToolDenied, TurnEnded
 from treadle.session import CommandResult, EventReader, Prompt, Session
 from treadle.wire import oneshot as wire
 from treadle.wire.jsonline import json_line
@@ -216,6 +217,8 @@ class Runner:
             await self._err.write(f"treadle: {ending.error.message}\n".encode())
         elif ending.text or self._interrupted is None:
             await self._out.write(ending.text.encode(errors="replace") + b"\n")
+        if self.format == "text" and summary.denials:
+            await self._err.write(_refusals(summary.denials))
         return code
 
     def exit_code(self, ending: Ending, summary: TurnSummary) -> int:
@@ -283,6 +286,12 @@ def _failure(ended: TurnEnded) -> ErrorInfo | None:
     if ended.outcome in ("completed", "interrupted"):
         return None
     return ended.error or ErrorInfo(code="error", message=f"the turn ended as {ended.outcome}")
+
+
+def _refusals(denials: Iterable[ToolDenied]) -> bytes:
+    """A reader of plain text has no other way to learn that something was not done."""
+    reasons = dict.fromkeys(denied.reason for denied in denials)
+    return "".join(f"treadle: not allowed: {reason}\n" for reason in reasons).encode(errors="replace")
 
 
 def _broken(pump: asyncio.Task[None]) -> Ending:

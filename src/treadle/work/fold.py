@@ -77,6 +77,7 @@ class TurnSummary(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[FileChanged, ...] = ()
     usage: Totals = Totals()
     by_model: dict[str, Totals] = {}
+    """What is known of each model; a peer that does not name its model counts in `usage` alone."""
     total_ms: int = 0
     tool_ms: int = 0
     """Wall time with at least one tool running: parallel tools count once."""
@@ -154,7 +155,8 @@ class Fold:
 
     def _count(self, usage: Usage) -> None:
         self._usage = self._usage.plus(usage)
-        self._by_model[usage.model] = self._by_model.get(usage.model, Totals()).plus(usage)
+        if usage.model:
+            self._by_model[usage.model] = self._by_model.get(usage.model, Totals()).plus(usage)
         if usage.parent is None:
             self._model_ms += usage.duration_ms
 
