@@ -32,6 +32,7 @@ from treadle.events import (
 )
 from treadle.io import paths
 from treadle.session import Access, Agent, Answer, Change, Limits, Prompt, Rules, Session, SessionSpec
+from treadle.work import config
 from treadle.work.session import run_turn
 
 WRITE = """
@@ -111,6 +112,30 @@ async def test_allowed_for_the_session_is_not_asked_again(opened: Opened) -> Non
     session = await opened(WRITE + WRITE + SAY, answers=True)
     events = await turn(session, answer=Answer(decision="allow", scope="session"))
     assert len(of(events, Asked)) == 1 and len(of(events, ToolEnded)) == 2
+
+
+async def test_allowed_always_is_a_rule_in_the_persons_own_settings(opened: Opened) -> None:
+    session = await opened(WRITE + WRITE + SAY, answers=True)
+    events = await turn(session, answer=Answer(decision="allow", scope="always"))
+    assert len(of(events, Asked)) == 1 and [event.code for event in of(events, Warned)] == ["rule_kept"]
+    rule = f"write_file({session.spec.cwd}/made.txt)"
+    assert config.load(session.spec.cwd, {}).settings.permissions.allow == (rule,)
+    later = await opened(WRITE + SAY)
+    assert of(await turn(later), ToolDenied) == []
+
+
+async def test_allowed_always_says_when_it_cannot_last(opened: Opened) -> None:
+    session = await opened(WRITE + WRITE + SAY, answers=True, rules=Rules(ask=("Write(*.txt)",)))
+    events = await turn(session, answer=Answer(decision="allow", scope="always"))
+    [warned] = of(events, Warned)
+    assert warned.message == "allowed for this session only: no allow rule can make that last"
+    assert len(of(events, Asked)) == 1 and not Path(paths.config_file()).exists()
+    session = await opened(WRITE + SAY, answers=True)
+    Path(paths.config_file()).mkdir(parents=True)
+    events = await turn(session, answer=Answer(decision="allow", scope="always"))
+    [warned] = of(events, Warned)
+    assert warned.message.startswith("allowed for this session only: cannot read ")
+    assert of(events, ToolDenied) == []
 
 
 async def test_a_person_can_refuse_and_say_why(opened: Opened) -> None:

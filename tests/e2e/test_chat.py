@@ -63,6 +63,7 @@ class Terminal:
         )
         os.close(slave)
         self.shown = ""
+        self.env = env
 
     def type(self, text: str) -> None:
         os.write(self.master, text.encode() + b"\r")
@@ -222,3 +223,63 @@ def test_at_the_prompt_a_signal_to_leave_gives_the_terminal_its_echo_back(termin
     terminal.process.send_signal(signal.SIGTERM)
     assert terminal.process.wait(20) == 1
     assert termios.tcgetattr(terminal.master)[3] & termios.ECHO
+
+
+def test_what_is_allowed_always_is_allowed_in_the_next_session_too(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.until("> ")
+    terminal.type("hide it")
+    terminal.until("allow?")
+    terminal.type("a")
+    terminal.until("from now on allowed: Bash(echo ")
+    terminal.until("\n> ")
+    terminal.type("make it")
+    terminal.until("allow?")
+    terminal.type("always")
+    terminal.until("It is written.")
+    terminal.until("\n> ")
+    terminal.type("/exit")
+    assert terminal.process.wait(20) == 0
+    (tmp_path / "work" / "made.txt").unlink()
+    again = Terminal([TREADLE], tmp_path / "work", terminal.env)
+    try:
+        again.until("> ")
+        again.type("make it")
+        assert "allow?" not in again.until("It is written.")
+        assert (tmp_path / "work" / "made.txt").read_text() == "hello"
+    finally:
+        again.close()
+    assert not (tmp_path / "work" / ".treadle").exists()
+
+
+def test_ctrl_d_while_the_agent_works_leaves_when_it_is_done(terminal: Terminal) -> None:
+    terminal.until("> ")
+    terminal.type("talk")
+    terminal.until("two")
+    terminal.key(CTRL_D)
+    terminal.until("nine ten")
+    terminal.until("treadle --resume")
+    assert terminal.process.wait(20) == 0
+
+
+def test_what_is_typed_while_the_agent_works_comes_next_and_then_ctrl_d(terminal: Terminal) -> None:
+    terminal.until("> ")
+    terminal.type("talk")
+    terminal.until("two")
+    terminal.type("still there?")
+    terminal.key(CTRL_D)
+    terminal.until("nine ten")
+    terminal.until("> still there?")
+    terminal.until("Yes, I am.")
+    terminal.until("treadle --resume")
+    assert terminal.process.wait(20) == 0
+
+
+def test_ctrl_d_at_a_question_refuses_and_leaves_when_the_turn_is_over(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.until("> ")
+    terminal.type("make it")
+    terminal.until("allow?")
+    terminal.key(CTRL_D)
+    terminal.until("not allowed")
+    terminal.until("treadle --resume")
+    assert terminal.process.wait(20) == 0
+    assert not (tmp_path / "work" / "made.txt").exists()

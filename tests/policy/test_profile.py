@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from treadle.events import ToolKind
-from treadle.policy.profile import Profile, build_guard
+from treadle.policy.profile import Profile, as_rules, build_guard
 from treadle.session import Access, Decision, Mode, Rules
 
 
@@ -89,18 +89,43 @@ def test_a_redirection_is_judged_as_a_write(repo: Path) -> None:
 
 def test_what_a_person_allowed_for_the_session_is_not_asked_again(repo: Path) -> None:
     judge = guard(repo, "suggest", deny=("Bash(rm *)",))
-    assert judge.remember(bash("make test"), "session") == ("Bash(make test)",)
+    judge.remember(bash("make test"))
     assert judge(bash("make test")).by == "person"
     assert judge(bash("make test; make install")).verdict == "ask"
-    judge.remember(bash("rm x"), "session")
+    judge.remember(bash("rm x"))
     assert judge(bash("rm x")).verdict == "deny"
-    assert judge.remember(bash("make once"), "once") == ()
-    assert judge(bash("make once")).verdict == "ask"
-    rule = judge.remember(file("write", repo / "a[1]"), "always")
-    assert guard(repo, "suggest", allow=rule)(file("write", repo / "a[1]")).verdict == "allow"
+    judge.remember(file("write", repo / "a[1]"))
     assert judge(file("write", repo / "a[1]")).verdict == "allow"
     assert judge(file("write", repo / "b")).verdict == "ask"
-    assert judge.remember(bash("rm *")) == ()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["make test", "cd a && make test", "echo a > b; make", "f() { make; }; f", ' echo "$(date)" >> "/tmp/x y"'],
+)
+def test_a_command_as_a_rule_allows_that_command_and_no_other(repo: Path, command: str) -> None:
+    judge = guard(repo, "suggest", allow=as_rules(bash(command)))
+    assert judge(bash(command)).verdict == "allow"
+    for other in (f"{command}; make install", f"{command} install", f"sudo {command}", f"{command} > c"):
+        assert judge(bash(other)).verdict == "ask", other
+    assert guard(repo, "plan", allow=as_rules(bash(command)))(bash(command)).verdict == "deny"
+
+
+def test_a_command_as_a_rule_gives_way_to_one_that_forbids_a_part_of_it(repo: Path) -> None:
+    command = bash("make; echo a > .env")
+    assert guard(repo, "suggest", allow=as_rules(command), deny=("Write(.env)",))(command).verdict == "deny"
+    assert guard(repo, "suggest", allow=as_rules(command), ask=("Bash(make)",))(command).verdict == "ask"
+
+
+def test_a_path_as_a_rule_allows_that_path_and_no_other(repo: Path) -> None:
+    judge = guard(repo, "suggest", allow=as_rules(file("write", repo / "a[1]")))
+    assert judge(file("write", repo / "a[1]")).verdict == "allow"
+    assert judge(file("write", repo / "a1")).verdict == "ask"
+
+
+def test_what_a_rule_cannot_say_exactly_becomes_none() -> None:
+    assert as_rules(bash("rm *")) == ()
+    assert as_rules(Access(tool="web_fetch", kind="network", url="http://a.example/b")) == ()
 
 
 def test_the_mode_can_change_while_it_runs(repo: Path) -> None:

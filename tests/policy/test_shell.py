@@ -244,13 +244,14 @@ def cage(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (cage / "bin").mkdir()
     for name in ("bash", "sh", "env", "timeout", "nice", "xargs", "find", "cat", "echo", "true"):
         (cage / "bin" / name).symlink_to(need(name))
-    (cage / "bin" / "forbidden").write_text("#!/bin/sh\n: > $MARK\n")
-    (cage / "bin" / "forbidden").chmod(0o755)
     return cage
 
 
 def runs_it(cage: Path, command: str) -> bool:
     mark = cage / f"mark-{next(NUMBERS)}"  # what an earlier one left in the background may still write its own
+    forbidden = cage / "bin" / "forbidden"
+    forbidden.write_text("#!/bin/sh\n: > $MARK\n")  # an earlier one may have written over it
+    forbidden.chmod(0o755)
     process = subprocess.Popen(
         [cage / "bin" / "bash", "-c", command],
         cwd=cage,

@@ -32,10 +32,11 @@ from treadle.agent.tools.base import AnyTool, ToolContext, writing_freely
 from treadle.agent.tools.paths import resolve as resolve_path
 from treadle.agent.tools.web_fetch import ALLOW_PRIVATE
 from treadle.agent.transcript import Spent, Switched, Transcript, TurnBegan, TurnOver, find_session
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, TreadleError
 from treadle.events import Asked, Event, Task, TurnEnded, Usage, Warned
-from treadle.policy.profile import Profile, build_guard
-from treadle.session import Access, AgentInfo, Answer, Change, CommandResult, Decision, Mode, SessionSpec
+from treadle.policy.profile import Profile, as_rules, build_guard
+from treadle.session import Access, AgentInfo, Answer, Change, CommandResult, Decision, Mode, Rules, SessionSpec
+from treadle.work.config_edit import add_allow_rules
 from treadle.work.fold import Totals
 from treadle.work.session import BaseSession, Turn, new_id, settled
 
@@ -185,9 +186,9 @@ class NativeSession(BaseSession):
     def _wants(self, tool: str) -> bool:
         return (self.spec.tools is None or tool in self.spec.tools) and tool not in self.spec.denied_tools
 
-    def _build_guard(self, remembered: Iterable[tuple[str, str]] = ()) -> Profile:
+    def _build_guard(self, remembered: Iterable[tuple[str, str]] = (), rules: Rules | None = None) -> Profile:
         spec = self.spec
-        guard = build_guard(spec.cwd, self.setting.rules, self.mode, self.setting.add_dirs, spec.guard)
+        guard = build_guard(spec.cwd, rules or self.setting.rules, self.mode, self.setting.add_dirs, spec.guard)
         guard.remembered.update(remembered)
         return guard
 
@@ -358,8 +359,24 @@ class NativeSession(BaseSession):
                 return changed, args
         elif answer.scope != "once":
             for session in (self, self._parent or self):
-                session._guard.remember(access, answer.scope)
+                session._guard.remember(access)
+            if answer.scope == "always":
+                self._allow_always(access)
         return Decision(verdict="allow", reason=f"allowed by {answer.by}", by="person"), args
+
+    def _allow_always(self, access: Access) -> None:
+        """Keep it as a rule in the person's own settings, if a rule can say it and no other rule would still ask."""
+        added = as_rules(access)
+        rules = msgspec.structs.replace(self.setting.rules, allow=self.setting.rules.allow + added)
+        if self._build_guard(rules=rules)(access).verdict != "allow":
+            self._warn("allowed for this session only: no allow rule can make that last")
+            return
+        try:
+            path = add_allow_rules(added)
+        except TreadleError as error:
+            self._warn(f"allowed for this session only: {error}")
+        else:
+            self.emit(Warned(message=f"from now on allowed: {', '.join(added)}; kept in {path}", code="rule_kept"))
 
     # Tasks
 

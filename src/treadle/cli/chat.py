@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -22,7 +22,11 @@ from treadle.wire.oneshot import command_of
 from treadle.work.fold import Fold
 
 FINISHED = ("completed", "failed", "cancelled")
-SCOPES = {"y": "once", "yes": "once", "a": "session", "always": "session"}
+SCOPES: dict[str, Literal["once", "session", "always"]] = {
+    **dict.fromkeys(("y", "yes"), "once"),
+    **dict.fromkeys(("s", "session"), "session"),
+    **dict.fromkeys(("a", "always"), "always"),
+}
 
 
 @click.command("chat")
@@ -31,8 +35,8 @@ SCOPES = {"y": "once", "yes": "once", "a": "session", "always": "session"}
 def chat(prompt: str | None, **values: Any) -> None:
     """Talk with an agent in this directory.
 
-    Type what you want done; /help lists commands, Ctrl-C interrupts the agent, Ctrl-D leaves. The session is kept:
-    `treadle -c` goes on with it.
+    Type what you want done; /help lists commands, Ctrl-C interrupts the agent, Ctrl-D leaves, once the agent is done.
+    The session is kept: `treadle -c` goes on with it.
     """
     if not sys.stdin.isatty():
         raise click.UsageError("a chat needs a terminal; for scripts there is `treadle -p PROMPT`")
@@ -243,12 +247,12 @@ class Talk:
                 return await self._choose(asked)
             what = asked.text if asked.kind == "plan" else f"{asked.text}\n  {_about(asked)}"
             print(printable(what))
-            choices = "allow? [y]es, [n]o, [a]lways this session, or say what to do instead: "
+            choices = "allow? [y]es, [n]o, for this [s]ession, [a]lways, or say what to do instead: "
             word = (await self.typed.line(choices, fresh=True)).strip()
         except EOFError:
             return Answer(decision="deny", text="the person left")
         if word.lower() in SCOPES:
-            return Answer(decision="allow", scope=SCOPES[word.lower()])  # type: ignore[arg-type]
+            return Answer(decision="allow", scope=SCOPES[word.lower()])
         return Answer(decision="deny", text="" if word.lower() in ("", "n", "no") else word)
 
     async def _choose(self, asked: Asked) -> Answer:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import select
 import termios
 import threading
+from collections import deque
 
 
 class TypedLines:
@@ -13,6 +16,9 @@ class TypedLines:
 
     def __init__(self) -> None:
         self._pending: asyncio.Future[str] | None = None
+        self._ahead: deque[str] = deque()
+        """Typed while nobody asked."""
+        self._ended = False
         try:
             self._terminal = termios.tcgetattr(0)
         except termios.error:
@@ -21,18 +27,51 @@ class TypedLines:
             import readline  # noqa: F401  # line editing and history for input()
 
     async def line(self, prompt: str, *, fresh: bool = False) -> str:
-        """The next line; raises EOFError at the end of input. A `fresh` one was not typed before it was asked for."""
-        if self._pending is None or self._pending.done():
-            if fresh:
-                with contextlib.suppress(termios.error):
-                    termios.tcflush(0, termios.TCIFLUSH)
+        """The next line; raises EOFError at the end of input, from then on always.
+
+        A `fresh` one was not typed before it was asked for.
+        """
+        self._take_what_is_there()
+        if fresh:
+            self._ahead.clear()
+            with contextlib.suppress(termios.error):
+                termios.tcflush(0, termios.TCIFLUSH)  # and what has no Enter behind it yet
+        if self._ahead or self._ended:
+            print(prompt + (self._ahead[0] if self._ahead else ""))
+            if not self._ahead:
+                raise EOFError
+            return self._ahead.popleft()
+        if self._pending is None:
             loop = asyncio.get_running_loop()
             self._pending = loop.create_future()
             # A daemon, not the loop's executor: a person who never presses Enter must not keep us from exiting.
             threading.Thread(target=_read, args=(prompt, loop, self._pending), daemon=True).start()
         else:
             print(prompt, end="", flush=True)
-        return await asyncio.shield(self._pending)
+        await asyncio.wait([self._pending])
+        return self._take()
+
+    def _take(self) -> str:
+        """The line that the thread has read."""
+        assert self._pending is not None
+        line, self._pending = self._pending, None
+        self._ended = self._ended or line.exception() is not None
+        return line.result()
+
+    def _take_what_is_there(self) -> None:
+        """Between two questions the terminal itself collects lines, and what Ctrl-D said."""
+        if self._pending is not None:
+            if self._pending.done():
+                with contextlib.suppress(EOFError):
+                    self._ahead.append(self._take())
+            return
+        while not self._ended and select.select([0], [], [], 0)[0]:
+            try:
+                said = os.read(0, 65536)
+            except OSError:  # the terminal is gone
+                said = b""
+            self._ended = not said
+            self._ahead += said.decode(errors="replace").splitlines()
 
     def close(self) -> None:
         """Leave the terminal as it was: a line still being typed is edited without the terminal's own echo."""

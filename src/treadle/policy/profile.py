@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Iterable
-from typing import Literal
 
 from treadle.policy import modes, patterns, shell
 from treadle.policy.rules import Resolve, RuleSet
@@ -44,7 +43,9 @@ class Profile:
         if self.mode == "yolo":
             return Decision(verdict="allow", by="mode")
         ruled = self.rules.judge(access)
-        decisions = [ruled or self.by_mode(access), *map(self.judge, _redirected(access))]
+        decisions = [ruled or self.by_mode(access)]
+        named = self.rules.names_command(access)
+        decisions += [one for one in map(self.judge, _redirected(access)) if not (named and one.by == "mode")]
         if self.mode == "plan":
             decisions.append(modes.judge(access, "plan"))
         if self.mode is not None and not self.rules.names_paths(access):
@@ -67,13 +68,9 @@ class Profile:
         """Whether a tool that looks at many files must leave this one out."""
         return self.mode != "yolo" and self.rules.hides(path)
 
-    def remember(self, access: Access, scope: Literal["once", "session", "always"] = "session") -> tuple[str, ...]:
-        """A person allowed this. Returns the rules that would allow it for ever, for whoever keeps those."""
-        if scope == "once":
-            return ()
-        keys = _keys(access)
-        self.remembered.update(keys)
-        return tuple(rule for tool, target in keys if (rule := _as_rule(access, tool, target)))
+    def remember(self, access: Access) -> None:
+        """A person allowed this for as long as the session lasts."""
+        self.remembered.update(_keys(access))
 
     def was_allowed(self, access: Access) -> bool:
         keys = _keys(access)
@@ -114,9 +111,10 @@ def _keys(access: Access) -> list[tuple[str, str]]:
     return [(access.tool, target) for target in (*access.paths, *filter(None, [access.url]))] or [(access.tool, "")]
 
 
-def _as_rule(access: Access, tool: str, target: str) -> str | None:
+def as_rules(access: Access) -> tuple[str, ...]:
+    """The allow rules that say exactly this for ever; none where they cannot: in a command a star is a wildcard."""
     if access.command is not None:
-        return None if "*" in target else f"Bash({target})"
-    if target in access.paths:
-        return f"{tool}({patterns.escape(target)})"
-    return None if target else tool
+        return () if "*" in access.command else (f"Bash({access.command})",)
+    if access.url is not None:
+        return ()
+    return tuple(f"{access.tool}({patterns.escape(path)})" for path in access.paths) or (access.tool,)

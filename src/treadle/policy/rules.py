@@ -5,7 +5,7 @@ at `session.Access` only, so it means the same whatever a tool calls its argumen
 forbids is understood widely, whoever allows narrowly:
 
 - deny and ask match if any part of a shell command or any path matches; allow matches only if all of them do;
-- allow with a pattern never matches a command that could not be understood.
+- allow with a pattern never matches a command that could not be understood, unless it is that command, word for word.
 """
 
 from __future__ import annotations
@@ -156,11 +156,19 @@ class RuleSet:
             return True
         texts = [rule.pattern for rule in rules if rule.pattern is not None]
         if script is not None:
+            if self.names_command(access):
+                return True
             judged = [part for part in script.parts if not part.wrapper]
             return script.understood and bool(judged) and all(_part_allowed(part, texts) for part in judged)
         if access.paths:
             return all(any(self.path_matches(text, path) for text in texts) for path in access.paths)
         return access.url is not None and any(host_matches(text, access.url) for text in texts)
+
+    def names_command(self, access: Access) -> bool:
+        """Whether an allow rule is this whole command, so that nothing in it is left to judge."""
+        if access.command is None:
+            return False
+        return any(rule.concerns(access) and rule.pattern == access.command for rule in self.allow)
 
     def names_paths(self, access: Access) -> bool:
         """Whether allow rules name each of these very paths, so that it does not matter where they are."""
