@@ -170,7 +170,7 @@ class Session(Protocol):
         ...
 
     async def steer(self, turn: TurnId, text: str) -> bool:
-        """Put text in front of the agent at its next step; False when that turn is not running or cannot be steered."""
+        """Put text in front of the agent at its next step; False when that turn has none left or cannot be steered."""
         ...
 
     async def command(self, name: str, args: str) -> CommandResult | None:

@@ -246,7 +246,8 @@ async def test_an_unknown_tool_and_malformed_arguments_are_explained_to_the_mode
     await run.go()
     unknown, malformed = run.history[2:4]
     assert "did you mean read_file?" in unknown.text and "not valid JSON" in malformed.text
-    assert run.of(ToolStarted) == []
+    assert [(event.name, event.args) for event in run.of(ToolStarted)] == [("raed_file", {}), ("read_file", {})]
+    assert [(event.ok, event.result) for event in run.of(ToolEnded)] == [(False, unknown.text), (False, malformed.text)]
 
 
 async def test_what_is_not_permitted_does_not_run_and_the_model_is_told(tmp_path: Path) -> None:
@@ -442,6 +443,19 @@ async def test_steering_reaches_the_model_at_its_next_step(tmp_path: Path) -> No
     run = Run(tmp_path, calling("work") + DONE, TestTool("work", "write", work))
     await run.go()
     assert run.history[3] == UserMessage(text="rather use tabs")
+    assert run.turn.steer("too late") is False and not run.turn.steering
+
+
+async def test_words_that_an_interrupted_turn_had_taken_are_in_the_history(tmp_path: Path) -> None:
+    async def hang(args: NoArgs, context: ToolContext) -> str:
+        assert run.turn.steer("rather use tabs")
+        task.cancel()
+        return "x"
+
+    run = Run(tmp_path, calling("hang") + DONE, TestTool("hang", "write", hang))
+    task = asyncio.create_task(run.go())
+    await asyncio.wait([task])
+    assert task.cancelled() and run.history[-1] == UserMessage(text="rather use tabs")
 
 
 async def test_retries_are_told_and_usage_is_counted_once_per_call(tmp_path: Path) -> None:

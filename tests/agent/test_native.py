@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.waiting import until
+from treadle.agent.messages import UserMessage
 from treadle.agent.native import NativeAgent, NativeSession
 from treadle.agent.subagents import AGENT_TYPES
 from treadle.agent.tools.base import AnyArgs
@@ -27,6 +28,7 @@ from treadle.events import (
     ToolEnded,
     ToolStarted,
     TurnEnded,
+    TurnStarted,
     Usage,
     Warned,
 )
@@ -191,6 +193,19 @@ async def test_an_approved_plan_is_carried_out_in_the_same_turn(opened: Opened) 
     events = await turn(session, answer=Answer(decision="allow"))
     assert Path(session.spec.cwd, "made.txt").read_text() == "hello"
     assert len(of(events, TurnEnded)) == 1 and events[-1].text == "done"
+
+
+async def test_words_for_a_turn_that_has_no_step_left_are_refused(opened: Opened) -> None:
+    session = await opened('[[reply]]\ntext = "1. write made.txt"\n' + SAY, mode="plan", answers=True)
+    heard = []
+    async for event in run_turn(session, "go"):
+        if isinstance(event, TurnStarted):
+            heard.append(await session.steer(event.turn, "early"))
+        if isinstance(event, Asked):
+            heard.append(await session.steer(event.turn, "while the plan is read"))
+            await session.answer(event.request, Answer(decision="deny"))
+    assert heard == [True, False]
+    assert [message.text for message in session.context.messages if isinstance(message, UserMessage)] == ["go", "early"]
 
 
 async def test_a_session_is_resumed_with_its_history_and_its_spending(opened: Opened) -> None:

@@ -97,6 +97,7 @@ class Loop:
         self._continued = 0
 
     async def run(self, message: UserMessage) -> TurnEnded:
+        self.turn.hears = True
         self.parts.context.add(message, self.turn.id)
         try:
             async with asyncio.timeout(self.parts.budget.seconds_left()) as limit:
@@ -125,8 +126,11 @@ class Loop:
             elif not turn.steering:
                 return self._answer(reply)
             self._continued = 0
-            while turn.steering:
-                parts.context.add(UserMessage(text=turn.steering.popleft()), turn.id)
+            self._hear()
+
+    def _hear(self) -> None:
+        while self.turn.steering:
+            self.parts.context.add(UserMessage(text=self.turn.steering.popleft()), self.turn.id)
 
     def _answer(self, reply: Reply) -> TurnEnded:
         if reply.finish == "length":
@@ -138,8 +142,9 @@ class Loop:
         return self.turn.ending("completed", stop_reason=reply.finish)
 
     def _keep_what_there_is(self) -> None:
-        """However the turn ended, history is well formed and holds the text that was already said."""
+        """However the turn ended, history is well formed and holds all that was already said, by either side."""
         turn, context = self.turn, self.parts.context
+        turn.hears = False
         partial = "".join(self._partial)
         if partial:
             self._say(partial)
@@ -150,6 +155,7 @@ class Loop:
                 context.add(AssistantMessage(text=partial, model=self.parts.provider.model), turn.id)
         finally:
             context.close_dangling(turn.id)
+        self._hear()
 
     def _say(self, text: str) -> None:
         """A continued answer is one answer, in as many pieces as it took."""
@@ -299,13 +305,17 @@ class Loop:
     async def _permitted(self, call: ToolCall) -> tuple[str, bool]:
         parts = self.parts
         context = parts.tool_context(call.id)
-        tool = parts.tools.get(call.name)
-        plain: Any = registry.values(tool.name, call.arguments)
-        args: Any = registry.decode(tool, call.arguments)
-        access = tool.access(args, context.resolve)
-        decision, permitted = await parts.permit(call.id, tool, args, access)
-        if permitted is not args:  # a person changed them
-            plain, access = registry.plain(permitted), tool.access(permitted, context.resolve)
+        plain: Any = {}
+        try:
+            plain = registry.values(call.name, call.arguments)
+            tool = parts.tools.get(call.name)
+            args: Any = registry.decode(tool, call.arguments)
+            access = tool.access(args, context.resolve)
+            decision, permitted = await parts.permit(call.id, tool, args, access)
+            if permitted is not args:  # a person changed them
+                plain, access = registry.plain(permitted), tool.access(permitted, context.resolve)
+        except TreadleError as error:
+            return self._impossible(call, plain, error), False
         if decision.verdict == "allow":
             blocked = await parts.hooks.pre_tool(call.name, plain, access)
             if blocked is not None:
@@ -314,6 +324,13 @@ class Loop:
             parts.emit(ToolDenied(call=call.id, name=call.name, reason=decision.reason, args=plain, by=decision.by))
             return f"Error: not allowed: {decision.reason}", False
         return await self._run_tool(call, tool, permitted, plain, access, context)
+
+    def _impossible(self, call: ToolCall, args: Any, error: TreadleError) -> str:
+        """A call of a tool that is not there, or with arguments that it cannot have: it fails before it begins."""
+        text = f"Error: {error}"
+        self.parts.emit(ToolStarted(call=call.id, name=call.name, args=args))
+        self.parts.emit(ToolEnded(call=call.id, name=call.name, result=text, ok=False, duration_ms=0))
+        return text
 
     async def _run_tool(
         self, call: ToolCall, tool: AnyTool, args: Any, plain: Any, access: Access, context: ToolContext

@@ -409,9 +409,7 @@ class NativeSession(BaseSession):
         """The agent hears of it at its next step."""
         said = task.output or (task.error.message if task.error else f"exit code {task.exit_code}")
         note = f"[background task {task.id} ({task.label}) {task.status}]\n{said}"
-        if self._current is not None:
-            self._current.steering.append(note)
-        else:
+        if self._current is None or not self._current.steer(note):
             self._unheard.append(note)
 
     def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]:

@@ -100,6 +100,9 @@ class RuleSet:
         self.allow = [parse_rule(text) for text in rules.allow]
         self.ask = [parse_rule(text) for text in rules.ask]
         self.deny = [parse_rule(text) for text in rules.deny]
+        about = ("read", "readfile", "grep", "glob", "*")
+        hiding = [rule.pattern for rule in (*self.deny, *self.ask) if rule.pattern is not None and rule.tool in about]
+        self._hiding = [one for pattern in hiding for one in self.candidates(pattern, wide=True)]
 
     def judge(self, access: Access) -> Decision | None:
         """What the rules say; None when no rule matches."""
@@ -176,10 +179,8 @@ class RuleSet:
         return bool(access.paths) and all(any(self.path_matches(text, path) for text in texts) for path in access.paths)
 
     def hides(self, path: str) -> bool:
-        """Whether a rule keeps the content of this file from being read without asking."""
-        about = ("read", "readfile", "grep", "*")
-        rules = [rule.pattern for rule in (*self.deny, *self.ask) if rule.pattern is not None and rule.tool in about]
-        return any(patterns.match(one, path) for pattern in rules for one in self.candidates(pattern, wide=True))
+        """Whether a rule keeps this file from being read without asking: then tools that look at many leave it out."""
+        return any(patterns.match(pattern, path) for pattern in self._hiding)
 
     def path_matches(self, pattern: str, path: str, wide: bool = False) -> bool:
         candidates = self.candidates(pattern, wide)

@@ -66,6 +66,14 @@ class Turn:
         self.text = ""
         self.iterations = 0
         self.steering: deque[str] = deque()
+        self.hears = True
+        """Whether there is still a step to come, in front of which a person's further words can be put."""
+
+    def steer(self, text: str) -> bool:
+        """Put text in front of the next step; False when there is none any more."""
+        if self.hears:
+            self.steering.append(text)
+        return self.hears
 
     def ending(self, outcome: Outcome, error: ErrorInfo | None = None, stop_reason: str = "") -> TurnEnded:
         return TurnEnded(
@@ -156,10 +164,7 @@ class BaseSession(ABC):
         return turn.id
 
     async def steer(self, turn: TurnId, text: str) -> bool:
-        if self._current is None or self._current.id != turn:
-            return False
-        self._current.steering.append(text)
-        return True
+        return self._current is not None and self._current.id == turn and self._current.steer(text)
 
     async def command(self, name: str, args: str) -> CommandResult | None:
         return None

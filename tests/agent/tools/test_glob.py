@@ -104,3 +104,11 @@ async def test_a_hundred_thousand_files_are_no_trouble(workspace: Workspace) -> 
     lines = result.split("\n")
     assert lines[-1] == f"[the {len(lines) - 1:,} newest of 89,000 files; narrow the pattern or the path to see others]"
     assert len(lines) == 1001 and len(result.encode()) <= workspace.context.output_cap
+
+
+async def test_what_may_not_be_read_is_not_listed(tmp_path: Path) -> None:
+    (tmp_path / "hiding").mkdir()
+    workspace = Workspace(tmp_path / "hiding", hidden=lambda path: "/secrets/" in path)
+    workspace.write("secrets/key", "")
+    workspace.write("open", "")
+    assert await workspace.run("glob", pattern="**") == "open"

@@ -36,8 +36,8 @@ class Glob:
     name = "glob"
     description = (
         f"Find files by name pattern, the most recently changed first, at most {MAX_FILES}. * stays within a name, ** "
-        "crosses directories, {a,b} and [a-z] are alternatives. What .gitignore leaves out, .git, and what lies "
-        "behind symlinks is not listed."
+        "crosses directories, {a,b} and [a-z] are alternatives. What .gitignore leaves out, .git, what lies behind "
+        "symlinks and what may not be read is not listed."
     )
     kind: ToolKind = "read"
     Args = GlobArgs
@@ -51,7 +51,7 @@ class Glob:
             raise explain(_why_no_directory(base), base)
         walk = Walk(str(base), ignore=not args.include_ignored)
         try:
-            total, found = await asyncio.to_thread(search, walk, pattern)
+            total, found = await asyncio.to_thread(search, walk, pattern, context.hidden)
         finally:
             walk.stopped = True  # when this was interrupted, the thread ends at its next directory
         return _render(total, found, walk.unreadable, base, context)
@@ -73,13 +73,13 @@ def where(args: GlobArgs, resolve: Callable[[str], Path]) -> tuple[Path, str]:
     return resolve(os.path.join(args.path or "", beginning)), "/".join(names[plain:]) or "**"
 
 
-def search(walk: Walk, pattern: str) -> tuple[int, list[tuple[int, str]]]:
+def search(walk: Walk, pattern: str, hidden: Callable[[str], bool]) -> tuple[int, list[tuple[int, str]]]:
     """How many files match, and the newest of them, the newest first; files of the same age by their path."""
     try:
         wanted = patterns.parse(pattern).regex.fullmatch
     except ConfigError as error:
         raise ToolError(error.message, hint=error.hint) from None
-    matching = [(relative, entry) for relative, entry in walk if wanted(relative)]
+    matching = [(relative, entry) for relative, entry in walk if wanted(relative) and not hidden(entry.path)]
     newest = heapq.nsmallest(MAX_FILES, ((_age(entry), relative) for relative, entry in matching))
     return len(matching), newest
 
