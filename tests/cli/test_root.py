@@ -11,8 +11,8 @@ from treadle import __version__
 TREADLE = str(Path(sys.executable).parent / "treadle")
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([TREADLE, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+def run(*arguments: str, program: str = TREADLE) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([program, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
@@ -45,3 +45,34 @@ def test_what_we_foresaw_is_one_line_and_exit_1(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TREADLE_LOG", "loud")
     done = run("doctor")
     assert done.returncode == 1 and done.stderr.startswith("treadle: TREADLE_LOG") and done.stdout == ""
+
+
+COMMANDS = ["", "-p", "chat", "doctor", "host", "host run", "worker", "ls", "coord", "coord claim"]
+NEED_A_PLACE = ["trust", "host backends", "sessions --here", "ls", "-p x --model scripted:x", "coord claim list"]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_every_command_explains_itself_in_both_spellings(words: str) -> None:
+    short, long = run(*words.split(), "-h"), run(*words.split(), "--help")
+    assert short.returncode == 0 and short.stderr == ""
+    assert short.stdout == long.stdout and len(short.stdout) > 100
+
+
+@pytest.fixture
+def gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "gone"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    place.rmdir()
+
+
+@pytest.mark.parametrize("words", NEED_A_PLACE)
+def test_a_working_directory_that_is_gone_is_an_error_of_few_words(words: str, gone: None) -> None:
+    done = run(*words.split())
+    assert done.returncode in (1, 2) and "Traceback" not in done.stderr and 1 <= len(done.stderr.splitlines()) <= 2
+
+
+@pytest.mark.parametrize("program", ["treadle-worker", "treadle-sidecar"])
+def test_a_served_agent_says_so_too(program: str, gone: None) -> None:
+    done = run(program=str(Path(TREADLE).parent / program))
+    assert done.returncode == 2 and done.stderr.startswith(f"{program}: the working directory is gone")

@@ -4,6 +4,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from treadle.cli.root import treadle
+from treadle.errors import ConfigError
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -25,5 +26,5 @@ def test_a_person_trusts_lists_and_takes_back(tmp_path: Path) -> None:
 
 
 def test_a_missing_directory_is_said_so(tmp_path: Path) -> None:
-    code, output = run(str(tmp_path / "nowhere"))
-    assert code == 1 and "is not a directory" in output
+    result = CliRunner().invoke(treadle, ["trust", str(tmp_path / "nowhere")])
+    assert isinstance(result.exception, ConfigError) and "is not a directory" in str(result.exception)

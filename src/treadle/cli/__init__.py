@@ -2,9 +2,8 @@
 
 import sys
 
-TERMINAL = "run attach ls status send tail peek wait resize kill clean replay"
-LIGHT = dict.fromkeys(TERMINAL.split(), "treadle.cli.terminal")
-"""Commands that parse their own arguments -> a module with `main(name, arguments) -> exit code`."""
+TERMINAL = ("run", "attach", "ls", "status", "send", "tail", "peek", "wait", "resize", "kill", "clean", "replay")
+"""Commands that parse their own arguments, as `treadle.cli.terminal` says."""
 
 
 def main() -> None:
@@ -17,8 +16,10 @@ def main() -> None:
     from treadle.io.standard import fill_gaps
 
     fill_gaps()
-    if arguments and (place := LIGHT.get(arguments[0])):
-        sys.exit(__import__(place, fromlist=["main"]).main(arguments[0], arguments[1:]))
+    if arguments and arguments[0] in TERMINAL:
+        from treadle.cli.terminal import main as run_terminal
+
+        sys.exit(run_terminal(arguments[0], arguments[1:]))
     from treadle.cli.root import main as run
 
     run(arguments)

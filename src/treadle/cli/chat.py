@@ -41,10 +41,7 @@ def chat(prompt: str | None, **values: Any) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError("a chat needs a terminal; for scripts there is `treadle -p PROMPT`")
     options = take(values)
-    try:
-        options.enter_sandbox()
-    except TreadleError as error:
-        raise click.ClickException(str(error)) from error
+    options.enter_sandbox()
     sys.exit(asyncio.run(_chat(prompt, options)))
 
 

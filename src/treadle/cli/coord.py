@@ -8,8 +8,7 @@ from treadle.cli.heimdall import COMMANDS, run
 
 
 @click.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []},
-    epilog="\n".join(f"{name}: {what}" for name, what in COMMANDS.items()),
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
 )
 @click.argument("name", required=False)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)

@@ -15,6 +15,7 @@ import msgspec
 from treadle import __version__
 from treadle.agent.providers.names import VENDORS
 from treadle.agent.tools import ripgrep
+from treadle.cli.as_json import json_option, show_json
 from treadle.errors import TreadleError
 from treadle.io import paths, sandbox
 
@@ -39,7 +40,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="One JSON array.")
+@json_option
 def doctor(as_json: bool) -> None:
     """Say what works on this machine: state, models, agents, optional parts, sandbox.
 
@@ -47,7 +48,7 @@ def doctor(as_json: bool) -> None:
     """
     checks = [check for area in AREAS for check in area()]
     if as_json:
-        click.echo(msgspec.json.encode(checks))
+        show_json(checks)
     else:
         for check in checks:
             mark = "ok " if check.ok else "NO " if check.needed else "-  "

@@ -11,11 +11,11 @@ from typing import Any
 import click
 import msgspec
 
+from treadle.cli.as_json import json_option, show_json
 from treadle.cli.host_show import show_backends, show_events, show_probe, show_receipt
 from treadle.drivers.sidecar_peer import Timing
 from treadle.errors import Cancelled, ConfigError, NotFound
-from treadle.fleet import backends as found
-from treadle.fleet import workorder
+from treadle.fleet import backends, workorder
 from treadle.fleet.host import Backend, HostRun, Job
 from treadle.fleet.recover import kept_runs
 from treadle.fleet.recover import recover as recover_runs
@@ -35,7 +35,6 @@ config_option = click.option(
     type=click.Path(exists=True, dir_okay=False),
     help="A backplane.toml. Default: the one here, if trusted.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
 
 
 @click.group()
@@ -117,7 +116,7 @@ def run(**options: Any) -> None:
 
 
 async def _run(options: dict[str, Any]) -> int:
-    known = found.find_backends(options["config"])
+    known = backends.find_backends(options["config"])
     store = ReceiptStore(known.receipts_dir, load_signer())
     for left in await asyncio.to_thread(recover_runs, store):
         click.echo(f"treadle: a run that was left behind has its receipt now: {left.meta.run_id}", err=True)
@@ -214,19 +213,19 @@ def _vendor(params: tuple[str, ...]) -> dict[str, Any]:
     return made
 
 
-async def _backend(options: dict[str, Any], known: found.Known, order: WorkOrder) -> Backend:
+async def _backend(options: dict[str, Any], known: backends.Known, order: WorkOrder) -> Backend:
     if options["sandbox"] and not options["agent"]:
         raise ConfigError("--sandbox confines only our own agents", hint="name one with --agent")
     named = [name for name in ("sidecar", "agent", "backend") if options[name]]
     if len(named) > 1:
         raise ConfigError(f"--{named[0]} and --{named[1]} both name a sidecar", hint="give one of them")
     if options["sidecar"]:
-        return found.command_backend(options["sidecar"])
+        return backends.command_backend(options["sidecar"])
     if options["agent"]:
-        return found.own_backend(options["agent"], sandbox=options["sandbox"])
+        return backends.own_backend(options["agent"], sandbox=options["sandbox"])
     if options["backend"]:
-        return found.named_backend(known, options["backend"])
-    return await found.select(known, order.requirements)
+        return backends.named_backend(known, options["backend"])
+    return await backends.select(known, order.requirements)
 
 
 @host.command("backends")
@@ -238,9 +237,9 @@ def list_backends(config: str | None, as_json: bool) -> None:
 
 
 async def _list_backends(config: str | None, as_json: bool) -> int:
-    known = found.find_backends(config)
+    known = backends.find_backends(config)
     if as_json:
-        click.echo(msgspec.json.encode(known))
+        show_json(known)
     else:
         show_backends(known)
     return 0
@@ -257,13 +256,13 @@ def probe(names: tuple[str, ...], sidecar: str | None, config: str | None, as_js
 
 
 async def _probe(names: tuple[str, ...], sidecar: str | None, config: str | None, as_json: bool) -> int:
-    known = found.find_backends(config)
-    chosen = [found.named_backend(known, name) for name in names]
+    known = backends.find_backends(config)
+    chosen = [backends.named_backend(known, name) for name in names]
     if sidecar:
-        chosen.append(found.command_backend(sidecar))
-    results = [await found.probe(backend) for backend in chosen or known.backends.values()]
+        chosen.append(backends.command_backend(sidecar))
+    results = [await backends.probe(backend) for backend in chosen or known.backends.values()]
     if as_json:
-        click.echo(msgspec.json.encode(results))
+        show_json(results)
     else:
         for result in results:
             show_probe(result)
@@ -280,7 +279,7 @@ def validate(file: str, as_json: bool) -> None:
     """
     report = check_file(file)
     if as_json:
-        click.echo(msgspec.json.encode(report))
+        show_json(report)
     else:
         click.echo(f"{file}: {report.kind}, {'valid' if report.valid else 'not valid'}")
         for problem in report.problems:
@@ -304,10 +303,10 @@ def recover(config: str | None, as_json: bool) -> None:
 
 
 async def _recover(config: str | None, as_json: bool) -> int:
-    store = ReceiptStore(found.find_backends(config).receipts_dir, load_signer())
+    store = ReceiptStore(backends.find_backends(config).receipts_dir, load_signer())
     done = await asyncio.to_thread(recover_runs, store)
     if as_json:
-        click.echo(msgspec.json.encode([receipt.meta.run_id for receipt in done]))
+        show_json([receipt.meta.run_id for receipt in done])
     else:
         for receipt in done:
             click.echo(f"{receipt.meta.run_id}  {receipt.outcome}  {store.path(receipt.meta.run_id)}")
@@ -320,7 +319,7 @@ def kept(as_json: bool) -> None:
     """List what is kept of finished runs: workspaces with work in them, patches, long event files."""
     found = kept_runs()
     if as_json:
-        click.echo(msgspec.json.encode(list(found.values())))
+        show_json(list(found.values()))
         return
     for run in found.values():
         source = f"  (of {run.workspace.source})" if run.workspace else ""

@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from treadle.agent.providers.names import HOW, VENDORS, resolve
+from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import printable
 from treadle.errors import ConfigError, TreadleError
 
@@ -24,7 +25,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
 
 @click.command("models")
 @click.argument("vendor", required=False, type=click.Choice(list(VENDORS)))
-@click.option("--json", "as_json", is_flag=True, help="One JSON array.")
+@json_option
 def models(vendor: str | None, as_json: bool) -> None:
     """List the models of every service that is set up, or of one.
 
@@ -36,7 +37,7 @@ def models(vendor: str | None, as_json: bool) -> None:
 async def _list(names: list[str], as_json: bool, *, asked: bool) -> int:
     found = [vendor for vendor in await asyncio.gather(*map(_ask, names)) if vendor is not None]
     if as_json:
-        click.echo(msgspec.json.encode(found))
+        show_json(found)
         return 0
     for vendor in found:
         if vendor.error is not None and (asked or vendor.name != "ollama"):

@@ -17,7 +17,7 @@ from treadle.doors.oneshot import Runner
 from treadle.doors.oneshot_input import StreamInput
 from treadle.doors.oneshot_schema import SchemaCheck
 from treadle.doors.oneshot_verbose import Verbose
-from treadle.errors import PeerClosed, TreadleError
+from treadle.errors import PeerClosed
 from treadle.io import stdin
 from treadle.io.streams import FdStream, take_stdio
 from treadle.wire.oneshot import OutputFormat
@@ -79,15 +79,10 @@ def oneshot(prompt: str | None, **values: Any) -> None:
     """
     values.pop("flag")
     options = take(values)
-    try:
-        options.enter_sandbox()
-        talk = values["input_format"] == "stream-json"
-        text = None if talk else stdin.prompt(prompt, note=_note)
-        code = asyncio.run(_run(text, options, **values))
-    except TreadleError as error:
-        _note(str(error))
-        code = 1
-    sys.exit(code)
+    options.enter_sandbox()
+    talk = values["input_format"] == "stream-json"
+    text = None if talk else stdin.prompt(prompt, note=_note)
+    sys.exit(asyncio.run(_run(text, options, **values)))
 
 
 async def _run(

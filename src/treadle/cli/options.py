@@ -10,20 +10,13 @@ import click
 import msgspec
 
 from treadle.errors import ConfigError
+from treadle.io.paths import here
 from treadle.policy.modes import parse_mode
 from treadle.session import Limits, Mode, Rules, SessionSpec
 from treadle.work import config
 from treadle.work.config import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def here() -> str:
-    """The working directory, which somebody may have removed from under us."""
-    try:
-        return os.getcwd()
-    except OSError as error:
-        raise ConfigError(f"the working directory is gone: {error.strerror}", hint="cd to one that exists") from None
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +101,7 @@ def _split(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def run_options(command: F) -> F:
-    """Add the shared options to a click command; it receives them as one `options: RunOptions` among its arguments."""
+    """Add the shared options to a click command, which makes RunOptions of them with `take`."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

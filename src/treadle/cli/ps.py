@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
+from treadle.cli.as_json import json_option, show_json
 from treadle.io import procs
 from treadle.io.kept import Kept, kept_trees
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON array, for programs.")
+@json_option
 def ps(as_json: bool) -> None:
     """List the process trees that treadle keeps: agents, their tools, terminals, background tasks.
 
@@ -26,7 +25,7 @@ def ps(as_json: bool) -> None:
     """
     trees = kept_trees()
     if as_json:
-        click.echo(json.dumps([_record(tree) for tree in trees], indent=2))
+        show_json([_record(tree) for tree in trees])
     elif not trees:
         click.echo("No process trees are kept.")
     else:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from treadle.cli.as_json import json_option, show_json
 from treadle.cli.host_show import show_receipt
 from treadle.errors import ConfigError, NotFound, TreadleError
 from treadle.fleet.backends import find_backends
@@ -20,7 +21,6 @@ from treadle.wire import receipts
 from treadle.wire.receipts import Receipt
 from treadle.wire.tolerant import Note, read_receipt
 
-json_option = click.option("--json", "as_json", is_flag=True, help="JSON on stdout.")
 store_option = click.option("--store", metavar="DIR", help="Where receipts are kept. Default: yours.")
 
 
@@ -72,7 +72,7 @@ def list_receipts(store: str | None, as_json: bool) -> None:
             row = {"outcome": "?", "backend": str(error), "started_at": ""}
         rows.append({"sequence": link.sequence, "run_id": link.run_id, **row, "sha256": link.sha256})
     if as_json:
-        click.echo(msgspec.json.encode(rows))
+        show_json(rows)
         return
     for each in rows:
         click.echo(
@@ -105,7 +105,7 @@ def diff(a: str, b: str, store: str | None, as_json: bool) -> None:
     one, other = (msgspec.json.decode(receipts.encode(_read(name, kept, []))) for name in (a, b))
     found = list(_differences(one, other, ""))
     if as_json:
-        click.echo(msgspec.json.encode([{"where": where, "a": old, "b": new} for where, old, new in found]))
+        show_json([{"where": where, "a": old, "b": new} for where, old, new in found])
     else:
         for where, old, new in found:
             click.echo(f"{where}\n  - {_short(old)}\n  + {_short(new)}")
@@ -165,7 +165,7 @@ def verify(
         problems = _problems(_read(file, kept, notes, as_abp=as_abp), key)
         checked = file
     if as_json:
-        click.echo(msgspec.json.encode({"checked": checked, "valid": not problems, "problems": problems}))
+        show_json({"checked": checked, "valid": not problems, "problems": problems})
     else:
         for problem in problems:
             click.echo(problem)

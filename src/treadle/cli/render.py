@@ -44,7 +44,7 @@ def printable(text: str) -> str:
 
 
 class Renderer:
-    """Writes events to a terminal. `text` and `notes` may be different streams."""
+    """Writes events to a terminal, or to whatever stream it is given."""
 
     def __init__(self, out: TextIO | None = None, *, colour: bool | None = None) -> None:
         self._out = out or sys.stdout

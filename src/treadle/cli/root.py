@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from treadle.cli import LIGHT, logs
+from treadle.cli import TERMINAL, logs
 from treadle.errors import TreadleError
 
 COMMANDS: dict[str, str] = {
@@ -23,12 +23,15 @@ COMMANDS: dict[str, str] = {
     "sidecar": "treadle.cli.sidecar:sidecar",
     "trust": "treadle.cli.trust:trust",
     "worker": "treadle.cli.worker:worker",
-    **{name: f"treadle.cli.terminal.listed:{name}" for name in LIGHT},
+    **{name: f"treadle.cli.terminal.listed:{name}" for name in TERMINAL},
 }
 """name -> "module:attribute" of a click command."""
 
 PRINT = ("-p", "--print", "--input-format")
 """What makes a command line a one-shot run. The last one: what drives Claude Code leaves out -p when it sends it."""
+
+
+HELP = ["-h", "--help"]
 
 
 class LazyGroup(click.Group):
@@ -61,11 +64,11 @@ def treadle() -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run a command; what fails in a way we know is one line on stderr and exit code 1."""
+    """Run a command; what fails in a way we know, or for want of a file, is one line on stderr and exit code 1."""
     try:
         logs.set_up()
         _dispatch(arguments)
-    except TreadleError as error:
+    except (TreadleError, OSError) as error:
         print(f"treadle: {error}", file=sys.stderr)
         sys.exit(1)
 
@@ -75,10 +78,9 @@ def _dispatch(arguments: list[str]) -> None:
     words = arguments[: arguments.index("--")] if "--" in arguments else arguments
     first = words[0] if words else ""
     if first not in COMMANDS and any(word in words for word in PRINT):
-        _load("treadle.cli.oneshot:oneshot")(args=arguments, prog_name="treadle")
-    elif not arguments and sys.stdin.isatty():
-        _load(COMMANDS["chat"])(args=[], prog_name="treadle")
-    elif first.startswith("-") and first not in ("--help", "-h"):
-        _load(COMMANDS["chat"])(args=arguments, prog_name="treadle")
+        command = _load("treadle.cli.oneshot:oneshot")
+    elif first.startswith("-") and first not in HELP or not arguments and sys.stdin.isatty():
+        command = _load(COMMANDS["chat"])
     else:
-        treadle(args=arguments or ["--help"], prog_name="treadle")
+        command, arguments = treadle, arguments or ["--help"]
+    command(args=arguments, prog_name="treadle", help_option_names=HELP)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 
 import click
-import msgspec
 
 from treadle.agent.transcript import list_sessions
-from treadle.cli.options import here
+from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import printable
+from treadle.io.paths import here
 
 
 @click.command("sessions")
 @click.option("--here", "only_here", is_flag=True, help="Only those of this directory.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON array.")
+@json_option
 def sessions(only_here: bool, as_json: bool) -> None:
     """List kept sessions, the latest first.
 
@@ -22,7 +22,7 @@ def sessions(only_here: bool, as_json: bool) -> None:
     """
     entries = list_sessions(here() if only_here else None)
     if as_json:
-        click.echo(msgspec.json.encode(entries))
+        show_json(entries)
         return
     if not entries:
         click.echo("no sessions yet: start one with `treadle`, or `treadle -p PROMPT`")

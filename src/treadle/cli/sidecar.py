@@ -10,7 +10,7 @@ import click
 from treadle.cli.sidecar_entry import serve
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--agent",
     default=lambda: os.environ.get("TREADLE_AGENT") or "native",
@@ -18,7 +18,7 @@ from treadle.cli.sidecar_entry import serve
     help="The agent to offer.",
 )
 @click.option("--sandbox", is_flag=True, help="Let nothing be written outside the working directory.")
-@click.version_option(package_name="treadle")
+@click.version_option(package_name="treadle", message="%(prog)s %(version)s")
 def sidecar(agent: str, sandbox: bool) -> None:
     """Serve an agent on stdin and stdout to a control plane that speaks abp/v0.1, one JSON object per line.
 

@@ -24,6 +24,7 @@ def serve(agent: str, *, sandbox: bool = False) -> int:
     from treadle.doors.sidecar import Sidecar
     from treadle.errors import TreadleError
     from treadle.io import sandbox as confine
+    from treadle.io.paths import here
     from treadle.work import config
 
     def warn(message: str) -> None:
@@ -31,8 +32,8 @@ def serve(agent: str, *, sandbox: bool = False) -> int:
 
     try:
         # It starts the process again, so nothing may have been read or said yet.
-        if sandbox or config.load(os.getcwd()).settings.sandbox:
-            confine.enter(os.getcwd())
+        if sandbox or config.load(here()).settings.sandbox:
+            confine.enter(here())
         return serving.serve(lambda stream: Sidecar(find_agent(agent), stream, warn=warn).run())
     except TreadleError as error:
         warn(str(error))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime
+import time
 
 import click
-import msgspec
 
-from treadle.errors import TreadleError
+from treadle.cli.as_json import json_option, show_json
 from treadle.work import trust as store
 
 
@@ -16,37 +15,30 @@ from treadle.work import trust as store
 @click.argument("directory", type=click.Path(file_okay=False), default=".", metavar="[DIR]")
 @click.option("--list", "listing", is_flag=True, help="Show what is trusted.")
 @click.option("--remove", is_flag=True, help="Stop trusting DIR.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def trust(directory: str, listing: bool, remove: bool, as_json: bool) -> None:
     """Trust the project in DIR (default: here) as its files are now.
 
     Until then, what a project's .treadle/ and .mcp.json say can only narrow what is allowed: hooks do not run, servers
     are not started, allow rules are ignored. When one of these files changes, the project must be trusted again.
     """
-    try:
-        if listing:
-            _list(as_json)
-        elif remove:
-            _remove(directory, as_json)
-        else:
-            _trust(directory, as_json)
-    except TreadleError as error:
-        raise click.ClickException(str(error)) from error
-
-
-def _print_json(value: object) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+    if listing:
+        _list(as_json)
+    elif remove:
+        _remove(directory, as_json)
+    else:
+        _trust(directory, as_json)
 
 
 def _list(as_json: bool) -> None:
     entries = store.entries()
     if as_json:
-        _print_json(entries)
+        show_json(entries)
     elif not entries:
-        click.echo("nothing is trusted yet", err=True)
-    elif entries:
+        click.echo("nothing is trusted yet")
+    else:
         for entry in entries:
-            when = datetime.fromtimestamp(entry.at).strftime("%Y-%m-%d %H:%M")
+            when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.at))
             click.echo(f"{when}  {entry.path}{'  (changed since: not trusted)' if entry.changed else ''}")
 
 
@@ -54,7 +46,7 @@ def _remove(directory: str, as_json: bool) -> None:
     path = os.path.realpath(directory)
     removed = store.remove(directory)
     if as_json:
-        _print_json({"path": path, "removed": removed})
+        show_json({"path": path, "removed": removed})
     else:
         click.echo(f"{path} is not trusted any more" if removed else f"{path} was not trusted")
 
@@ -62,7 +54,7 @@ def _remove(directory: str, as_json: bool) -> None:
 def _trust(directory: str, as_json: bool) -> None:
     added = store.trust(directory)
     if as_json:
-        _print_json(added)
+        show_json(added)
         return
     for entry in added:
         click.echo(f"trusted {entry.path}")

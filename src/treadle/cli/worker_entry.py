@@ -54,15 +54,16 @@ def _enter_sandbox(asked: bool) -> None:
     """Confine this process when that is asked for. It starts the process again, so nothing may have been read yet."""
     from treadle.errors import ConfigError
     from treadle.io import sandbox
+    from treadle.io.paths import here
     from treadle.work import config
 
     if not asked:
         try:
-            asked = config.load(os.getcwd()).settings.sandbox
+            asked = config.load(here()).settings.sandbox
         except ConfigError:
             return  # the init will be told
     if asked:
-        sandbox.enter(os.getcwd(), ())
+        sandbox.enter(here(), ())
 
 
 def _written(line: bytes) -> bool:

@@ -8,6 +8,7 @@ import time
 from treadle.coordination import repository
 from treadle.errors import StorageError
 from treadle.io.files import append_line, locked, locked_beside, storage_error, write_atomic
+from treadle.io.paths import here
 from treadle.wire.jsontext import dumps, loads
 
 TYPE_CHECKING = False
@@ -50,14 +51,14 @@ def find_root(start: str | None = None) -> str:
     if override := os.environ.get("HEIMDALL_PLANNING_DIR"):
         return os.path.abspath(override)
     found = repository.find(start)
-    return os.path.join(found.main if found else os.path.abspath(start or os.getcwd()), ".planning")
+    return os.path.join(found.main if found else os.path.abspath(start or here()), ".planning")
 
 
 class Planning:
     def __init__(
         self, root: str | None = None, *, project: str | None = None, clock: Callable[[], float] = time.time
     ) -> None:
-        self.project = os.path.abspath(project or os.getcwd())
+        self.project = os.path.abspath(project or here())
         """The directory that the caller works in; identities come from the worktree around it."""
         self.root = root or find_root(self.project)
         self.clock = clock

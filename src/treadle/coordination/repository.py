@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from treadle.errors import ConfigError
+from treadle.io.paths import here
 
 
 class Repository:
@@ -24,7 +25,7 @@ class Repository:
 
 def find(start: str | None = None) -> Repository | None:
     """The repository that encloses `start` (the working directory), or None."""
-    top = os.path.realpath(start or os.getcwd())
+    top = os.path.realpath(start or here())
     while True:
         if git := _git_dir(top):
             return Repository(top, _common(git))

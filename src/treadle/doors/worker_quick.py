@@ -117,7 +117,7 @@ def settled(environ: Mapping[str, str]) -> bool:
         return False
     if os.path.exists(paths.config_file()):
         return False
-    place, parent = "", os.getcwd()
+    place, parent = "", paths.here()
     while place != parent:
         place, parent = parent, os.path.dirname(parent)
         if os.path.exists(os.path.join(place, ".treadle")):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
 from treadle.errors import ConfigError
+from treadle.io.paths import here
 from treadle.session import AgentInfo, Limits, Mode, Rules, SessionSpec
 from treadle.wire.worker import Version
 from treadle.wire.worker_events import envelope, micros
@@ -69,7 +70,7 @@ def _provider(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _cwd(config: InitConfig) -> str:
     if config.cwd is None or not config.asked("cwd"):
-        return os.getcwd()
+        return here()
     if not os.path.isabs(config.cwd) or not os.path.isdir(config.cwd):
         raise ConfigError(f"config.cwd is {config.cwd!r}, which is not the absolute path of a directory")
     return config.cwd

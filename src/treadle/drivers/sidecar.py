@@ -17,6 +17,7 @@ from treadle.drivers.sidecar_order import work_order
 from treadle.drivers.sidecar_peer import ENVIRONMENT, SidecarPeer, Timing
 from treadle.errors import Denied, PeerFatal, TimedOut
 from treadle.events import Event, Failed, Message, TextDelta, ToolStarted, TurnEnded, Usage, Warned
+from treadle.io.paths import here
 from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
 from treadle.policy.profile import build_guard
@@ -38,7 +39,7 @@ class SidecarAgent:
         return f"sidecar:{shlex.join(self._argv)}"
 
     async def probe(self) -> AgentInfo:
-        peer = await self.start(os.getcwd(), {})
+        peer = await self.start(here(), {})
         async with peer:
             return agent_info(self.name, await peer.handshake())
 

@@ -22,6 +22,7 @@ from treadle.agents import AGENTS
 from treadle.drivers.sidecar_peer import ENVIRONMENT, SidecarPeer, Timing
 from treadle.errors import ConfigError, NotFound, TreadleError, Unsupported
 from treadle.fleet.host import Backend, absolute_command
+from treadle.io import paths
 from treadle.io.files import storage_error
 from treadle.policy.environment import reduced
 from treadle.wire.receipts import BackendIdentity, Manifest
@@ -69,7 +70,7 @@ def own_backend(agent: str, *, sandbox: bool = False) -> Backend:
 
 def find_backends(path: str | None = None, cwd: str | None = None, environ: Mapping[str, str] | None = None) -> Known:
     """All that can be named. `path` is a `backplane.toml`; without it, the one here, if it is trusted."""
-    cwd, environ = cwd or os.getcwd(), os.environ if environ is None else environ
+    cwd, environ = cwd or paths.here(), os.environ if environ is None else environ
     ignored: list[str] = []
     here = os.path.join(cwd, FILE)
     if path is None and os.path.isfile(here):
@@ -164,7 +165,7 @@ async def probe(backend: Backend, timing: Timing = Timing()) -> Probe:  # noqa: 
         peer = await SidecarPeer.spawn(
             absolute_command(backend.argv),
             env=reduced(os.environ, (*ENVIRONMENT, *backend.env), providers=True),
-            cwd=os.getcwd(),
+            cwd=paths.here(),
             name=backend.name,
             timing=timing,
         )

@@ -6,10 +6,18 @@ import os
 import stat
 import sys
 
-from treadle.errors import StorageError
+from treadle.errors import ConfigError, StorageError
 
 SOCKET_PATH_MAX = 103 if sys.platform == "darwin" else 107
 """`sun_path` without its final NUL."""
+
+
+def here() -> str:
+    """The working directory, which somebody may have removed from under us."""
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise ConfigError(f"the working directory is gone: {error.strerror}", hint="cd to one that exists") from None
 
 
 def state_dir() -> str:

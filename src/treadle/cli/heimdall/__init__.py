@@ -27,7 +27,11 @@ COMMANDS = {
 
 def out(text: str) -> None:
     """Print to standard output, in UTF-8 whatever the locale is; bytes that came in as they are go out so."""
-    sys.stdout.buffer.write(_bytes(text) + b"\n")
+    put(text + "\n")
+
+
+def put(text: str) -> None:
+    sys.stdout.buffer.write(_bytes(text))
 
 
 def err(text: str) -> None:

@@ -7,9 +7,7 @@ heimdall-brief build --task ID --spec TEXT [--symbols ID,ID] [--capsules ID,ID] 
 
 from __future__ import annotations
 
-import sys
-
-from treadle.cli.heimdall import Arguments, Usage
+from treadle.cli.heimdall import Arguments, Usage, put
 from treadle.coordination import briefs
 from treadle.coordination.planning import Planning
 
@@ -27,5 +25,5 @@ def main(arguments: list[str]) -> int:
         args.get("--invariants"),
         strict="--strict" in args.flags,
     )
-    sys.stdout.buffer.write(text.encode(errors="surrogateescape"))
+    put(text)
     return 0

@@ -10,9 +10,7 @@ heimdall-capsule list [--json]       print all ids
 
 from __future__ import annotations
 
-import sys
-
-from treadle.cli.heimdall import Arguments, Usage, out
+from treadle.cli.heimdall import Arguments, Usage, out, put
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.planning import Planning
 
@@ -29,20 +27,16 @@ def main(arguments: list[str]) -> int:
             lines = capsules.write(name, args.need("--what"), **{k: v for k, v in named.items() if k != "what"})
             out(f"wrote capsule {name} ({lines} lines)")
         case ["hydrate", *names] if names:
-            _put(capsules.hydrate(names))
+            put(capsules.hydrate(names))
         case ["deps", name]:
-            _put("".join(f"{need}\n" for need in capsules.deps(name)))
+            put("".join(f"{need}\n" for need in capsules.deps(name)))
         case ["show", name]:
-            _put(capsules.show(name))
+            put(capsules.show(name))
         case ["list"]:
             _list(capsules.ids(), "--json" in args.flags)
         case _:
             raise Usage("expected write ID, hydrate ID..., deps ID, show ID or list")
     return 0
-
-
-def _put(text: str) -> None:
-    sys.stdout.buffer.write(text.encode(errors="surrogateescape"))
 
 
 def _list(ids: list[str], as_json: bool) -> None:
@@ -51,4 +45,4 @@ def _list(ids: list[str], as_json: bool) -> None:
 
         out(dumps(ids, 2))
     else:
-        _put("".join(f"{name}\n" for name in ids))
+        put("".join(f"{name}\n" for name in ids))

@@ -17,12 +17,13 @@ from treadle.cli.heimdall import Arguments, Usage, out
 from treadle.coordination.mcp import Server
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
+from treadle.io.paths import here
 
 
 def main(arguments: list[str]) -> int:
     args = Arguments(arguments, "--project --port", "--extended --http")
     args.exactly(0, "only options")
-    project = args.get("--project") or os.getcwd()
+    project = args.get("--project") or here()
     if not os.path.isdir(project):
         raise ConfigError(f"there is no directory {project}", hint="--project names the repository")
     planning = Planning(project=project)

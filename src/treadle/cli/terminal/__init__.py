@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from treadle.terminal.client import Client
     from treadle.terminal.places import Place
 
-NAMES = ("run", "attach", "ls", "status", "send", "tail", "peek", "wait", "resize", "kill", "clean", "replay")
 WHERE = "--socket-dir --config"
 """Options that every one of them takes: where the terminals are."""
 TIMED_OUT = 124
@@ -42,6 +41,11 @@ def _run(name: str, arguments: list[str]) -> int:
         warn(error.message if isinstance(error, NotFound) else f"treadle: {error.message}")
         if error.hint:
             warn(f"  {error.hint}")
+        return 1
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        warn(f"treadle: {error}")
         return 1
 
 

@@ -7,7 +7,8 @@ import sys
 
 import click
 
-from treadle.cli.terminal import NAMES, main
+from treadle.cli import TERMINAL
+from treadle.cli.terminal import main
 
 
 def _command(name: str) -> click.Command:
@@ -27,6 +28,6 @@ def _command(name: str) -> click.Command:
 
 
 def __getattr__(name: str) -> click.Command:
-    if name in NAMES:
+    if name in TERMINAL:
         return _command(name)
     raise AttributeError(name)
