@@ -48,6 +48,17 @@ def test_the_mode_is_what_was_asked_whatever_the_umask(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o644
 
 
+def test_a_device_is_written_to_and_never_replaced() -> None:
+    master, slave = os.openpty()  # not /dev/null: root could replace that, and would if this ever failed
+    try:
+        write_atomic(os.ttyname(slave), b"new")
+        assert os.read(master, 10) == b"new"
+        assert stat.S_ISCHR(os.stat(os.ttyname(slave)).st_mode)
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
 def test_an_existing_file_can_keep_its_mode(tmp_path: Path) -> None:
     path = tmp_path / "script"
     path.write_text("old")

@@ -53,10 +53,13 @@ def write_atomic(
     """Replace what `path` holds by `data`: a reader, or a crash, sees the old content or the new, never a part.
 
     With `keep_mode` a file that is already there keeps its permissions and owner. A symbolic link is followed, so it
-    stays a link. Without `sync` a power cut may bring the old content back. With `dir_fd`, `path` is a name in that
-    open directory, whatever its path leads to by now, and a link of that name is replaced and not followed.
+    stays a link; a device such as /dev/null is written to, and stays one. Without `sync` a power cut may bring the old
+    content back. With `dir_fd`, `path` is a name in that open directory, whatever its path leads to by now, and a link
+    of that name is replaced and not followed.
     """
     path = path if dir_fd is not None else os.path.realpath(path)
+    if _is_device(path, dir_fd):
+        return _write_to_device(path, data, dir_fd)
     directory = os.path.dirname(path)
     beside = os.path.join(directory, f".treadle-{os.urandom(8).hex()}.tmp")
     made = False
@@ -79,6 +82,24 @@ def write_atomic(
     finally:
         if made:
             _forget(beside, dir_fd)
+
+
+def _is_device(path: str, dir_fd: int | None) -> bool:
+    try:
+        return stat.S_ISCHR(os.stat(path, dir_fd=dir_fd, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
+def _write_to_device(path: str, data: bytes, dir_fd: int | None) -> None:
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=dir_fd)
+        try:
+            _write_all(fd, data)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise storage_error(error, path, "write") from error
 
 
 def _forget(path: str, dir_fd: int | None) -> None:

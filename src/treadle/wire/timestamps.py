@@ -1,0 +1,10 @@
+"""A moment as records and logs write it. Light: the terminal supervisor imports this."""
+
+from __future__ import annotations
+
+import time
+
+
+def timestamp(seconds: float) -> str:
+    """A moment of `time.time()` in UTC, with milliseconds."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"
