@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
+from treadle.agent.session_list import find_session, list_sessions
 from treadle.agent.transcript import (
     PRUNED,
     Cleared,
@@ -23,8 +24,6 @@ from treadle.agent.transcript import (
     Spent,
     Transcript,
     TurnBegan,
-    find_session,
-    list_sessions,
     well_formed,
 )
 from treadle.errors import Busy, ConfigError, NotFound, StorageError
@@ -160,22 +159,6 @@ def test_rewind_restores_files_and_conversation_as_they_were_before_the_turn(tmp
     with pytest.raises(NotFound):
         transcript.rewind("t2")
     transcript.close()
-
-
-def test_sessions_are_listed_latest_first_and_found_by_id_beginning_or_name(tmp_path: Path) -> None:
-    first = created(tmp_path, session_id="aaa-1")
-    second = created(tmp_path, session_id="bbb-2")
-    second.append(TurnBegan(turn="t", prompt="what is this"), Named(name="my work"))
-    os.utime(os.path.join(first.directory, "history.jsonl"), (1, 1))
-    entries = list_sessions(str(tmp_path))
-    assert [entry.id for entry in entries] == ["bbb-2", "aaa-1"]
-    assert entries[0].name == "my work" and entries[0].prompt == "what is this" and entries[0].turns == 1
-    assert find_session("my work") == "bbb-2" == find_session("bbb") == find_session("", str(tmp_path))
-    assert list_sessions("/elsewhere") == []
-    with pytest.raises(NotFound, match="no session"):
-        find_session("nothing")
-    first.close()
-    second.close()
 
 
 def test_a_full_disk_is_a_clear_error_and_leaves_whole_lines(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from treadle.agent.mcp import McpServers, find_servers
 from treadle.agent.messages import UserMessage
 from treadle.agent.providers.base import Provider
 from treadle.agent.repeats import Repeats
+from treadle.agent.session_list import find_session
 from treadle.agent.setting import Setting
 from treadle.agent.subagents import AgentType
 from treadle.agent.task_groups import Groups
@@ -31,7 +32,7 @@ from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool, ToolContext, writing_freely
 from treadle.agent.tools.paths import resolve as resolve_path
 from treadle.agent.tools.web_fetch import ALLOW_PRIVATE
-from treadle.agent.transcript import Spent, Switched, Transcript, TurnBegan, TurnOver, find_session
+from treadle.agent.transcript import Spent, Switched, Transcript, TurnBegan, TurnOver
 from treadle.errors import ConfigError, TreadleError
 from treadle.events import Asked, Event, Task, TurnEnded, Usage, Warned
 from treadle.policy.profile import Profile, as_rules, build_guard
@@ -231,7 +232,8 @@ class NativeSession(BaseSession):
             try:
                 await self._hooks.turn_end(outcome, turn.text)
             finally:  # a person may have enough of the hook
-                self.transcript.append(TurnOver(turn=turn.id, outcome=outcome, ts=self._clock()), sync=True)
+                over = TurnOver(turn=turn.id, outcome=outcome, ts=self._clock(), listing=self.transcript.listing)
+                self.transcript.append(over, sync=True)
 
     async def _work(self, turn: Turn, text: str, budget: Budget) -> TurnEnded:
         while self._unheard:

@@ -17,6 +17,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Container, Iterable
+from contextlib import suppress
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -54,10 +55,23 @@ class TurnBegan(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag
     ts: float = 0.0
 
 
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """What the list of sessions tells of one. Records that end something carry it, so that the list need only look at
+    the end of a history.
+    """
+
+    model: str
+    name: str | None = None
+    prompt: str = ""
+    """The beginning of the first one."""
+    turns: int = 0
+
+
 class TurnOver(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="turn_over"):
     turn: str
     outcome: str
     ts: float = 0.0
+    listing: Listing | None = None
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="spent"):
@@ -83,6 +97,7 @@ class Rewound(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
     """The conversation is as it was before `turn` began."""
 
     turn: str
+    listing: Listing | None = None
 
 
 class BackedUp(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="backed_up"):
@@ -112,19 +127,8 @@ _decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 
 INTERRUPTED = "[interrupted: this tool did not finish]"
 PRUNED = "[this output was removed to save room; run the tool again if it is needed]"
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the list of sessions."""
-
-    id: str
-    name: str | None
-    cwd: str
-    model: str
-    created: float
-    updated: float
-    prompt: str
-    turns: int
+LISTED = 500
+"""Characters of a prompt that a list needs at most."""
 
 
 class Transcript:
@@ -137,6 +141,7 @@ class Transcript:
         self.skipped = 0
         self._persist = persist
         self._lock: files.locked | None = None
+        self.listing = listing_of(header, records)
         self._backed_up: set[tuple[str, str]] = {
             (record.turn, record.path) for record in records if isinstance(record, BackedUp)
         }
@@ -163,10 +168,12 @@ class Transcript:
             name=name,
             forked_from=forked.header.id if forked else None,
         )
-        directory = _directory(session_id) if persist else tempfile.mkdtemp(prefix="treadle-session-")
+        directory = directory_of(session_id) if persist else tempfile.mkdtemp(prefix="treadle-session-")
         inherited: list[Record] = []
         if forked:
-            inherited = [record for record in forked.records if not isinstance(record, BackedUp | Named)]
+            inherited = [
+                _inherited(record, name) for record in forked.records if not isinstance(record, BackedUp | Named)
+            ]
         transcript = cls(header, directory, inherited, persist=persist)
         if persist:
             paths.private_dir(directory)
@@ -183,7 +190,7 @@ class Transcript:
     @classmethod
     def open(cls, session_id: str) -> Transcript:
         """Open for going on; raises Busy when another process has it open."""
-        directory = _directory(session_id)
+        directory = directory_of(session_id)
         if not os.path.isdir(directory):
             return cls.read(session_id)  # which says that there is none
         lock = _hold(directory, session_id)
@@ -198,7 +205,7 @@ class Transcript:
     @classmethod
     def read(cls, session_id: str) -> Transcript:
         """Load without holding it: for lists, forks and looking."""
-        directory = _directory(session_id)
+        directory = directory_of(session_id)
         records, skipped = _load(os.path.join(directory, "history.jsonl"))
         if not records or not isinstance(records[0], Header):
             raise NotFound(f"no session {session_id!r}", hint="`treadle sessions` lists them")
@@ -212,6 +219,8 @@ class Transcript:
 
     def append(self, *records: Record, sync: bool = False) -> None:
         self._write(records, sync=sync)
+        for record in records:
+            self.listing = listed(self.listing, record)
         if self._persist:
             self._records = None
         elif self._records is not None:
@@ -237,13 +246,11 @@ class Transcript:
 
     @property
     def name(self) -> str | None:
-        names = [record.name for record in self.records if isinstance(record, Named)]
-        return names[-1] if names else self.header.name
+        return self.listing.name
 
     @property
     def model(self) -> str:
-        models = [record.model for record in self.records if isinstance(record, Switched)]
-        return models[-1] if models else self.header.model
+        return self.listing.model
 
     def view(self) -> list[ChatMessage]:
         """The conversation as the model sees it, with every tool call answered."""
@@ -305,7 +312,8 @@ class Transcript:
         starts = [record.turn for record in self.turns()]
         if turn not in starts:
             raise NotFound(f"no turn {turn!r} to go back to")
-        undone = set(starts[starts.index(turn) :])
+        left = starts.index(turn)
+        undone = set(starts[left:])
         changed = []
         if restore_files:
             first: dict[str, BackedUp] = {}
@@ -315,7 +323,9 @@ class Transcript:
             for record in first.values():
                 self._restore(record)
                 changed.append(record.path)
-        self.append(Rewound(turn=turn), sync=True)
+        prompt = self.listing.prompt if left else ""
+        listing = msgspec.structs.replace(self.listing, turns=left, prompt=prompt)
+        self.append(Rewound(turn=turn, listing=listing), sync=True)
         return changed
 
     def _restore(self, record: BackedUp) -> None:
@@ -376,28 +386,62 @@ def _effective(records: list[Record]) -> list[Record]:
     return kept
 
 
+def listing_of(header: Header, records: list[Record]) -> Listing:
+    listing = Listing(model=header.model, name=header.name)
+    for record in records:
+        if isinstance(record, Named | Switched):
+            listing = listed(listing, record)
+    turns = [record for record in _effective(records) if isinstance(record, TurnBegan)]
+    prompt = turns[0].prompt[:LISTED] if turns else ""
+    return msgspec.structs.replace(listing, turns=len(turns), prompt=prompt)
+
+
+def listed(listing: Listing, record: Record) -> Listing:
+    """What the list tells after one more record."""
+    match record:
+        case TurnBegan(prompt=prompt):
+            first = listing.prompt if listing.turns else prompt[:LISTED]
+            return msgspec.structs.replace(listing, turns=listing.turns + 1, prompt=first)
+        case Named(name=name):
+            return msgspec.structs.replace(listing, name=name)
+        case Switched(model=model):
+            return msgspec.structs.replace(listing, model=model)
+        case TurnOver(listing=Listing() as told) | Rewound(listing=Listing() as told):
+            return told
+    return listing
+
+
+def _inherited(record: Record, name: str | None) -> Record:
+    """As a fork of this name has it."""
+    if isinstance(record, TurnOver | Rewound) and record.listing is not None:
+        return msgspec.structs.replace(record, listing=msgspec.structs.replace(record.listing, name=name))
+    return record
+
+
 def _load(path: str) -> tuple[list[Record], int]:
     """The records, and how many lines were torn or not understood."""
     lines, torn = files.read_lines(path)
-    records: list[Record] = []
-    skipped = 1 if torn else 0
-    for number, line in enumerate(lines):
-        try:
-            record = _decoder.decode(line)
-        except (msgspec.DecodeError, RecursionError):
-            skipped += 1
-            continue
-        if number == 0 and isinstance(record, Header) and record.format > FORMAT:
-            raise StorageError(
-                f"{path} was written by treadle {record.version}, in a newer format than this version reads",
-                hint="upgrade treadle; the file was not touched",
-            )
-        records.append(record)
+    records = decode(lines)
+    skipped = len(lines) - len(records) + bool(torn)
+    if records and isinstance(records[0], Header) and records[0].format > FORMAT:
+        raise StorageError(
+            f"{path} was written by treadle {records[0].version}, in a newer format than this version reads",
+            hint="upgrade treadle; the file was not touched",
+        )
     return records, skipped
 
 
-def _directory(session_id: str) -> str:
-    if not _is_id(session_id):
+def decode(lines: Iterable[bytes]) -> list[Record]:
+    """The records among these lines; others are left out."""
+    records: list[Record] = []
+    for line in lines:
+        with suppress(msgspec.DecodeError, RecursionError):
+            records.append(_decoder.decode(line))
+    return records
+
+
+def directory_of(session_id: str) -> str:
+    if not is_id(session_id):
         raise NotFound(f"{session_id!r} is not a session id", hint="`treadle sessions` lists them")
     return os.path.join(paths.state_dir(), "sessions", session_id)
 
@@ -410,52 +454,5 @@ def _hold(directory: str, session_id: str) -> files.locked:
         raise Busy(f"session {session_id} is open in another process", hint="wait for it to end, or fork it") from error
 
 
-def _is_id(text: str) -> bool:
+def is_id(text: str) -> bool:
     return text[:1] not in ("", ".") and all(c.isalnum() or c in "-_." for c in text)
-
-
-def list_sessions(cwd: str | None = None) -> list[Entry]:
-    """All sessions, or those of one working directory; the latest first. What cannot be read is left out."""
-    root = os.path.join(paths.state_dir(), "sessions")
-    entries = []
-    for session_id in os.listdir(root) if os.path.isdir(root) else []:
-        try:
-            transcript = Transcript.read(session_id)
-            updated = os.stat(transcript._file).st_mtime
-        except (NotFound, StorageError, OSError):
-            continue
-        if cwd is not None and transcript.header.cwd != cwd:
-            continue
-        turns = transcript.turns()
-        entries.append(
-            Entry(
-                id=session_id,
-                name=transcript.name,
-                cwd=transcript.header.cwd,
-                model=transcript.model,
-                created=transcript.header.created,
-                updated=updated,
-                prompt=turns[0].prompt if turns else "",
-                turns=len(turns),
-            )
-        )
-    return sorted(entries, key=lambda entry: entry.updated, reverse=True)
-
-
-def find_session(wanted: str, cwd: str | None = None) -> str:
-    """A session's id from its id, a unique beginning of it, or its name. An empty string is the latest of `cwd`."""
-    if _is_id(wanted) and os.path.isdir(_directory(wanted)):
-        return wanted
-    entries = list_sessions(cwd if not wanted else None)
-    if not wanted:
-        entries = [entry for entry in entries if entry.turns]  # one that only ran a command is nothing to go on with
-        if not entries:
-            raise NotFound(f"no session to continue in {cwd}", hint="start one, or name one: --resume ID")
-        return entries[0].id
-    found = [entry.id for entry in entries if entry.name == wanted] or [
-        entry.id for entry in entries if entry.id.startswith(wanted)
-    ]
-    if len(found) != 1:
-        what = "no session matches" if not found else f"{len(found)} sessions match"
-        raise NotFound(f"{what} {wanted!r}", hint="`treadle sessions` lists them")
-    return found[0]

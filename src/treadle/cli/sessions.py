@@ -6,7 +6,7 @@ import time
 
 import click
 
-from treadle.agent.transcript import list_sessions
+from treadle.agent.session_list import list_sessions
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import printable
 from treadle.io.paths import here

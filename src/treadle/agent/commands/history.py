@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING
 
 from treadle.agent.commands.base import Command, WrongUse, columns, said
-from treadle.agent.transcript import Named, Transcript, find_session, list_sessions
+from treadle.agent.session_list import find_session, list_sessions
+from treadle.agent.transcript import Named, Transcript
 from treadle.errors import NotFound
 from treadle.session import CommandResult
 

@@ -1,0 +1,128 @@
+"""The sessions that are kept, and how one is found. Only the two ends of a history are read: the end tells what is
+listed (`transcript.Listing`), as of the last turn that ended.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import BinaryIO
+
+import msgspec
+
+from treadle.agent.transcript import (
+    FORMAT,
+    Header,
+    Listing,
+    Record,
+    Rewound,
+    TurnOver,
+    decode,
+    directory_of,
+    is_id,
+    listed,
+    listing_of,
+)
+from treadle.errors import NotFound
+from treadle.io import paths
+
+TAIL = 16 << 10
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the list of sessions."""
+
+    id: str
+    name: str | None
+    cwd: str
+    model: str
+    created: float
+    updated: float
+    prompt: str
+    """The beginning of the first one."""
+    turns: int
+
+
+def list_sessions(cwd: str | None = None) -> list[Entry]:
+    """All sessions, or those of one working directory; the latest first. What cannot be read is left out."""
+    return list(_entries(cwd))
+
+
+def find_session(wanted: str, cwd: str | None = None) -> str:
+    """A session's id from its id, a unique beginning of it, or its name. An empty string is the latest of `cwd`."""
+    if is_id(wanted) and os.path.isdir(directory_of(wanted)):
+        return wanted
+    if not wanted:
+        for entry in _entries(cwd):
+            if entry.turns:  # one that only ran a command is nothing to go on with
+                return entry.id
+        raise NotFound(f"no session to continue in {cwd}", hint="start one, or name one: --resume ID")
+    entries = list_sessions()
+    found = [entry.id for entry in entries if entry.name == wanted] or [
+        entry.id for entry in entries if entry.id.startswith(wanted)
+    ]
+    if len(found) != 1:
+        what = "no session matches" if not found else f"{len(found)} sessions match"
+        raise NotFound(f"{what} {wanted!r}", hint="`treadle sessions` lists them")
+    return found[0]
+
+
+def _entries(cwd: str | None) -> Iterator[Entry]:
+    for updated, session_id, path in sorted(_histories(), reverse=True):
+        with suppress(OSError), open(path, "rb") as file:
+            header = next(iter(decode([file.readline()])), None)
+            if isinstance(header, Header) and header.format <= FORMAT and cwd in (None, header.cwd):
+                told = _listing(file, header)
+                yield Entry(
+                    id=session_id,
+                    name=told.name,
+                    cwd=header.cwd,
+                    model=told.model,
+                    created=header.created,
+                    updated=updated,
+                    prompt=told.prompt,
+                    turns=told.turns,
+                )
+
+
+def _histories() -> Iterator[tuple[float, str, str]]:
+    """(when it was last written to, id, path)"""
+    root = os.path.join(paths.state_dir(), "sessions")
+    for session_id in os.listdir(root) if os.path.isdir(root) else []:
+        path = os.path.join(root, session_id, "history.jsonl")
+        with suppress(OSError):
+            yield os.stat(path).st_mtime, session_id, path
+
+
+def _listing(file: BinaryIO, header: Header) -> Listing:
+    start, size = file.tell(), os.fstat(file.fileno()).st_size
+    length = TAIL
+    while start + length < size:
+        told = _from_tail(_read(file, size - length)[1:])
+        if told is not None:
+            return told
+        length *= 16
+    lines = _read(file, start)
+    return _from_tail(lines) or listing_of(header, decode(lines))
+
+
+def _read(file: BinaryIO, start: int) -> list[bytes]:
+    file.seek(start)
+    return file.read().split(b"\n")[:-1]
+
+
+def _from_tail(lines: list[bytes]) -> Listing | None:
+    """From the last record that carries a listing and what follows it; None when there is none, or too little."""
+    later: list[Record] = []
+    for line in reversed(lines):
+        for record in decode([line]):
+            if isinstance(record, TurnOver | Rewound) and record.listing is not None:
+                listing = record.listing
+                for one in reversed(later):
+                    listing = listed(listing, one)
+                return listing
+            if isinstance(record, Rewound):
+                return None
+            later.append(record)
+    return None

@@ -1,0 +1,143 @@
+"""The list of sessions, from the two ends of their histories."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from treadle.agent.messages import UserMessage
+from treadle.agent.session_list import TAIL, Entry, find_session, list_sessions
+from treadle.agent.transcript import (
+    Listing,
+    Named,
+    Rewound,
+    Said,
+    Switched,
+    Transcript,
+    TurnBegan,
+    TurnOver,
+    listing_of,
+)
+from treadle.errors import NotFound
+
+LONG = UserMessage(text="x" * TAIL)
+
+
+def created(tmp_path: Path, **more: str) -> Transcript:
+    return Transcript.create(cwd=str(tmp_path), model="m", **more)
+
+
+def history(transcript: Transcript) -> Path:
+    return Path(transcript.directory, "history.jsonl")
+
+
+def play(transcript: Transcript, turn: str, *, over: bool = True) -> None:
+    """One turn, with more in it than is looked at first."""
+    transcript.append(TurnBegan(turn=turn, prompt=f"prompt of {turn}"), Said(message=LONG, turn=turn))
+    if over:
+        transcript.append(TurnOver(turn=turn, outcome="completed", listing=transcript.listing))
+
+
+def the_one() -> Entry:
+    [entry] = list_sessions()
+    return entry
+
+
+def test_sessions_are_listed_latest_first_and_found_by_id_beginning_or_name(tmp_path: Path) -> None:
+    first = created(tmp_path, session_id="aaa-1")
+    second = created(tmp_path, session_id="bbb-2")
+    second.append(TurnBegan(turn="t", prompt="what is this"), Named(name="my work"))
+    os.utime(history(first), (1, 1))
+    entries = list_sessions(str(tmp_path))
+    assert [entry.id for entry in entries] == ["bbb-2", "aaa-1"]
+    assert entries[0].name == "my work" and entries[0].prompt == "what is this" and entries[0].turns == 1
+    assert find_session("my work") == "bbb-2" == find_session("bbb") == find_session("", str(tmp_path))
+    assert list_sessions("/elsewhere") == []
+    with pytest.raises(NotFound, match="no session"):
+        find_session("nothing")
+    with pytest.raises(NotFound, match="no session to continue"):
+        find_session("", "/elsewhere")
+    first.close()
+    second.close()
+
+
+def test_of_a_long_history_only_the_ends_are_read(tmp_path: Path) -> None:
+    transcript = created(tmp_path)
+    play(transcript, "t1")
+    play(transcript, "t2")
+    transcript.append(Named(name="late"), Switched(model="other"))
+    transcript.close()
+    file = history(transcript)
+    lines = file.read_bytes().splitlines(keepends=True)
+    lines[1:4] = [b"?" * len(line) for line in lines[1:4]]  # whoever read these would count a turn less
+    file.write_bytes(b"".join(lines))
+    entry = the_one()
+    assert (entry.turns, entry.prompt, entry.name, entry.model) == (2, "prompt of t1", "late", "other")
+
+
+def test_a_turn_that_was_killed_counts_however_long_it_was(tmp_path: Path) -> None:
+    transcript = created(tmp_path)
+    play(transcript, "t1")
+    play(transcript, "t2", over=False)
+    transcript.append(*[Said(message=LONG, turn="t2")] * 20)
+    transcript.close()
+    with open(history(transcript), "ab") as file:
+        file.write(b'{"type":"turn_over","torn')
+    assert the_one().turns == 2
+
+
+def test_a_fork_is_listed_under_its_own_name(tmp_path: Path) -> None:
+    parent = created(tmp_path, name="the parent")
+    play(parent, "t1")
+    fork = Transcript.create(cwd=str(tmp_path), model="m", forked=parent, name="the fork")
+    assert sorted(entry.name or "" for entry in list_sessions()) == ["the fork", "the parent"]
+    assert fork.listing == Listing(model="m", name="the fork", prompt="prompt of t1", turns=1)
+    parent.close()
+    fork.close()
+
+
+def test_what_is_no_history_is_left_out(tmp_path: Path) -> None:
+    transcript = created(tmp_path)
+    root = Path(transcript.directory).parent
+    for name, content in (("empty", b""), ("garbage", b"\xff\n"), ("newer", b'{"type":"session","format":99}\n')):
+        (root / name).mkdir()
+        (root / name / "history.jsonl").write_bytes(content)
+    (root / "nothing").mkdir()
+    (root / "directory" / "history.jsonl").mkdir(parents=True)
+    assert [entry.id for entry in list_sessions()] == [transcript.header.id]
+    transcript.close()
+
+
+STEPS = st.lists(st.sampled_from(["begin", "end", "name", "switch", "rewind", "say", "old rewind"]), max_size=12)
+
+
+@given(STEPS)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_end_tells_what_the_whole_would(tmp_path: Path, steps: list[str]) -> None:
+    transcript = created(tmp_path)
+    begun: list[str] = []
+    for number, step in enumerate(steps):
+        match step:
+            case "begin":
+                begun.append(f"t{number}")
+                transcript.append(TurnBegan(turn=begun[-1], prompt=f"prompt {number}"))
+            case "end" if begun:
+                transcript.append(TurnOver(turn=begun[-1], outcome="completed", listing=transcript.listing))
+            case "name":
+                transcript.append(Named(name=f"name {number}"))
+            case "switch":
+                transcript.append(Switched(model=f"model {number}"))
+            case "rewind" if begun:
+                transcript.rewind(begun.pop())
+            case "old rewind" if begun:
+                transcript.append(Rewound(turn=begun.pop()))
+                transcript.listing = listing_of(transcript.header, transcript.records)
+            case _:
+                transcript.append(Said(message=LONG))
+    transcript.close()
+    [entry] = [entry for entry in list_sessions() if entry.id == transcript.header.id]
+    whole = listing_of(transcript.header, transcript.records)
+    assert Listing(model=entry.model, name=entry.name, prompt=entry.prompt, turns=entry.turns) == whole
+    assert transcript.listing == whole
