@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from treadle.agent.context import SUMMARY_MARK, Context, estimate
+from treadle.agent.context import HANDED_OVER, HANDOFF_MARK, REQUEST_MARK, SUMMARY_MARK, Context, estimate
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
 from treadle.agent.transcript import PRUNED, Transcript
 from treadle.errors import ProviderError, StorageError
-from treadle.events import ContextCompacted, ContextPruned, Event, Usage, Warned
+from treadle.events import ContextCompacted, ContextHandoff, ContextPruned, Event, Usage, Warned
 
 
 class Setting:
-    def __init__(self, tmp_path: Path, window: int, protect: int) -> None:
+    def __init__(self, tmp_path: Path, window: int, protect: int, **more: float) -> None:
         self.events: list[Event] = []
         self.transcript = Transcript.create(cwd=str(tmp_path), model="m")
-        self.context = Context(self.transcript, self.events.append, window=window, protect=protect)
+        self.context = Context(self.transcript, self.events.append, window=window, protect=protect, **more)
         self.summarised: list[tuple[ChatMessage, ...]] = []
 
     async def summarise(self, messages: tuple[ChatMessage, ...]) -> str:
@@ -89,6 +89,69 @@ async def test_a_summary_that_cannot_be_had_is_a_warning(setting: Setting) -> No
     await setting.context.fit(fail)
     assert isinstance(setting.events[-1], Warned) and setting.events[-1].code == "compact_failed"
     assert len(setting.context.messages) == 40
+
+
+async def test_a_summary_that_could_not_be_had_is_not_asked_for_at_every_step(setting: Setting) -> None:
+    asked = 0
+
+    async def fail(messages: tuple[ChatMessage, ...]) -> str:
+        nonlocal asked
+        asked += 1
+        raise ProviderError("down")
+
+    for number in range(40):
+        setting.context.add(UserMessage(text=f"{number} " + "y" * 900), "t")
+    for _ in range(5):
+        await setting.context.fit(fail)
+    assert asked == 1
+    setting.context.add(UserMessage(text="y" * 4_000), "t")
+    await setting.context.fit(setting.summarise)
+    assert isinstance(setting.events[-1], ContextCompacted)
+
+
+async def test_when_it_is_compacted_can_be_set(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, window=10_000, protect=2_000, compact_at=0.3)
+    for number in range(16):
+        setting.context.add(UserMessage(text=f"{number} " + "y" * 900), "t")
+    await setting.context.fit(setting.summarise)
+    assert [type(event) for event in setting.events] == [ContextCompacted]
+
+
+async def test_a_conversation_is_handed_over_with_its_summary_and_the_last_request(setting: Setting) -> None:
+    setting.context.add(UserMessage(text="the first task"), "t")
+    for number in range(30):
+        setting.tool_step(number, 4_000)
+    setting.context.add(UserMessage(text="now the second"), "t")
+    setting.tool_step(31, 4_000)
+    assert await setting.context.hand_off(setting.summarise)
+    [[story]] = setting.summarised
+    assert "the first task" in story.text and "[...]" in story.text and estimate(story) <= HANDED_OVER
+    [message] = setting.context.messages
+    assert message.text == HANDOFF_MARK + "what happened" + REQUEST_MARK + "now the second"
+    assert [type(event) for event in setting.events] == [ContextHandoff]
+    assert Transcript.read(setting.transcript.header.id).view() == [message]
+
+
+async def test_without_a_summary_excerpts_are_handed_over_and_again_keep_the_request(setting: Setting) -> None:
+    async def fail(messages: tuple[ChatMessage, ...]) -> str:
+        raise ProviderError("down")
+
+    setting.context.add(UserMessage(text="the task"), "t")
+    for number in range(2):
+        for step in range(20):
+            setting.tool_step(number * 100 + step, 4_000)
+        assert await setting.context.hand_off(fail)
+        [message] = setting.context.messages
+        assert message.text.startswith(HANDOFF_MARK) and message.text.endswith(REQUEST_MARK + "the task")
+        assert "result of bash: xxx" in message.text and estimate(message) < 1.1 * HANDED_OVER
+
+
+async def test_what_cannot_be_made_smaller_is_not_handed_over(setting: Setting) -> None:
+    setting.context.add(UserMessage(text="short"), "t")
+    assert not await setting.context.hand_off(setting.summarise)
+    setting.context.add(UserMessage(text="z" * 50_000), "t")
+    assert not await setting.context.hand_off(setting.summarise)
+    assert setting.events == [] and len(setting.context.messages) == 2
 
 
 async def test_resuming_sees_what_the_model_last_saw(setting: Setting) -> None:

@@ -22,6 +22,8 @@ from treadle.agent.tools.registry import Registry, builtin
 from treadle.agent.transcript import Transcript
 from treadle.errors import BudgetExceeded, EmptyReply, LoopDetected, MaxIterations, ProviderError, TimedOut, ToolError
 from treadle.events import (
+    ContextCompacted,
+    ContextHandoff,
     Event,
     Message,
     Retrying,
@@ -490,6 +492,32 @@ async def test_a_window_that_overflows_is_compacted_and_asked_again(tmp_path: Pa
     ended = await run.go()
     assert ended.text == "it fits now"
     assert run.history[0].text.endswith("we talked")
+
+
+@pytest.mark.parametrize("protected", [5_000, 100_000], ids=["compacting is not enough", "nothing can be compacted"])
+async def test_a_window_that_overflows_all_the_same_is_handed_over_to_a_fresh_one(
+    tmp_path: Path, protected: int
+) -> None:
+    script = """
+        [[reply]]
+        system = "Summarise"
+        text = "we talked"
+        times = "always"
+        [[reply]]
+        when = "^.The conversation did not fit"
+        text = "it fits now"
+        [[reply]]
+        error = { status = 400, message = "This model's maximum context length is 1000 tokens" }
+        times = "always"
+    """
+    run = Run(tmp_path, script)
+    for number in range(6):
+        run.parts.context.add(UserMessage(text=f"{number}" + "x" * 20_000), "t")
+    run.parts.context._protect = protected
+    ended = await run.go()
+    assert ended.text == "it fits now" and len(run.of(ContextHandoff)) == 1
+    assert len(run.of(ContextCompacted)) == (protected == 5_000)
+    assert run.history[0].text.endswith("we talked\n\n[What was asked for last]\ngo") and len(run.history) == 2
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Keeping a conversation inside the model's window: count, prune old tool results first, then compact.
+"""Keeping a conversation inside the model's window: count, prune old tool results first, then compact; and when the
+provider says that it does not fit all the same, hand over to a fresh one.
 
 History on disk is never rewritten: pruning and compacting are records that change what the model sees.
 """
@@ -6,22 +7,27 @@ History on disk is never rewritten: pruning and compacting are records that chan
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolResult, UserMessage
 from treadle.agent.transcript import PRUNED, Compacted, Pruned, Said, Transcript, prune, well_formed
 from treadle.errors import TreadleError
-from treadle.events import ContextCompacted, ContextPruned, Event, Usage, Warned
+from treadle.events import ContextCompacted, ContextHandoff, ContextPruned, Event, Usage, Warned
 
 DEFAULT_WINDOW = 128_000
 """Assumed when the provider does not say and the settings do not either."""
-PRUNE_AT = 0.7
 COMPACT_AT = 0.8
+PRUNE_AT = 7 / 8
+"""Of the mark at which it is compacted."""
 PROTECT = 40_000
 WORTH_PRUNING = 20_000
 FEWEST_TO_COMPACT = 4
+HANDED_OVER = 4_000
+"""Tokens of a conversation that are handed over at most: they fit into any window that an agent can work in."""
 
 SUMMARY_PROMPT = """\
 Summarise the conversation so far for a colleague who takes over this very moment and will not see it.
@@ -29,6 +35,10 @@ Keep: what the person asked for, in their words where it matters; decisions and 
 paths; commands and results that still matter; errors met and how they were solved; what remains, next step first.
 Leave out pleasantries and anything already obsolete. Answer with the summary only."""
 SUMMARY_MARK = "[Summary of the conversation so far]\n"
+HANDOFF_MARK = "[The conversation did not fit any more and goes on here. What happened so far]\n"
+EXCERPT = 600
+"""Characters of each message that are handed over."""
+REQUEST_MARK = "\n\n[What was asked for last]\n"
 
 Summarise = Callable[[tuple[ChatMessage, ...]], Awaitable[str]]
 
@@ -53,15 +63,17 @@ class Context:
         emit: Callable[[Event], None],
         *,
         window: int | None = None,
-        overhead: int = 0,
         protect: int = PROTECT,
+        compact_at: float = COMPACT_AT,
     ) -> None:
         self.transcript = transcript
         self.window = window or DEFAULT_WINDOW
         self.messages = transcript.view()
         self._emit = emit
-        self._overhead = overhead
         self._protect = min(protect, self.window // 3)
+        self._compact_at = compact_at
+        self._compact_again = 0
+        """After a summary could not be had: at so many tokens it is tried again."""
         self._calls = set(_call_ids(self.messages)) | {""}
         self._counted: tuple[int, int] | None = None
         """(number of messages, tokens) as of the last reply whose usage the provider told."""
@@ -89,7 +101,7 @@ class Context:
             self._counted = (len(self.messages), total)
 
     def tokens(self) -> int:
-        start, known = self._counted or (0, self._overhead)
+        start, known = self._counted or (0, 0)
         return known + sum(map(estimate, self.messages[start:]))
 
     def close_dangling(self, turn: str) -> None:
@@ -111,10 +123,11 @@ class Context:
 
     async def fit(self, summarise: Summarise) -> None:
         """Make room when the window fills up."""
-        if self.tokens() >= PRUNE_AT * self.window:
+        mark = self._compact_at * self.window
+        if self.tokens() >= PRUNE_AT * mark:
             self._prune()
-        if self.tokens() >= COMPACT_AT * self.window:
-            await self.compact(summarise)
+        if self.tokens() >= max(mark, self._compact_again) and not await self.compact(summarise):
+            self._compact_again = self.tokens() + self.window // 20
 
     def _prune(self) -> None:
         room, old = self._protect, len(self.messages)
@@ -152,12 +165,32 @@ class Context:
             self._emit(Warned(message="the summary of the conversation came back empty", code="compact_failed"))
             return False
         summary = SUMMARY_MARK + summary
-        kept = self.messages[cut:]
+        self._begin_with(summary, self.messages[cut:])
+        self._emit(ContextCompacted(tokens_before=before, tokens_after=self.tokens(), summary=summary))
+        return True
+
+    async def hand_off(self, summarise: Summarise) -> bool:
+        """Go on in a fresh conversation, with what happened in short and the last request as it was.
+
+        For when the provider refuses what is left after compacting, or nothing could be compacted. What happened is
+        summarised from excerpts; where not even that can be had, the excerpts themselves must do. False when there is
+        nothing to be gained, or the request alone is too long to be handed over.
+        """
+        request = _request(self.messages)
+        room = HANDED_OVER - len(request) // 4
+        if room < HANDED_OVER // 2 or sum(map(estimate, self.messages)) <= HANDED_OVER:
+            return False
+        story = excerpts(self.messages, 4 * room)
+        with suppress(TreadleError):
+            story = (await summarise((UserMessage(text=story),))).strip()[: 4 * room] or story
+        self._begin_with(HANDOFF_MARK + story + REQUEST_MARK + request, [])
+        self._emit(ContextHandoff())
+        return True
+
+    def _begin_with(self, summary: str, kept: list[ChatMessage]) -> None:
         self.transcript.append(Compacted(summary=summary, kept=len(kept)))
         self.messages = [UserMessage(text=summary), *kept]
         self._counted = None
-        self._emit(ContextCompacted(tokens_before=before, tokens_after=self.tokens(), summary=summary))
-        return True
 
     def _cut(self) -> int:
         """Where the protected part begins: never between a tool call and its result."""
@@ -168,6 +201,39 @@ class Context:
         while cut < len(self.messages) and isinstance(self.messages[cut], ToolResult):
             cut += 1
         return cut
+
+
+def _request(messages: Iterable[ChatMessage]) -> str:
+    """What a person said last, also when it was already handed over."""
+    said = [message.text for message in messages if isinstance(message, UserMessage)]
+    last = next((text for text in reversed(said) if not text.startswith(SUMMARY_MARK)), "")
+    return last.rpartition(REQUEST_MARK)[2] if last.startswith(HANDOFF_MARK) else last
+
+
+def excerpts(messages: Sequence[ChatMessage], size: int) -> str:
+    """How it began and how it went on last, a little of each message."""
+    first, *rest = [_excerpt(message) for message in messages]
+    size -= len(first)
+    newest: deque[str] = deque()
+    for line in reversed(rest):
+        size -= len(line) + 1
+        if size < 0:
+            newest.appendleft("[...]")
+            break
+        newest.appendleft(line)
+    return "\n".join([first, *newest])
+
+
+def _excerpt(message: ChatMessage) -> str:
+    who, text, most = "person", message.text, EXCERPT
+    if isinstance(message, AssistantMessage):
+        who = "agent"
+        text = " ".join([text, *(f"({call.name} {call.arguments[:200]})" for call in message.calls)])
+    elif isinstance(message, ToolResult):
+        who = f"result of {message.name}"
+    elif text.startswith((SUMMARY_MARK, HANDOFF_MARK)):
+        most = 5 * EXCERPT  # it stands for much
+    return f"{who}: {text[:most]}{' [...]' if len(text) > most else ''}"
 
 
 def _call_ids(messages: Iterable[ChatMessage]) -> Iterator[str]:

@@ -177,12 +177,20 @@ class Loop:
         raise EmptyReply("the model answered with nothing, twice", provider=self.parts.provider.name)
 
     async def _fitting_reply(self) -> Reply:
+        """When the provider says that it is too much: with less of it, and if that does not help, afresh."""
+        context = self.parts.context
         try:
             return await self._stream()
-        except ContextOverflow:
-            if not await self.parts.context.compact(self._summarise):
-                raise
-            return await self._stream()
+        except ContextOverflow as error:
+            overflow = error
+        if await context.compact(self._summarise):
+            try:
+                return await self._stream()
+            except ContextOverflow as error:
+                overflow = error
+        if not await context.hand_off(self._summarise):
+            raise overflow
+        return await self._stream()
 
     async def _stream(self) -> Reply:
         parts, started = self.parts, time.monotonic()

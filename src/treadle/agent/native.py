@@ -152,8 +152,10 @@ class NativeSession(BaseSession):
         self._guard = self._build_guard()
 
     def _new_context(self) -> Context:
-        protect = self.setting.settings.context.protect_tokens
-        return Context(self.transcript, self.note, window=self.provider.context_window, protect=protect)
+        wanted, window = self.setting.settings.context, self.provider.context_window
+        return Context(
+            self.transcript, self.note, window=window, protect=wanted.protect_tokens, compact_at=wanted.compact_at
+        )
 
     async def begin(self) -> None:
         """Read what the project says, start its servers, and tell what a person should know before the first turn."""

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 from treadle.events import (
     AnyEvent,
     ContextCompacted,
+    ContextHandoff,
     ContextPruned,
     Failed,
     FileChanged,
@@ -79,6 +80,8 @@ class Renderer:
             case ContextPruned() | ContextCompacted():
                 word = "pruned" if isinstance(event, ContextPruned) else "compacted"
                 self._note(DIM, f"context {word}: {event.tokens_before} -> {event.tokens_after} tokens")
+            case ContextHandoff():
+                self._note(DIM, "the conversation did not fit any more; it goes on afresh, with a summary")
             case TaskChanged(task=task) if task is not None and event.change != "updated":
                 self._note(DIM, f"◇ {task.id} ({task.label}) {event.change}")
             case Failed(error=error):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 
@@ -72,8 +72,8 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    protect_tokens: int = 40_000
-    compact_at: float = 0.8
+    protect_tokens: Annotated[int, msgspec.Meta(ge=0)] = 40_000
+    compact_at: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
