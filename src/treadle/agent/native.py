@@ -307,6 +307,7 @@ class NativeSession(BaseSession):
             writing=self.spec.writing or writing_freely,
             background=self.tasks,
             timeout=self.setting.settings.timeouts.tool,
+            grace=self.setting.settings.timeouts.interrupt,
             state=self._memory,
             resolve=partial(resolve_path, cwd),
             hidden=self._guard.hides,

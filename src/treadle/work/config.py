@@ -63,12 +63,10 @@ class BackendCommand(msgspec.Struct, frozen=True, kw_only=True):
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds."""
 
-    handshake: float = 10.0
     tool: float = 120.0
     mcp_start: float = 10.0
     question: float = 300.0
     interrupt: float = 5.0
-    git: float = 60.0
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):

@@ -157,6 +157,22 @@ async def test_an_interrupt_stops_the_tree_before_it_is_over(workspace: Workspac
     assert command_run.exit_code is None and command_run.output == "up\n"
 
 
+@pytest.mark.parametrize(("grace", "says_goodbye"), [(60.0, True), (0.0, False)])
+async def test_what_is_interrupted_has_its_time_to_end_by_itself(
+    workspace: Workspace, grace: float, says_goodbye: bool
+) -> None:
+    live = asyncio.Event()
+    workspace.context = msgspec.structs.replace(workspace.context, emit=lambda event: live.set(), grace=grace)
+    command = "trap 'echo > goodbye; exit' TERM; echo up; while :; do sleep 0.1; done"
+    running = asyncio.create_task(workspace.run("bash", command=command))
+    async with asyncio.timeout(10):
+        await live.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (workspace.root / "goodbye").exists() == says_goodbye
+
+
 async def test_an_interrupt_while_it_starts_leaves_nothing_either(workspace: Workspace) -> None:
     running = asyncio.create_task(workspace.run("bash", command="echo $$ > pids; sleep 300"))
     await asyncio.sleep(0)

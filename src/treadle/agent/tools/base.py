@@ -58,6 +58,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     background: Background
     output_cap: int = 24 * 1024
     timeout: float = 120.0
+    grace: float = 5.0
+    """Seconds that what an interrupted tool had started is given to end by itself."""
     state: dict[str, Any] = {}
     """Kept for the whole session, for tools that remember (todo, which files were read)."""
     resolve: Callable[[str], Path] = Path

@@ -121,6 +121,7 @@ class Run:
             self.notes.append(f"[{error}]")
         except asyncio.CancelledError:
             reading.cancel()
+            await child.stop(self.context.grace)
             raise
         else:
             await asyncio.wait([reading], timeout=LINGER)
