@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import NotFound, PeerClosed, StorageError
-from treadle.io.streams import FdStream, Stream, connect_unix, listen_unix, pair
+from treadle.io.streams import FdStream, Printing, Stream, connect_unix, listen_unix, pair
 
 ROOT = Path(__file__).parents[2]
 Ends = tuple[Stream, Stream]
@@ -306,3 +306,25 @@ async def test_a_full_queue_is_waited_for(tmp_path: Path) -> None:
     for stream in [*servers, *await asyncio.gather(*clients)]:
         stream.close()
     listener.close()
+
+
+async def test_printing_keeps_its_place_among_what_is_printed_otherwise(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    print("before")
+    await Printing("stdout").write(b"\xffdata\n")
+    print("after", flush=True)
+    assert capfdbinary.readouterr().out == b"before\n\xffdata\nafter\n"
+
+
+@pytest.mark.parametrize(("name", "error"), [("", PeerClosed), ("/dev/full", StorageError)])
+async def test_printing_where_nobody_reads_or_nothing_fits_is_an_error_of_ours(
+    name: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdout = open(name, "w") if name else None
+    monkeypatch.setattr("sys.stdout", stdout)
+    with pytest.raises(error):
+        await Printing("stdout").write(b"data")
+    if stdout is not None:
+        with pytest.raises(OSError):
+            stdout.close()

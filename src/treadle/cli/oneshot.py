@@ -110,7 +110,6 @@ async def _run(
             session,
             output_format,
             out=stream,
-            err=Stderr(),
             strict=strict_exit,
             extra=extra if verbose or partial else None,
             check=check,
@@ -146,12 +145,6 @@ def _interrupt(runner: Runner, signum: int) -> None:
     task = asyncio.create_task(runner.interrupt(f"interrupted by {signal.Signals(signum).name}"))
     _interrupts.add(task)
     task.add_done_callback(_interrupts.discard)
-
-
-class Stderr:
-    async def write(self, data: bytes) -> None:
-        sys.stderr.buffer.write(data)
-        sys.stderr.flush()
 
 
 def _note(message: str) -> None:

@@ -6,14 +6,16 @@ The runner owns the output and the exit code and nothing else: it asks nobody, m
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import msgspec
 
-from treadle.errors import LocalError
+from treadle.errors import ConfigError, LocalError, PeerClosed, StorageError
 from treadle.events import AnyEvent, ErrorInfo, ToolDenied, TurnEnded
+from treadle.io.streams import Printing
 from treadle.session import CommandResult, EventReader, Prompt, Session
 from treadle.wire import oneshot as wire
 from treadle.wire.jsonline import json_line
@@ -26,6 +28,8 @@ INTERRUPTED, TIMED_OUT, LIMITED, INCOMPLETE = 130, 124, 3, 4
 
 
 class Output(Protocol):
+    """Where it is printed, such as any stream of `io.streams`."""
+
     async def write(self, data: bytes) -> None: ...
 
 
@@ -52,17 +56,21 @@ class Runner:
         session: Session,
         output_format: OutputFormat = "text",
         *,
-        out: Output,
-        err: Output,
+        out: Output | None = None,
+        err: Output | None = None,
         strict: bool = False,
         extra: Extra | None = None,
         check: Answers | None = None,
     ) -> None:
+        if output_format not in get_args(OutputFormat):
+            raise ConfigError(
+                f"there is no output format {output_format!r}", hint=f"one of {', '.join(get_args(OutputFormat))}"
+            )
         self.session = session
         self.format = output_format
         self.result: Result | None = None
-        self._out = out
-        self._err = err
+        self._out = out or Printing("stdout")
+        self._err = err or Printing("stderr")
         self._strict = strict
         self._extra = extra
         self._check = check
@@ -214,12 +222,16 @@ class Runner:
         if self.format != "text":
             await self._out.write(json_line(self.result))
         elif ending.error is not None:
-            await self._err.write(f"treadle: {ending.error.message}\n".encode())
+            await self._complain(f"treadle: {ending.error.message}\n")
         elif ending.text or self._interrupted is None:
             await self._out.write(ending.text.encode(errors="replace") + b"\n")
         if self.format == "text" and summary.denials:
-            await self._err.write(_refusals(summary.denials))
+            await self._complain(_refusals(summary.denials))
         return code
+
+    async def _complain(self, text: str) -> None:
+        with contextlib.suppress(PeerClosed, StorageError):  # the exit code says that something is wrong too
+            await self._err.write(text.encode(errors="replace"))
 
     def exit_code(self, ending: Ending, summary: TurnSummary) -> int:
         if not self._strict:
@@ -288,10 +300,10 @@ def _failure(ended: TurnEnded) -> ErrorInfo | None:
     return ended.error or ErrorInfo(code="error", message=f"the turn ended as {ended.outcome}")
 
 
-def _refusals(denials: Iterable[ToolDenied]) -> bytes:
+def _refusals(denials: Iterable[ToolDenied]) -> str:
     """A reader of plain text has no other way to learn that something was not done."""
     reasons = dict.fromkeys(denied.reason for denied in denials)
-    return "".join(f"treadle: not allowed: {reason}\n" for reason in reasons).encode(errors="replace")
+    return "".join(f"treadle: not allowed: {reason}\n" for reason in reasons)
 
 
 def _broken(pump: asyncio.Task[None]) -> Ending:
@@ -324,7 +336,7 @@ class Transport:
 
     name = "headless"
 
-    def __init__(self, prompt: str, output_format: OutputFormat, out: Output, err: Output) -> None:
+    def __init__(self, prompt: str, output_format: OutputFormat, out: Output | None, err: Output | None) -> None:
         self._prompt = prompt
         self._format = output_format
         self._out = out
@@ -339,9 +351,8 @@ class Transport:
         """Run the prompt and write the output."""
         if self._session is None:
             raise LocalError("the headless transport has no session", hint="call attach(session) before start()")
-        self._exit_code = await create_runner(self._session, self._format, out=self._out, err=self._err).run(
-            self._prompt
-        )
+        runner = Runner(self._session, self._format, out=self._out, err=self._err)
+        self._exit_code = await runner.run(self._prompt)
 
     async def stop(self) -> None:
         """Nothing: what start() began, it has ended."""
@@ -351,10 +362,23 @@ class Transport:
         return self._exit_code
 
 
-def create_runner(session: Session, output_format: OutputFormat = "text", **more: Any) -> Runner:
-    """A runner over any session: `await runner.run(prompt)` gives the exit code."""
-    return Runner(session, output_format, **more)
+def create_headless_runner(
+    session: Session,
+    output_format: OutputFormat = "text",
+    *,
+    out: Output | None = None,
+    err: Output | None = None,
+) -> Runner:
+    """A runner over any session: `await runner.run(prompt)` prints to stdout, or `out`, and gives the exit code."""
+    return Runner(session, output_format, out=out, err=err)
 
 
-def create_transport(prompt: str, output_format: OutputFormat = "text", *, out: Output, err: Output) -> Transport:
+def create_headless_transport(
+    prompt: str,
+    output_format: OutputFormat = "text",
+    *,
+    out: Output | None = None,
+    err: Output | None = None,
+) -> Transport:
+    """The same as a transport that is given its session later, by `attach`."""
     return Transport(prompt, output_format, out, err)

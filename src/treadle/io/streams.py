@@ -13,11 +13,12 @@ import os
 import select
 import socket
 import struct
+import sys
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Literal, Protocol
 
-from treadle.errors import NotFound, PeerClosed, StorageError, TimedOut
+from treadle.errors import NotFound, PeerClosed, StorageError, TimedOut, TreadleError
 from treadle.io import files
 
 CHUNK = 64 * 1024
@@ -106,9 +107,7 @@ class FdStream:
                 except BlockingIOError:
                     continue
                 except OSError as error:
-                    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-                        raise files.storage_error(error, "the output", "write") from error
-                    raise PeerClosed(f"the other end no longer reads: {error.strerror}") from error
+                    raise _unwritten(error) from error
 
     async def abandoned(self) -> None:
         loop = asyncio.get_running_loop()
@@ -156,6 +155,12 @@ class FdStream:
         else:
             os.close(fd)
         self._closing.wake()
+
+
+def _unwritten(error: OSError) -> TreadleError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return files.storage_error(error, "the output", "write")
+    return PeerClosed(f"the other end no longer reads: {error.strerror}")
 
 
 def _ready(fd: int, event: int) -> bool:
@@ -214,6 +219,28 @@ def take_stdio(output_file: str | None = None) -> FdStream:
     os.close(null)
     os.dup2(2, 1)
     return stream
+
+
+class Printing:
+    """`sys.stdout` or `sys.stderr`, whatever it is at the time, as a stream to write to."""
+
+    def __init__(self, name: Literal["stdout", "stderr"]) -> None:
+        self._name = name
+
+    async def write(self, data: bytes) -> None:
+        """Blocks. Raises `PeerClosed` when nobody will read it."""
+        stream = getattr(sys, self._name)
+        try:
+            if stream is None:
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            if hasattr(stream, "buffer"):
+                stream.flush()
+                stream.buffer.write(data)
+            else:
+                stream.write(data.decode(errors="replace"))
+            stream.flush()
+        except OSError as error:
+            raise _unwritten(error) from error
 
 
 # Unix sockets...
