@@ -101,6 +101,21 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] = ()
     capabilities: dict[str, Literal["native", "emulated", "unsupported"]] = {}
     """Such as streaming, thinking, tools, steer, interrupt, questions, resume, fork, usage, cost."""
+    mode: Mode | None = None
+    key_source: str = ""
+    """The variable that its key came from, or `settings`; empty when it has none or nobody knows."""
+    mcp_servers: dict[str, Literal["connected", "failed"]] = {}
+    subagents: tuple[str, ...] = ()
+    """The kinds of subagent that it can start."""
+
+
+class CommandInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A slash command, in words."""
+
+    name: str
+    description: str = ""
+    arguments: str = ""
+    skill: bool = False
 
 
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,6 +186,10 @@ class Session(Protocol):
 
     async def steer(self, turn: TurnId, text: str) -> bool:
         """Put text in front of the agent at its next step; False when that turn has none left or cannot be steered."""
+        ...
+
+    def commands(self) -> list[CommandInfo]:
+        """The slash commands there are now."""
         ...
 
     async def command(self, name: str, args: str) -> CommandResult | None:

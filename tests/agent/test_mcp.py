@@ -123,7 +123,8 @@ async def test_tools_of_a_server_are_offered_and_called(
 async def test_a_server_that_dies_costs_the_call_and_says_its_last_words(
     servers: McpServers, workspace: Workspace
 ) -> None:
-    await servers.start({"good": python(GOOD)}, timeout=60)
+    await servers.start({"good": python(GOOD), "bad": python("")}, timeout=60)
+    assert servers.states == {"good": "connected", "bad": "failed"}
     with pytest.raises(ToolError, match="last breath"):
         await call(servers, workspace, "mcp__good__die")
     with pytest.raises(ToolError, match="good"):

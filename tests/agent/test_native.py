@@ -320,6 +320,7 @@ async def test_a_subagent_shares_the_tools_of_servers(opened: Opened) -> None:
     call = '[[reply]]\nwhen = "ask"\n[[reply.call]]\nname = "mcp__sky__weather"\n'
     session = await opened(call + '[[reply]]\nwhen = "it rains"\ntext = "take a coat"\n', mode=None)
     session.tools.add(Weather())  # type: ignore[arg-type]
+    assert "mcp__sky__weather" in session.info.tools
     task = await session.tasks.run_agent("ask", label="x", agent_type=None, background=False)
     assert task.output == "take a coat"
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,7 +43,7 @@ from treadle.events import (
     ToolStarted,
     Usage,
 )
-from treadle.session import CommandResult, EventReader, Prompt, SessionSpec
+from treadle.session import AgentInfo, CommandInfo, CommandResult, EventReader, Prompt, SessionSpec
 from treadle.testing.sessions import ScriptedSession, Step
 from treadle.wire.oneshot import OutputFormat, command_of
 
@@ -69,11 +70,11 @@ class Commanded(ScriptedSession):
 
     def __init__(self, *turns: Sequence[Step], command: Callable[..., Any] | None = None, **more: Any) -> None:
         super().__init__(SessionSpec(cwd="/", session_id="s1", **more), list(turns))
-        self.commands: list[tuple[str, str]] = []
+        self.given: list[tuple[str, str]] = []
         self._command = command
 
     async def command(self, name: str, args: str) -> CommandResult | None:
-        self.commands.append((name, args))
+        self.given.append((name, args))
         return await self._command(self, args) if self._command else None
 
 
@@ -223,7 +224,7 @@ async def test_a_command_under_way_can_be_interrupted() -> None:
     run = Ran(Commanded(command=slow), "json")
     task = asyncio.create_task(run.go("/slow"))
     await asyncio.sleep(0)
-    while not run.session.commands:  # type: ignore[attr-defined]
+    while not run.session.given:  # type: ignore[attr-defined]
         await asyncio.sleep(0)
     await run.runner.interrupt("enough")
     await task
@@ -268,7 +269,7 @@ async def test_a_command_gets_the_rest_of_the_text_unchanged_and_no_turn_is_star
 
     session = Commanded(command=done)
     run = await Ran(session, "text").go('/agent run  Plan\n --x "a  b"  ')
-    assert session.commands == [("agent", ' run  Plan\n --x "a  b"  '[1:])] and run.out.data == b"done\n"
+    assert session.given == [("agent", ' run  Plan\n --x "a  b"  '[1:])] and run.out.data == b"done\n"
     assert session.events().ready() == []
 
 
@@ -291,7 +292,7 @@ def test_what_is_a_command(prompt: str, command: tuple[str, str] | None) -> None
 async def test_a_lone_slash_is_an_ordinary_prompt() -> None:
     session = Commanded()
     run = await Ran(session, "text").go("/")
-    assert session.commands == [] and run.out.data == b"/\n"
+    assert session.given == [] and run.out.data == b"/\n"
 
 
 @pytest.mark.parametrize("output_format", FORMATS)
@@ -452,13 +453,78 @@ async def test_verbose_adds_init_assistant_and_user_lines() -> None:
         "tool_result",
     ]
     assert blocks[3] == {"tool_use_id": "c1", "type": "tool_result", "content": "a\nb", "is_error": False}
-    assert lines[1]["message"]["id"] == lines[2]["message"]["id"] != lines[3]["message"]["id"]
+
+
+async def test_the_blocks_of_one_reply_share_an_id_and_replies_without_words_have_their_own() -> None:
+    def use(call: str) -> list[Step]:
+        return [ToolStarted(call=call, name="bash"), ToolEnded(call=call, name="bash", result="")]
+
+    steps: list[Step] = [
+        Message(text="hm", kind="thinking"),
+        Message(text="two at once"),
+        Usage(),
+        *use("a"),
+        *use("b"),
+        Usage(),
+        *use("c"),
+        Message(text="done"),
+        Usage(),
+    ]
+    session = Commanded(steps, steps)
+    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/")).go()
+    ids = [record["message"]["id"] for record in run.out.records if record["type"] == "assistant"]
+    assert [ids.index(name) for name in ids] == [0, 0, 0, 0, 4, 5]
+    await run.go()
+    assert len({record["message"]["id"] for record in run.out.records if record["type"] == "assistant"}) == 6
+
+
+async def test_init_says_what_the_session_has_now_in_claude_codes_words() -> None:
+    class Telling(Commanded):
+        about = AgentInfo(
+            name="x",
+            models=("m1",),
+            tools=("bash",),
+            mode="auto-edit",
+            key_source="X_KEY",
+            mcp_servers={"db": "connected", "web": "failed"},
+            subagents=("Explore",),
+        )
+
+        @property
+        def info(self) -> AgentInfo:
+            return self.about
+
+        def commands(self) -> list[CommandInfo]:
+            return [CommandInfo(name="help"), CommandInfo(name="weave", skill=True)]
+
+    session = Telling()
+    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/work")).go()
+    session.about = msgspec.structs.replace(session.about, mode="plan", models=("m2",))
+    await run.go()
+    first, second = (record for record in run.out.records if record["type"] == "system")
+    assert {key: first[key] for key in first if key not in ("uuid", "treadle_version")} == {
+        "type": "system",
+        "subtype": "init",
+        "cwd": "/work",
+        "session_id": "s1",
+        "tools": ["bash"],
+        "mcp_servers": [{"name": "db", "status": "connected"}, {"name": "web", "status": "failed"}],
+        "model": "m1",
+        "permissionMode": "acceptEdits",
+        "slash_commands": ["help", "weave"],
+        "apiKeySource": "X_KEY",
+        "output_style": "default",
+        "agents": ["Explore"],
+        "skills": ["weave"],
+        "plugins": [],
+    }
+    assert (second["permissionMode"], second["model"]) == ("plan", "m2")
 
 
 async def test_partial_messages_frame_the_deltas_as_the_api_does() -> None:
     steps: list[Step] = [ThinkingDelta(text="hm"), *HELLO, Message(text="Hello"), Usage(output_tokens=2)]
     session = Commanded(steps)
-    extra = Verbose(session, cwd="/", mode="", lines=False, partial=True)
+    extra = Verbose(session, cwd="/", lines=False, partial=True)
     run = await Ran(session, "stream-json", extra=extra).go()
     assert [record["event"]["type"] for record in run.out.records[:-1]] == [
         "message_start",
@@ -612,7 +678,7 @@ def test_json_is_one_object_and_stream_json_ends_with_one_result_whatever_happen
     async def play(output_format: OutputFormat) -> Ran:
         steps: list[Step] = [TextDelta(text="x") if make is TextDelta else make() for make in makers]
         session = Commanded(steps)
-        extra = Verbose(session, cwd="/", mode="", partial=True) if verbose else None
+        extra = Verbose(session, cwd="/", partial=True) if verbose else None
         run = Ran(session, output_format, strict=strict, extra=extra)
         task = asyncio.create_task(run.go())
         for _ in range(interrupt_after):

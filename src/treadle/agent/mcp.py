@@ -125,6 +125,10 @@ class McpServers:
             else:
                 self.tools.append(tool)
 
+    @property
+    def states(self) -> dict[str, Literal["connected", "failed"]]:
+        return {one.name: "failed" if one.client is None else "connected" for one in self._connections}
+
     async def close(self) -> None:
         await asyncio.gather(*(connection.close() for connection in self._connections))
 

@@ -25,7 +25,7 @@ from treadle.agent.providers.base import Provider
 from treadle.agent.repeats import Repeats
 from treadle.agent.session_list import find_session
 from treadle.agent.setting import Setting
-from treadle.agent.subagents import AgentType
+from treadle.agent.subagents import AGENT_TYPES, AgentType
 from treadle.agent.task_groups import Groups
 from treadle.agent.tasks import Tasks
 from treadle.agent.tools import registry
@@ -36,7 +36,18 @@ from treadle.agent.transcript import Spent, Switched, Transcript, TurnBegan, Tur
 from treadle.errors import ConfigError, TreadleError
 from treadle.events import Asked, Event, Task, TurnEnded, Usage, Warned
 from treadle.policy.profile import Profile, as_rules, build_guard
-from treadle.session import Access, AgentInfo, Answer, Change, CommandResult, Decision, Mode, Rules, SessionSpec
+from treadle.session import (
+    Access,
+    AgentInfo,
+    Answer,
+    Change,
+    CommandInfo,
+    CommandResult,
+    Decision,
+    Mode,
+    Rules,
+    SessionSpec,
+)
 from treadle.work.config_edit import add_allow_rules
 from treadle.work.fold import Totals
 from treadle.work.session import BaseSession, Turn, new_id, settled
@@ -103,13 +114,7 @@ class NativeSession(BaseSession):
     ) -> None:
         spec, settings = setting.spec, setting.settings
         tools = registry.builtin(spec.tools if spec.tools is not None else settings.tools, spec.denied_tools)
-        info = AgentInfo(
-            name=NativeAgent.name,
-            version=__version__,
-            models=(provider.model,),
-            tools=tools.names,
-            capabilities=dict(CAPABILITIES),
-        )
+        info = AgentInfo(name=NativeAgent.name, version=__version__, capabilities=dict(CAPABILITIES))
         super().__init__(transcript.header.id, info, answers=spec.answers, question_seconds=settings.timeouts.question)
         self.setting = setting
         self.spec = spec
@@ -150,6 +155,18 @@ class NativeSession(BaseSession):
         self._knowledge = ""
         self._skills = ""
         self._guard = self._build_guard()
+
+    @property
+    def info(self) -> AgentInfo:
+        return msgspec.structs.replace(
+            self._info,
+            models=(self.provider.model,),
+            tools=self.tools.names,
+            mode=self.mode,
+            key_source=self.setting.key_source(self.provider),
+            mcp_servers=self._servers.states,
+            subagents=tuple(kind.name for kind in AGENT_TYPES.values()),
+        )
 
     def _new_context(self) -> Context:
         wanted, window = self.setting.settings.context, self.provider.context_window
@@ -443,11 +460,15 @@ class NativeSession(BaseSession):
         if self.weak is self.provider:
             self.weak = provider
         self.provider = provider
-        self._info = msgspec.structs.replace(self._info, models=(provider.model,))
         self.context.window = provider.context_window or DEFAULT_WINDOW
         self._owned.append(provider)  # the old one may still serve a background task: all are closed at the end
 
     # Commands
+
+    def commands(self) -> list[CommandInfo]:
+        from treadle.agent.commands import registry as commands
+
+        return commands.every(self)
 
     async def command(self, name: str, args: str) -> CommandResult | None:
         """Run a slash command. It ends with whoever waits for it, and with the session."""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from treadle.agent.providers.base import Provider
-from treadle.agent.providers.names import ModelSettings, model_settings, resolve
+from treadle.agent.providers.names import ModelSettings, key_source, model_settings, resolve
 from treadle.errors import ConfigError
 from treadle.io.child import start
 from treadle.policy.environment import reduced
@@ -48,6 +48,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     def provider(self, model: str | None) -> Provider:
         return resolve(model, self.env, self.models)
+
+    def key_source(self, provider: Provider) -> str:
+        return key_source(provider.name, self.env, self.models)
 
     @property
     def rules(self) -> Rules:

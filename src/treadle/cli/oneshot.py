@@ -105,7 +105,7 @@ async def _run(
         _note(note)
     try:
         stream = take_stdio(output_file)
-        extra = Verbose(session, cwd=spec.cwd, mode=spec.mode or "", lines=verbose, partial=partial)
+        extra = Verbose(session, cwd=spec.cwd, mode=spec.mode, lines=verbose, partial=partial)
         runner = Runner(
             session,
             output_format,

@@ -94,7 +94,7 @@ class StreamInput:
     async def _obey(self, request: dict[str, Any]) -> dict[str, Any]:
         match request.get("subtype"):
             case "initialize":
-                return {"commands": [], "output_style": "default", "models": list(self._session.info.models)}
+                return wire.command_lists(self._session.info, self._session.commands())
             case "interrupt":
                 await self._runner.interrupt("interrupted by the host")
                 return {}

@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 from treadle import __version__
-from treadle.events import AnyEvent, Message, TextDelta, ThinkingDelta, ToolDenied, ToolEnded, ToolStarted, Usage
-from treadle.session import Session
+from treadle.events import AnyEvent, Message, TextDelta, ThinkingDelta, ToolDenied, Usage
+from treadle.session import Mode, Session
 from treadle.wire import oneshot as wire
 
 
 class Verbose:
     """`system/init` first, then one `assistant` line per block and one `user` line per tool result."""
 
-    def __init__(self, session: Session, *, cwd: str, mode: str, lines: bool = True, partial: bool = False) -> None:
+    def __init__(
+        self, session: Session, *, cwd: str, mode: Mode | None = None, lines: bool = True, partial: bool = False
+    ) -> None:
+        """`mode` is what to say of a session that does not tell its own."""
         self._session = session
         self._cwd = cwd
         self._mode = mode
         self._lines = lines
         self._partial = Partial(session) if partial else None
         self._message = ""
-        self._model = ", ".join(session.info.models)
+        self._counted = True
+        self._model = ""
 
     def begin(self) -> list[wire.Record]:
-        self._message = ""
+        self._next_message()
+        self._model = ", ".join(self._session.info.models)
         if not self._lines:
             return []
-        info = self._session.info
-        return [
-            wire.init_line(
-                session_id=self._session.id,
-                cwd=self._cwd,
-                model=self._model,
-                tools=list(info.tools),
-                mode=self._mode,
-                version=__version__,
-            )
-        ]
+        info, commands = self._session.info, self._session.commands()
+        mode = info.mode or self._mode
+        return [wire.init_line(info, commands, mode, session_id=self._session.id, cwd=self._cwd, version=__version__)]
 
     def lines(self, event: AnyEvent) -> list[wire.Record]:
         records = self._partial.lines(event) if self._partial is not None else []
@@ -44,18 +41,20 @@ class Verbose:
 
     def _conversation(self, event: AnyEvent) -> list[wire.Record]:
         session_id = self._session.id
+        if isinstance(event, Message | Usage) and self._counted:
+            self._next_message()
         if isinstance(event, Usage):
-            self._message = ""
+            self._counted = True
         if isinstance(event, Message):
             self._model = event.model or self._model
-        if not isinstance(event, Message | ToolStarted | ToolEnded | ToolDenied):
-            return []
-        # All blocks of one reply share an id; the reply's usage closes it.
-        self._message = self._message or f"msg_{wire.new_uuid().replace('-', '')[:20]}"
         lines = [wire.conversation_line(event, session_id, self._message, self._model)]
         if isinstance(event, ToolDenied):
             lines.insert(0, wire.denied_use(event, session_id, self._message, self._model))
         return [line for line in lines if line is not None]
+
+    def _next_message(self) -> None:
+        """All blocks of one reply share an id. A reply is its words, if any, its usage, then the tools it asked for."""
+        self._message, self._counted = f"msg_{wire.new_uuid().replace('-', '')[:20]}", False
 
 
 class Partial:

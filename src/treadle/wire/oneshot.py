@@ -24,6 +24,7 @@ from treadle.events import (
     ToolEnded,
     ToolStarted,
 )
+from treadle.session import AgentInfo, CommandInfo, Mode
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 Record: TypeAlias = dict[str, Any]
@@ -214,21 +215,44 @@ def _iso(ts: float | None) -> str | None:
 # The lines that --verbose adds, in Claude Code's shapes...
 
 
-def init_line(*, session_id: str, cwd: str, model: str, tools: list[str], mode: str, version: str) -> Record:
+_MODES: dict[Mode | None, str] = {"suggest": "default", "auto-edit": "acceptEdits", "plan": "plan"}
+
+
+def init_line(
+    info: AgentInfo, commands: list[CommandInfo], mode: Mode | None, *, session_id: str, cwd: str, version: str
+) -> Record:
     return {
         "type": "system",
         "subtype": "init",
         "cwd": cwd,
         "session_id": session_id,
-        "tools": tools,
-        "mcp_servers": [],
-        "model": model,
-        "permissionMode": mode,
-        "slash_commands": [],
-        "apiKeySource": "none",
+        "tools": list(info.tools),
+        "mcp_servers": [{"name": name, "status": state} for name, state in info.mcp_servers.items()],
+        "model": ", ".join(info.models),
+        "permissionMode": _MODES.get(mode, "bypassPermissions"),
+        "slash_commands": [command.name for command in commands],
+        "apiKeySource": info.key_source or "none",
         "treadle_version": version,
         "output_style": "default",
+        "agents": list(info.subagents),
+        "skills": [command.name for command in commands if command.skill],
+        "plugins": [],
         "uuid": new_uuid(),
+    }
+
+
+def command_lists(info: AgentInfo, commands: list[CommandInfo]) -> Record:
+    """The answer to `initialize`."""
+    return {
+        "commands": [
+            {"name": command.name, "description": command.description, "argumentHint": command.arguments}
+            for command in commands
+        ],
+        "agents": [{"name": name} for name in info.subagents],
+        "output_style": "default",
+        "available_output_styles": ["default"],
+        "models": [{"value": name, "displayName": name, "description": ""} for name in info.models],
+        "account": {"apiKeySource": info.key_source or "none"},
     }
 
 

@@ -28,7 +28,7 @@ from treadle.events import (
     TurnEnded,
     TurnStarted,
 )
-from treadle.session import AgentInfo, Answer, Change, CommandResult, EventReader, Prompt, Session, TurnId
+from treadle.session import AgentInfo, Answer, Change, CommandInfo, CommandResult, EventReader, Prompt, Session, TurnId
 from treadle.work.log import EventLog
 
 log = logging.getLogger(__name__)
@@ -165,6 +165,9 @@ class BaseSession(ABC):
 
     async def steer(self, turn: TurnId, text: str) -> bool:
         return self._current is not None and self._current.id == turn and self._current.steer(text)
+
+    def commands(self) -> list[CommandInfo]:
+        return []
 
     async def command(self, name: str, args: str) -> CommandResult | None:
         return None

@@ -7,7 +7,16 @@ import msgspec
 import pytest
 
 from treadle.agent.providers.base import Provider
-from treadle.agent.providers.names import PREFIXES, VENDORS, ModelSettings, choose, endpoint, model_settings, resolve
+from treadle.agent.providers.names import (
+    PREFIXES,
+    VENDORS,
+    ModelSettings,
+    choose,
+    endpoint,
+    key_source,
+    model_settings,
+    resolve,
+)
 from treadle.agent.providers.prices import Price
 from treadle.agent.providers.retry import RetryPolicy
 from treadle.errors import ConfigError
@@ -51,6 +60,22 @@ def test_our_own_variables_go_before_the_vendors() -> None:
     assert where("openai:m", env) == ("openai", "m", "http://box:1/v1", "t")
     assert where("some/thing", env) == ("chat", "some/thing", "http://box:1/v1", "t")
     assert where("llama3:8b", env)[:2] == ("chat", "llama3:8b")
+
+
+@pytest.mark.parametrize(
+    ("vendor", "env", "settings", "source"),
+    [
+        ("anthropic", KEYS, ModelSettings(api_key="f"), "ANTHROPIC_API_KEY"),
+        ("anthropic", {**KEYS, "TREADLE_API_KEY": "t"}, ModelSettings(), "TREADLE_API_KEY"),
+        ("chat", KEYS, ModelSettings(api_key="f"), "settings"),
+        ("ollama", KEYS, ModelSettings(), ""),
+        ("scripted", {"TREADLE_API_KEY": "t"}, ModelSettings(), ""),
+    ],
+)
+def test_where_a_key_came_from_can_be_told(
+    vendor: str, env: Mapping[str, str], settings: ModelSettings, source: str
+) -> None:
+    assert key_source(vendor, env, settings) == source
 
 
 def test_the_environment_goes_before_the_settings() -> None:

@@ -8,7 +8,7 @@ from treadle.agent import project
 from treadle.agent.commands import agents, control, history, looking
 from treadle.agent.commands.base import Command, WrongUse, columns, said
 from treadle.errors import TreadleError
-from treadle.session import CommandResult, Prompt
+from treadle.session import CommandInfo, CommandResult, Prompt
 
 if TYPE_CHECKING:
     from treadle.agent.native import NativeSession
@@ -49,6 +49,18 @@ async def _start_turn(session: NativeSession, name: str, args: str) -> CommandRe
 
 
 # What there is...
+
+
+def every(session: NativeSession) -> list[CommandInfo]:
+    """Ours, then those of the project and the person, then the skills; of two with one name, the first."""
+    cwd = session.spec.cwd
+    ours = [CommandInfo(name=c.name, description=c.help, arguments=" | ".join(c.usage)) for c in COMMANDS.values()]
+    own = [CommandInfo(name=c.name, description=c.description) for c in project.commands(cwd).values()]
+    skills = [CommandInfo(name=s.name, description=s.description, skill=True) for s in project.skills(cwd)]
+    found: dict[str, CommandInfo] = {}
+    for command in (*ours, *own, *skills):
+        found.setdefault(command.name, command)
+    return list(found.values())
 
 
 async def _help(session: NativeSession, args: str) -> CommandResult:

@@ -138,6 +138,14 @@ def endpoint(vendor: str, env: Mapping[str, str], settings: ModelSettings) -> En
     )
 
 
+def key_source(vendor: str, env: Mapping[str, str], settings: ModelSettings) -> str:
+    """The variable that the key comes from, or `settings`; empty where there is none."""
+    if vendor not in VENDORS:
+        return ""
+    variables = [name for name in ("TREADLE_API_KEY", VENDORS[vendor].key) if name and env.get(name)]
+    return variables[0] if variables else "settings" if settings.api_key else ""
+
+
 def _configured(vendor: str, env: Mapping[str, str]) -> bool:
     return bool(env.get(VENDORS[vendor].key) or env.get(VENDORS[vendor].base))
 
