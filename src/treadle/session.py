@@ -201,7 +201,10 @@ class Session(Protocol):
         ...
 
     async def interrupt(self, target: TurnId | CallId | TaskId, reason: str = "") -> None:
-        """End that turn, tool call or task, running or queued. Unknown targets are ignored."""
+        """End that turn, tool call or task, running or queued. Unknown targets are ignored.
+
+        A command is named as it is typed, `/NAME`; it then has the result that it has come to so far.
+        """
         ...
 
     async def configure(self, change: Change) -> None: ...

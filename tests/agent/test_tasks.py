@@ -121,6 +121,25 @@ async def test_interrupting_the_one_who_waits_stops_a_task_in_the_foreground(set
     assert setting.tasks.get("agent_1").status == "cancelled"
 
 
+async def test_a_stopped_subagent_keeps_what_it_said_and_used(setting: Setting) -> None:
+    await setting.run("hang", background=True)
+    await until(lambda: any(isinstance(event, Usage) for event in setting.events))
+    task = await setting.tasks.stop("agent_1", "enough")
+    assert (task.status, task.output, task.error and task.error.message) == ("cancelled", "working", "enough")
+    assert task.usage and task.usage.input_tokens == 4
+
+
+async def test_a_subagent_whose_words_nobody_takes_can_be_stopped(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks_module, "LAST_WORDS", 0.01)
+    await setting.run("hang", background=True)
+    setting.may_go_on.clear()
+    await until(lambda: "started" in setting.changes("agent_1"))
+    task = await asyncio.wait_for(setting.tasks.stop("agent_1"), 20)
+    assert task.status == "cancelled"
+
+
 async def test_only_so_many_subagents_run_at_once(tmp_path: Path) -> None:
     setting = Setting(tmp_path, limit=2)
     for _ in range(4):

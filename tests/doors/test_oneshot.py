@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.waiting import until
 from treadle import create_headless_runner, create_headless_transport
 from treadle.doors.oneshot import Runner
 from treadle.doors.oneshot_schema import SchemaCheck
@@ -71,11 +72,11 @@ class Commanded(ScriptedSession):
     def __init__(self, *turns: Sequence[Step], command: Callable[..., Any] | None = None, **more: Any) -> None:
         super().__init__(SessionSpec(cwd="/", session_id="s1", **more), list(turns))
         self.given: list[tuple[str, str]] = []
-        self._command = command
+        self._does = command
 
-    async def command(self, name: str, args: str) -> CommandResult | None:
+    async def _command(self, name: str, args: str) -> CommandResult | None:
         self.given.append((name, args))
-        return await self._command(self, args) if self._command else None
+        return await self._does(self, args) if self._does else None
 
 
 class Ran:
@@ -216,18 +217,79 @@ async def test_a_message_that_speaks_of_an_abort_is_no_interruption() -> None:
     assert run.code == 1 and run.result["subtype"] == "error"
 
 
-async def test_a_command_under_way_can_be_interrupted() -> None:
-    async def slow(session: Any, args: str) -> CommandResult:
-        await asyncio.Event().wait()
-        raise AssertionError
+async def test_a_command_can_be_interrupted_in_any_session() -> None:
+    class Foreign(Commanded):
+        """A session that knows no interruption of commands."""
 
-    run = Ran(Commanded(command=slow), "json")
+        async def command(self, name: str, args: str) -> CommandResult | None:
+            self.given.append((name, args))
+            await asyncio.Event().wait()
+            return None
+
+    run = Ran(Foreign(), "json")
     task = asyncio.create_task(run.go("/slow"))
     await asyncio.sleep(0)
     while not run.session.given:  # type: ignore[attr-defined]
         await asyncio.sleep(0)
     await run.runner.interrupt("enough")
     await task
+    assert run.code == 0 and run.result["terminal_reason"] == "aborted_streaming"
+
+
+class Interruptible(Commanded):
+    """Its command gives what it has when it is interrupted."""
+
+    async def _command(self, name: str, args: str) -> CommandResult | None:
+        self.given.append((name, args))
+        self.emit(TaskChanged(change="text", task_id="t", data={"delta": "half"}))
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if args == "nothing":
+                raise
+            self.emit(TaskChanged(change="closed", task_id="t"))
+        return CommandResult(message="half", ok=False)
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+async def test_an_interrupted_command_ends_with_what_it_has(output_format: OutputFormat) -> None:
+    session = Interruptible()
+    run = Ran(session, output_format)
+    task = asyncio.create_task(run.go("/slow"))
+    await until(lambda: session.given)
+    await run.runner.interrupt("enough")
+    await task
+    assert run.code == 0
+    if output_format == "text":
+        assert (run.out.data, run.err.data) == (b"half\n", b"")
+    else:
+        assert (run.result["result"], run.result["subtype"]) == ("half", "success")
+        assert len(run.out.records) == (3 if output_format == "stream-json" else 1)
+
+
+async def test_an_interrupted_command_that_has_nothing_prints_nothing() -> None:
+    session = Interruptible()
+    run = Ran(session, "text", strict=True)
+    task = asyncio.create_task(run.go("/slow nothing"))
+    await until(lambda: session.given)
+    await run.runner.interrupt("enough")
+    await task
+    assert (run.code, run.out.data, run.err.data) == (130, b"", b"")
+
+
+async def test_a_turn_that_a_command_starts_while_it_is_interrupted_is_interrupted_too() -> None:
+    async def skill(session: Commanded, args: str) -> CommandResult:
+        await runner_told.wait()
+        return CommandResult(message="", turn=await session.prompt(Prompt(text="expanded")))
+
+    runner_told = asyncio.Event()
+    run = Ran(Commanded([asyncio.Event()], command=skill), "json")
+    task = asyncio.create_task(run.go("/skill"))
+    await until(lambda: run.session.given)  # type: ignore[attr-defined]
+    interrupting = asyncio.create_task(run.runner.interrupt("enough"))
+    await until(lambda: run.runner._interrupted is not None)
+    runner_told.set()
+    await asyncio.gather(task, interrupting)
     assert run.code == 0 and run.result["terminal_reason"] == "aborted_streaming"
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,11 @@ times = "always"
 when = "gamma"
 error = { status = 400, message = "gamma is too hard" }
 times = "always"
+[[reply]]
+when = "delta"
+text = "so far "
+repeat = 2000
+pace = 0.05
 """
 
 
@@ -68,6 +74,21 @@ def test_every_step_of_a_group_comes_before_the_result(model: str, tmp_path: Pat
         ("agent_2", "b", "completed", "beta is done"),
     ]
     assert lines[-1]["subtype"] == "success" and "(2/2 completed, 0 failed" in lines[-1]["result"]
+
+
+@pytest.mark.parametrize("command", ['parallel a:"delta" b:"beta"', "run delta"])
+def test_an_interrupted_command_gives_what_its_agents_had_said(command: str, model: str, tmp_path: Path) -> None:
+    argv = [TREADLE, "-p", f"/agent {command}", "--model", model, "--output-format", "stream-json"]
+    with subprocess.Popen(argv, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        heard: list[str] = []
+        while "task_text_delta agent_1" not in heard or ("beta" in command and "task_completed agent_2" not in heard):
+            heard.append(brief(json.loads(process.stdout.readline())))
+        process.send_signal(signal.SIGINT)
+        *_, result = map(json.loads, process.stdout)
+        assert process.wait(60) == 0
+    assert (result["subtype"], result["terminal_reason"]) == ("success", "aborted_streaming")
+    assert "so" in result["result"].split() and ("beta is done" in result["result"]) == ("beta" in command)
 
 
 def test_a_failed_member_and_an_unknown_group_are_failures(model: str, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ from treadle.session import (
 )
 from treadle.work.config_edit import add_allow_rules
 from treadle.work.fold import Totals
-from treadle.work.session import BaseSession, Turn, new_id, settled
+from treadle.work.session import BaseSession, Turn, new_id
 
 CAPABILITIES: Mapping[str, Any] = {
     name: "native"
@@ -144,7 +144,6 @@ class NativeSession(BaseSession):
         self._owned = [self.weak] if self.weak is not provider else []
         if parent is None or provider is not parent.provider:
             self._owned.append(provider)
-        self._commands: set[asyncio.Task[CommandResult | None]] = set()
         self._parent = parent
         self._task = task
         self._loop: Loop | None = None
@@ -470,19 +469,10 @@ class NativeSession(BaseSession):
 
         return commands.every(self)
 
-    async def command(self, name: str, args: str) -> CommandResult | None:
-        """Run a slash command. It ends with whoever waits for it, and with the session."""
+    async def _command(self, name: str, args: str) -> CommandResult | None:
         from treadle.agent.commands import registry as commands
 
-        work = asyncio.create_task(commands.run(self, name, args), name=f"/{name} of {self.id}")
-        self._commands.add(work)
-        try:
-            await asyncio.wait([work])
-        finally:
-            work.cancel()
-            await settled(work)
-            self._commands.discard(work)
-        return CommandResult(message=f"/{name} was interrupted", ok=False) if work.cancelled() else work.result()
+        return await commands.run(self, name, args)
 
     def forget(self) -> None:
         """What tools remember of the conversation: the list of things to do, which files were read."""
@@ -498,11 +488,6 @@ class NativeSession(BaseSession):
             self.spent = self.spent.plus(usage)
         self.forget()
         old.close()
-
-    async def close(self) -> None:
-        for work in self._commands:
-            work.cancel()
-        await super().close()
 
     async def _close(self) -> None:
         await self.tasks.stop_all()

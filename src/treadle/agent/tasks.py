@@ -44,6 +44,8 @@ SUBAGENTS = 4
 PREVIEW = 200
 LOG_CAP = 64 << 20
 CUT = b"\n[more came than is kept here]\n"
+LAST_WORDS = 2.0
+"""Seconds that a stopped subagent's last events have when nobody reads them."""
 FINISHED: tuple[TaskStatus, ...] = ("completed", "failed", "cancelled")
 
 
@@ -147,6 +149,7 @@ class Tasks:
             kind=kind,  # type: ignore[arg-type]
             status="queued",
             parent_session=self._session_id,
+            depth=1,
             updated_at=time.time(),
             **fields,
         )
@@ -347,6 +350,9 @@ class Tasks:
             self._end(running, "cancelled", error=_why(running))
         elif running.work is not None and not running.ended.is_set():
             await asyncio.sleep(0)  # let it begin: what it was given, it ends itself
+            if running.child is not None and running.turn is not None:
+                await running.child.interrupt(running.turn, reason)  # so it still tells what it has said
+                await asyncio.wait([running.work], timeout=LAST_WORDS)
             running.work.cancel()
             await asyncio.wait([running.work])
         return running.task

@@ -76,7 +76,8 @@ class Talk:
         self.show = Renderer()
         self.turn: str | None = None
         self._leaving = False
-        self._busy: asyncio.Task[CommandResult | None] | None = None
+        self._busy: str | None = None
+        """The command that runs, as it was typed."""
         self._fresh: asyncio.Queue[Asked] = asyncio.Queue()
         self._waiting: list[Asked] = []
         """Questions of background tasks that nobody has answered yet."""
@@ -90,14 +91,13 @@ class Talk:
             print(printable(note), file=sys.stderr)
 
     def ctrl_c(self) -> None:
-        if self.turn is not None:
-            task = asyncio.create_task(self.session.interrupt(self.turn, "interrupted by the person"))
-            self._interrupts.add(task)
-            task.add_done_callback(self._interrupts.discard)
-        elif self._busy is not None:
-            self._busy.cancel()
-        else:
+        target = self.turn or self._busy
+        if target is None:
             print("\n(Ctrl-D or /exit leaves)\n> ", end="", flush=True)
+            return
+        task = asyncio.create_task(self.session.interrupt(target, "interrupted by the person"))
+        self._interrupts.add(task)
+        task.add_done_callback(self._interrupts.discard)
 
     async def run(self, first: str | None) -> None:
         self.greet()
@@ -168,20 +168,21 @@ class Talk:
             await self._follow(reader, result.turn)
             return
         reader.close()
-        print(printable(result.message), file=sys.stdout if result.ok else sys.stderr)
+        if result.ok:
+            print(printable(result.message))
+        else:
+            print(printable(result.message or "interrupted"), file=sys.stderr)
 
     async def _until_answered(self, name: str, args: str) -> CommandResult | None:
         """The command's result. Meanwhile `watch` tells of its tasks, their questions are put, and Ctrl-C ends it."""
-        command = self._busy = asyncio.create_task(self.session.command(name, args))
+        self._busy = f"/{name}"
         asking = asyncio.create_task(self._put_questions())
         try:
-            await asyncio.wait([command])
+            return await self.session.command(name, args)
         finally:
             self._busy = None
-            for task in (command, asking):
-                task.cancel()
-            await asyncio.wait([command, asking])
-        return CommandResult(message="interrupted", ok=False) if command.cancelled() else command.result()
+            asking.cancel()
+            await asyncio.wait([asking])
 
     async def _put_questions(self) -> None:
         """Those that come while a command runs. What is open when it ends has to wait."""

@@ -25,6 +25,8 @@ from treadle.work.session import error_info
 
 INTERRUPTED, TIMED_OUT, LIMITED, INCOMPLETE = 130, 124, 3, 4
 """Exit codes with `strict`. Without it, interrupted is 0 and everything else here but INCOMPLETE is 1."""
+SETTLING = 1.0
+"""Seconds that an interrupted command has for its result, where the session does not wait for that."""
 
 
 class Output(Protocol):
@@ -76,6 +78,7 @@ class Runner:
         self._check = check
         self._fold = Fold()
         self._turn: str | None = None
+        self._command: str | None = None
         self._operation: asyncio.Task[Ending | None] | None = None
         self._started = 0.0
         self._interrupted: str | None = None
@@ -105,8 +108,11 @@ class Runner:
             self._interrupted, self._in_tools = reason, self._fold.in_tools
         if self._turn is not None:
             await self.session.interrupt(self._turn, reason)
-        elif self._operation is not None:
-            self._operation.cancel()
+        elif self._command is not None and self._operation is not None:
+            await self.session.interrupt(f"/{self._command}", reason)
+            await asyncio.wait([self._operation], timeout=SETTLING)
+            if self._turn is None:
+                self._operation.cancel()
 
     # The work
 
@@ -129,7 +135,7 @@ class Runner:
         return Ending(error=error, turn=True), msgspec.UNSET
 
     async def _once(self, prompt: str, reader: EventReader) -> Ending:
-        self._turn = None
+        self._turn = self._command = None
         self._turn_over = asyncio.get_running_loop().create_future()
         pump = asyncio.create_task(self._pump(reader))
         operation = self._operation = asyncio.create_task(self._operate(prompt))
@@ -162,30 +168,34 @@ class Runner:
     async def _operate(self, prompt: str) -> Ending | None:
         """Start the work; the ending when it has one already, None when a turn decides."""
         try:
+            if self._interrupted is not None:
+                return Ending()
             command = wire.command_of(prompt)
             if command is None:
                 self._turn = await self.session.prompt(Prompt(text=prompt))
-                self._settle()
-                return None
-            result = await self.session.command(*command)
+            else:
+                self._command = command[0]
+                result = await self.session.command(*command)
+                if result is None or result.turn is None:
+                    return self._command_ended(command[0], result)
+                self._turn = result.turn
+            self._settle()
+            if self._interrupted is not None:  # while the turn was being started
+                await self.session.interrupt(self._turn, self._interrupted)
+            return None
         except asyncio.CancelledError:
             if self._interrupted is None:
                 raise
             return Ending()
         except Exception as error:
             return Ending(error=error_info(error))
-        return self._command_ended(command[0], result)
 
-    def _command_ended(self, name: str, result: CommandResult | None) -> Ending | None:
+    def _command_ended(self, name: str, result: CommandResult | None) -> Ending:
         if result is None:
             return Ending(error=ErrorInfo(code="unknown_command", message=f'Unknown command "/{name}".'))
-        if result.turn is not None:
-            self._turn = result.turn
-            self._settle()
-            return None
-        if not result.ok:
-            return Ending(error=ErrorInfo(code="command_failed", message=result.message))
-        return Ending(text=result.message)
+        if result.ok or self._interrupted is not None:
+            return Ending(text=result.message)
+        return Ending(error=ErrorInfo(code="command_failed", message=result.message))
 
     async def _events(self, events: list[AnyEvent]) -> None:
         records: list[wire.Record] = []

@@ -96,6 +96,7 @@ class StreamInput:
             case "initialize":
                 return wire.command_lists(self._session.info, self._session.commands())
             case "interrupt":
+                await asyncio.sleep(0)  # a prompt that came before it has begun then
                 await self._runner.interrupt("interrupted by the host")
                 return {}
             case "set_permission_mode":

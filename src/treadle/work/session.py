@@ -109,6 +109,7 @@ class BaseSession(ABC):
         """Held by the turn that runs, or by a command that must not meet one."""
         self._pump: asyncio.Task[None] | None = None
         self._questions: dict[str, asyncio.Future[Answer]] = {}
+        self._commands: dict[asyncio.Task[CommandResult | None], str] = {}
         self._closing: asyncio.Future[None] | None = None
 
     # What a kind of session says
@@ -120,6 +121,10 @@ class BaseSession(ABC):
         It may raise: a TreadleError is a failure with that code, anything else is a bug that is reported as one, and
         cancellation is how an interrupt arrives. What is durable is on disk when this returns or raises.
         """
+
+    async def _command(self, name: str, args: str) -> CommandResult | None:
+        """Run a slash command. Cancellation is how an interrupt arrives; it may then still give what it has."""
+        return None
 
     async def _close(self) -> None:  # noqa: B027
         """End what this kind of session holds, after its turns have ended."""
@@ -170,7 +175,16 @@ class BaseSession(ABC):
         return []
 
     async def command(self, name: str, args: str) -> CommandResult | None:
-        return None
+        """It ends with whoever waits for it, and with the session."""
+        work = asyncio.create_task(self._command(name, args), name=f"/{name} of {self._id}")
+        self._commands[work] = f"/{name}"
+        try:
+            await asyncio.wait([work])
+        finally:
+            work.cancel()
+            await settled(work)
+            del self._commands[work]
+        return CommandResult(message="", ok=False) if work.cancelled() else work.result()
 
     async def answer(self, request: str, answer: Answer) -> None:
         question = self._questions.get(request)
@@ -187,7 +201,13 @@ class BaseSession(ABC):
                 self._queue.remove(turn)
                 self._skip(turn, reason)
                 return
-        await self._interrupt_other(target, reason)
+        commands = [work for work, name in self._commands.items() if name == target]
+        for work in commands:
+            work.cancel()
+        if commands:
+            await asyncio.wait(commands)
+        else:
+            await self._interrupt_other(target, reason)
 
     async def configure(self, change: Change) -> None:
         raise LocalError(f"{self._info.name} cannot change its model or mode during a session")
@@ -197,6 +217,8 @@ class BaseSession(ABC):
             await asyncio.shield(self._closing)
             return
         self._closing = asyncio.get_running_loop().create_future()
+        for work in self._commands:
+            work.cancel()
         try:
             while self._queue:
                 self._skip(self._queue.popleft(), "the session was closed")

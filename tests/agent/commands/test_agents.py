@@ -10,6 +10,7 @@ from tests.agent.repository import git, make_repository
 from tests.conftest import need
 from tests.waiting import until
 from treadle.agent.native import NativeSession
+from treadle.agent.subagents import Assignment
 from treadle.events import AnyEvent, TaskChanged, TaskGroupChanged, Usage, Warned
 from treadle.session import Limits, Prompt
 from treadle.work.session import run_turn
@@ -92,6 +93,51 @@ async def test_an_interrupted_parallel_leaves_nothing_running(opened: Opened) ->
     with pytest.raises(asyncio.CancelledError):
         await command
     assert {task.status for task in session.tasks.list()} == {"cancelled"}
+
+
+SLOWLY = '[[reply]]\nwhen = "slowly"\ntimes = 2\ntext = "word "\nrepeat = 2000\npace = 0.05\n' + HELPERS
+
+
+async def said_a_word(session: NativeSession, *tasks: str) -> None:
+    """Until each of them has, and those that only count have ended."""
+
+    def spoken() -> set[str]:
+        return {e.task_id for e in events(session) if isinstance(e, TaskChanged) and e.change == "text"}
+
+    await until(lambda: spoken() >= set(tasks) and all(t.id in tasks or t.completed_at for t in session.tasks.list()))
+
+
+async def test_an_interrupted_parallel_tells_what_was_said_so_far(opened: Opened) -> None:
+    session = await opened(SLOWLY)
+    command = asyncio.create_task(session.command("agent", 'parallel a:"count" b:"slowly" c:"slowly"'))
+    await said_a_word(session, "agent_2", "agent_3")
+    await session.interrupt("/agent", "enough")
+    result = await asyncio.wait_for(command, 20)
+    assert result and not result.ok
+    assert "(1/3 completed, 0 failed, 2 cancelled, 0 pending)" in result.message
+    assert "[completed] a agent_1: there are three" in result.message
+    assert "## b (agent_2)\n\nword" in result.message and "## c (agent_3)\n\nword" in result.message
+    assert {task.status for task in session.tasks.list()} == {"completed", "cancelled"}
+
+
+async def test_an_interrupted_run_tells_what_was_said_so_far(opened: Opened) -> None:
+    session = await opened(SLOWLY)
+    command = asyncio.create_task(session.command("agent", "run slowly"))
+    await said_a_word(session, "agent_1")
+    await session.interrupt("/agent")
+    result = await asyncio.wait_for(command, 20)
+    assert result and not result.ok and result.message.startswith("word")
+
+
+async def test_an_interrupted_wait_tells_how_far_they_are(opened: Opened) -> None:
+    session = await opened(SLOWLY)
+    session.groups.start([Assignment(prompt="count", label="a"), Assignment(prompt="slowly", label="b")])
+    waiting = asyncio.create_task(session.command("agent", "wait group_1"))
+    await said_a_word(session, "agent_2")
+    await session.interrupt("/agent")
+    result = await asyncio.wait_for(waiting, 20)
+    assert result and "running (1/2 completed, 0 failed, 0 cancelled, 1 pending)" in result.message
+    assert session.tasks.get("agent_2").status == "running"
 
 
 async def test_agents_run_beside_a_turn(opened: Opened) -> None:

@@ -55,9 +55,14 @@ async def _run(session: NativeSession, request: Request) -> CommandResult:
     [work] = request.members
     if request.detach:
         return await _detach(session, request)
-    task = await session.tasks.run(work, background=request.background)
+    task = session.tasks.add(work, background=request.background)
     if request.background:
         return CommandResult(message=f"Started agent job: {task.id}", data={"task": task.id})
+    try:
+        task = await session.tasks.wait(task.id)
+    except asyncio.CancelledError:
+        task = session.tasks.get(task.id)
+        return CommandResult(message=task.output or "", ok=False, data={"task": task.id})
     if task.status == "completed":
         return CommandResult(message=task.output or "", data={"task": task.id})
     why = task.error.message if task.error else task.output or "it said nothing"
@@ -71,8 +76,7 @@ async def _parallel(session: NativeSession, request: Request) -> CommandResult:
     try:
         return _told(await session.groups.wait(group.id))
     except asyncio.CancelledError:
-        await session.groups.stop(group.id, "the command that started it was interrupted")
-        raise
+        return _told(await session.groups.stop(group.id, "the command that started it was interrupted"))
 
 
 async def _detach(session: NativeSession, request: Request) -> CommandResult:
@@ -91,12 +95,13 @@ def _told(group: TaskGroup) -> CommandResult:
 
 async def _wait(session: NativeSession, rest: str) -> CommandResult:
     wanted = _one(rest, "which group?")
-    if wanted in session.groups:
-        return _told(await session.groups.wait(wanted))
-    found = detached.find(wanted)
-    if found is None or found.group.id != wanted:
+    found = None if wanted in session.groups else detached.find(wanted)
+    if wanted not in session.groups and (found is None or found.group.id != wanted):
         raise UnknownGroup(wanted)
-    return _told(await found.wait(session.emit))
+    try:
+        return _told(await (found.wait(session.emit) if found else session.groups.wait(wanted)))
+    except asyncio.CancelledError:
+        return _told(detached.Detached(found.directory).group if found else session.groups.get(wanted))
 
 
 async def _list(session: NativeSession, kind: str | None) -> CommandResult:
