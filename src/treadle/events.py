@@ -154,6 +154,11 @@ class Usage(Event, frozen=True, kw_only=True, tag="usage"):
     duration_ms: int = 0
     request_id: str | None = None
 
+    @property
+    def prompt_tokens(self) -> int:
+        """All that went in, cached or not."""
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+
 
 class Asked(Event, frozen=True, kw_only=True, tag="asked"):
     """Somebody must answer `request` before the run goes on, or the deadline answers with a denial."""

@@ -96,3 +96,7 @@ for text in texts:
 """
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_half_a_surrogate_pair_is_mended_wherever_it_stands() -> None:
+    assert jsontext.mended({"caf\udce9": ["a\ud800b", ("é", 1, None)]}) == {"caf?": ["a?b", ["é", 1, None]]}

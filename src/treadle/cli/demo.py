@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -17,6 +16,7 @@ from treadle.cli.render import Renderer
 from treadle.events import FileChanged
 from treadle.session import Limits, SessionSpec
 from treadle.work.fold import Fold
+from treadle.work.git import git
 from treadle.work.session import run_turn
 
 PROJECT = Path(__file__).parent / "demo_project"
@@ -54,7 +54,7 @@ async def _demo(place: Path) -> int:
     summary = folded.summary()
     show.total(summary)
     show.heading("What changed (git diff):")
-    diff = subprocess.run(["git", "diff"], cwd=repository, capture_output=True, text=True, check=True).stdout
+    diff = git("diff", cwd=str(repository)).stdout.decode()
     show.show(FileChanged(path="prices.py", change="modified", diff=diff))
     show.heading("The model's words were scripted; the loop, the tools, the edit and the test were real.")
     return 0 if summary.outcome == "completed" and diff else 1
@@ -65,7 +65,7 @@ def _repository(place: Path) -> Path:
     repository.mkdir()
     for name in ("prices.py", "check_prices.py"):
         shutil.copy(PROJECT / f"{name}.txt", repository / name)
-    identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.invalid", "-c", "commit.gpgsign=false"]
+    identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.invalid"]
     for command in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "A shop with a wrong discount"]):
-        subprocess.run(["git", *command], cwd=repository, check=True, capture_output=True)
+        git(*command, cwd=str(repository))
     return repository

@@ -10,6 +10,8 @@ import termios
 import threading
 from collections import deque
 
+from treadle.wire.jsontext import mended
+
 
 class TypedLines:
     """One line at a time from the terminal. Giving up waiting for a line does not lose what is being typed."""
@@ -86,7 +88,7 @@ def _read(prompt: str, loop: asyncio.AbstractEventLoop, future: asyncio.Future[s
 
     try:
         # What a terminal sends need not be UTF-8, and half a character could not be kept or sent on.
-        text: str | None = input(prompt).encode(errors="replace").decode()
+        text: str | None = mended(input(prompt))
     except (EOFError, KeyboardInterrupt, ValueError):
         text = None
     with contextlib.suppress(RuntimeError):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import time
 
 import msgspec
 
 from treadle.errors import ConfigError
 from treadle.redact import Redactor
+from treadle.wire.timestamps import timestamp
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -22,7 +22,7 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         said = {
-            "ts": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
+            "ts": timestamp(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

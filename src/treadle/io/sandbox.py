@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -20,8 +19,9 @@ from typing import Literal, NoReturn, TypeAlias
 
 import msgspec
 
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, TreadleError
 from treadle.io.paths import private_dir, state_dir
+from treadle.io.programs import run_program
 
 Method: TypeAlias = Literal["landlock", "bubblewrap"]
 
@@ -134,13 +134,10 @@ def _bubblewrap_problem() -> str | None:
     if program is None:
         return "there is no program bwrap"
     try:
-        tried = subprocess.run(
-            [program, "--ro-bind", "/", "/", "true"], capture_output=True, stdin=subprocess.DEVNULL, timeout=10
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        tried = run_program([program, "--ro-bind", "/", "/", "true"], timeout=10)
+    except TreadleError as error:
         return str(error)
-    said = tried.stderr.decode(errors="replace").strip()
-    return None if tried.returncode == 0 else said or f"bwrap exits with {tried.returncode}"
+    return None if tried.code == 0 else tried.complaint or f"bwrap exits with {tried.code}"
 
 
 def _execute_under_bubblewrap(places: list[str], command: list[str]) -> NoReturn:

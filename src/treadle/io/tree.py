@@ -4,7 +4,7 @@
         code = tree.wait(timeout=60)
 
 A tree runs under the keeper (`keeper.py`), which is started with the first one and ends all of them when this process
-ends, however it ends. This is the plain, blocking face; `streams.py` has the async one. Select on `fileno()` and call
+ends, however it ends. This is the plain, blocking face; `child.py` has the async one. Select on `fileno()` and call
 `update()` to follow a tree from a loop of your own.
 
 We never call `waitpid(-1)` and never adopt orphans in this process: embedders share it.
@@ -37,8 +37,6 @@ GRACE = 5.0
 """Seconds that a tree is given to end by itself before it is killed."""
 ANSWER_TIMEOUT = 10.0
 """Seconds after which a stem or the keeper that should answer is taken to be stuck."""
-GUARANTEED = sys.platform == "linux" and procs.HAS_PROC
-"""Whether nothing can be left: elsewhere a process that leaves its group outlives us."""
 
 
 class Report:

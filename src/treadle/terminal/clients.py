@@ -6,11 +6,12 @@ import os
 import time
 
 from treadle.errors import RemoteProtocolError
-from treadle.terminal import native, records
+from treadle.terminal import native
 from treadle.terminal.broadcast import Client
 from treadle.terminal.loop import READ, WRITE, now_ms
 from treadle.terminal.sizes import choose
 from treadle.wire import terminal as wire
+from treadle.wire.jsontext import dumps, mended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ class Clients:
             self.tell_state()
 
     def _detail(self, client: Client, message: wire.Detail) -> None:
-        self._reply(client, wire.DetailReply(records.dumps(self.session.detail()).encode()))
+        self._reply(client, wire.DetailReply(dumps(mended(self.session.detail())).encode()))
 
     def _stop(self, client: Client, message: wire.Stop) -> None:
         if client.wants & wire.READ_ONLY:
@@ -267,17 +268,17 @@ class Clients:
             return self.loop.cancel("state")
         now = now_ms()
         detail = self.session.watch.detail(now)
-        key = records.dumps({name: value for name, value in detail.items() if name != "since_ms"})
+        key = dumps({name: value for name, value in detail.items() if name != "since_ms"})
         if key != self._told_state:
             self._told_state = key
-            self.tell(wire.WANT_STATES, wire.State(records.dumps(detail).encode()))
+            self.tell(wire.WANT_STATES, wire.State(dumps(mended(detail)).encode()))
         if (change := self.session.watch.next_change(now)) is not None:
             pause = min(max(change - now, 1), WATCH_PAUSE)
             self.loop.at("state", time.monotonic() + pause / 1000, self.tell_state)
 
     def ended(self, report: dict[str, Any]) -> None:
         """Tell those who ordered the end what came of it."""
-        stopped = wire.Stopped(records.dumps(report).encode())
+        stopped = wire.Stopped(dumps(mended(report)).encode())
         for client in self._stops:
             if client.number in self.every:
                 self._reply(client, stopped)

@@ -28,11 +28,13 @@ except ImportError:
 from treadle.errors import StorageError
 from treadle.io import procs, stem
 from treadle.io.files import write_atomic
-from treadle.terminal import ending, native, records
+from treadle.terminal import ending, native
 from treadle.terminal.history import Log
 from treadle.terminal.lock import Lock
 from treadle.terminal.places import Place
 from treadle.terminal.settings import Settings
+from treadle.wire.jsontext import dumps, mended
+from treadle.wire.timestamps import timestamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -171,11 +173,11 @@ def _clean_up(place: Place, lock: Lock, log: str, command: list[str], reason: st
         "reason": f"{reason}, so everything in the terminal was killed",
         "command": command,
         "pid": child,
-        "ended": records.timestamp(time.time()),
+        "ended": timestamp(time.time()),
     }
     try:
         if not os.path.exists(place.exit):
-            write_atomic(place.exit, f"{records.dumps(record)}\n".encode(), sync=False)
+            write_atomic(place.exit, f"{dumps(mended(record))}\n".encode(), sync=False)
     except StorageError:
         pass
     for path in (place.sock, place.state):

@@ -10,7 +10,8 @@ import os
 import time
 
 from treadle.errors import NotFound, StorageError
-from treadle.terminal import records
+from treadle.wire.jsontext import dumps, mended
+from treadle.wire.timestamps import timestamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,10 +79,10 @@ class Log:
     def __call__(self, level: str, event: str, **fields: object) -> None:
         if LEVELS.index(level) < self._least:
             return
-        line = {"ts": records.timestamp(time.time()), "level": level, "session": self._session, "event": event}
+        line = {"ts": timestamp(time.time()), "level": level, "session": self._session, "event": event}
         if self._silent:
             fields["lines_lost_before"] = self._silent
-        if self._file.write(f"{records.dumps(line | fields)}\n".encode()):
+        if self._file.write(f"{dumps(mended(line | fields))}\n".encode()):
             self._silent = 0
         else:
             self._silent += 1

@@ -12,8 +12,8 @@ import time
 from treadle.errors import ConfigError
 from treadle.io.files import storage_error
 from treadle.redact import Redactor
-from treadle.terminal import records
 from treadle.terminal.settings import Settings, child_environment
+from treadle.wire.jsontext import dumps, mended, quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Recorder:
             "title": settings.id,
             "env": {name: env[name] for name in ("SHELL", "LANG") if name in env},
         }
-        self._write(records.dumps(header))
+        self._write(dumps(mended(header)))
 
     def output(self, data: bytes, now: float) -> None:
         if now - self._heard > PAUSE:
@@ -73,7 +73,7 @@ class Recorder:
 
     def _event(self, now: float, code: str, data: str) -> None:
         interval = round(max(0.0, now - self._last), 6)
-        if self._write(f"[{interval:f}, {records.quote(code)}, {records.quote(data)}]"):
+        if self._write(f"[{interval:f}, {quote(code)}, {quote(data)}]"):
             self._last = max(now, self._last)
 
     def _write(self, line: str) -> bool:

@@ -12,7 +12,7 @@ import time
 from treadle.errors import StorageError
 from treadle.io import kept
 from treadle.io.files import write_atomic
-from treadle.terminal import ending, native, records
+from treadle.terminal import ending, native
 from treadle.terminal.clients import Clients
 from treadle.terminal.history import OUTPUT_MAX, Log, Rotated
 from treadle.terminal.lock import Lock
@@ -23,6 +23,8 @@ from treadle.terminal.scrollback import Scrollback
 from treadle.terminal.settings import Settings, child_environment
 from treadle.terminal.state import Watch
 from treadle.wire import terminal as wire
+from treadle.wire.jsontext import dumps, mended
+from treadle.wire.timestamps import timestamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -239,12 +241,12 @@ class Supervisor:
             "command": list(self.settings.command),
             "workdir": self.settings.workdir,
             "pid": self.pty.pid,
-            "started": records.timestamp(self.started),
-            "ended": records.timestamp(time.time()),
+            "started": timestamp(self.started),
+            "ended": timestamp(time.time()),
             "output_bytes": self.scrollback.end,
             "sizes": self.sizes,
         }
-        data = f"{records.dumps(record)}\n".encode()
+        data = f"{dumps(mended(record))}\n".encode()
         try:
             try:
                 write_atomic(self.place.exit, data, sync=False)
@@ -334,7 +336,7 @@ class Supervisor:
             "reason": self.reason or None,
             "command": list(self.settings.command),
             "workdir": self.settings.workdir,
-            "started": records.timestamp(self.started),
+            "started": timestamp(self.started),
             "idle_ms": int((time.monotonic() - self.last_output) * 1000),
             "state": self.watch.detail(now_ms()),
             "size": {"cols": cols, "rows": rows, "policy": self.settings.resize_policy, "changes": self.sizes},

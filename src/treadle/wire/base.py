@@ -11,8 +11,9 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from treadle.errors import LocalProtocolError, RemoteProtocolError
+from treadle.wire.framing import LINE_CAP
 
-CAP = 16 * 1024 * 1024
+CAP = LINE_CAP
 """The longest line or frame that is taken, in bytes."""
 
 M = TypeVar("M")

@@ -75,6 +75,17 @@ def quote(text: str) -> str:
     return encode_basestring(text)
 
 
+def mended(value: Any) -> Any:
+    """The value with every text made fit for UTF-8: half a surrogate pair, as a file name can hold, becomes `?`."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {mended(key): mended(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [mended(item) for item in value]
+    return value
+
+
 def _write(value: Any, out: list[str], line: str, step: str, sort: bool) -> None:
     if isinstance(value, str):
         out.append(quote(value))

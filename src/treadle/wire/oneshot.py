@@ -6,7 +6,6 @@ that scripts and libraries written for Claude Code are not fooled.
 
 from __future__ import annotations
 
-import time
 import uuid
 from typing import Any, Literal, TypeAlias
 
@@ -25,6 +24,7 @@ from treadle.events import (
     ToolStarted,
 )
 from treadle.session import AgentInfo, CommandInfo, Mode
+from treadle.wire.timestamps import timestamp
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 Record: TypeAlias = dict[str, Any]
@@ -151,7 +151,7 @@ def _task_result(task: Task) -> Record | None:
     if task.exit_code is not None:
         body["exitCode"] = task.exit_code
     if task.usage is not None:
-        sent = task.usage.input_tokens + task.usage.cache_read_tokens + task.usage.cache_write_tokens
+        sent = task.usage.prompt_tokens
         body["usage"] = {
             "promptTokens": sent,
             "completionTokens": task.usage.output_tokens,
@@ -207,9 +207,7 @@ def _member(task: Task) -> Record:
 
 
 def _iso(ts: float | None) -> str | None:
-    if not ts:
-        return None
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ts)) + f".{int(ts % 1 * 1000):03}Z"
+    return timestamp(ts) if ts else None
 
 
 # The lines that --verbose adds, in Claude Code's shapes...

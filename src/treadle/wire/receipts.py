@@ -19,6 +19,8 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 from msgspec.structs import replace
 
+from treadle.wire.jsontext import mended
+
 CONTRACT = "abp/v0.1"
 DEEPEST = 120
 """Peers refuse a line with more than 127 nested containers; an envelope and an event take a few of them."""
@@ -254,7 +256,7 @@ def plain(value: Any, room: int = DEEPEST) -> Any:
         case None | bool() | Raw():
             return value
         case str():
-            return value if value.isascii() else value.encode("utf-8", "replace").decode()
+            return mended(value)
         case int():
             return value if -(2**63) <= value < 2**64 else _number(value)
         case float():

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -181,16 +181,7 @@ class Unknown(msgspec.Struct, frozen=True, kw_only=True):
 
 Envelope: TypeAlias = Hello | Run | Event | Final | Fatal | Cancel | Ping | Pong
 Message: TypeAlias = Envelope | Unknown
-KINDS: dict[str, type[Any]] = {
-    "hello": Hello,
-    "run": Run,
-    "event": Event,
-    "final": Final,
-    "fatal": Fatal,
-    "cancel": Cancel,
-    "ping": Ping,
-    "pong": Pong,
-}
+KINDS: dict[str, type[Any]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Envelope)}
 
 _VERSION = re.compile(r"abp/v(\d{1,9})\.(\d{1,9})")
 

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from treadle import events as ours
 from treadle.session import Access
+from treadle.wire.jsontext import mended
 from treadle.wire.receipts import (
     ERROR_CODES,
     AnyAgentEvent,
@@ -94,9 +95,9 @@ class Outgoing:
     def _made(self, event: ours.AnyEvent, ts: str) -> list[AnyAgentEvent]:
         match event:
             case ours.TextDelta() if event.parent is None:
-                return [AssistantDelta(ts=ts, text=_text(event.text))]
+                return [AssistantDelta(ts=ts, text=mended(event.text))]
             case ours.Message(kind="text") if event.parent is None:
-                return [AssistantMessage(ts=ts, text=_text(event.text))]
+                return [AssistantMessage(ts=ts, text=mended(event.text))]
             case ours.TurnStarted():
                 return [RunStarted(ts=ts, message="started")]
             case ours.TurnEnded():
@@ -116,7 +117,7 @@ class Outgoing:
                     ToolResult(
                         ts=ts,
                         tool_name=event.name,
-                        output=_text(event.result),
+                        output=mended(event.result),
                         is_error=not event.ok,
                         tool_use_id=event.call,
                     )
@@ -124,20 +125,20 @@ class Outgoing:
             case ours.ToolDenied():
                 return _denied(event, ts)
             case ours.FileChanged():
-                return [FileChanged(ts=ts, path=_text(event.path.removeprefix(self._root)), summary=event.change)]
+                return [FileChanged(ts=ts, path=mended(event.path.removeprefix(self._root)), summary=event.change)]
             case ours.CommandRun():
                 return [
                     CommandExecuted(
                         ts=ts,
-                        command=_text(event.command),
+                        command=mended(event.command),
                         exit_code=event.exit_code,
-                        output_preview=_text(event.output[:PREVIEW]),
+                        output_preview=mended(event.output[:PREVIEW]),
                     )
                 ]
             case ours.Warned():
-                return [Warned(ts=ts, message=_text(event.message))]
+                return [Warned(ts=ts, message=mended(event.message))]
             case ours.Retrying():
-                return [Warned(ts=ts, message=f"trying again ({event.attempt}): {_text(event.error.message)}")]
+                return [Warned(ts=ts, message=f"trying again ({event.attempt}): {mended(event.error.message)}")]
             case ours.Failed():
                 return [error_event(event.error, ts)]
         return []
@@ -145,12 +146,12 @@ class Outgoing:
 
 def error_event(error: ours.ErrorInfo, ts: str) -> ErrorEvent:
     code = contract_code(error.code, error.details)
-    return ErrorEvent(ts=ts, message=_text(error.message), error_code=UNSET if code is None else code)
+    return ErrorEvent(ts=ts, message=mended(error.message), error_code=UNSET if code is None else code)
 
 
 def _denied(event: ours.ToolDenied, ts: str) -> list[AnyAgentEvent]:
     """There is no event for a call that did not run, so it is a warning and a result that says so."""
-    reason = _text(event.reason)
+    reason = mended(event.reason)
     return [
         Warned(ts=ts, message=f"{event.name} was denied: {reason}"),
         ToolResult(
@@ -165,10 +166,6 @@ def _denied(event: ours.ToolDenied, ts: str) -> list[AnyAgentEvent]:
 
 def _with(event: AnyAgentEvent, name: str, value: Any) -> AnyAgentEvent:
     return msgspec.structs.replace(event, ext={**({} if event.ext is UNSET else event.ext), name: value})
-
-
-def _text(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 class Incoming:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -65,11 +65,10 @@ class _RawEventLine(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
 _envelope = msgspec.json.Decoder(_Envelope)
 _inner = msgspec.json.Decoder(_Inner)
 _raw_event = msgspec.json.Decoder(_RawEventLine)
-_payload = msgspec.json.Decoder(AnyPayload)
 _response: msgspec.json.Decoder[AnyResponse] = msgspec.json.Decoder(AnyResponse)
 _requests = {name: msgspec.json.Decoder(kind) for name, kind in REQUESTS.items()}
-_RESPONSES = {"init_ok", "event", "result", "status_ok", "shutdown_ok", "answer_ok", "steer_ok"}
-_EVENTS = {kind.__struct_config__.tag for kind in AnyPayload.__args__}
+_RESPONSES = {kind.__struct_config__.tag for kind in get_args(AnyResponse)}
+_EVENTS = {kind.__struct_config__.tag for kind in get_args(AnyPayload)}
 
 
 def _open_envelope(line: bytes) -> _Envelope | BadLine:

@@ -75,7 +75,6 @@ class Outgoing:
         self._version = version
         self._answers = answers
         self._streamed = False
-        self.planned = False
 
     def translate(self, events: Iterable[Event]) -> list[wire.AnyPayload]:
         """What to send for these events."""
@@ -129,7 +128,6 @@ class Outgoing:
         """One per model call that said what it used; a guess is not sent."""
         if event.source == "estimate":
             return ()
-        went_in = event.input_tokens + event.cache_read_tokens + event.cache_write_tokens
         more: dict[str, Any] = {}
         if self._version >= (0, 3):
             more = {
@@ -142,9 +140,9 @@ class Outgoing:
             }
         return (
             wire.UsageEvent(
-                prompt_tokens=went_in,
+                prompt_tokens=event.prompt_tokens,
                 completion_tokens=event.output_tokens,
-                total_tokens=went_in + event.output_tokens,
+                total_tokens=event.prompt_tokens + event.output_tokens,
                 **more,
             ),
         )
@@ -164,7 +162,6 @@ class Outgoing:
     def _asked(self, event: Asked) -> tuple[wire.AnyPayload, ...]:
         request_id = event.request if self._answers else None
         if event.kind == "plan":
-            self.planned = True
             return (wire.PlanComplete(event.text, request_id or None),)
         return (
             wire.PermissionRequest(

@@ -6,7 +6,7 @@ which a client turns on by naming it in `config.capabilities`. Fields without a 
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -92,15 +92,7 @@ class Steer(Request, frozen=True, kw_only=True, tag="steer"):
 
 
 AnyRequest: TypeAlias = Init | Send | Status | Cancel | Shutdown | Answer | Steer
-REQUESTS: dict[str, type[Request]] = {
-    "init": Init,
-    "send": Send,
-    "status": Status,
-    "cancel": Cancel,
-    "shutdown": Shutdown,
-    "answer": Answer,
-    "steer": Steer,
-}
+REQUESTS: dict[str, type[Request]] = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyRequest)}
 
 # Events, the inside of an event line...
 
@@ -127,7 +119,7 @@ class ToolEnd(Payload, frozen=True, tag="tool_end"):
     """0.5"""
 
 
-class UsageEvent(Payload, frozen=True, kw_only=True, tag="usage"):
+class ResultUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
@@ -137,6 +129,9 @@ class UsageEvent(Payload, frozen=True, kw_only=True, tag="usage"):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
+
+
+class UsageEvent(ResultUsage, frozen=True, kw_only=True, tag_field="event", tag="usage"):
     generation_id: str | None = None
 
 
@@ -253,18 +248,6 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     args: Any
     id: str | None = None
     """0.5"""
-
-
-class ResultUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    cost_micros: int | None = None
-    """0.3, as are all below"""
-    cost_currency: str | None = None
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    reasoning_tokens: int | None = None
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -18,6 +18,7 @@ from msgspec import UNSET
 from treadle import __version__
 from treadle.errors import PeerExited, TreadleError
 from treadle.redact import Redactor
+from treadle.wire.jsontext import mended
 from treadle.wire.receipts import (
     CONTRACT,
     AnyAgentEvent,
@@ -312,16 +313,5 @@ def _redacted(receipt: Receipt, redactor: Redactor) -> Receipt:
     tree = msgspec.to_builtins(receipt)
     # Names that the contract gives cannot be secrets, and ids that happen to look like one must stay ids.
     kept = {name: tree[name] for name in ("meta", "capabilities", "mode", "outcome")}
-    clean: Receipt = msgspec.convert({**_clean(tree, redactor), **kept}, Receipt)
+    clean: Receipt = msgspec.convert({**redactor.tree(mended(tree)), **kept}, Receipt)
     return clean
-
-
-def _clean(value: Any, redactor: Redactor) -> Any:
-    if isinstance(value, str):
-        # Paths that are no UTF-8 have lone surrogates, which no peer can read.
-        return redactor.text(value if value.isascii() else value.encode("utf-8", "replace").decode())
-    if isinstance(value, dict):
-        return {_clean(name, redactor): _clean(inside, redactor) for name, inside in value.items()}
-    if isinstance(value, list):
-        return [_clean(inside, redactor) for inside in value]
-    return value

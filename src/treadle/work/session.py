@@ -29,6 +29,7 @@ from treadle.events import (
     TurnStarted,
 )
 from treadle.session import AgentInfo, Answer, Change, CommandInfo, CommandResult, EventReader, Prompt, Session, TurnId
+from treadle.wire.jsontext import mended
 from treadle.work.log import EventLog
 
 log = logging.getLogger(__name__)
@@ -161,7 +162,7 @@ class BaseSession(ABC):
         if len(self._queue) >= self._queue_limit:
             raise Busy(f"{self._queue_limit} turns are waiting already", hint="wait for one to end")
         # A prompt from a command line can hold half characters, which no wire and no file could carry.
-        text = prompt.text.encode("utf-8", "replace").decode()
+        text = mended(prompt.text)
         turn = Turn(prompt if text == prompt.text else Prompt(text=text, source=prompt.source))
         self._queue.append(turn)
         if self._pump is None or self._pump.done():

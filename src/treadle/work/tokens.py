@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from treadle.errors import MissingExtra
+from treadle.wire.jsontext import mended
 
 if TYPE_CHECKING:
     import tiktoken
@@ -18,7 +19,7 @@ NAME = "cl100k_base"
 
 def count(text: str) -> int:
     # Text that happens to look like a control token of the model is still only text here.
-    return len(_encoding().encode(text.encode(errors="replace").decode(), disallowed_special=()))
+    return len(_encoding().encode(mended(text), disallowed_special=()))
 
 
 @lru_cache(maxsize=1)

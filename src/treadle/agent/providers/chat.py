@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import Any
 
 import msgspec
@@ -12,6 +11,7 @@ from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
 from treadle.agent.providers.failures import from_event
 from treadle.agent.providers.reading import arguments, count, cut, decode, dollars, tables
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
+from treadle.work.session import new_id
 
 FINISH: dict[str, FinishReason] = {
     "stop": "stop",
@@ -172,7 +172,7 @@ class Calls:
     def whole(self) -> tuple[ToolCall, ...]:
         return tuple(
             ToolCall(
-                id=slot["id"] or f"call_{secrets.token_hex(8)}",
+                id=slot["id"] or new_id("call"),
                 name=slot["name"],
                 arguments=slot["arguments"] if slot["arguments"].strip() else "{}",
             )

@@ -14,10 +14,6 @@ import time
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, directory, duration, show
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from treadle.terminal.places import Place
-
 ENDINGS = (".exit", ".log", ".log.1", ".out", ".out.1", ".state", ".pid", ".sock")
 
 
@@ -42,6 +38,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _old_files(where: str, before: float) -> list[str]:
+    from treadle.io.files import is_locked
     from treadle.terminal.places import Place
 
     try:
@@ -56,23 +53,6 @@ def _old_files(where: str, before: float) -> list[str]:
         except Exception:
             continue  # not one of ours
         paths = [f"{os.path.join(where, base)}{ending}" for ending in ENDINGS if f"{base}{ending}" in names]
-        if not _alive(place) and max(os.path.getmtime(path) for path in paths) < before:
+        if not is_locked(place.pid) and max(os.path.getmtime(path) for path in paths) < before:
             found += paths
     return found
-
-
-def _alive(place: Place) -> bool:
-    """Whether a supervisor holds the lock. Asking with a shared lock for a moment is the only sure way."""
-    import fcntl
-
-    try:
-        fd = os.open(place.pid, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(fd)
