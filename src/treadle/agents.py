@@ -11,7 +11,7 @@ from treadle.errors import ConfigError
 from treadle.session import Agent, SessionSpec
 
 AGENTS = {"native": "treadle.agent.native:NativeAgent"}
-"""Agents by name."""
+"""Agents of our own, by name; each takes `bind`, which hands the guards in."""
 
 COMMANDS = {"sidecar": "treadle.drivers.sidecar:SidecarAgent", "worker": "treadle.drivers.worker:WorkerAgent"}
 """Agents that are any program speaking a wire: `PREFIX:COMMAND ARGS`."""
@@ -24,10 +24,8 @@ def find_agent(name: str = "native") -> Agent:
         if not command.strip():
             raise ConfigError(f"--agent {name} names no command", hint=f"such as --agent '{prefix}:my-agent --flag'")
         made = _load(COMMANDS[prefix])(command)
-    elif name == "native":
-        made = _load(AGENTS[name])(bind=bound_by_claims)
     elif name in AGENTS:
-        made = _load(AGENTS[name])()
+        made = _load(AGENTS[name])(bind=bound_by_claims)
     else:
         known = ", ".join([*AGENTS, *(f"{prefix}:COMMAND" for prefix in COMMANDS)])
         raise ConfigError(f"there is no agent {name!r}", hint=f"the agents are {known}")

@@ -9,7 +9,7 @@ import pytest
 from treadle.agents import find_agent
 from treadle.drivers.sidecar import SidecarAgent
 from treadle.drivers.sidecar_peer import Timing
-from treadle.errors import InvalidJson, PeerExited, PeerStalled
+from treadle.errors import ConfigError, InvalidJson, PeerExited, PeerStalled
 from treadle.events import (
     AnyEvent,
     Failed,
@@ -158,3 +158,19 @@ async def test_a_probe_says_what_the_sidecar_says_of_itself() -> None:
 async def test_it_is_found_by_its_prefix() -> None:
     agent = find_agent(f"sidecar:{OURS} --agent native")
     assert (await agent.probe()).tools
+
+
+def test_a_command_that_cannot_be_read_is_said_at_once() -> None:
+    with pytest.raises(ConfigError, match="check its quotes"):
+        find_agent('sidecar:node "host.js')
+
+
+async def test_who_we_were_told_to_be_is_not_told_to_the_sidecar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_AGENT", "sidecar:this")
+    monkeypatch.setenv("TREADLE_MODEL", "m")
+    said = "import os; print([os.environ.get(name) for name in ('TREADLE_AGENT', 'TREADLE_MODEL')])"
+    with pytest.raises(InvalidJson) as caught:
+        await SidecarAgent([sys.executable, "-c", said]).open(SessionSpec(cwd=str(tmp_path)))
+    assert caught.value.details == {"line": "[None, 'm']"}

@@ -22,6 +22,7 @@ from treadle.events import (
     Usage,
     Warned,
 )
+from treadle.policy.guess import access_of
 from treadle.wire import worker_messages as wire
 from treadle.wire.worker_events import Incoming, Outgoing, envelope, error_info
 
@@ -80,7 +81,7 @@ def test_a_client_is_sent_what_its_version_knows(event: Event, old: list[Any], n
 def test_an_unknown_price_is_absent_and_never_zero() -> None:
     [sent] = Outgoing(NEW).payloads(Usage(input_tokens=1))
     assert isinstance(sent, wire.UsageEvent) and (sent.cost_micros, sent.cost_currency) == (None, None)
-    [back] = Incoming("x").events(sent)
+    [back] = Incoming("x", access_of).events(sent)
     assert isinstance(back, Usage) and back.cost_usd is None
 
 
@@ -114,7 +115,7 @@ def test_a_question_carries_what_its_answer_needs_only_for_a_client_that_answers
     assert full == wire.PermissionRequest(
         name="bash", reason="why", request_id="q", kind="permission", args={"command": "ls"}
     )
-    assert Incoming("x").events(full) == (
+    assert Incoming("x", access_of).events(full) == (
         Asked(request="q", kind="permission", text="why", name="bash", args={"command": "ls"}, tool_kind="execute"),
     )
     question = Asked(request="q2", kind="question", text="which?", options=("a", "b"))
@@ -143,11 +144,11 @@ def test_a_question_carries_what_its_answer_needs_only_for_a_client_that_answers
 )
 def test_an_event_that_goes_out_comes_back_the_same(event: Event) -> None:
     [payload] = Outgoing(NEW).payloads(event)
-    assert Incoming("x").events(payload) == (event,)
+    assert Incoming("x", access_of).events(payload) == (event,)
 
 
 def test_calls_without_ids_are_told_apart_by_order() -> None:
-    read = Incoming("s")
+    read = Incoming("s", access_of)
     starts = [read.events(wire.ToolStart("grep", {"n": n})) for n in (1, 2)]
     ends = [read.events(wire.ToolEnd("grep", text)) for text in ("one", "Error: two", "stray")]
     assert [start[0].call for start in starts] == ["s.1", "s.2"]  # type: ignore[attr-defined]
@@ -159,20 +160,20 @@ def test_calls_without_ids_are_told_apart_by_order() -> None:
 
 
 def test_calls_with_ids_may_end_in_any_order() -> None:
-    read = Incoming("s")
+    read = Incoming("s", access_of)
     for id in ("a", "b"):
         read.events(wire.ToolStart("grep", None, id))
     assert [read.events(wire.ToolEnd("grep", "x", id))[0].call for id in ("b", "a")] == ["b", "a"]  # type: ignore[attr-defined]
 
 
 def test_a_permission_request_that_waits_for_nobody_is_a_warning() -> None:
-    [event] = Incoming("s").events(wire.PermissionRequest(name="bash"))
+    [event] = Incoming("s", access_of).events(wire.PermissionRequest(name="bash"))
     assert event == Warned(message="bash requires approval", code="permission_request")
 
 
 @pytest.mark.parametrize("payload", [wire.Heartbeat(5), wire.TurnState("running"), wire.Unknown("x", b"{}")])
 def test_what_has_no_meaning_here_is_skipped(payload: Any) -> None:
-    assert Incoming("s").events(payload) == ()
+    assert Incoming("s", access_of).events(payload) == ()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from treadle.errors import ConfigError
 from treadle.io.paths import here
 from treadle.session import AgentInfo, Limits, Mode, Rules, SessionSpec
 from treadle.wire.worker import Version
-from treadle.wire.worker_events import envelope, micros
+from treadle.wire.worker_events import counts, envelope
 from treadle.wire.worker_messages import (
     EXTENSIONS,
     ErrorEnvelope,
@@ -179,21 +179,7 @@ def _usage(summary: TurnSummary, version: Version) -> ResultUsage | None:
     usage = summary.usage
     if not usage.calls or usage.estimated:
         return None
-    more: dict[str, Any] = {}
-    if version >= (0, 3):
-        more = {
-            "cost_micros": micros(usage.cost_usd),
-            "cost_currency": None if usage.cost_usd is None else "USD",
-            "cached_tokens": usage.cache_read_tokens or None,
-            "cache_write_tokens": usage.cache_write_tokens or None,
-            "reasoning_tokens": usage.reasoning_tokens or None,
-        }
-    return ResultUsage(
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.output_tokens,
-        total_tokens=usage.total_tokens,
-        **more,
-    )
+    return ResultUsage(**counts(usage, version))
 
 
 def _failure(error: ErrorEnvelope, summary: TurnSummary, calls: tuple[ToolCall, ...]) -> Failure:

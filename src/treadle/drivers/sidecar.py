@@ -18,6 +18,7 @@ from treadle.drivers.sidecar_peer import ENVIRONMENT, SidecarPeer, Timing
 from treadle.errors import Denied, PeerFatal, TimedOut
 from treadle.events import Event, Failed, Message, TextDelta, ToolStarted, TurnEnded, Usage, Warned
 from treadle.io.paths import here
+from treadle.io.programs import command_words
 from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
 from treadle.policy.profile import build_guard
@@ -31,7 +32,7 @@ _ABILITIES = {"streaming": "streaming", "tool_use": "tools", "extended_thinking"
 
 class SidecarAgent:
     def __init__(self, command: str | Sequence[str], *, timing: Timing | None = None) -> None:
-        self._argv = shlex.split(command) if isinstance(command, str) else list(command)
+        self._argv = command_words(command) if isinstance(command, str) else list(command)
         self._timing = timing or Timing()
 
     @property
@@ -54,7 +55,9 @@ class SidecarAgent:
 
     async def start(self, cwd: str, env: dict[str, str]) -> SidecarPeer:
         """A fresh process, which has yet to say hello."""
-        whole = {**reduced(os.environ, ENVIRONMENT, providers=True), **env}
+        whole = reduced(os.environ, ENVIRONMENT, providers=True)
+        whole.pop("TREADLE_AGENT", None)  # that was for us: a sidecar told the same would start a sidecar, and so on
+        whole |= env
         return await SidecarPeer.spawn(self._argv, env=whole, cwd=cwd, name=self.name, timing=self._timing)
 
 

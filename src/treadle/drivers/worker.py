@@ -19,7 +19,6 @@ import msgspec
 from treadle.drivers.worker_init import init_config, not_kept
 from treadle.errors import (
     BudgetExceeded,
-    ConfigError,
     LimitReached,
     MaxIterations,
     PeerClosed,
@@ -32,7 +31,9 @@ from treadle.errors import (
 )
 from treadle.events import Asked, Event, Failed, Outcome, TextDelta, TurnEnded, Usage, Warned
 from treadle.io.child import Child, start
+from treadle.io.programs import command_words
 from treadle.policy.environment import reduced
+from treadle.policy.guess import access_of
 from treadle.session import AgentInfo, SessionSpec
 from treadle.wire.worker import BASE, NEWEST, Connection, parse_version
 from treadle.wire.worker_codec import UNKNOWN_ID, BadLine
@@ -78,10 +79,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 
 class WorkerAgent:
     def __init__(self, command: str | Sequence[str], *, patience: Patience | None = None) -> None:
-        try:
-            self._argv = shlex.split(command) if isinstance(command, str) else list(command)
-        except ValueError as error:
-            raise ConfigError(f"the command {command!r} cannot be read: {error}", hint="check its quotes") from None
+        self._argv = command_words(command) if isinstance(command, str) else list(command)
         self._patience = patience or Patience()
 
     @property
@@ -297,7 +295,7 @@ class WorkerSession(BaseSession):
             raise RemoteError(f"{self._worker.name} has ended", hint="open a new session")
         send = Send(id=new_id("send"), message=turn.prompt.text)
         self._said, self._failed = [], False
-        incoming = Incoming(send.id)
+        incoming = Incoming(send.id, access_of)
         seconds = self._spec.limits.max_seconds
         try:
             async with asyncio.timeout(seconds):
@@ -387,7 +385,7 @@ class WorkerSession(BaseSession):
         turn.text = result.response or "".join(self._said)
         if result.usage is not None and turn.iterations == 0:
             counts = UsageEvent(**msgspec.structs.asdict(result.usage))
-            incoming = Incoming(result.id)
+            incoming = Incoming(result.id, access_of)
             for event in incoming.events(counts):
                 self._pass_on(event, turn, Send(id=result.id, message=""), incoming, False)
         turn.iterations = result.iterations or turn.iterations

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
 import sys
 import time
 import tomllib
@@ -24,6 +23,7 @@ from treadle.errors import ConfigError, NotFound, TreadleError, Unsupported
 from treadle.fleet.host import Backend, absolute_command
 from treadle.io import paths
 from treadle.io.files import storage_error
+from treadle.io.programs import command_words
 from treadle.policy.environment import reduced
 from treadle.wire.receipts import BackendIdentity, Manifest
 from treadle.wire.sidecar import Requirements, satisfies, unmet
@@ -130,10 +130,7 @@ def named_backend(known: Known, name: str) -> Backend:
 
 
 def command_backend(command: str) -> Backend:
-    try:
-        argv = tuple(shlex.split(command))
-    except ValueError as error:
-        raise ConfigError(f"--sidecar {command!r} is no command: {error}") from error
+    argv = tuple(command_words(command))
     if not argv:
         raise ConfigError("--sidecar names no command", hint="such as --sidecar 'node host.js'")
     return Backend(name=os.path.basename(argv[0]), argv=argv, source="command line")

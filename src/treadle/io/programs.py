@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from treadle.errors import LocalError, NotFound, TimedOut
+from treadle.errors import ConfigError, LocalError, NotFound, TimedOut
+
+
+def command_words(command: str) -> list[str]:
+    """A command as a person types it, in words as a shell cuts them."""
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise ConfigError(f"the command {command!r} cannot be read: {error}", hint="check its quotes") from None
 
 
 class Finished(NamedTuple):

@@ -18,13 +18,13 @@ from treadle.events import (
     TextDelta,
     ToolDenied,
     ToolEnded,
-    ToolKind,
     ToolStarted,
     TurnStarted,
     Usage,
     Warned,
 )
 from treadle.events import Message as Said
+from treadle.session import Access
 from treadle.wire import worker_messages as wire
 
 PREVIEW = 500
@@ -64,8 +64,22 @@ def error_info(error: wire.ErrorEnvelope | wire.ErrorEvent) -> ErrorInfo:
     return ErrorInfo(code=error.code, message=error.message, retryable=error.retryable, details=details)
 
 
-def micros(cost_usd: float | None) -> int | None:
-    return None if cost_usd is None else round(cost_usd * 1_000_000)
+def counts(usage: Any, version: tuple[int, int]) -> dict[str, Any]:
+    """What a usage event and a result's usage have in common, of one model call or of the totals of many."""
+    told = {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.prompt_tokens + usage.output_tokens,
+    }
+    if version < (0, 3):
+        return told
+    return told | {
+        "cost_micros": None if usage.cost_usd is None else round(usage.cost_usd * 1_000_000),
+        "cost_currency": None if usage.cost_usd is None else "USD",
+        "cached_tokens": usage.cache_read_tokens or None,
+        "cache_write_tokens": usage.cache_write_tokens or None,
+        "reasoning_tokens": usage.reasoning_tokens or None,
+    }
 
 
 class Outgoing:
@@ -128,24 +142,8 @@ class Outgoing:
         """One per model call that said what it used; a guess is not sent."""
         if event.source == "estimate":
             return ()
-        more: dict[str, Any] = {}
-        if self._version >= (0, 3):
-            more = {
-                "cost_micros": micros(event.cost_usd),
-                "cost_currency": None if event.cost_usd is None else "USD",
-                "cached_tokens": event.cache_read_tokens or None,
-                "cache_write_tokens": event.cache_write_tokens or None,
-                "reasoning_tokens": event.reasoning_tokens or None,
-                "generation_id": event.request_id,
-            }
-        return (
-            wire.UsageEvent(
-                prompt_tokens=event.prompt_tokens,
-                completion_tokens=event.output_tokens,
-                total_tokens=event.prompt_tokens + event.output_tokens,
-                **more,
-            ),
-        )
+        generation = event.request_id if self._version >= (0, 3) else None
+        return (wire.UsageEvent(**counts(event, self._version), generation_id=generation),)
 
     def _failed(self, event: Failed) -> tuple[wire.AnyPayload, ...]:
         said = envelope(event.error)
@@ -205,19 +203,16 @@ _WRITERS: dict[type, Callable[[Outgoing, Any], tuple[wire.AnyPayload, ...]]] = {
 
 # The other way...
 
-KINDS: dict[str, ToolKind] = {
-    **dict.fromkeys(("read_file", "glob", "grep", "ask_user", "list_tasks"), "read"),
-    **dict.fromkeys(("write_file", "edit_file", "save_memory", "save_plan"), "write"),
-    "bash": "execute",
-    "web_fetch": "network",
-}
-
 
 class Incoming:
-    """A worker's events as ours. One per send: a worker before 0.5 names no calls, so they are told apart here."""
+    """A worker's events as ours. One per send: a worker before 0.5 names no calls, so they are told apart here.
 
-    def __init__(self, prefix: str) -> None:
+    `access` guesses what a tool touches, as nobody here knows the worker's tools.
+    """
+
+    def __init__(self, prefix: str, access: Callable[[str, Any], Access]) -> None:
         self._prefix = prefix
+        self._access = access
         self._calls = 0
         self._running: dict[str, deque[str]] = defaultdict(deque)
 
@@ -240,16 +235,15 @@ class Incoming:
     def _tool_start(self, payload: wire.ToolStart) -> tuple[Event, ...]:
         call = payload.id or self._new_call()
         self._running[payload.name].append(call)
-        args = payload.args if isinstance(payload.args, dict) else {}
-        path, command = args.get("file_path") or args.get("path"), args.get("command")
+        touched = self._access(payload.name, payload.args)
         return (
             ToolStarted(
                 call=call,
                 name=payload.name,
                 args=payload.args,
-                kind=KINDS.get(payload.name, "other"),
-                paths=(path,) if isinstance(path, str) else (),
-                command=command if isinstance(command, str) else None,
+                kind=touched.kind,
+                paths=touched.paths,
+                command=touched.command,
             ),
         )
 
@@ -291,7 +285,7 @@ class Incoming:
                 text=reason,
                 name=payload.name,
                 args=payload.args,
-                tool_kind=KINDS.get(payload.name, "other"),
+                tool_kind=self._access(payload.name, payload.args).kind,
                 options=payload.options,
             ),
         )
