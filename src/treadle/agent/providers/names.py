@@ -36,12 +36,11 @@ VENDORS = {
 PREFIXES = (*VENDORS, "scripted")
 FAMILIES = {"claude-": "anthropic", r"gpt-|chatgpt-|codex-|o\d(-|$)": "openai"}
 
-HOW = """set one of
-  ANTHROPIC_API_KEY   and  TREADLE_MODEL=anthropic:MODEL
-  OPENAI_API_KEY      and  TREADLE_MODEL=openai:MODEL
-  OPENROUTER_API_KEY  and  TREADLE_MODEL=openrouter:VENDOR/MODEL
-  TREADLE_BASE_URL    and  TREADLE_MODEL=chat:MODEL for a server of your own (TREADLE_API_KEY if it wants a key)
-  or, with Ollama running, TREADLE_MODEL=ollama:MODEL"""
+HOW = (
+    "set TREADLE_MODEL=anthropic:MODEL with ANTHROPIC_API_KEY, openai:MODEL with OPENAI_API_KEY,"
+    " openrouter:VENDOR/MODEL with OPENROUTER_API_KEY, ollama:MODEL with Ollama running,"
+    " or chat:MODEL with TREADLE_BASE_URL for a server of your own"
+)
 
 
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,7 +73,7 @@ def resolve(
     settings = settings or ModelSettings()
     name = (name or env.get("TREADLE_MODEL") or "").strip()
     if not name:
-        raise ConfigError("no model is chosen", hint=HOW)
+        raise ConfigError("no model is chosen", hint=_which(env))
     vendor, model = choose(name, env, settings)
     if vendor == "scripted":
         from treadle.agent.providers.script import load
@@ -126,7 +125,8 @@ def endpoint(vendor: str, env: Mapping[str, str], settings: ModelSettings) -> En
     if vendor == "chat" and not base:
         raise ConfigError("chat: models need the address of their server", hint="set TREADLE_BASE_URL")
     if facts.key and not key and not base:
-        raise ConfigError(f"there is no key for {vendor}", hint=f"set {facts.key}, or {HOW}")
+        hint = f"set {facts.key}, or TREADLE_BASE_URL for a server of your own"
+        raise ConfigError(f"there is no key for {vendor}", hint=hint)
     return Endpoint(
         name=vendor,
         base_url=_base(vendor, base) if base else facts.base_url,
@@ -148,6 +148,13 @@ def key_source(vendor: str, env: Mapping[str, str], settings: ModelSettings) -> 
 
 def _configured(vendor: str, env: Mapping[str, str]) -> bool:
     return bool(env.get(VENDORS[vendor].key) or env.get(VENDORS[vendor].base))
+
+
+def _which(env: Mapping[str, str]) -> str:
+    for vendor, facts in VENDORS.items():
+        if facts.key and env.get(facts.key):
+            return f"{facts.key} is set: add --model {vendor}:MODEL or TREADLE_MODEL; `treadle models` lists them"
+    return HOW
 
 
 def _base(vendor: str, base: str) -> str:
