@@ -16,6 +16,7 @@ Outcome: TypeAlias = Literal["completed", "interrupted", "failed", "limited"]
 TaskStatus: TypeAlias = Literal[
     "queued", "running", "waiting_permission", "sleeping", "paused", "completed", "failed", "cancelled"
 ]
+FINISHED: tuple[TaskStatus, ...] = ("completed", "failed", "cancelled")
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

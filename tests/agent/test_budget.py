@@ -43,5 +43,5 @@ def test_money_is_kept() -> None:
 
 
 def test_a_cost_limit_with_an_unknown_price_stops_and_says_what_to_do() -> None:
-    with pytest.raises(BudgetExceeded, match=r"unknown.*prices"):
+    with pytest.raises(BudgetExceeded, match=r"unknown.*\[models\.prices"):
         Budget(Limits(max_cost_usd=100)).check(1, Totals(input_tokens=5, calls=1))

@@ -12,9 +12,8 @@ from tests.agent.test_tasks import Setting
 from tests.waiting import until
 from treadle.agent.subagents import Assignment
 from treadle.agent.task_groups import Groups, UnknownGroup, succeeded, summary
-from treadle.agent.tasks import FINISHED
 from treadle.errors import NotFound
-from treadle.events import Task, TaskChanged, TaskGroup, TaskGroupChanged
+from treadle.events import FINISHED, Task, TaskChanged, TaskGroup, TaskGroupChanged
 
 
 class Together(Setting):

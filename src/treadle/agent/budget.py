@@ -36,7 +36,7 @@ class Budget:
             if spent.cost_usd is None:
                 raise BudgetExceeded(
                     "a cost limit is set, but what this model costs is unknown, so the limit cannot be kept",
-                    hint='give its price in config.toml under [prices."MODEL"], or limit tokens instead',
+                    hint='give its price in config.toml under [models.prices."MODEL"], or limit tokens instead',
                 )
             if spent.cost_usd >= limits.max_cost_usd:
                 raise BudgetExceeded(f"${spent.cost_usd:.4f} is spent, the limit is ${limits.max_cost_usd:.4f}")

@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from treadle.agent.subagents import Assignment
-from treadle.agent.tasks import FINISHED
 from treadle.errors import LineTooLong, LocalError, NotFound, PeerClosed, StorageError
-from treadle.events import ErrorInfo, Event, Task, TaskChanged, TaskGroup, TaskGroupChanged, decode, encode
+from treadle.events import FINISHED, ErrorInfo, Event, Task, TaskChanged, TaskGroup, TaskGroupChanged, decode, encode
 from treadle.io import files, paths
 from treadle.io.streams import FdStream, connect_unix
 from treadle.io.tree import detach

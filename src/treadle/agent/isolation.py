@@ -9,9 +9,8 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from treadle.errors import WorkspaceError
 from treadle.io.paths import private_dir, state_dir
-from treadle.work.git import Repository, Worktree
+from treadle.work.git import Worktree, check_out
 
 
 class Place:
@@ -47,13 +46,6 @@ async def isolated(cwd: str, label: str) -> AsyncIterator[Place]:
 
 
 def _make(cwd: str, label: str) -> Place:
-    repository = Repository.find(cwd)
-    if repository is None:
-        raise WorkspaceError(f"{cwd} is not in a git repository, so it has no worktrees", hint="run git init there")
     name = f"{re.sub(r'[^A-Za-z0-9]+', '-', label).strip('-')[:30].lower() or 'agent'}-{secrets.token_hex(4)}"
     path = os.path.join(private_dir(os.path.join(state_dir(), "worktrees")), name)
-    tree = repository.add_worktree(path, f"treadle/{name}")
-    inside = os.path.relpath(os.path.realpath(cwd), os.path.realpath(repository.top))
-    here = os.path.normpath(os.path.join(tree.path, inside))
-    os.makedirs(here, exist_ok=True)
-    return Place(tree, here, len(repository.git("status", "--porcelain").splitlines()))
+    return Place(*check_out(cwd, path, f"treadle/{name}", hint="run git init there"))

@@ -124,9 +124,7 @@ class NativeSession(BaseSession):
         self.tools = tools
         self.mode = spec.mode
         self.context = self._new_context()
-        self.spent = Totals()
-        for usage in transcript.spent():
-            self.spent = self.spent.plus(usage)
+        self.spent = Totals.of(transcript.spent())
         self.tasks = Tasks(
             session_id=self.id,
             emit=self.note,
@@ -483,9 +481,7 @@ class NativeSession(BaseSession):
         old, self.transcript = self.transcript, transcript
         self._id = transcript.header.id
         self.context = self._new_context()
-        self.spent = Totals()
-        for usage in transcript.spent():
-            self.spent = self.spent.plus(usage)
+        self.spent = Totals.of(transcript.spent())
         self.forget()
         old.close()
 

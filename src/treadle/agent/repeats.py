@@ -34,7 +34,7 @@ class Repeats:
                 what = "the same tool calls" if length == 1 else f"the same cycle of {length} tool calls"
                 raise LoopDetected(
                     f"{what} came {self.threshold} times in a row",
-                    hint="say more exactly what to do, or raise `repeats`",
+                    hint="say more exactly what to do, or raise `limits.repeats`",
                     details={"loop_count": self.threshold, "cycle": length},
                 )
 

@@ -10,9 +10,9 @@ from functools import partial
 import msgspec
 
 from treadle.agent.subagents import Assignment, find_type
-from treadle.agent.tasks import FINISHED, Tasks
+from treadle.agent.tasks import Tasks
 from treadle.errors import NotFound
-from treadle.events import Event, Task, TaskGroup, TaskGroupChanged
+from treadle.events import FINISHED, Event, Task, TaskGroup, TaskGroupChanged
 
 LABEL = "agent parallel"
 DETAIL = 200

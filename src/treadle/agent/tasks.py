@@ -46,7 +46,6 @@ LOG_CAP = 64 << 20
 CUT = b"\n[more came than is kept here]\n"
 LAST_WORDS = 2.0
 """Seconds that a stopped subagent's last events have when nobody reads them."""
-FINISHED: tuple[TaskStatus, ...] = ("completed", "failed", "cancelled")
 
 
 OpenChild = Callable[[str, AgentType, Task], Awaitable[Session]]

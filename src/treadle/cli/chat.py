@@ -16,12 +16,11 @@ from treadle.cli.notes import opening_notes
 from treadle.cli.options import RunOptions, run_options, take
 from treadle.cli.render import Renderer, printable
 from treadle.errors import NotFound, TreadleError
-from treadle.events import Answered, Asked, TaskChanged, TurnEnded
+from treadle.events import FINISHED, Answered, Asked, TaskChanged, TurnEnded
 from treadle.session import Answer, CommandResult, Prompt, Session
 from treadle.wire.oneshot import command_of
 from treadle.work.fold import Fold
 
-FINISHED = ("completed", "failed", "cancelled")
 SCOPES: dict[str, Literal["once", "session", "always"]] = {
     **dict.fromkeys(("y", "yes"), "once"),
     **dict.fromkeys(("s", "session"), "session"),

@@ -43,6 +43,13 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     def total_tokens(self) -> int:
         return self.prompt_tokens + self.output_tokens
 
+    @classmethod
+    def of(cls, usages: Iterable[Usage]) -> Totals:
+        totals = cls()
+        for usage in usages:
+            totals = totals.plus(usage)
+        return totals
+
     def plus(self, usage: Usage) -> Totals:
         unknown = usage.cost_usd is None or (self.calls > 0 and self.cost_usd is None)
         return Totals(

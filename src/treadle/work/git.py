@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from treadle.errors import NotFound, WorkspaceError
 from treadle.io.files import locked
@@ -94,6 +95,27 @@ class Repository:
     def worktree(self, path: str, branch: str, start: str) -> Worktree:
         """One that was added before."""
         return Worktree(self, os.path.realpath(path), branch, start)
+
+
+class Checkout(NamedTuple):
+    """A new working tree, and where one works in it."""
+
+    tree: Worktree
+    cwd: str
+    pending: int
+    """How many changes of the original directory were not committed, and so are not here."""
+
+
+def check_out(cwd: str, path: str, branch: str, *, hint: str) -> Checkout:
+    """A working tree of the repository that `cwd` is in, at `path`, with a directory in the place of `cwd`."""
+    repository = Repository.find(cwd)
+    if repository is None:
+        raise WorkspaceError(f"{cwd} is not in a git repository, so it has no worktrees", hint=hint)
+    tree = repository.add_worktree(path, branch)
+    inside = os.path.relpath(os.path.realpath(cwd), os.path.realpath(repository.top))
+    here = os.path.normpath(os.path.join(tree.path, inside))
+    os.makedirs(here, exist_ok=True)
+    return Checkout(tree, here, len(repository.git("status", "--porcelain").splitlines()))
 
 
 class Worktree:

@@ -18,7 +18,7 @@ import msgspec
 from treadle.errors import WorkspaceError
 from treadle.io.files import storage_error, write_atomic
 from treadle.policy.patterns import match
-from treadle.work.git import Repository
+from treadle.work.git import Repository, check_out
 from treadle.work.merge import Merged, bring_back
 from treadle.work.shadow import Change, Shadow, status_lines
 
@@ -193,16 +193,9 @@ def abandon(mode: WorkspaceMode, source: str, directory: str, name: str) -> None
 
 
 def _add_worktree(source: str, path: str, branch: str) -> tuple[str, str, list[str]]:
-    repository = Repository.find(source)
-    if repository is None:
-        raise WorkspaceError(f"{source} is not in a git repository", hint="use --workspace-mode staged")
-    tree = repository.add_worktree(path, branch)
-    inside = os.path.relpath(source, os.path.realpath(repository.top))
-    root = os.path.normpath(os.path.join(tree.path, inside))
-    os.makedirs(root, exist_ok=True)
-    pending = repository.git("status", "--porcelain").splitlines()
-    notes = [f"{len(pending)} uncommitted changes of {source} are not in the worktree"] if pending else []
-    return root, tree.start, notes
+    made = check_out(source, path, branch, hint="use --workspace-mode staged")
+    notes = [f"{made.pending} uncommitted changes of {source} are not in the worktree"] if made.pending else []
+    return made.cwd, made.tree.start, notes
 
 
 class Copy:

@@ -10,7 +10,7 @@ from treadle.agent import project
 from treadle.agent.commands.base import Command, columns, said
 from treadle.agent.context import estimate
 from treadle.agent.messages import AssistantMessage, ToolResult
-from treadle.agent.tasks import FINISHED
+from treadle.events import FINISHED
 from treadle.session import CommandResult
 
 if TYPE_CHECKING:

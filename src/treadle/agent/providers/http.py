@@ -18,7 +18,7 @@ from treadle.agent.messages import ModelRequest
 from treadle.agent.providers.base import Reply, ReplyItem
 from treadle.agent.providers.failures import from_response
 from treadle.agent.providers.prices import Price, cost
-from treadle.agent.providers.reading import mended
+from treadle.agent.providers.reading import mended_request
 from treadle.agent.providers.retry import Clock, RetryPolicy, SystemClock, retrying
 from treadle.agent.providers.sse import decoder_for
 from treadle.errors import ConfigError, LineTooLong, ProviderError
@@ -102,7 +102,7 @@ class HttpProvider:
         try:
             body = self._format.body(request, self.name, self.model)
         except UnicodeEncodeError:
-            body = self._format.body(mended(request), self.name, self.model)
+            body = self._format.body(mended_request(request), self.name, self.model)
         return retrying(lambda: self._attempt(body), self._endpoint.retry, self._clock)
 
     async def _attempt(self, body: bytes) -> AsyncGenerator[ReplyItem, None]:

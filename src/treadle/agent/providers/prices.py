@@ -8,7 +8,7 @@ from treadle.events import Usage
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """US dollars per million tokens, as in `[prices."openai:gpt-5"]` of the settings."""
+    """US dollars per million tokens, as in `[models.prices."openai:gpt-5"]` of the settings."""
 
     input: float
     output: float

@@ -9,6 +9,7 @@ import msgspec
 
 from treadle.agent.messages import ModelRequest
 from treadle.errors import ProviderError
+from treadle.wire.jsontext import mended
 
 T = TypeVar("T")
 
@@ -24,9 +25,7 @@ def _again(decoder: msgspec.json.Decoder[T], data: bytes, provider: str, error: 
     """Some services cut a surrogate pair in two between events; the halves are not text, the rest of the event is."""
     if b"\\u" in data:
         try:
-            whole = json.loads(data, parse_constant=str)
-            mended = json.dumps(whole, ensure_ascii=False).encode("utf-8", "replace")
-            return decoder.decode(mended)
+            return decoder.decode(json.dumps(mended(json.loads(data, parse_constant=str))))
         except (ValueError, RecursionError):
             pass
     start = data[:200].decode("utf-8", "replace")
@@ -38,10 +37,9 @@ def _again(decoder: msgspec.json.Decoder[T], data: bytes, provider: str, error: 
     ) from None
 
 
-def mended(request: ModelRequest) -> ModelRequest:
+def mended_request(request: ModelRequest) -> ModelRequest:
     """The request without halves of surrogate pairs, which come from file names and broken output and are not text."""
-    text = json.dumps(msgspec.to_builtins(request), ensure_ascii=False)
-    return msgspec.json.decode(text.encode("utf-8", "replace"), type=ModelRequest)
+    return msgspec.convert(mended(msgspec.to_builtins(request)), ModelRequest)
 
 
 def cut(provider: str) -> ProviderError:
