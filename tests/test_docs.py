@@ -1,9 +1,11 @@
 """The docs and the code say the same: names, events, errors, commands, links, and the examples run."""
 
 import asyncio
+import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import treadle
 from treadle import errors, events
 from treadle.cli.root import COMMANDS, _load
+from treadle.io.streams import pair
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
@@ -92,11 +95,63 @@ def test_the_page_of_commands_is_made_from_them() -> None:
 def test_the_example_of_the_api_page_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    [code] = re.findall(r"```python\n(.*?)```", page("reference/python-api.md"), re.DOTALL)
-    (tmp_path / "script.toml").write_text('[[reply]]\ntext = "It weaves."\n')
+    scripted(tmp_path, "It weaves.")
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, "python-api.md", "exec"), {"asyncio": asyncio})
+    exec(compile(code_of("docs/reference/python-api.md"), "python-api.md", "exec"), {})
     assert capsys.readouterr().out == "It weaves.\n"
+
+
+def code_of(path: str) -> str:
+    """The first piece of Python on a page."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / path).read_text(), re.DOTALL)[0]
+
+
+def scripted(directory: Path, text: str) -> str:
+    (directory / "script.toml").write_text(f'[[reply]]\ntext = "{text}"\n')
+    return f"scripted:{directory}/script.toml"
+
+
+def test_the_example_of_the_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TREADLE_MODEL", scripted(tmp_path, "A comma."))
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code_of("README.md"), "README.md", "exec"), {})
+    assert "text='A comma.'" in capsys.readouterr().out.splitlines()[-1]
+
+
+async def test_the_agent_of_the_how_to_page_is_one(tmp_path: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(compile(code_of("docs/how-to/add-an-agent.md"), "add-an-agent.md", "exec"), names)
+    agent = names["PrintsAgent"]("echo so:")
+    assert isinstance(agent, treadle.Agent)
+    session = await agent.open(treadle.SessionSpec(cwd=str(tmp_path)))
+    assert isinstance(session, treadle.Session)
+    answers = [treadle.fold([event async for event in treadle.run_turn(session, text)]) for text in ("hello", "bye")]
+    await session.close()
+    assert [(answer.text, answer.outcome) for answer in answers] == [
+        ("so: hello\n", "completed"),
+        ("so: bye\n", "completed"),
+    ]
+    failing = await names["PrintsAgent"]("sh -c 'echo no >&2; exit 3'").open(treadle.SessionSpec(cwd=str(tmp_path)))
+    ended = treadle.fold([event async for event in treadle.run_turn(failing, "hello")])
+    await failing.close()
+    assert ended.error is not None and ended.error.message.endswith("exited with code 3; its last words: no")
+
+
+async def test_the_door_of_the_how_to_page_is_one(tmp_path: Path) -> None:
+    names: dict[str, Any] = {}
+    exec(compile(code_of("docs/how-to/add-a-door.md"), "add-a-door.md", "exec"), names)
+    client, theirs = pair()
+    spec = treadle.SessionSpec(cwd=str(tmp_path), model=scripted(tmp_path, "Good day."))
+    serving = asyncio.create_task(names["Lines"](treadle.find_agent(), theirs).run(spec))
+    await client.write(b"hello\nand again\n")
+    client.close_write()
+    assert await serving == 0
+    theirs.close()
+    answers = [json.loads(line) for line in (await client.read()).splitlines()]
+    assert answers[0] == {"answer": "Good day.", "error": None}
+    assert answers[1]["answer"] == "" and "no reply left" in answers[1]["error"]
 
 
 def test_help_of_the_root_teaches_the_two_main_ways() -> None:

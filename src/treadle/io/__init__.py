@@ -1,1 +1,1 @@
-"""The only place that reads, writes, spawns, signals, renames or locks."""
+"""What touches the machine, each in one way: files that survive, locks, process trees, streams, the sandbox."""
