@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.terminal.reports import StateFile, by_title, parse
+from treadle.terminal.reports import STATES, StateFile, by_title, compose, parse
 
 
 def test_a_report_has_state_app_kind_and_message() -> None:
@@ -21,6 +21,13 @@ def test_a_report_has_state_app_kind_and_message() -> None:
 def test_a_child_record_is_named_and_a_cleared_one_is_none() -> None:
     assert parse("state=working:id=a1", "x", 0)[0] == "a1"
     assert parse("state=clear:id=a1", "x", 0) == ("a1", None)
+
+
+@given(st.sampled_from(STATES), st.sampled_from(["", "permission", "question"]), st.text())
+def test_what_is_composed_is_understood(state: str, kind: str, message: str) -> None:
+    _, report = parse(compose(state, app="me", kind=kind, message=message), "x", 0)
+    assert report and (report.state, report.app, report.kind) == (state, "me", kind)
+    assert report.message == message.encode("utf-8", "replace").decode()
 
 
 @pytest.mark.parametrize("body", ["", "?", "state=dancing", "app=x", "=:=:="])

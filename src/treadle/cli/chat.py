@@ -15,6 +15,7 @@ from treadle.cli.lines import TypedLines
 from treadle.cli.notes import opening_notes
 from treadle.cli.options import RunOptions, run_options, take
 from treadle.cli.render import Renderer, printable
+from treadle.cli.reporting import Reporter
 from treadle.errors import NotFound, TreadleError
 from treadle.events import FINISHED, Answered, Asked, TaskChanged, TurnEnded
 from treadle.session import Answer, CommandResult, Prompt, Session
@@ -47,7 +48,8 @@ def chat(prompt: str | None, **values: Any) -> None:
 async def _chat(first: str | None, options: RunOptions) -> int:
     session = await find_agent(options.agent).open(options.spec(answers=True, default_mode="suggest"))
     talk = Talk(session)
-    watching, talking = asyncio.create_task(talk.watch()), asyncio.create_task(talk.run(first))
+    talking = asyncio.create_task(talk.run(first))
+    beside = [asyncio.create_task(talk.watch()), asyncio.create_task(talk.reporter.remind())]
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, talk.ctrl_c)
     for signum in (signal.SIGTERM, signal.SIGHUP):
@@ -55,13 +57,15 @@ async def _chat(first: str | None, options: RunOptions) -> int:
     try:
         await asyncio.wait([talking])
     finally:
-        watching.cancel()
+        for task in beside:
+            task.cancel()
         await session.close()
         talk.typed.close()
     if talking.cancelled():
         return 1
     try:
         talking.result()
+        talk.reporter.say("clear")
         print(f"\nsession {session.id} is kept: treadle --resume {session.id}")
     except OSError:  # the terminal is gone
         return 1
@@ -73,6 +77,7 @@ class Talk:
         self.session = session
         self.typed = TypedLines()
         self.show = Renderer()
+        self.reporter = Reporter()
         self.turn: str | None = None
         self._leaving = False
         self._busy: str | None = None
@@ -100,6 +105,7 @@ class Talk:
 
     async def run(self, first: str | None) -> None:
         self.greet()
+        self.reporter.say("idle")
         text = first
         while not self._leaving:
             try:
@@ -107,10 +113,12 @@ class Talk:
             except EOFError:
                 return
             if text.strip():
+                self.reporter.say("working")
                 await self._one(text.strip())
                 self._remind()
             elif self._waiting:
                 await self._ask(self._waiting.pop(0))
+            self.reporter.at_rest(self._waiting)
             text = None
 
     async def watch(self) -> None:
@@ -134,6 +142,7 @@ class Talk:
             return
         self._waiting.append(asked)
         if self.turn is None:
+            self.reporter.at_rest(self._waiting)
             self._aside(_question(asked))
 
     def _remind(self) -> None:
@@ -205,6 +214,7 @@ class Talk:
                     continue
                 folded.add(event)
                 self.show.show(event)
+                self.reporter.event(event)
                 if isinstance(event, Asked) and not await self._ask(event) and event.parent is not None:
                     self._put_aside(event)  # the turn is over, the task that asks is not
                 if isinstance(event, TurnEnded):
@@ -217,6 +227,7 @@ class Talk:
     async def _ask(self, asked: Asked) -> bool:
         """Put the question while the turn can still be interrupted: then it is gone. Says whether it was answered."""
         self.show.line()
+        self.reporter.asked(asked)
         question = asyncio.create_task(self._answer(asked))
         ended = asyncio.create_task(self._gone(asked.request, asked.seq, asked.turn))
         try:
@@ -224,6 +235,7 @@ class Talk:
         finally:
             for task in (question, ended):
                 task.cancel()
+            self.reporter.say("working")
         if not question.done() or question.cancelled():
             return False
         try:

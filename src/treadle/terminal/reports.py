@@ -45,6 +45,19 @@ def parse(body: str, source: str, now: int) -> tuple[str, Report | None]:
     return fields.get("id", ""), report
 
 
+def compose(state: str, *, app: str, kind: str = "", message: str = "") -> str:
+    """The body of a report that `parse` understands."""
+    from binascii import b2a_base64
+
+    fields = {
+        "state": state,
+        "app": app,
+        "kind": kind,
+        "msg": b2a_base64(message.encode("utf-8", "replace"), newline=False).decode(),
+    }
+    return ":".join(f"{name}={value}" for name, value in fields.items() if value)
+
+
 def _text(encoded: str) -> str:
     from binascii import Error, a2b_base64
 

@@ -77,7 +77,7 @@ def _refuse_modal(client: Client) -> None:
         asked = state.get("message") or "it does not say which"
         raise Denied(
             f"the program waits for a person's {state['waiting_for']}: {asked}",
-            hint="look with `treadle peek`, answer with `treadle send ID 1`, or say --force",
+            hint="look with `treadle peek`; answer with a key, as in `treadle send ID 1`, or press Enter with --force",
         )
 
 
