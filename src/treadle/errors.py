@@ -1,6 +1,6 @@
 """The one error tree. Whose fault it was is the first branch.
 
-TreadleError
+TreadleError                    error             the root of them all
 ├── LocalError                  us, our user, this machine
 │   ├── ConfigError             config_error      a setting, flag, key or file is wrong or missing
 │   │   └── MissingExtra        missing_extra     an optional dependency is not installed

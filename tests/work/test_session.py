@@ -1,6 +1,7 @@
 """Every session, native or driven: one TurnEnded per turn, a bounded queue, questions with deadlines."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -77,13 +78,19 @@ async def test_an_error_of_ours_becomes_a_failed_turn_with_its_code() -> None:
     await session.close()
 
 
-async def test_a_bug_becomes_a_failed_turn_and_the_session_lives_on() -> None:
+async def test_a_bug_becomes_a_failed_turn_and_the_session_lives_on(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("treadle"), "propagate", True)
+
     async def burst(session: Playing, turn: Turn) -> TurnEnded:
         raise ZeroDivisionError("oops")
 
     session = Playing(burst)
     *_, ended = await turn_of(session)
     assert isinstance(ended, TurnEnded) and ended.error and ended.error.code == "internal_error"
+    [logged] = caplog.records
+    assert (vars(logged)["session"], vars(logged)["turn"]) == (session.id, ended.turn) and logged.exc_info is not None
     session.behaviour = say
     *_, ended = await turn_of(session)
     assert isinstance(ended, TurnEnded) and ended.outcome == "completed"

@@ -179,7 +179,7 @@ class Order:
             raise
         except Exception as error:
             if not isinstance(error, TreadleError):
-                log.exception("an order failed in a way nobody foresaw")
+                log.exception("an order failed in a way nobody foresaw", extra={"run": self.run.id})
             await self.abandon()
             info = error_info(error)
             code = contract_code(info.code, info.details)

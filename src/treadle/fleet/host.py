@@ -117,7 +117,7 @@ class HostRun:
             except TreadleError as error:
                 self.observed.error = error
             except Exception as error:
-                log.exception("a run failed in a way nobody foresaw")
+                log.exception("a run failed in a way nobody foresaw", extra={"run": self.run_id})
                 self.observed.error = LocalError(f"{type(error).__name__}: {error}")
             finally:
                 timer.cancel()
@@ -257,7 +257,7 @@ class HostRun:
                 await asyncio.to_thread(workspace.release, applied=_applied(observed))
             tidy_up(self.directory, observed)
         except TreadleError as error:
-            log.warning("something of run %s is left: %s", self.run_id, error)
+            log.warning("something of the run is left: %s", error, extra={"run": self.run_id})
         return receipt
 
     async def _look_at(self, workspace: Workspace) -> None:

@@ -32,7 +32,7 @@ def attach(place: Place, *, read_only: bool = False, detach_key: int = 0x1C, bar
     try:
         client = Client(place.sock, timeout=ANSWER)
     except NotFound:
-        return _ended(place.id, exit_record(place.exit)["code"])
+        return _ended(exit_record(place.exit)["code"])
     with client:
         joined = Joined(client, place.id, read_only, detach_key, bar)
         before = termios.tcgetattr(0)
@@ -43,12 +43,12 @@ def attach(place: Place, *, read_only: bool = False, detach_key: int = 0x1C, bar
             joined.restore()
             termios.tcsetattr(0, termios.TCSAFLUSH, before)
     if words is None:
-        return _ended(place.id, code)
+        return _ended(code)
     sys.stdout.write(words)
     return code
 
 
-def _ended(name: str, code: int) -> int:
+def _ended(code: int) -> int:
     sys.stdout.write(f"[session exited with code {code}]\n")
     return code
 
