@@ -128,7 +128,7 @@ async def test_an_interrupt_cancels_and_the_turn_ends_once(tmp_path: Path) -> No
 
 
 async def test_one_that_ignores_the_interrupt_is_ended(tmp_path: Path) -> None:
-    session = await scripted("ignores_cancel").open(SessionSpec(cwd=str(tmp_path)))
+    session = await scripted("hang").open(SessionSpec(cwd=str(tmp_path)))
     reader = session.events()
     number = await session.prompt(Prompt(text="go"))
     async for event in reader:

@@ -119,7 +119,6 @@ OWN_TEST = {
     "spends_too_much",
     "stops_when_cancelled",
     "fatal_when_cancelled",
-    "ignores_cancel",
     "says_it_failed",
     "good_and_then_hangs",
     "works_for_a_while",
@@ -134,9 +133,8 @@ def more(receipt: Receipt) -> dict[str, Any]:
 
 
 def test_every_act_is_tried() -> None:
-    acts = set(bad_sidecar.ACTS) | set(bad_sidecar.ROWS)
-    assert set(REFUSED) | set(TAKEN) | OWN_TEST == acts
-    assert len(acts) > 40
+    assert set(REFUSED) | set(TAKEN) | OWN_TEST == set(bad_sidecar.ACTS)
+    assert len(bad_sidecar.ACTS) > 40
 
 
 @pytest.mark.parametrize("act", REFUSED)
@@ -215,7 +213,7 @@ async def test_a_fatal_in_answer_to_cancel_is_a_failed_run_that_says_why_it_was_
 
 
 async def test_one_that_ignores_cancel_is_ended_after_the_grace(run: Runner) -> None:  # noqa: F811
-    receipt, host = await run("ignores_cancel", stop=TimedOut("enough"))
+    receipt, host = await run("hang", stop=TimedOut("enough"))
     assert host.observed.error.code == "cancelled" and receipt.outcome == "failed"
 
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """A sidecar that does one thing wrong. `bad_sidecar.py NAME`; without a name it lists what it can do.
 
-It knows nothing of treadle, only the protocol, so that nothing can be wrong in the same way at both ends. Functions
-that start a run call `run()`, which waits for the order; what they do before or instead of that is the misbehaviour.
+It knows nothing of treadle, only the protocol, so that nothing can be wrong in the same way at both ends. `ACTS` has a
+row of steps for each thing that can be wrong; what a step says may have `$RUN`, `$ORDER` (their ids) and
+`"$WORK_ORDER"` in it, which stand for what `begin` or `order` has heard.
 """
 
 from __future__ import annotations
@@ -15,72 +16,51 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
+
+Step: TypeAlias = Callable[[], object]
 
 NOW = "2025-01-15T12:00:00.000Z"
-ACTS: dict[str, Callable[[], None]] = {}
+OTHER = "00000000-0000-4000-8000-00000000dead"
+HEARD: dict[bytes, bytes] = {}
 ORDER: dict[str, Any] = {}
 
 
-def act(function: Callable[[], None]) -> Callable[[], None]:
-    ACTS[function.__name__] = function
-    return function
+# Steps that say something...
 
 
-def put(data: bytes) -> None:
+def send(data: bytes) -> None:
+    for name, value in HEARD.items():
+        data = data.replace(name, value)
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
 
-def say(t: str, **body: Any) -> None:
-    put(json.dumps({"t": t, **body}).encode() + b"\n")
+def put(data: bytes) -> Step:
+    return lambda: send(data)
 
 
-def hello(**more: Any) -> None:
+def say(t: str, **body: Any) -> Step:
+    return put(json.dumps({"t": t, **body}).encode() + b"\n")
+
+
+def hello(**more: Any) -> Step:
     body = {
         "contract_version": "abp/v0.1",
         "backend": {"id": "bad", "backend_version": "1"},
         "capabilities": {"streaming": "native"},
         "mode": "mapped",
     }
-    say("hello", **{**body, **more})
+    return say("hello", **{**body, **more})
 
 
-def hear(*kinds: str) -> dict[str, Any]:
-    """The next message of one of these kinds; the program ends when there is none."""
-    for line in sys.stdin.buffer:
-        message: dict[str, Any] = json.loads(line)
-        if message["t"] in kinds:
-            return message
-    sys.exit(0)
+def event(type: str = "assistant_message", ref_id: str = "$RUN", **body: Any) -> Step:
+    return say("event", ref_id=ref_id, event={"ts": NOW, "type": type, **(body or {"text": "working"})})
 
 
-def run() -> str:
-    """Say hello, wait for the order; gives the id of the run."""
-    hello()
-    return order()
-
-
-def order() -> str:
-    message = hear("run")
-    ORDER.update(message["work_order"])
-    return str(message["id"])
-
-
-def event(ref: str, type: str = "assistant_message", **body: Any) -> None:
-    say("event", ref_id=ref, event={"ts": NOW, "type": type, **(body or {"text": "working"})})
-
-
-def receipt(ref: str, **more: Any) -> dict[str, Any]:
+def receipt(**more: Any) -> dict[str, Any]:
     body = {
-        "meta": {
-            "run_id": ref,
-            "work_order_id": ORDER["id"],
-            "contract_version": "abp/v0.1",
-            "started_at": NOW,
-            "finished_at": NOW,
-            "duration_ms": 0,
-        },
+        "meta": meta(),
         "backend": {"id": "bad"},
         "capabilities": {"streaming": "native"},
         "usage_raw": {},
@@ -93,8 +73,57 @@ def receipt(ref: str, **more: Any) -> dict[str, Any]:
     return {**body, **more}
 
 
-def final(ref: str, **more: Any) -> None:
-    say("final", ref_id=ref, receipt=receipt(ref, **more))
+def meta(**more: Any) -> dict[str, Any]:
+    times = {"started_at": NOW, "finished_at": NOW, "duration_ms": 0}
+    return {"run_id": "$RUN", "work_order_id": "$ORDER", "contract_version": "abp/v0.1", **times, **more}
+
+
+def final(**more: Any) -> Step:
+    return say("final", ref_id="$RUN", receipt=receipt(**more))
+
+
+FINAL_LINE = json.dumps({"t": "final", "ref_id": "$RUN", "receipt": receipt()}).encode()
+
+
+def words(text: str) -> Step:
+    """On stderr."""
+    return lambda: print(text, file=sys.stderr, flush=True)
+
+
+# Steps that hear something...
+
+
+def next_one(kind: str) -> dict[str, Any]:
+    """The next message of this kind; the program ends when there is none."""
+    for line in sys.stdin.buffer:
+        message: dict[str, Any] = json.loads(line)
+        if message["t"] == kind:
+            return message
+    sys.exit(0)
+
+
+def hear(kind: str) -> Step:
+    return lambda: next_one(kind)
+
+
+def order() -> None:
+    message = next_one("run")
+    ORDER.update(message["work_order"])
+    HEARD[b"$RUN"] = message["id"].encode()
+    HEARD[b"$ORDER"] = ORDER["id"].encode()
+    HEARD[b'"$WORK_ORDER"'] = json.dumps(ORDER).encode()
+
+
+def begin() -> None:
+    hello()()
+    order()
+
+
+def answer_ping() -> None:
+    say("pong", seq=next_one("ping")["seq"])()
+
+
+# Steps that do something...
 
 
 def forever() -> None:
@@ -108,572 +137,201 @@ def deaf() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def first(data: bytes) -> None:
-    """Say this, and then behave."""
-    put(data)
-    final(run())
+def leave(code: int) -> Step:
+    return lambda: sys.exit(code)
 
 
-def greet(more: dict[str, Any]) -> None:
-    """Behave, but with this in the hello."""
-    hello(**more)
-    final(order())
+def close(descriptor: int) -> Step:
+    return lambda: os.close(descriptor)
 
 
-def happen(body: dict[str, Any]) -> None:
-    """Behave, but with this event."""
-    ref = run()
-    event(ref, **body)
-    final(ref)
+def start(code: str, stdout: int | None = None) -> Step:
+    """Another process, which nobody ends."""
+    return lambda: subprocess.Popen([sys.executable, "-c", code], stdout=stdout)
 
 
-def claim(more: dict[str, Any]) -> None:
-    """Behave, but with this in the receipt."""
-    final(run(), **more)
-
-
-ROWS: dict[str, tuple[Callable[[Any], None], Any]] = {
-    "blank_before_hello": (first, b"\n"),
-    "log_before_hello": (first, b"INFO starting up\n"),
-    "bom_before_hello": (first, b"\xef\xbb\xbf"),
-    "other_major_version": (greet, {"contract_version": "abp/v1.0"}),
-    "version_is_nonsense": (greet, {"contract_version": "lol"}),
-    "other_minor_version": (greet, {"contract_version": "abp/v0.9"}),
-    "unknown_capability": (greet, {"capabilities": {"streaming": "native", "telepathy": "native"}}),
-    "unknown_support_level": (greet, {"capabilities": {"streaming": "superb"}}),
-    "mode_is_null": (greet, {"mode": None}),
-    "mode_is_unknown": (greet, {"mode": "sideways"}),
-    "unknown_event": (happen, {"type": "usage", "input_tokens": 3}),
-    "unknown_error_code": (happen, {"type": "error", "message": "m", "error_code": "quantum_failure"}),
-    "time_is_nonsense": (happen, {"ts": "yesterday", "type": "warning", "message": "m"}),
-    "wrong_hash": (claim, {"receipt_sha256": "0" * 64}),
-    "outcome_is_unknown": (claim, {"outcome": "splendid"}),
-    "negative_usage": (claim, {"usage": {"input_tokens": -5, "output_tokens": 4}}),
-    "says_it_failed": (claim, {"outcome": "failed"}),
-}
-
-
-# Before and instead of hello...
-
-
-@act
-def event_before_hello() -> None:
-    event("550e8400-e29b-41d4-a716-446655440000")
-    final(run())
-
-
-@act
-def fatal_instead_of_hello() -> None:
-    say("fatal", error="ANTHROPIC_API_KEY not set")
-
-
-@act
-def unknown_before_hello() -> None:
-    say("greeting", text="hi")
-    final(run())
-
-
-@act
-def exit_before_hello() -> None:
-    print("cannot find module 'sdk'", file=sys.stderr, flush=True)
-    sys.exit(7)
-
-
-@act
-def no_hello() -> None:
-    print("still loading", file=sys.stderr, flush=True)
-    forever()
-
-
-@act
-def no_hello_and_deaf() -> None:
-    deaf()
-    forever()
-
-
-@act
-def half_a_hello() -> None:
-    put(b'{"t":"hello","contract_ver')
-    forever()
-
-
-@act
-def output_closed_before_hello() -> None:
-    os.close(1)
-    forever()
-
-
-@act
-def hello_in_an_array() -> None:
-    put(b'[{"t":"hello"}]\n')
-    forever()
-
-
-@act
-def hello_without_version() -> None:
-    say("hello", backend={"id": "bad"}, capabilities={})
-    final(order())
-
-
-@act
-def unknown_fields() -> None:
-    hello(colour="red", backend={"id": "bad", "future": 1})
-    ref = order()
-    event(ref, text="hi", mood="good")
-    final(ref, stream_equivalent=True)
-
-
-@act
-def hello_without_backend() -> None:
-    say("hello", contract_version="abp/v0.1", capabilities={})
-    final(order())
-
-
-@act
-def event_before_run() -> None:
-    hello()
-    event("550e8400-e29b-41d4-a716-446655440000")
-    final(order())
-
-
-@act
-def exit_after_hello() -> None:
-    hello()
-    print("uncaught exception", file=sys.stderr, flush=True)
-    sys.exit(1)
-
-
-# Lines that are wrong during a run...
-
-
-@act
-def blank_line() -> None:
-    ref = run()
-    put(b"\n   \n")
-    final(ref)
-
-
-@act
-def not_json() -> None:
-    ref = run()
-    event(ref)
-    put(b"DEBUG something\n")
-    final(ref)
-
-
-@act
-def not_a_number() -> None:
-    ref = run()
-    put(
-        b'{"t":"event","ref_id":"%s","event":{"ts":"x","type":"tool_call","tool_name":"t","input":NaN}}\n'
-        % ref.encode()
-    )
-    final(ref)
-
-
-@act
-def invalid_utf8() -> None:
-    ref = run()
-    put(b'{"t":"event","ref_id":"' + ref.encode() + b'","event":{"ts":"x","type":"warning","message":"\xff\xfe"}}\n')
-    final(ref)
-
-
-@act
-def too_deep() -> None:
-    ref = run()
-    put(b'{"t":"event","ref_id":"%s","event":' % ref.encode() + b"[" * 100_000 + b"\n")
-    final(ref)
-
-
-@act
-def unknown_message() -> None:
-    ref = run()
-    say("progress", ref_id=ref, percent=50)
-    final(ref)
-
-
-@act
-def pong_that_nobody_asked_for() -> None:
-    ref = run()
-    say("pong", seq=99)
-    final(ref)
-
-
-@act
-def ping() -> None:
-    ref = run()
-    say("ping", seq=1)
-    final(ref)
-
-
-@act
-def hello_again() -> None:
-    ref = run()
-    hello()
-    final(ref)
-
-
-@act
-def run_echoed() -> None:
-    ref = run()
-    say("run", id=ref, work_order=ORDER)
-    final(ref)
-
-
-@act
-def wrong_ref_on_event() -> None:
-    ref = run()
-    event("00000000-0000-4000-8000-00000000dead")
-    final(ref)
-
-
-@act
-def wrong_ref_on_final() -> None:
-    run()
-    say("final", ref_id="00000000-0000-4000-8000-00000000dead", receipt=receipt("x"))
-    forever()
-
-
-@act
-def wrong_ref_on_fatal() -> None:
-    run()
-    say("fatal", ref_id="00000000-0000-4000-8000-00000000dead", error="boom")
-    forever()
-
-
-@act
-def no_ref_on_event() -> None:
-    ref = run()
-    say("event", event={"ts": NOW, "type": "warning", "message": "m"})
-    final(ref)
-
-
-@act
-def windows_line_ends() -> None:
-    ref = run()
-    put(json.dumps({"t": "final", "ref_id": ref, "receipt": receipt(ref)}).encode() + b"\r\n")
-
-
-@act
-def line_of_20_mb() -> None:
-    ref = run()
-    event(ref, text="x" * 20_000_000)
-    final(ref)
-
-
-# Ends that are wrong...
-
-
-@act
-def fatal() -> None:
-    ref = run()
-    event(ref)
-    say("fatal", ref_id=ref, error="model refused", error_code="backend_auth_failed")
-
-
-@act
-def fatal_without_ref() -> None:
-    run()
-    say("fatal", error="ANTHROPIC_API_KEY not set")
-
-
-@act
-def fatal_with_unknown_code() -> None:
-    ref = run()
-    say("fatal", ref_id=ref, error="odd", error_code="quantum_failure")
-
-
-@act
-def exit_without_final() -> None:
-    ref = run()
-    event(ref)
-    print("out of memory", file=sys.stderr, flush=True)
-    sys.exit(3)
-
-
-@act
-def clean_exit_without_final() -> None:
-    run()
-
-
-@act
-def killed() -> None:
-    event(run())
+def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@act
-def exit_inside_a_line() -> None:
-    ref = run()
-    event(ref)
-    put(b'{"t":"final","ref_id":"' + ref.encode())
-    sys.exit(0)
-
-
-@act
-def exit_with_an_orphan_on_its_output() -> None:
-    event(run())
-    subprocess.Popen([sys.executable, "-c", "import os, time; os.setsid(); time.sleep(3600)"])
-    sys.exit(4)
-
-
-@act
-def output_closed() -> None:
-    event(run())
-    os.close(1)
-    forever()
-
-
-@act
-def input_closed() -> None:
-    ref = run()
-    os.close(0)
-    final(ref)
-
-
-@act
-def final_without_newline() -> None:
-    ref = run()
-    put(json.dumps({"t": "final", "ref_id": ref, "receipt": receipt(ref)}).encode())
-
-
-@act
-def final_twice() -> None:
-    ref = run()
-    final(ref)
-    final(ref, outcome="failed")
-
-
-@act
-def talk_after_final() -> None:
-    ref = run()
-    final(ref)
-    put(b"thanks, bye\n")
-    event(ref)
-
-
-@act
-def no_exit_after_final() -> None:
-    deaf()
-    final(run())
-    forever()
-
-
-@act
-def orphans_after_final() -> None:
-    ref = run()
-    command = "import os, signal, time; signal.signal(15, 1); os.setsid(); time.sleep(3600)"
-    subprocess.Popen([sys.executable, "-c", command], stdout=subprocess.DEVNULL)
-    final(ref)
-
-
-# Receipts that are wrong...
-
-
-@act
-def empty_receipt() -> None:
-    ref = run()
-    say("final", ref_id=ref, receipt={})
-
-
-@act
-def receipt_is_text() -> None:
-    ref = run()
-    say("final", ref_id=ref, receipt="done")
-
-
-@act
-def receipt_with_other_ids() -> None:
-    ref = run()
-    final(ref, meta={**receipt(ref)["meta"], "run_id": "00000000-0000-4000-8000-00000000dead"})
-
-
-@act
-def receipt_with_ids_that_are_none() -> None:
-    ref = run()
-    final(ref, meta={**receipt(ref)["meta"], "run_id": "run-1", "work_order_id": "7"})
-
-
-# Lies...
-
-
-@act
-def says_what_it_did_not_do() -> None:
-    ref = run()
-    event(ref, "file_changed", path="promised.txt", summary="added")
-    event(ref, "command_executed", command="make test", exit_code=0, output_preview="ok")
-    final(ref)
-
-
-@act
-def does_what_it_does_not_say() -> None:
-    ref = run()
-    with open(os.path.join(ORDER["workspace"]["root"], "secret.txt"), "w") as file:
-        file.write("hidden\n")
-    final(ref)
-
-
-@act
-def calls_a_denied_tool() -> None:
-    ref = run()
-    event(ref, "tool_call", tool_name="bash", input={"command": "rm -rf /"}, tool_use_id="c1")
-    message = hear("cancel")
-    say("final", ref_id=message["ref_id"], receipt=receipt(ref, outcome="complete"))
-
-
-@act
-def changes_a_denied_file() -> None:
-    ref = run()
-    event(ref, "file_changed", path=".env", summary="modified")
-    forever()
-
-
-@act
-def spends_too_much() -> None:
-    ref = run()
-    event(ref, "usage", input_tokens=10, estimated_cost_usd=99.0)
-    hear("cancel")
-    final(ref, outcome="partial", usage={"estimated_cost_usd": 99.0})
-
-
-# Time...
-
-
-@act
-def hang() -> None:
-    event(run())
-    forever()
-
-
-@act
-def hang_and_deaf() -> None:
-    deaf()
-    event(run())
-    subprocess.Popen([sys.executable, "-c", "import signal, time; signal.signal(15, 1); time.sleep(3600)"])
-    forever()
-
-
-@act
 def spin() -> None:
-    event(run())
     while True:
         pass
 
 
-@act
-def answers_pings_and_then_stops() -> None:
-    ref = run()
-    for _ in range(2):
-        say("pong", seq=hear("ping")["seq"])
-    event(ref)
-    forever()
+def write(name: str) -> Step:
+    """A file with the task in it."""
+
+    def do() -> None:
+        with open(os.path.join(ORDER["workspace"]["root"], name), "w") as file:
+            file.write(ORDER["task"] + "\n")
+
+    return do
 
 
-@act
-def answers_pings_only_after_the_run() -> None:
-    ref = run()
-    event(ref)
-    time.sleep(1.0)
-    final(ref)
-    say("pong", seq=hear("ping")["seq"])
-
-
-@act
-def stops_when_cancelled() -> None:
-    ref = run()
-    event(ref)
-    hear("cancel")
-    final(ref, outcome="partial")
-
-
-@act
-def fatal_when_cancelled() -> None:
-    ref = run()
-    event(ref)
-    hear("cancel")
-    say("fatal", ref_id=ref, error="stopped as asked")
-
-
-@act
-def ignores_cancel() -> None:
-    event(run())
-    forever()
-
-
-@act
-def noisy_on_stderr() -> None:
-    ref = run()
+def make_noise() -> None:
     for number in range(20_000):
         print("noise", number, "x" * 100, file=sys.stderr)
-    final(ref)
 
 
-@act
 def flood() -> None:
     """Events without end to speak of: 100,000, or as many as the task says."""
-    ref = run()
     number = int(ORDER["task"]) if ORDER["task"].isdigit() else 100_000
-    one = {"t": "event", "ref_id": ref, "event": {"ts": NOW, "type": "assistant_delta", "text": "word "}}
-    line = json.dumps(one, separators=(",", ":")).encode() + b"\n"
+    one = {"ts": NOW, "type": "assistant_delta", "text": "word "}
+    run = HEARD[b"$RUN"].decode()
+    line = json.dumps({"t": "event", "ref_id": run, "event": one}, separators=(",", ":")).encode() + b"\n"
     for _ in range(number // 500):
-        put(line * 500)
-    put(line * (number % 500))
-    final(ref)
+        send(line * 500)
+    send(line * (number % 500))
 
 
-@act
-def good() -> None:
-    """Nothing wrong: for comparison."""
-    ref = run()
-    event(ref, "run_started", message="starting")
-    with open(os.path.join(ORDER["workspace"]["root"], "made.txt"), "w") as file:
-        file.write(ORDER["task"] + "\n")
-    event(ref, "file_changed", path="made.txt", summary="added")
-    event(ref, "assistant_message", text="done")
-    event(ref, "run_completed", message="done")
-    final(ref)
-
-
-@act
-def good_and_then_hangs() -> None:
-    """The work is done, but nobody is told."""
-    ref = run()
-    with open(os.path.join(ORDER["workspace"]["root"], "made.txt"), "w") as file:
-        file.write("made\n")
-    event(ref, "file_changed", path="made.txt", summary="added")
-    forever()
-
-
-@act
-def works_for_a_while() -> None:
-    """Like `good`, but takes as many seconds as the task says, and answers pings and cancel meanwhile."""
-    ref = run()
-    event(ref, "run_started", message="starting")
+def work() -> None:
+    """For as many seconds as the task says, answering pings and cancel meanwhile."""
     end = time.monotonic() + float(ORDER["task"])
     while time.monotonic() < end:
-        event(ref, text="working")
+        EVENT()
         if select.select([0], [], [], 0.05)[0]:
             message = json.loads(sys.stdin.buffer.readline() or b'{"t":"cancel"}')
             if message["t"] == "ping":
-                say("pong", seq=message["seq"])
+                say("pong", seq=message["seq"])()
             if message["t"] == "cancel":
-                break
-    with open(os.path.join(ORDER["workspace"]["root"], "made.txt"), "w") as file:
-        file.write("made\n")
-    event(ref, "file_changed", path="made.txt", summary="added")
-    final(ref)
+                return
+
+
+EVENT, FINAL = event(), final()
+MADE = event("file_changed", path="made.txt", summary="added")
+IN_ITS_OWN_SESSION = "import os, signal, time; signal.signal(15, 1); os.setsid(); time.sleep(3600)"
+DEAF_CHILD = "import signal, time; signal.signal(15, 1); time.sleep(3600)"
+
+ACTS: dict[str, list[Step]] = {
+    "good": [
+        begin,
+        event("run_started", message="starting"),
+        write("made.txt"),
+        MADE,
+        event(text="done"),
+        event("run_completed", message="done"),
+        FINAL,
+    ],
+    # Before and instead of hello...
+    "blank_before_hello": [put(b"\n"), begin, FINAL],
+    "log_before_hello": [put(b"INFO starting up\n"), begin, FINAL],
+    "bom_before_hello": [put(b"\xef\xbb\xbf"), begin, FINAL],
+    "event_before_hello": [event(ref_id=OTHER), begin, FINAL],
+    "unknown_before_hello": [say("greeting", text="hi"), begin, FINAL],
+    "fatal_instead_of_hello": [say("fatal", error="ANTHROPIC_API_KEY not set")],
+    "exit_before_hello": [words("cannot find module 'sdk'"), leave(7)],
+    "no_hello": [words("still loading"), forever],
+    "no_hello_and_deaf": [deaf, forever],
+    "half_a_hello": [put(b'{"t":"hello","contract_ver'), forever],
+    "output_closed_before_hello": [close(1), forever],
+    "hello_in_an_array": [put(b'[{"t":"hello"}]\n'), forever],
+    # In the hello...
+    "hello_without_version": [say("hello", backend={"id": "bad"}, capabilities={}), order, FINAL],
+    "hello_without_backend": [say("hello", contract_version="abp/v0.1", capabilities={}), order, FINAL],
+    "other_major_version": [hello(contract_version="abp/v1.0"), order, FINAL],
+    "other_minor_version": [hello(contract_version="abp/v0.9"), order, FINAL],
+    "version_is_nonsense": [hello(contract_version="lol"), order, FINAL],
+    "unknown_capability": [hello(capabilities={"streaming": "native", "telepathy": "native"}), order, FINAL],
+    "unknown_support_level": [hello(capabilities={"streaming": "superb"}), order, FINAL],
+    "mode_is_null": [hello(mode=None), order, FINAL],
+    "mode_is_unknown": [hello(mode="sideways"), order, FINAL],
+    "unknown_fields": [
+        hello(colour="red", backend={"id": "bad", "future": 1}),
+        order,
+        event(text="hi", mood="good"),
+        final(stream_equivalent=True),
+    ],
+    "event_before_run": [hello(), event(ref_id=OTHER), order, FINAL],
+    "exit_after_hello": [hello(), words("uncaught exception"), leave(1)],
+    # Lines during a run...
+    "blank_line": [begin, put(b"\n   \n"), FINAL],
+    "not_json": [begin, EVENT, put(b"DEBUG something\n"), FINAL],
+    "not_a_number": [begin, event("tool_call", tool_name="t", input=float("nan")), FINAL],
+    "invalid_utf8": [begin, put(b'{"t":"fatal","ref_id":"$RUN","error":"\xff"}\n'), FINAL],
+    "too_deep": [begin, put(b'{"t":"event","ref_id":"$RUN","event":' + b"[" * 100_000 + b"\n"), FINAL],
+    "line_of_20_mb": [begin, lambda: event(text="x" * 20_000_000)(), FINAL],
+    "windows_line_ends": [begin, put(FINAL_LINE + b"\r\n")],
+    "unknown_message": [begin, say("progress", ref_id="$RUN", percent=50), FINAL],
+    "unknown_event": [begin, event("usage", input_tokens=3), FINAL],
+    "unknown_error_code": [begin, event("error", message="m", error_code="quantum_failure"), FINAL],
+    "time_is_nonsense": [begin, event("warning", ts="yesterday", message="m"), FINAL],
+    "pong_that_nobody_asked_for": [begin, say("pong", seq=99), FINAL],
+    "ping": [begin, say("ping", seq=1), FINAL],
+    "hello_again": [begin, hello(), FINAL],
+    "run_echoed": [begin, say("run", id="$RUN", work_order="$WORK_ORDER"), FINAL],
+    "wrong_ref_on_event": [begin, event(ref_id=OTHER), FINAL],
+    "wrong_ref_on_final": [begin, say("final", ref_id=OTHER, receipt=receipt()), forever],
+    "wrong_ref_on_fatal": [begin, say("fatal", ref_id=OTHER, error="boom"), forever],
+    "no_ref_on_event": [begin, say("event", event={"ts": NOW, "type": "warning", "message": "m"}), FINAL],
+    # Ends...
+    "fatal": [begin, EVENT, say("fatal", ref_id="$RUN", error="model refused", error_code="backend_auth_failed")],
+    "fatal_without_ref": [begin, say("fatal", error="ANTHROPIC_API_KEY not set")],
+    "fatal_with_unknown_code": [begin, say("fatal", ref_id="$RUN", error="odd", error_code="quantum_failure")],
+    "exit_without_final": [begin, EVENT, words("out of memory"), leave(3)],
+    "clean_exit_without_final": [begin],
+    "killed": [begin, EVENT, die],
+    "exit_inside_a_line": [begin, EVENT, put(b'{"t":"final","ref_id":"$RUN')],
+    "exit_with_an_orphan_on_its_output": [begin, EVENT, start(IN_ITS_OWN_SESSION), leave(4)],
+    "output_closed": [begin, EVENT, close(1), forever],
+    "input_closed": [begin, close(0), FINAL],
+    "final_without_newline": [begin, put(FINAL_LINE)],
+    "final_twice": [begin, FINAL, final(outcome="failed")],
+    "talk_after_final": [begin, FINAL, put(b"thanks, bye\n"), EVENT],
+    "no_exit_after_final": [deaf, begin, FINAL, forever],
+    "orphans_after_final": [begin, start(IN_ITS_OWN_SESSION, subprocess.DEVNULL), FINAL],
+    # Receipts...
+    "empty_receipt": [begin, say("final", ref_id="$RUN", receipt={})],
+    "receipt_is_text": [begin, say("final", ref_id="$RUN", receipt="done")],
+    "receipt_with_other_ids": [begin, final(meta=meta(run_id=OTHER))],
+    "receipt_with_ids_that_are_none": [begin, final(meta=meta(run_id="run-1", work_order_id="7"))],
+    "wrong_hash": [begin, final(receipt_sha256="0" * 64)],
+    "outcome_is_unknown": [begin, final(outcome="splendid")],
+    "negative_usage": [begin, final(usage={"input_tokens": -5, "output_tokens": 4})],
+    "says_it_failed": [begin, final(outcome="failed")],
+    # Lies...
+    "says_what_it_did_not_do": [
+        begin,
+        event("file_changed", path="promised.txt", summary="added"),
+        event("command_executed", command="make test", exit_code=0, output_preview="ok"),
+        FINAL,
+    ],
+    "does_what_it_does_not_say": [begin, write("secret.txt"), FINAL],
+    "calls_a_denied_tool": [
+        begin,
+        event("tool_call", tool_name="bash", input={"command": "ls"}),
+        hear("cancel"),
+        FINAL,
+    ],
+    "changes_a_denied_file": [begin, event("file_changed", path=".env", summary="modified"), forever],
+    "spends_too_much": [
+        begin,
+        event("usage", input_tokens=10, estimated_cost_usd=99.0),
+        hear("cancel"),
+        final(outcome="partial", usage={"estimated_cost_usd": 99.0}),
+    ],
+    # Time...
+    "hang": [begin, EVENT, forever],
+    "hang_and_deaf": [deaf, begin, EVENT, start(DEAF_CHILD), forever],
+    "spin": [begin, EVENT, spin],
+    "good_and_then_hangs": [begin, write("made.txt"), MADE, forever],
+    "works_for_a_while": [begin, work, write("made.txt"), MADE, FINAL],
+    "answers_pings_and_then_stops": [begin, answer_ping, answer_ping, EVENT, forever],
+    "answers_pings_only_after_the_run": [begin, EVENT, *[hear("ping")] * 3, FINAL, say("pong", seq=1)],
+    "stops_when_cancelled": [begin, EVENT, hear("cancel"), final(outcome="partial")],
+    "fatal_when_cancelled": [begin, EVENT, hear("cancel"), say("fatal", ref_id="$RUN", error="stopped as asked")],
+    "noisy_on_stderr": [begin, make_noise, FINAL],
+    "flood": [begin, flood, FINAL],
+}
 
 
 def main() -> None:
-    name = sys.argv[1] if len(sys.argv) == 2 else ""
-    if name in ROWS:
-        do, what = ROWS[name]
-        do(what)
-    elif name in ACTS:
-        ACTS[name]()
-    else:
-        print(*sorted([*ROWS, *ACTS]), sep="\n")
+    steps = ACTS.get(sys.argv[1]) if len(sys.argv) == 2 else None
+    if steps is None:
+        print(*sorted(ACTS), sep="\n")
         sys.exit(2)
+    for step in steps:
+        step()
 
 
 if __name__ == "__main__":
