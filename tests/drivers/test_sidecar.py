@@ -144,8 +144,9 @@ async def test_a_time_limit_ends_the_turn(tmp_path: Path) -> None:
     assert isinstance(ended, TurnEnded) and ended.outcome == "limited" and ended.error and ended.error.code == "timeout"
 
 
-async def test_a_tool_that_the_rules_forbid_cancels_the_run(tmp_path: Path) -> None:
-    events = await turn(scripted("calls_a_denied_tool"), tmp_path, rules=Rules(deny=("Bash",)))
+@pytest.mark.parametrize("act", ["calls_a_denied_tool", "calls_a_denied_tool_and_goes_on"])
+async def test_a_tool_that_the_rules_forbid_cancels_the_run(tmp_path: Path, act: str) -> None:
+    events = await turn(scripted(act), tmp_path, rules=Rules(deny=("Bash",)))
     ended = events[-1]
     assert isinstance(ended, TurnEnded) and ended.error and ended.error.code == "permission_denied"
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.fleet.conftest import QUICK, order, scripted
+from tests.fleet.conftest import QUICK, left_running, order, scripted
+from tests.waiting import until
 from tests.work.test_git import branches, make
-from treadle.errors import ConfigError, NotFound, Unsupported, WorkspaceError
+from treadle.errors import Cancelled, ConfigError, NotFound, TimedOut, Unsupported, WorkspaceError
 from treadle.fleet.host import Backend, HostRun, Job, absolute_command, run_job, runs_directory
 from treadle.fleet.recover import kept_runs
 from treadle.fleet.store import ReceiptStore
@@ -93,6 +94,56 @@ async def test_a_check_says_whether_it_really_worked(run: Runner, command: str, 
     if not ok:
         assert more(receipt)["observed"]["check"]["output_tail"] == "no\n"
         assert any("said that the checks passed" in line for line in more(receipt)["differences"])
+
+
+async def test_a_check_ends_when_the_run_is_stopped(source: Path, store: ReceiptStore, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    job = Job(order=order(source), backend=scripted("good"), timing=QUICK, check=f"touch {begun}; sleep 3600")
+    host = HostRun(job, store)
+    task = asyncio.create_task(host.run())
+    await until(begun.exists)
+    await host.stop(Cancelled("enough"))
+    receipt = await task
+    assert receipt.outcome == "partial" and more(receipt)["observed"]["check"]["exit_code"] is None
+    assert left_running(job) == []
+
+
+async def test_a_run_is_stopped_before_the_sidecar_has_said_hello(source: Path, store: ReceiptStore) -> None:
+    job = Job(order=order(source), backend=scripted("no_hello"), timing=replace(QUICK, handshake=3600.0))
+    host = HostRun(job, store)
+    task = asyncio.create_task(host.run())
+    await until(lambda: bool(left_running(job)))
+    await host.stop(TimedOut("enough"))
+    end = more(await task)["end"]
+    assert (end["code"], end["error_code"], end["cancelled_because"]) == ("timeout", "backend_timeout", "enough")
+    assert left_running(job) == []
+
+
+async def test_one_that_may_not_take_its_time_is_ended_at_once(source: Path, store: ReceiptStore) -> None:
+    job = Job(order=order(source), backend=scripted("hang_and_deaf"), timing=replace(QUICK, cancel_grace=3600.0))
+    host = HostRun(job, store)
+    task = asyncio.create_task(host.run())
+    await until(lambda: host.observed.trace.seen > 0)
+    await host.stop(Cancelled("enough"))
+    host.kill()
+    assert (await task).outcome == "failed" and left_running(job) == []
+
+
+async def test_a_denied_file_that_was_changed_without_a_word_fails_the_run_and_is_not_applied(
+    run: Runner, source: Path
+) -> None:
+    policy = replace(NO_POLICY, deny_write=["secret.*"])
+    backend = scripted("does_what_it_does_not_say")
+    receipt, _ = await run("", Job(order=order(source, policy=policy), backend=backend, timing=QUICK, apply=True))
+    end = more(receipt)["end"]
+    assert receipt.outcome == "failed" and end["error_code"] == "policy_denied" and "secret.txt" in end["message"]
+    assert not (source / "secret.txt").exists() and Path(more(receipt)["workspace"]["kept"], "secret.txt").exists()
+
+
+async def test_a_copy_that_cannot_be_written_costs_only_the_copy(run: Runner, tmp_path: Path) -> None:
+    receipt, host = await run("hello_again", out_path=str(tmp_path / "nowhere" / "receipt.json"))
+    assert receipt.outcome == "complete" and "nowhere" in str(host.not_copied)
+    assert left() == []
 
 
 async def test_a_missing_capability_is_refused_before_work_starts(run: Runner, source: Path) -> None:

@@ -86,6 +86,42 @@ def test_a_copy_of_the_receipt_that_was_not_yet_written_is_written(
     assert recover(store) == [] and out.exists()
 
 
+def test_a_copy_that_cannot_be_written_stops_nothing_and_is_told_once(
+    source: Path, store: ReceiptStore, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    process = start(source, "hang", "--out", str(tmp_path / "out" / "receipt.json"))
+    wait_for_events(1)
+    kill(process)
+    (tmp_path / "out").rmdir()
+    said: list[str] = []
+    assert len(recover(store, said.append)) == 1 and "receipt.json" in said[0]
+    assert recover(store, said.append) == [] and len(said) == 1
+
+
+def test_one_that_cannot_be_seen_to_does_not_stop_the_others(source: Path, store: ReceiptStore) -> None:
+    process = start(source, "hang")
+    wait_for_events(1)
+    kill(process)
+    broken = Path(runs_directory()) / "0"
+    broken.mkdir()
+    (broken / "lock").symlink_to(broken / "nowhere" / "lock")
+    said: list[str] = []
+    assert len(recover(store, said.append)) == 1
+    assert len(said) == 1 and str(broken) in said[0]
+
+
+def test_a_receipt_goes_to_the_store_that_its_run_had(
+    source: Path, store: ReceiptStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ABP_RECEIPTS_DIR", str(tmp_path / "theirs"))
+    process = start(source, "hang")
+    wait_for_events(1)
+    kill(process)
+    (receipt,) = recover(store)
+    assert store.at(str(tmp_path / "theirs")).has(receipt.meta.run_id) and not store.has(receipt.meta.run_id)
+
+
 def test_work_that_was_done_is_kept_and_named(source: Path, store: ReceiptStore) -> None:
     process = start(source, "good_and_then_hangs")
     directory = wait_for_events(1)

@@ -86,6 +86,15 @@ def test_a_symbolic_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "target").read_bytes() == b"new"
 
 
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_atomic(str(pipe), b"through")
+    assert os.read(reader, 100) == b"through" and stat.S_ISFIFO(os.stat(pipe).st_mode)
+    os.close(reader)
+
+
 def test_a_name_as_long_as_names_can_be_is_written(tmp_path: Path) -> None:
     write_atomic(str(tmp_path / ("n" * 255)), b"x")
     assert (tmp_path / ("n" * 255)).read_bytes() == b"x"

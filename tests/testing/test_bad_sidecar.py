@@ -115,6 +115,7 @@ OWN_TEST = {
     "hang_and_deaf",
     "spin",
     "calls_a_denied_tool",
+    "calls_a_denied_tool_and_goes_on",
     "changes_a_denied_file",
     "spends_too_much",
     "stops_when_cancelled",
@@ -221,8 +222,13 @@ def policed(source: Path, act: str, **lists: list[str]) -> Job:  # noqa: F811
     return Job(order=order(source, policy=replace(NO_POLICY, **lists)), backend=scripted(act), timing=QUICK)  # type: ignore[arg-type]
 
 
-async def test_a_denied_tool_cancels_the_run_and_the_receipt_says_why(run: Runner, source: Path) -> None:  # noqa: F811
-    receipt, host = await run("", policed(source, "calls_a_denied_tool", disallowed_tools=["Bash"]))
+@pytest.mark.parametrize("act", ["calls_a_denied_tool", "calls_a_denied_tool_and_goes_on"])
+async def test_a_denied_tool_cancels_the_run_and_the_receipt_says_why(
+    run: Runner,  # noqa: F811
+    source: Path,  # noqa: F811
+    act: str,
+) -> None:
+    receipt, host = await run("", policed(source, act, disallowed_tools=["Bash"]))
     assert type(host.observed.stopped) is Denied and receipt.outcome == "failed"
     assert more(receipt)["end"]["error_code"] == "policy_denied"
     assert "disallowed" in more(receipt)["end"]["message"]
@@ -232,6 +238,7 @@ async def test_a_denied_path_cancels_the_run(run: Runner, source: Path) -> None:
     receipt, host = await run("", policed(source, "changes_a_denied_file", deny_write=["**/.env"]))
     assert type(host.observed.stopped) is Denied and receipt.outcome == "failed"
     assert ".env" in more(receipt)["end"]["cancelled_because"]
+    assert "did not stop within 0.5 s" in more(receipt)["end"]["message"]
 
 
 async def test_spending_more_than_allowed_cancels_the_run(run: Runner, source: Path) -> None:  # noqa: F811

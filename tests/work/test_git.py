@@ -86,6 +86,15 @@ def test_a_worktree_that_somebody_deleted_is_forgotten(repository: Repository, t
     assert branches(repository) == {"main"}
 
 
+def test_a_worktree_with_submodules_is_removed_too(repository: Repository, tmp_path: Path) -> None:
+    local = ["-c", "protocol.file.allow=always", "submodule", "--quiet"]
+    git(*local, "add", make(tmp_path / "library").top, "lib", cwd=repository.top)
+    git("commit", "-qm", "with a library", cwd=repository.top)
+    tree = repository.add_worktree(str(tmp_path / "tree"), "work")
+    git(*local, "update", "--init", cwd=tree.path)
+    assert tree.remove_if_unchanged() and not (tmp_path / "tree").exists()
+
+
 def test_many_at_once_get_one_each(repository: Repository, tmp_path: Path) -> None:
     made, failed = [], []
 

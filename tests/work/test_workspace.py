@@ -169,3 +169,37 @@ def test_a_workspace_is_found_again_after_a_crash(tmp_path: Path, source: Path) 
 def test_a_source_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="not a directory"):
         open_in(tmp_path, tmp_path / "nowhere")
+
+
+def test_what_was_changed_above_the_directory_worked_on_is_kept_when_that_was_applied(tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    (tmp_path / "repo" / "sub").mkdir()
+    workspace = open_in(tmp_path, tmp_path / "repo" / "sub", "worktree")
+    Path(workspace.root, "inside.txt").write_text("in\n")
+    assert not workspace.holds_work(applied=True)
+    Path(workspace.root, "..", "above.txt").write_text("up\n")
+    assert workspace.holds_work(applied=True) and workspace.release(applied=True) == workspace.root
+    assert Path(workspace.root, "..", "above.txt").exists()
+    workspace.discard()
+    assert branches(repository) == {"main"} and not (tmp_path / "run").exists()
+
+
+def test_a_worktree_with_submodules_can_be_released_and_discarded(tmp_path: Path) -> None:
+    library, repository = make(tmp_path / "library"), make(tmp_path / "repo")
+    local = ["-c", "protocol.file.allow=always", "submodule", "--quiet"]
+    git(*local, "add", library.top, "lib", cwd=repository.top)
+    git("commit", "-qm", "with a library", cwd=repository.top)
+    workspace = open_in(tmp_path, Path(repository.top), "worktree")
+    git(*local, "update", "--init", cwd=workspace.root)
+    assert workspace.release() == workspace.root, "its files were not there before"
+    workspace.discard()
+    assert branches(repository) == {"main"} and not (tmp_path / "run").exists()
+
+
+def test_a_branch_that_is_gone_already_does_not_stop_a_discard(tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    workspace = open_in(tmp_path, Path(repository.top), "worktree")
+    git("checkout", "-q", "--detach", cwd=workspace.root)
+    git("branch", "-q", "-D", "treadle/r1", cwd=repository.top)
+    workspace.discard()
+    assert not (tmp_path / "run").exists()

@@ -117,9 +117,13 @@ def run(**options: Any) -> None:
 
 async def _run(options: dict[str, Any]) -> int:
     known = backends.find_backends(options["config"])
+    for line in known.ignored:
+        _warn(line)
+    for name in ("events", "out"):
+        _check_place(name, options[name])
     store = ReceiptStore(known.receipts_dir, load_signer())
-    for left in await asyncio.to_thread(recover_runs, store):
-        click.echo(f"treadle: a run that was left behind has its receipt now: {left.meta.run_id}", err=True)
+    for left in await asyncio.to_thread(recover_runs, store, _warn):
+        _warn(f"a run that was left behind has its receipt now: {left.meta.run_id}")
     policies = [workorder.read_policy(path) for path in (*known.policy_profiles, *options["policy"])]
     order = _order(options, workorder.merged(policies))
     backend = await _backend(options, known, order)
@@ -143,18 +147,33 @@ async def _run(options: dict[str, Any]) -> int:
         click.echo(encode_receipt(receipt))
     else:
         show_receipt(receipt, store.path(receipt.meta.run_id))
+    if work.not_copied is not None:
+        _warn(f"{work.not_copied}; the receipt is {store.path(receipt.meta.run_id)}")
     conflicts = work.observed.merged.conflicts if work.observed.merged else ()
-    if receipt.outcome == "failed" or conflicts:
+    if receipt.outcome == "failed" or conflicts or work.not_copied is not None:
         return FAILED
     return COMPLETE if receipt.outcome == "complete" else PARTIAL
 
 
+def _warn(text: str) -> None:
+    click.echo(f"treadle: {text}", err=True)
+
+
+def _check_place(option: str, path: str | None) -> None:
+    """Better told before the work than after it."""
+    if path is not None and (os.path.isdir(path) or not os.path.isdir(os.path.dirname(os.path.abspath(path)))):
+        why = "is a directory" if os.path.isdir(path) else "is in a directory that does not exist"
+        raise ConfigError(f"--{option}: {path} {why}")
+
+
 async def _interruptible(work: HostRun) -> Receipt:
-    """The first signal cancels the run, which still ends with a receipt."""
+    """The first signal cancels the run, which still ends with a receipt; the second does not wait for the sidecar."""
     loop = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()
 
     def stop(signum: int) -> None:
+        if stopping:
+            work.kill()
         why = Cancelled(f"the control plane got {signal.Signals(signum).name}")
         stopping.add(asyncio.create_task(work.stop(why)))
 
@@ -304,7 +323,7 @@ def recover(config: str | None, as_json: bool) -> None:
 
 async def _recover(config: str | None, as_json: bool) -> int:
     store = ReceiptStore(backends.find_backends(config).receipts_dir, load_signer())
-    done = await asyncio.to_thread(recover_runs, store)
+    done = await asyncio.to_thread(recover_runs, store, _warn)
     if as_json:
         show_json([receipt.meta.run_id for receipt in done])
     else:

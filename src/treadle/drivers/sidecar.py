@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from treadle.drivers.sidecar_order import work_order
 from treadle.drivers.sidecar_peer import ENVIRONMENT, SidecarPeer, Timing
-from treadle.errors import Denied, PeerFatal, TimedOut
+from treadle.errors import Denied, PeerFatal, TimedOut, TreadleError
 from treadle.events import Event, Failed, Message, TextDelta, ToolStarted, TurnEnded, Usage, Warned
 from treadle.io.paths import here
 from treadle.io.programs import command_words
@@ -125,9 +125,9 @@ class SidecarSession(BaseSession):
         incoming = Incoming(access_of)
         denied: Denied | None = None
         told = failed = False
-        async for events in peer.run(order, str(uuid.uuid4())):
-            for event in events:
-                for made in incoming.translate(event):
+        try:
+            async for events in peer.run(order, str(uuid.uuid4())):
+                for made in [made for event in events for made in incoming.translate(event)]:
                     self._note(turn, made)
                     told = told or isinstance(made, Usage)
                     failed = failed or isinstance(made, Failed)
@@ -135,7 +135,10 @@ class SidecarSession(BaseSession):
                     if reason is not None and denied is None:
                         denied = Denied(reason)
                         await peer.cancel(reason)
-            await self.room()
+                await self.room()
+        except TreadleError:
+            if denied is None:
+                raise
         for note in peer.notes:
             self.emit(Warned(message=str(note), code="tolerated"))
         if denied is not None:

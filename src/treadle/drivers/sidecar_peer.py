@@ -188,7 +188,7 @@ class SidecarPeer:
                 hint="does it write its hello at once, and flush it?",
             ) from None
         if messages is None:
-            raise await self._exited()
+            raise self._failure or await self._exited()
         first, *self._early = messages
         if isinstance(first, RemoteProtocolError):
             raise await self._explained(first)
@@ -324,17 +324,19 @@ class SidecarPeer:
 
     async def cancel(self, reason: str) -> None:
         """Ask it to stop. If it has not said `final` or `fatal` within the grace, the run is aborted."""
-        if self._cancelled:
+        if self._cancelled or self.final is not None:
             return
         self._cancelled = True
-        self._timers.add(asyncio.create_task(self._after_grace(reason)))
-        if self.wire.runs:
-            with contextlib.suppress(PeerClosed, PeerStalled):
-                await self.link.send(Cancel(ref_id=self.wire.runs[0], reason=reason))
+        if not self.wire.runs:
+            self.abort(Cancelled(f"{self.name} was not ready yet"))
+            return
+        self._timers.add(asyncio.create_task(self._after_grace()))
+        with contextlib.suppress(PeerClosed, PeerStalled):
+            await self.link.send(Cancel(ref_id=self.wire.runs[0], reason=reason))
 
-    async def _after_grace(self, reason: str) -> None:
+    async def _after_grace(self) -> None:
         await asyncio.sleep(self.timing.cancel_grace)
-        self.abort(Cancelled(f"{reason}; {self.name} did not stop within {self.timing.cancel_grace:g} s"))
+        self.abort(Cancelled(f"{self.name} did not stop within {self.timing.cancel_grace:g} s"))
 
     def abort(self, error: TreadleError) -> None:
         """End the run under way with this error, whatever the sidecar does."""

@@ -83,6 +83,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     mode: WorkspaceMode
     started: float
     out_path: str | None = None
+    receipts: str | None = None
+    """Where its receipt belongs, if not in the store of whoever recovers it."""
 
 
 def runs_directory() -> str:
@@ -101,7 +103,10 @@ class HostRun:
         self._listener = listener
         self._peer: SidecarPeer | None = None
         self._workspace: Workspace | None = None
+        self._checking: asyncio.Task[Check] | None = None
         self._outputs: list[_EventFile] = []
+        self.not_copied: TreadleError | None = None
+        """Why the receipt is not in `job.out_path`, when it is not."""
 
     async def run(self) -> Receipt:
         """The receipt, stored. What went wrong in the run is in it, and in `observed.error`; only what keeps a receipt
@@ -132,6 +137,7 @@ class HostRun:
             mode=self.job.mode,
             started=self.observed.started,
             out_path=os.path.abspath(self.job.out_path) if self.job.out_path else None,
+            receipts=os.path.abspath(self._store.directory),
         )
         write_atomic(os.path.join(self.directory, "run.json"), msgspec.json.encode(record), sync=False)
 
@@ -139,8 +145,15 @@ class HostRun:
         """Ask the sidecar to stop, for this reason; what it then says within the grace still counts."""
         if self.observed.stopped is None:
             self.observed.stopped = why
+            if self._checking is not None:
+                self._checking.cancel()
             if self._peer is not None:
                 await self._peer.cancel(str(why))
+
+    def kill(self) -> None:
+        """Do not wait for the sidecar to stop in its own way."""
+        if self._peer is not None:
+            self._peer.abort(Cancelled("it was not given the time to stop"))
 
     async def _time_out(self) -> None:
         seconds = self.job.timeout if self.job.timeout is not None else self.job.backend.timeout
@@ -176,6 +189,7 @@ class HostRun:
             cap=self.job.line_cap,
         )
         try:
+            self._check_stopped()
             self.observed.hello = await self._peer.handshake()
             self.observed.handshaking = False
             await self._converse(self._peer, self.observed.hello, order)
@@ -250,36 +264,49 @@ class HostRun:
         if workspace is not None:
             await self._look_at(workspace)
         observed.finished = time.time()
-        receipt = await asyncio.to_thread(keep_receipt, observed, self._store, self.job.out_path)
+        receipt = await asyncio.to_thread(keep_receipt, observed, self._store)
         try:
-            if workspace is not None and not self.job.keep_workspace:
-                # Only what the receipt names stays; it was decided before the receipt was written.
-                await asyncio.to_thread(workspace.release, applied=_applied(observed))
-            tidy_up(self.directory, observed)
+            if self.job.out_path is not None:
+                write_copy(receipt, self.job.out_path)
         except TreadleError as error:
-            log.warning("something of the run is left: %s", error, extra={"run": self.run_id})
+            self.not_copied = error
+        await asyncio.to_thread(settle, self.directory, observed, workspace, self.job.keep_workspace)
         return receipt
 
     async def _look_at(self, workspace: Workspace) -> None:
         observed = self.observed
         try:
             if self.job.check is not None and observed.final is not None:
-                observed.check = await run_check(self.job.check, workspace.root)
+                observed.check = await self._check(self.job.check, workspace.root)
             observed.difference = await asyncio.to_thread(workspace.difference)
             if observed.difference.changes:
                 observed.patch_path = os.path.join(self.directory, "patch.diff")
                 write_atomic(observed.patch_path, observed.difference.patch)
+            observed.stopped = observed.stopped or Supervisor(observed.order).judge(observed.difference.changes)
             if self.job.apply and observed.outcome() == "complete":
                 observed.merged = await asyncio.to_thread(workspace.apply)
         except TreadleError as error:
             observed.notes.append(Note(where="workspace", problem=str(error)))
         observed.workspace = describe(workspace, observed, self.job.keep_workspace)
 
+    async def _check(self, command: str, cwd: str) -> Check | None:
+        if isinstance(self.observed.stopped, Cancelled):  # somebody wants this to end
+            return None
+        self._checking = asyncio.create_task(run_check(command, cwd), name="check")
+        try:
+            return await self._checking
+        except asyncio.CancelledError:
+            if self.observed.stopped is None:
+                raise
+            return Check(command=command, exit_code=None, output_tail="[stopped]")
+
 
 def describe(workspace: Workspace, observed: Observed, keep: bool = False) -> dict[str, Any]:
     place = workspace.place
-    dirty = observed.difference is None or bool(observed.difference.changes)
-    kept = place.mode != "pass_through" and (keep or (dirty and not _applied(observed)))
+    try:
+        kept = place.mode != "pass_through" and (keep or workspace.holds_work(applied=_applied(observed)))
+    except TreadleError:
+        kept = True  # who cannot look must not remove
     return {
         "mode": place.mode,
         "source": place.source,
@@ -292,27 +319,30 @@ def _applied(observed: Observed) -> bool:
     return observed.merged is not None and not observed.merged.conflicts
 
 
-def keep_receipt(observed: Observed, store: ReceiptStore, out_path: str | None) -> Receipt:
+def keep_receipt(observed: Observed, store: ReceiptStore) -> Receipt:
     redactor = Redactor.of_environment({**os.environ, **observed.order.config.env})
-    receipt = store.add(observed.receipt(redactor))
-    if out_path is not None:
-        write_copy(receipt, out_path)
-    return receipt
+    return store.add(observed.receipt(redactor))
 
 
 def write_copy(receipt: Receipt, path: str) -> None:
     write_atomic(path, msgspec.json.format(encode(receipt), indent=2) + b"\n", 0o644)
 
 
-def tidy_up(directory: str, observed: Observed) -> None:
-    """Leave of a finished run only what its receipt points to."""
-    for name in ("run.json", "workspace.json"):
-        if observed.workspace.get("kept") is None or name == "run.json":
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(os.path.join(directory, name))
+def settle(directory: str, observed: Observed, workspace: Workspace | None, keep: bool = False) -> None:
+    """Leave of a run whose receipt is written only what that points to. What cannot be removed counts as kept."""
+    try:
+        if workspace is not None and not keep:
+            workspace.release(applied=_applied(observed))
+    except TreadleError as error:
+        log.warning("the workspace of the run is left: %s", error, extra={"run": observed.run_id})
+    done_with = ["run.json"]
+    if not os.path.isdir(os.path.join(directory, "workspace")):
+        done_with.append("workspace.json")
     if not observed.trace.left_out:
+        done_with.append("events.jsonl")
+    for name in done_with:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(directory, "events.jsonl"))
+            os.unlink(os.path.join(directory, name))
     if set(os.listdir(directory)) <= {"lock"}:
         remove_tree(directory)
 

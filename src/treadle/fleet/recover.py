@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -17,7 +18,7 @@ from treadle.fleet.host import (
     describe,
     keep_receipt,
     runs_directory,
-    tidy_up,
+    settle,
     write_copy,
 )
 from treadle.fleet.store import ReceiptStore
@@ -27,17 +28,26 @@ from treadle.wire.tolerant import Note
 from treadle.work.receipt import Observed
 from treadle.work.workspace import Place, Workspace, abandon, remove_tree
 
+log = logging.getLogger(__name__)
+
 _event: msgspec.json.Decoder[AnyAgentEvent] = msgspec.json.Decoder(AnyAgentEvent)
 
 
-def recover(store: ReceiptStore) -> list[Receipt]:
+def recover(store: ReceiptStore, warn: Callable[[str], None] = log.warning) -> list[Receipt]:
     """Finish all runs whose control plane is gone. Those that still run are left alone."""
     done = []
     for directory in _directories():
-        with contextlib.suppress(Busy), locked(os.path.join(directory, "lock"), 0):
-            receipt = _finish(directory, store)
-            if receipt is not None:
-                done.append(receipt)
+        try:
+            with locked(os.path.join(directory, "lock"), 0):
+                receipt = _finish(directory, store, warn)
+        except Busy:
+            continue
+        except TreadleError as error:
+            if os.path.isdir(directory):  # else somebody else has just finished it
+                warn(f"what was left in {directory} cannot be seen to: {error}")
+            continue
+        if receipt is not None:
+            done.append(receipt)
     return done
 
 
@@ -79,26 +89,30 @@ def kept_runs() -> dict[str, Kept]:
     return found
 
 
-def _finish(directory: str, store: ReceiptStore) -> Receipt | None:
+def _finish(directory: str, store: ReceiptStore, warn: Callable[[str], None]) -> Receipt | None:
     record = _read(directory)
     if record is None:
-        if set(os.listdir(directory)) <= {"lock"} and _is_old(directory):
-            remove_tree(directory)  # it died before it wrote anything down
+        with contextlib.suppress(FileNotFoundError):
+            if set(os.listdir(directory)) <= {"lock"} and _is_old(directory):
+                remove_tree(directory)  # it died before it wrote anything down
         return None
+    if record.receipts is not None:
+        store = store.at(record.receipts)
     observed = Observed(record.run_id, record.order, record.backend, record.started)
     workspace = Workspace.open(directory)
     _look_at(observed, workspace, directory)
-    receipt = None
-    if not store.has(record.run_id):
-        receipt = keep_receipt(observed, store, record.out_path)
-    elif record.out_path is not None:
-        write_copy(store.get(record.run_id), record.out_path)  # it may have died between the two
-    if workspace is not None:
-        workspace.release()
-    else:
-        _clear(directory, record)
-    tidy_up(directory, observed)
-    return receipt
+    known = store.has(record.run_id)  # then it died after its receipt, which may not have been copied yet
+    receipt = store.get(record.run_id) if known else keep_receipt(observed, store)
+    try:
+        if record.out_path is not None:
+            write_copy(receipt, record.out_path)
+    except TreadleError as error:
+        warn(str(error))
+    if workspace is None:
+        # It died while the workspace was being made: nobody has worked in it.
+        abandon(record.mode, record.order.workspace.root, directory, record.run_id[:8])
+    settle(directory, observed, workspace)
+    return None if known else receipt
 
 
 def _is_old(directory: str) -> bool:
@@ -135,8 +149,3 @@ def _look_at(observed: Observed, workspace: Workspace | None, directory: str) ->
     except TreadleError as error:
         observed.notes.append(Note(where="workspace", problem=str(error)))
     observed.workspace = describe(workspace, observed)
-
-
-def _clear(directory: str, record: RunRecord) -> None:
-    """It died while the workspace was being made: nobody has worked in it."""
-    abandon(record.mode, record.order.workspace.root, directory, record.run_id[:8])

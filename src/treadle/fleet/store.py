@@ -57,6 +57,10 @@ class ReceiptStore:
         self._chain = os.path.join(self.directory, "chain.jsonl")
         self._pending = os.path.join(self.directory, "pending.json")
 
+    def at(self, directory: str) -> ReceiptStore:
+        """The store in another place, with the same key."""
+        return ReceiptStore(directory, self._signer)
+
     def _lock(self) -> locked:
         private_dir(self.directory)
         return locked(os.path.join(self.directory, "lock"), 60.0)

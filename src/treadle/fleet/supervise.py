@@ -21,6 +21,7 @@ from treadle.wire.receipts import (
     ToolResult,
 )
 from treadle.wire.sidecar import PolicyProfile, WorkOrder
+from treadle.work.shadow import Change
 
 
 def policy_of(profile: PolicyProfile, root: str) -> ListPolicy:
@@ -48,6 +49,14 @@ class Supervisor:
                 return Denied(reason.reason)
             self._count(event)
         return self._over()
+
+    def judge(self, changes: Sequence[Change]) -> TreadleError | None:
+        """Why what was really changed may not be, or None. It need not have been told of."""
+        for path in [path for change in changes for path in (change.path, change.old_path) if path]:
+            denied = self._policy.denies_change(path)
+            if denied is not None:
+                return Denied(f"{path} was changed; {denied.reason}")
+        return None
 
     def _judge(self, event: AnyAgentEvent) -> Decision | None:
         match event:

@@ -53,13 +53,13 @@ def write_atomic(
     """Replace what `path` holds by `data`: a reader, or a crash, sees the old content or the new, never a part.
 
     With `keep_mode` a file that is already there keeps its permissions and owner. A symbolic link is followed, so it
-    stays a link; a device such as /dev/null is written to, and stays one. Without `sync` a power cut may bring the old
+    stays a link; a device or a pipe is written to, and stays one. Without `sync` a power cut may bring the old
     content back. With `dir_fd`, `path` is a name in that open directory, whatever its path leads to by now, and a link
     of that name is replaced and not followed.
     """
+    if _is_special(path, dir_fd):
+        return _write_into(path, data, dir_fd)
     path = path if dir_fd is not None else os.path.realpath(path)
-    if _is_device(path, dir_fd):
-        return _write_to_device(path, data, dir_fd)
     directory = os.path.dirname(path)
     beside = os.path.join(directory, f".treadle-{os.urandom(8).hex()}.tmp")
     made = False
@@ -84,14 +84,15 @@ def write_atomic(
             _forget(beside, dir_fd)
 
 
-def _is_device(path: str, dir_fd: int | None) -> bool:
+def _is_special(path: str, dir_fd: int | None) -> bool:
     try:
-        return stat.S_ISCHR(os.stat(path, dir_fd=dir_fd, follow_symlinks=False).st_mode)
+        found = os.stat(path, dir_fd=dir_fd, follow_symlinks=dir_fd is None)
+        return stat.S_ISCHR(found.st_mode) or stat.S_ISFIFO(found.st_mode)
     except OSError:
         return False
 
 
-def _write_to_device(path: str, data: bytes, dir_fd: int | None) -> None:
+def _write_into(path: str, data: bytes, dir_fd: int | None) -> None:
     try:
         fd = os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=dir_fd)
         try:

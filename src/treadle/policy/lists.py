@@ -46,6 +46,7 @@ class ListPolicy:
             patterns.parse(path)
         denied = [f"Read({path})" for path in lists.deny_read] + [f"Write({path})" for path in lists.deny_write]
         self._paths = RuleSet(Rules(deny=tuple(denied)), self.root)
+        self._names = RuleSet(Rules(deny=tuple(denied)), self.root, os.path.normpath)
 
     def __call__(self, access: Access) -> Decision:
         forbidden = self.forbidden(access)
@@ -62,6 +63,11 @@ class ListPolicy:
         if any(_concerns(name, access) for name in self._disallowed):
             return _deny(f"the tool {access.tool} is disallowed")
         return self._denied_path(access) or self._denied_host(access)
+
+    def denies_change(self, path: str) -> Decision | None:
+        """For a file in the workspace that was changed; if it is a link, where that leads does not matter."""
+        ruled = self._names.judge(Access(tool="writing", kind="write", paths=(path,)))
+        return ruled if ruled is not None and ruled.verdict == "deny" else None
 
     def _denied_path(self, access: Access) -> Decision | None:
         ruled = self._paths.judge(access)

@@ -200,6 +200,7 @@ def work() -> None:
 
 EVENT, FINAL = event(), final()
 MADE = event("file_changed", path="made.txt", summary="added")
+BASH = event("tool_call", tool_name="bash", input={"command": "ls"}, tool_use_id="c1")
 IN_ITS_OWN_SESSION = "import os, signal, time; signal.signal(15, 1); os.setsid(); time.sleep(3600)"
 DEAF_CHILD = "import signal, time; signal.signal(15, 1); time.sleep(3600)"
 
@@ -297,12 +298,8 @@ ACTS: dict[str, list[Step]] = {
         FINAL,
     ],
     "does_what_it_does_not_say": [begin, write("secret.txt"), FINAL],
-    "calls_a_denied_tool": [
-        begin,
-        event("tool_call", tool_name="bash", input={"command": "ls"}),
-        hear("cancel"),
-        FINAL,
-    ],
+    "calls_a_denied_tool": [begin, BASH, hear("cancel"), FINAL],
+    "calls_a_denied_tool_and_goes_on": [begin, BASH, forever],
     "changes_a_denied_file": [begin, event("file_changed", path=".env", summary="modified"), forever],
     "spends_too_much": [
         begin,

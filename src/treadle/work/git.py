@@ -127,12 +127,21 @@ class Worktree:
 
     def changed(self) -> bool:
         """Whether anything is there that `start` does not have: a commit, an edit, a new file that is not ignored."""
-        done = git("status", "--porcelain", "-z", cwd=self.path)
-        if done.stdout:
-            return True
+        return bool(git("status", "--porcelain", "-z", cwd=self.path).stdout) or self.has_commits()
+
+    def has_commits(self) -> bool:
+        """Whether it, or its branch, has moved on from `start`."""
         head = git("rev-parse", "--verify", "HEAD", cwd=self.path).stdout.decode().strip()
         tip = self.repository.commit(f"refs/heads/{self.branch}")
         return {head, tip} != {self.start}
+
+    def remove(self) -> None:
+        """With its branch, and all that is in them."""
+        with self.repository.lock():
+            if os.path.isdir(self.path):
+                self.repository.git("worktree", "remove", "--force", self.path)
+            self.repository.git("worktree", "prune")
+            git("branch", "--quiet", "-D", self.branch, cwd=self.repository.top, check=False)  # it may be gone
 
     def remove_if_unchanged(self) -> bool:
         """Remove the working tree and its branch, unless that would lose anything. Says whether it was removed."""
@@ -141,7 +150,11 @@ class Worktree:
                 if self.changed():
                     return False
                 # Without --force, so that git looks as well: what changes in between is kept.
-                git("worktree", "remove", self.path, cwd=self.repository.top)
+                done = git("worktree", "remove", self.path, cwd=self.repository.top, check=False)
+                if done.code != 0:
+                    if self.changed():
+                        return False
+                    self.repository.git("worktree", "remove", "--force", self.path)  # it has submodules
             else:
                 self.repository.git("worktree", "prune")
             self.repository.git("branch", "--quiet", "-D", self.branch)

@@ -141,9 +141,8 @@ class Observed:
         started, finished = timestamp(self.started), timestamp(self.finished)
         claim = self.final.receipt if self.final else None
         trace = [_dated(event, finished) for event in self.trace.events(finished)]
-        failure = self.error or self.stopped
-        if failure is not None:
-            trace.append(_error_event(failure, finished, self.handshaking))
+        if self.failure is not None:
+            trace.append(self._error_event(self.failure, finished))
         made = Receipt(
             meta=ReceiptMeta(
                 run_id=self.run_id,
@@ -164,6 +163,28 @@ class Observed:
             outcome=self.outcome(),
         )
         return normal(_redacted(made, redactor))
+
+    @property
+    def failure(self) -> TreadleError | None:
+        """Why it did not end well. What we stopped it for comes before what it then did."""
+        return self.stopped or self.error
+
+    def _told(self, failure: TreadleError) -> str:
+        return str(failure) if self.error in (None, failure) else f"{failure}; {self.error}"
+
+    def _code(self, failure: TreadleError) -> ErrorCode | None:
+        code = contract_code(failure.code, failure.details)
+        early = ("protocol_unexpected_message", "protocol_invalid_envelope", "backend_timeout")
+        if self.handshaking and self.stopped is None and code in early:
+            return "protocol_handshake_failed"
+        return code
+
+    def _error_event(self, failure: TreadleError, ts: str) -> ErrorEvent:
+        code = self._code(failure)
+        ext: dict[str, Any] = {"observed_by": "treadle", "code": failure.code}
+        if isinstance(failure, PeerExited):
+            ext["exit_code"] = failure.exit_code
+        return ErrorEvent(ts=ts, message=self._told(failure), error_code=UNSET if code is None else code, ext=ext)
 
     def outcome(self) -> Outcome:
         if self.final is None or self.error is not None:
@@ -209,12 +230,12 @@ class Observed:
         }
 
     def _end(self) -> dict[str, Any]:
-        failure = self.error or self.stopped
+        failure = self.failure
         return {
             "by": "final" if self.final else "error",
             "code": failure.code if failure else None,
-            "error_code": _code(failure, self.handshaking) if failure else None,
-            "message": str(failure) if failure else None,
+            "error_code": self._code(failure) if failure else None,
+            "message": self._told(failure) if failure else None,
             "cancelled_because": str(self.stopped) if self.stopped else None,
             "exit_code": self.exit_code,
             "stderr_tail": self.stderr_tail[-4000:] or None,
@@ -275,21 +296,6 @@ def _files(trace: Sequence[AnyAgentEvent], root: str) -> list[str]:
             path = os.path.normpath(event.path)
             found[os.path.relpath(path, root) if os.path.isabs(path) else path] = None
     return list(found)
-
-
-def _code(error: TreadleError, handshaking: bool) -> ErrorCode | None:
-    code = contract_code(error.code, error.details)
-    if handshaking and code in ("protocol_unexpected_message", "protocol_invalid_envelope", "backend_timeout"):
-        return "protocol_handshake_failed"
-    return code
-
-
-def _error_event(error: TreadleError, ts: str, handshaking: bool) -> ErrorEvent:
-    code = _code(error, handshaking)
-    ext: dict[str, Any] = {"observed_by": "treadle", "code": error.code}
-    if isinstance(error, PeerExited):
-        ext["exit_code"] = error.exit_code
-    return ErrorEvent(ts=ts, message=str(error), error_code=UNSET if code is None else code, ext=ext)
 
 
 def _dated(event: AnyAgentEvent, now: str) -> AnyAgentEvent:

@@ -18,7 +18,7 @@ import msgspec
 from treadle.errors import WorkspaceError
 from treadle.io.files import storage_error, write_atomic
 from treadle.policy.patterns import match
-from treadle.work.git import Repository, check_out
+from treadle.work.git import Repository, Worktree, check_out, git
 from treadle.work.merge import Merged, bring_back
 from treadle.work.shadow import Change, Shadow, status_lines
 
@@ -81,55 +81,47 @@ class Workspace:
         found = self._difference or self.difference()
         return bring_back(self._shadow, self.place.before, found.after, self.place.source)
 
+    def holds_work(self, *, applied: bool = False) -> bool:
+        """Whether removing it would lose anything that is not in the source."""
+        if self.place.mode == "pass_through" or not os.path.isdir(self.root):
+            return False
+        found = self._difference or self.difference()
+        return bool(found.changes and not applied) or self._holds_more()
+
+    def _holds_more(self) -> bool:
+        """Whether a worktree has commits, or changes outside the directory that was worked on."""
+        tree = self._worktree()
+        if tree is None:
+            return self.place.mode == "worktree"
+        inside = os.path.relpath(self.root, tree.path)
+        above = ["--", ".", f":(exclude,literal){inside}"] if inside != "." else []
+        return tree.has_commits() or bool(above and git("status", "--porcelain", *above, cwd=tree.path).stdout)
+
+    def _worktree(self) -> Worktree | None:
+        repository = Repository.find(self.place.source) if self.place.mode == "worktree" else None
+        if repository is None or self.place.branch is None or self.place.start is None:
+            return None
+        return repository.worktree(os.path.join(self.place.directory, "workspace"), self.place.branch, self.place.start)
+
     def release(self, *, applied: bool = False) -> str | None:
         """Remove the workspace if nothing would be lost; else say where it is kept."""
-        kept = None
-        if self.place.mode == "staged":
-            kept = self._release_copy(applied)
-        elif self.place.mode == "worktree":
-            kept = self._release_worktree(applied)
-        if kept is None:
-            remove_tree(os.path.join(self.place.directory, "shadow.git"))
-        return kept
+        if self.holds_work(applied=applied):
+            return self.root
+        self._remove()
+        remove_tree(os.path.join(self.place.directory, "shadow.git"))
+        return None
 
     def discard(self) -> None:
         """Throw it away with all that was done in it. Only a person may want that."""
-        if self.place.mode == "worktree":
-            self._discard_worktree()
+        self._remove()
         remove_tree(self.place.directory)
 
-    def _discard_worktree(self) -> None:
-        repository = Repository.find(self.place.source)
-        if repository is None or self.place.branch is None:
-            return
-        top = os.path.join(self.place.directory, "workspace")
-        with repository.lock():
-            if os.path.isdir(top):
-                repository.git("worktree", "remove", "--force", top)
-            repository.git("worktree", "prune")
-            repository.git("branch", "--quiet", "-D", self.place.branch)
-
-    def _release_copy(self, applied: bool) -> str | None:
-        if os.path.isdir(self.root):
-            if not applied and self.difference().changes:
-                return self.root
+    def _remove(self) -> None:
+        tree = self._worktree()
+        if tree is not None:
+            tree.remove()
+        elif self.place.mode == "staged":
             remove_tree(self.root)
-        return None
-
-    def _release_worktree(self, applied: bool) -> str | None:
-        repository = Repository.find(self.place.source)
-        top = os.path.join(self.place.directory, "workspace")
-        if repository is None or self.place.branch is None or self.place.start is None:
-            return top if os.path.isdir(top) else None
-        tree = repository.worktree(top, self.place.branch, self.place.start)
-        if applied and os.path.isdir(top) and not _has_commits(tree.repository, tree.branch, tree.start):
-            with repository.lock():
-                repository.git("worktree", "remove", "--force", top)
-        return None if tree.remove_if_unchanged() else top
-
-
-def _has_commits(repository: Repository, branch: str, start: str) -> bool:
-    return repository.commit(f"refs/heads/{branch}") != start
 
 
 def prepare(
