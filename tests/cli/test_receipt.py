@@ -73,3 +73,27 @@ def test_other_failures_are_named(tmp_path: Path) -> None:
     path.write_text("nonsense")
     assert "no receipt" in treadle("verify", str(path)).stderr
     assert treadle("verify").returncode == 2
+
+
+def test_what_is_no_receipt_is_not_shown_as_one(store: ReceiptStore, tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    for text in ('{"t": "run", "id": "x"}', "[]", "[" * 200_000):
+        path.write_text(text)
+        done = treadle("show", str(path))
+        assert done.returncode == 1 and "is no receipt" in done.stderr and "Traceback" not in done.stderr
+    assert "there are no receipts in" in treadle("verify", "--chain", "--store", str(tmp_path / "nowhere")).stderr
+
+
+def test_what_the_hash_does_not_cover_is_named(store: ReceiptStore, tmp_path: Path) -> None:
+    tree = json.loads(Path(store.path(SECOND)).read_bytes())
+    path = tmp_path / "r.json"
+    path.write_text(json.dumps({**tree, "extra": 1}))
+    done = treadle("verify", str(path))
+    assert done.returncode == 0 and "note: receipt.extra: not in the contract" in done.stdout
+
+
+def test_a_run_that_ended_before_it_began_is_named(tmp_path: Path) -> None:
+    meta = replace(SAMPLE_RECEIPT.meta, started_at="2024-01-01T00:00:01.500Z", finished_at="2024-01-01T00:00:01Z")
+    path = tmp_path / "r.json"
+    path.write_bytes(receipts.encode(receipts.sealed(replace(SAMPLE_RECEIPT, meta=meta))))
+    assert "finished before it started" in treadle("verify", str(path)).stdout

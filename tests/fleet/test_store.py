@@ -124,6 +124,16 @@ def test_reordered_receipts_are_found(store: ReceiptStore) -> None:
     assert {kind for kind, _ in kinds(store)} == {"removed", "reordered"}
 
 
+def test_a_line_that_cannot_be_read_does_not_hide_the_rest(store: ReceiptStore) -> None:
+    ids = fill(store)
+    os.unlink(store.path(ids[3]))
+    lines = chain(store).read_text().splitlines(keepends=True)
+    chain(store).write_text("".join([lines[0], "nonsense\n", *lines[2:]]))
+    assert {("unreadable", None), ("removed", ids[2]), ("removed", ids[3])} <= kinds(store)
+    Path(store.path(ids[0])).write_text("[" * 200_000)
+    assert ("unreadable", ids[0]) in kinds(store)
+
+
 def test_a_receipt_that_was_put_there_is_found(store: ReceiptStore) -> None:
     fill(store)
     strange = receipts.sealed(receipt())
@@ -159,6 +169,17 @@ def test_what_a_crash_interrupted_is_finished_by_the_next(store: ReceiptStore, m
     third = store.add(receipt())
     assert store.check() == []
     assert [link.run_id for link in store.links()] == [*ids, third.meta.run_id]
+
+
+def test_a_signed_receipt_vouches_for_those_before_it(tmp_path: Path) -> None:
+    signer = make_key(str(tmp_path / "k"))
+    before = fill(ReceiptStore(str(tmp_path / "receipts")))
+    store = ReceiptStore(str(tmp_path / "receipts"), signer)
+    assert len(store.check(public_key=signer.public_key)) == len(before)
+    store.add(receipt())
+    assert store.check(public_key=signer.public_key) == []
+    edit(store, before[1], lambda tree: tree.update(outcome="failed"))
+    assert kinds(store, public_key=signer.public_key) == {("edited", before[1])}
 
 
 def test_signatures_are_checked_against_the_key(tmp_path: Path) -> None:

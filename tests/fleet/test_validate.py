@@ -21,6 +21,7 @@ def check(tmp_path: Path, tree: object, name: str = "f.json") -> tuple[str, bool
 def test_each_kind_is_known_by_its_content(tmp_path: Path) -> None:
     order, receipt = msgspec.to_builtins(SAMPLE_ORDER), msgspec.to_builtins(SAMPLE_RECEIPT)
     assert check(tmp_path, order) == ("work order", True, 0)
+    assert check(tmp_path, {"t": "run", "id": "x", "work_order": order}) == ("work order", True, 0)
     assert check(tmp_path, receipt) == ("receipt", True, 0)
     assert check(tmp_path, order["policy"]) == ("policy", True, 0)
     assert check(tmp_path, {"deny_read": []}) == ("policy", True, 0)

@@ -18,6 +18,7 @@ from treadle.wire.receipts import (
     Receipt,
     ToolCall,
     ToolResult,
+    Usage,
     Warned,
 )
 
@@ -60,10 +61,8 @@ def show_receipt(receipt: Receipt, path: str | None = None) -> None:
     if end.get("message"):
         click.echo(printable(f"  {end.get('code')}: {end['message']}"))
     _show_work(receipt, more)
-    used = receipt.usage
-    tokens = [f"{name} {value}" for name, value in (("in", used.input_tokens), ("out", used.output_tokens)) if value]
-    cost = f"{used.estimated_cost_usd:.4f} USD" if used.estimated_cost_usd is not None else "cost unknown"
-    click.echo(f"  usage: {', '.join([*tokens, cost])} (as the sidecar says)")
+    if more.get("claimed", True):
+        _show_usage(receipt.usage)
     for line in more.get("differences") or []:
         click.echo(printable(f"  claim and fact differ: {line}"))
     notes = more.get("notes") or []
@@ -73,6 +72,12 @@ def show_receipt(receipt: Receipt, path: str | None = None) -> None:
         click.echo(f"  and {len(notes) - 5} more notes")
     if path:
         click.echo(f"  receipt: {path}")
+
+
+def _show_usage(used: Usage) -> None:
+    tokens = [f"{name} {value}" for name, value in (("in", used.input_tokens), ("out", used.output_tokens)) if value]
+    cost = f"{used.estimated_cost_usd:.4f} USD" if used.estimated_cost_usd is not None else "cost unknown"
+    click.echo(f"  usage: {', '.join([*tokens, cost])} (as the sidecar says)")
 
 
 def _show_work(receipt: Receipt, more: dict[str, Any]) -> None:

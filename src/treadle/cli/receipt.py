@@ -12,6 +12,7 @@ import msgspec
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.host_show import show_receipt
+from treadle.cli.render import printable
 from treadle.errors import ConfigError, NotFound, TreadleError
 from treadle.fleet.backends import find_backends
 from treadle.fleet.signing import load_signer, make_key
@@ -132,7 +133,7 @@ def _short(value: Any) -> str:
 @receipt.command("verify")
 @click.argument("file", required=False)
 @click.option("--chain", is_flag=True, help="Check every receipt of the store, and their order.")
-@click.option("--key", metavar="PUBLIC", help="Also require that each is signed with this key (treadle receipt key).")
+@click.option("--key", metavar="PUBLIC", help="Also require a signature with this key (treadle receipt key).")
 @click.option("--expect-last", metavar="SHA256", help="With --chain: the hash that the last receipt must have.")
 @click.option("--as-abp", is_flag=True, help="Read decimals as the first implementation does: see the reference.")
 @store_option
@@ -153,23 +154,24 @@ def verify(
     if chain == bool(file):
         raise click.UsageError("give either a FILE or --chain")
     kept = _store(store)
-    if chain:
+    notes: list[Note] = []
+    if file is not None:
+        problems = _problems(_read(file, kept, notes, as_abp=as_abp), key)
+        checked = file
+    elif not os.path.isdir(kept.directory):
+        raise NotFound(f"there are no receipts in {kept.directory}")
+    else:
         problems = [
             f"{found.run_id or 'chain'}: {found.kind}: {found.message}"
             for found in kept.check(public_key=key, expect_last=expect_last)
         ]
-        checked = f"{sum(1 for _ in kept.links())} receipts in {kept.directory}"
-    else:
-        assert file is not None
-        notes: list[Note] = []
-        problems = _problems(_read(file, kept, notes, as_abp=as_abp), key)
-        checked = file
+        checked = f"{len(kept)} receipts in {kept.directory}"
     if as_json:
-        show_json({"checked": checked, "valid": not problems, "problems": problems})
+        show_json({"checked": checked, "valid": not problems, "problems": problems, "notes": [*map(str, notes)]})
     else:
-        for problem in problems:
-            click.echo(problem)
-        click.echo(f"{checked}: {'valid' if not problems else f'{len(problems)} problems'}")
+        for line in (*problems, *(f"note: {note}" for note in notes)):
+            click.echo(printable(line))
+        click.echo(f"{checked}: {'not valid' if problems else 'valid'}")
     sys.exit(1 if problems else 0)
 
 
@@ -182,7 +184,7 @@ def _problems(found: Receipt, key: str | None) -> list[str]:
         problems.append(f"its hash is {found.receipt_sha256}, and that of its content is {expected}")
     if found.meta.contract_version != receipts.CONTRACT:
         problems.append(f"its contract is {found.meta.contract_version!r}, not {receipts.CONTRACT!r}")
-    if found.meta.finished_at < found.meta.started_at and len(found.meta.finished_at) == len(found.meta.started_at):
+    if found.meta.finished_at.rstrip("Z") < found.meta.started_at.rstrip("Z"):
         problems.append("it finished before it started")
     errors = any(isinstance(event, receipts.ErrorEvent) for event in found.trace)
     if found.outcome == "failed" and not errors:

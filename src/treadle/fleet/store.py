@@ -122,6 +122,9 @@ class ReceiptStore:
         os.rename(self._pending, self.path(receipt.meta.run_id))
         return self._finish_pending()
 
+    def __len__(self) -> int:
+        return sum(1 for _ in iter_lines(self._chain))
+
     def links(self) -> Iterator[ChainLink]:
         for line in iter_lines(self._chain):
             yield self._link(line)
@@ -169,26 +172,34 @@ class ReceiptStore:
     # Whether anybody has been at it...
 
     def check(self, *, public_key: str | None = None, expect_last: str | None = None) -> list[Problem]:
-        """Every trace of a receipt that was removed, moved or edited; with a key, also of one not signed with it."""
+        """Every trace of a receipt that was removed, moved or edited; with a key, also of one it does not vouch for."""
         problems: list[Problem] = []
-        previous: ChainLink | None = None
-        listed: set[str] = set()
-        try:
-            for link in self.links():
-                listed.add(link.run_id)
-                problems += _misplaced(link, previous)
-                problems += self._check_one(link, public_key)
-                previous = link
-        except StorageError as error:
-            problems.append(Problem(kind="unreadable", run_id=None, message=str(error)))
-        if expect_last is not None and (previous is None or previous.sha256 != expect_last):
-            found = previous.sha256 if previous else "nothing"
-            problems.append(Problem(kind="removed", run_id=None, message=f"the last receipt is {found}"))
-        for name in sorted(os.listdir(self.directory)) if os.path.isdir(self.directory) else []:
-            run_id = name.removesuffix(".json")
-            if _RUN_ID.fullmatch(run_id) and run_id not in listed:
-                problems.append(Problem(kind="unlisted", run_id=run_id, message="it is not in the chain"))
-        return problems
+        links: list[ChainLink] = []
+        for line in iter_lines(self._chain):
+            try:
+                link = self._link(line)
+            except StorageError as error:
+                problems.append(Problem(kind="unreadable", run_id=None, message=str(error)))
+                continue
+            found = [*_misplaced(link, links[-1] if links else None), *self._check_one(link, public_key)]
+            if public_key and not found:
+                # Signed, and it holds the hash of the one before it: so it vouches for all that come before.
+                problems = [problem for problem in problems if problem.kind != "unsigned"]
+            problems += found
+            links.append(link)
+        last = links[-1].sha256 if links else None
+        if expect_last is not None and last != expect_last:
+            problems.append(Problem(kind="removed", run_id=None, message=f"the last receipt is {last or 'nothing'}"))
+        return [*problems, *self._unlisted({link.run_id for link in links})]
+
+    def _unlisted(self, listed: set[str]) -> list[Problem]:
+        names = sorted(os.listdir(self.directory)) if os.path.isdir(self.directory) else []
+        ids = [name.removesuffix(".json") for name in names]
+        return [
+            Problem(kind="unlisted", run_id=run_id, message="it is not in the chain")
+            for run_id in ids
+            if _RUN_ID.fullmatch(run_id) and run_id not in listed
+        ]
 
     def _check_one(self, link: ChainLink, public_key: str | None) -> list[Problem]:
         def problem(kind: str, message: str) -> list[Problem]:
@@ -208,7 +219,7 @@ class ReceiptStore:
             return problem("edited", "its content does not have the hash that the chain holds")
         chain = _chain_of(receipt)
         if chain != {"sequence": link.sequence, "previous_sha256": link.previous}:
-            return problem("reordered", f"it says that its place is {chain}")
+            return problem("reordered", f"it is not number {link.sequence} by its own word, but {_place(chain)}")
         return [
             Problem(kind=kind, run_id=link.run_id, message=message)
             for kind, message in signature_problems(receipt, public_key)
@@ -227,6 +238,10 @@ def _misplaced(link: ChainLink, previous: ChainLink | None) -> list[Problem]:
     if link.previous != (previous.sha256 if previous else None):
         return [Problem(kind="reordered", run_id=link.run_id, message="it does not follow the one before it")]
     return []
+
+
+def _place(chain: object) -> str:
+    return f"number {chain.get('sequence')}" if isinstance(chain, dict) else "in no chain"
 
 
 def _chain_of(receipt: Receipt) -> object:

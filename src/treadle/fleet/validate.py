@@ -29,6 +29,8 @@ def check_file(path: str) -> Report:
             return Report(kind="backplane.toml", valid=True)
     else:
         tree = read_tree(path)
+    if isinstance(tree, dict) and tree.get("t") == "run":
+        tree = tree.get("work_order")
     kind, name = _kind(tree)
     if kind is None:
         raise ConfigError(f"{path} is no work order, receipt, policy or backplane.toml")
@@ -48,7 +50,7 @@ def _kind(tree: Any) -> tuple[Any, str]:
         return None, ""
     if "meta" in tree or "receipt_sha256" in tree:
         return Receipt, "receipt"
-    if "task" in tree or "work_order" in tree:
+    if "task" in tree:
         return WorkOrder, "work order"
     if tree.keys() & set(PolicyProfile.__struct_fields__):
         return PolicyProfile, "policy"

@@ -211,8 +211,20 @@ def read_receipt(data: bytes, notes: list[Note], *, as_abp: bool = False) -> Rec
     try:
         return decode_exact(data)
     except msgspec.ValidationError:
-        receipt: Receipt = convert(msgspec.json.decode(data), Receipt, "receipt", notes)
-        return receipt
+        return _read_receipt(data, notes)
+    except RecursionError as error:
+        raise msgspec.ValidationError("it is nested too deep") from error
+
+
+def _read_receipt(data: bytes, notes: list[Note]) -> Receipt:
+    try:
+        tree = msgspec.json.decode(data)
+        if not isinstance(tree, dict) or "meta" not in tree:
+            raise msgspec.ValidationError("it has no `meta`")
+        receipt: Receipt = convert(tree, Receipt, "receipt", notes)
+    except RecursionError as error:
+        raise msgspec.ValidationError("it is nested too deep") from error
+    return receipt
 
 
 def _respelled(token: bytes, as_abp: bool) -> bytes:
