@@ -12,7 +12,7 @@ import pytest
 
 import treadle
 from treadle import errors, events
-from treadle.cli.root import COMMANDS, _load
+from treadle.cli.root import COMMANDS, GROUPS, _load
 from treadle.io.streams import pair
 
 ROOT = Path(__file__).parent.parent
@@ -87,8 +87,10 @@ def test_the_index_lists_every_page_under_its_kind() -> None:
 
 
 def test_the_page_of_commands_is_made_from_them() -> None:
-    rows = ["| Command | |\n|---|---|\n"]
-    rows += [f"| `treadle {name}` | {_load(COMMANDS[name]).get_short_help_str(200)} |\n" for name in sorted(COMMANDS)]
+    rows = []
+    for purpose, group in GROUPS.items():
+        rows.append(f"\n| {purpose} | |\n|---|---|\n")
+        rows += [f"| `treadle {name}` | {_load(place).get_short_help_str(200)} |\n" for name, place in group.items()]
     made(ROOT / "docs" / "reference" / "commands.md", "commands", "".join(rows))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle import __version__
+from treadle.cli import root
 
 TREADLE = str(Path(sys.executable).parent / "treadle")
 
@@ -56,6 +57,12 @@ def test_every_command_explains_itself_in_both_spellings(words: str) -> None:
     short, long = run(*words.split(), "-h"), run(*words.split(), "--help")
     assert short.returncode == 0 and short.stderr == ""
     assert short.stdout == long.stdout and len(short.stdout) > 100
+
+
+def test_the_commands_are_listed_by_what_they_are_for_and_in_whole_sentences() -> None:
+    listed = run("--help").stdout
+    assert "Keep a program in a terminal:\n  run " in listed and "..." not in listed.partition("Work with")[2]
+    assert all(f"\n  {name} " in listed for name in root.COMMANDS)
 
 
 @pytest.fixture

@@ -10,22 +10,29 @@ import click
 from treadle.cli import TERMINAL, logs
 from treadle.errors import TreadleError
 
-COMMANDS: dict[str, str] = {
-    "chat": "treadle.cli.chat:chat",
-    "coord": "treadle.cli.coord:coord",
-    "demo": "treadle.cli.demo:demo",
-    "doctor": "treadle.cli.doctor:doctor",
-    "host": "treadle.cli.host:host",
-    "models": "treadle.cli.models:models",
-    "receipt": "treadle.cli.receipt:receipt",
-    "ps": "treadle.cli.ps:ps",
-    "sessions": "treadle.cli.sessions:sessions",
-    "sidecar": "treadle.cli.sidecar:sidecar",
-    "trust": "treadle.cli.trust:trust",
-    "worker": "treadle.cli.worker:worker",
-    **{name: f"treadle.cli.terminal.listed:{name}" for name in TERMINAL},
+GROUPS: dict[str, dict[str, str]] = {
+    "Work with an agent": {
+        "chat": "treadle.cli.chat:chat",
+        "demo": "treadle.cli.demo:demo",
+        "sessions": "treadle.cli.sessions:sessions",
+        "trust": "treadle.cli.trust:trust",
+    },
+    "Offer an agent to another program, or run another's": {
+        "worker": "treadle.cli.worker:worker",
+        "sidecar": "treadle.cli.sidecar:sidecar",
+        "host": "treadle.cli.host:host",
+        "receipt": "treadle.cli.receipt:receipt",
+    },
+    "Keep a program in a terminal": {name: f"treadle.cli.terminal.listed:{name}" for name in TERMINAL},
+    "Share a repository": {"coord": "treadle.cli.coord:coord"},
+    "See what there is": {
+        "doctor": "treadle.cli.doctor:doctor",
+        "models": "treadle.cli.models:models",
+        "ps": "treadle.cli.ps:ps",
+    },
 }
-"""name -> "module:attribute" of a click command."""
+"""What the commands are for -> name -> "module:attribute" of a click command."""
+COMMANDS = {name: place for group in GROUPS.values() for name, place in group.items()}
 
 PRINT = ("-p", "--print", "--input-format")
 """What makes a command line a one-shot run. The last one: what drives Claude Code leaves out -p when it sends it."""
@@ -40,6 +47,13 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         return _load(COMMANDS[name]) if name in COMMANDS else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(map(len, COMMANDS))
+        for heading, group in GROUPS.items():
+            with formatter.section(heading):
+                rows = [(name.ljust(width), _load(place).get_short_help_str(200)) for name, place in group.items()]
+                formatter.write_dl(rows)
 
 
 def _load(place: str) -> click.Command:
