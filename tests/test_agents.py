@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from treadle.agent.native import NativeSession
 from treadle.agents import find_agent
 from treadle.errors import ConfigError
 from treadle.events import ToolDenied, ToolEnded
@@ -45,6 +46,9 @@ arguments = { command = "echo y > src/theirs.py" }
 [[reply.call]]
 name = "bash"
 arguments = { command = "python3 -c 'open(chr(115) + \\"rc/theirs.py\\", \\"w\\")'; echo done" }
+[[reply.call]]
+name = "bash"
+arguments = { command = "python3 -c 'open(chr(115) + \\"rc/theirs.py\\", \\"a\\").write(\\"z\\")'", background = true }
 
 [[reply]]
 text = "finished"
@@ -68,14 +72,18 @@ async def test_what_somebody_else_has_claimed_is_theirs_for_the_native_agent_too
     monkeypatch.setenv("HEIMDALL_HAID", own)
     session = await find_agent().open(SessionSpec(cwd=str(repository), model=f"scripted:{script}", mode="full-auto"))
     events: list[Any] = [event async for event in run_turn(session, "go")]
+    assert isinstance(session, NativeSession)
+    background = await session.tasks.wait("process_1")
     await session.close()
     denied = [event for event in events if isinstance(event, ToolDenied)]
     assert [event.name for event in denied] == ["write_file", "bash"]  # a redirection is foreseen, too
     assert all(event.by == "claim" and other in event.reason for event in denied)
     assert not (repository / "src" / "mine.py").exists()
-    written, ran = [event for event in events if isinstance(event, ToolEnded)]
+    written, ran, _ = [event for event in events if isinstance(event, ToolEnded)]
     assert written.ok and (repository / "docs" / "free.md").exists()
     assert not ran.ok and "under somebody else's claim changed" in ran.result and "done" in ran.result
+    assert background.status == "failed" and background.error
+    assert "src/theirs.py overlaps src/**" in background.error.message
 
 
 def _run(cwd: Path, *command: str | Path) -> str:

@@ -20,7 +20,16 @@ from treadle.agent.tools.base import AnyTool, ToolContext, writing_freely
 from treadle.agent.tools.paths import resolve
 from treadle.agent.tools.registry import Registry, builtin
 from treadle.agent.transcript import Transcript
-from treadle.errors import BudgetExceeded, EmptyReply, LoopDetected, MaxIterations, ProviderError, TimedOut, ToolError
+from treadle.errors import (
+    BudgetExceeded,
+    Denied,
+    EmptyReply,
+    LoopDetected,
+    MaxIterations,
+    ProviderError,
+    TimedOut,
+    ToolError,
+)
 from treadle.events import (
     ContextCompacted,
     ContextHandoff,
@@ -98,6 +107,7 @@ class Run:
             spent=lambda: self.spent,
             emit=self.emit,
             room=self.room,
+            watching=more.get("watching"),
         )
         self.loop = Loop(self.turn, self.parts)
 
@@ -644,3 +654,29 @@ async def test_arguments_changed_by_a_person_are_what_hooks_and_readers_see(tmp_
     [started] = run.of(ToolStarted)
     assert started.paths == Watching.seen[0].paths == (str(tmp_path / "other.txt"),)
     assert started.args["file_path"] == "other.txt"
+
+
+@pytest.mark.parametrize(("kind", "fails"), [("execute", True), ("other", True), ("read", False), ("write", False)])
+async def test_what_a_tool_changed_that_nobody_could_foresee_is_looked_at_after_it(
+    tmp_path: Path, kind: str, fails: bool
+) -> None:
+    order: list[str] = []
+
+    def watching() -> Callable[[], None]:
+        order.append("before")
+
+        def check() -> None:
+            order.append("after")
+            raise Denied("that was theirs")
+
+        return check
+
+    async def does(args: NoArgs, context: ToolContext) -> str:
+        order.append("does")
+        return "done"
+
+    run = Run(tmp_path, calling("it") + DONE, TestTool("it", kind, does), watching=watching)
+    await run.go()
+    [ended] = run.of(ToolEnded)
+    assert order == (["before", "does", "after"] if fails else ["does"])
+    assert ended.ok is not fails and ended.result == ("done\nError: that was theirs" if fails else "done")

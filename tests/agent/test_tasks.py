@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ from tests.waiting import until
 from treadle.agent import tasks as tasks_module
 from treadle.agent.subagents import AgentType, Assignment
 from treadle.agent.tasks import Tasks
-from treadle.errors import NotFound, ProviderError
+from treadle.errors import Denied, NotFound, ProviderError
 from treadle.events import Event, Task, TaskChanged, TextDelta, TurnEnded, Usage
-from treadle.session import AgentInfo, Session
+from treadle.session import AgentInfo, Session, Watching
 from treadle.work.session import BaseSession, Turn
 
 ENV = {"PATH": os.environ["PATH"]}
@@ -39,7 +39,7 @@ class Helper(BaseSession):
 
 
 class Setting:
-    def __init__(self, tmp_path: Path, limit: int = 4) -> None:
+    def __init__(self, tmp_path: Path, limit: int = 4, watching: Watching | None = None) -> None:
         self.events: list[Event] = []
         self.finished: list[Task] = []
         self.may_go_on = asyncio.Event()
@@ -53,6 +53,7 @@ class Setting:
             cwd=str(tmp_path),
             room=self.room,
             limit=limit,
+            watching=watching,
         )
 
     async def open_child(self, task_id: str, kind: AgentType, task: Task) -> Session:
@@ -270,3 +271,26 @@ async def test_a_process_stopped_at_once_is_gone(setting: Setting, tmp_path: Pat
     task = await setting.tasks.start_process("sleep 1000", cwd=str(tmp_path), env=ENV)
     ended = await setting.tasks.stop(task.id)
     assert ended.status == "cancelled" and ended.pid is not None and not Path(f"/proc/{ended.pid}").exists()
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_a_process_that_changed_what_is_not_ours_fails_when_it_ends(tmp_path: Path, stopped: bool) -> None:
+    theirs = tmp_path / "theirs"
+
+    def watching() -> Callable[[], None]:
+        def check() -> None:
+            if theirs.exists():
+                raise Denied("that was theirs")
+
+        assert not theirs.exists()
+        return check
+
+    setting = Setting(tmp_path, watching=watching)
+    task = await start(setting, tmp_path, "touch theirs; sleep 1000" if stopped else "touch theirs")
+    if stopped:
+        await until(theirs.exists)
+        task = await setting.tasks.stop(task.id)
+    else:
+        task = await ended(setting, task)
+    assert task.status == "failed" and task.error and task.error.message == "that was theirs"
+    assert task.exit_code == (None if stopped else 0)

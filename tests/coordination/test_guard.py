@@ -76,7 +76,7 @@ def test_a_revoked_identity_may_write_nothing(guarded: Guarded, project: Path) -
             raise AssertionError("must not write")
 
 
-@pytest.mark.parametrize("what", ["change", "add", "remove", "replace"])
+@pytest.mark.parametrize("what", ["change", "add", "remove", "replace", "set the time back", "mode"])
 def test_what_a_command_did_under_anothers_claim_is_noticed(
     guarded: Guarded, claims: Claims, project: Path, what: str
 ) -> None:
@@ -88,6 +88,12 @@ def test_what_a_command_did_under_anothers_claim_is_noticed(
         (project / "src/a/new.ts").write_text("new")
     elif what == "remove":
         file.unlink()
+    elif what == "set the time back":
+        old = file.stat()
+        file.write_text(file.read_text().swapcase())
+        os.utime(file, ns=(old.st_atime_ns, old.st_mtime_ns))
+    elif what == "mode":
+        file.chmod(0o755)
     else:
         (project / "tmp").write_text(file.read_text())
         os.replace(project / "tmp", file)

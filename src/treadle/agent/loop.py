@@ -351,7 +351,8 @@ class Loop:
         )
         text, ok = "[interrupted]", False
         try:
-            check = await asyncio.to_thread(parts.watching) if parts.watching and access.kind == "execute" else None
+            unforeseen = access.kind in ("execute", "other")  # what a command or an MCP server writes, nobody knows yet
+            check = await asyncio.to_thread(parts.watching) if parts.watching and unforeseen else None
             text = await registry.run(tool, args, context)
             if check is not None:
                 await asyncio.to_thread(check)

@@ -133,6 +133,7 @@ class NativeSession(BaseSession):
             directory=lambda: self.transcript.folder("output"),
             cwd=spec.cwd,
             room=self.room,
+            watching=spec.watching,
         )
         self.groups = Groups(self.tasks, self.note, self.id)
         self.model = spec.model

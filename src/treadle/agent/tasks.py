@@ -36,7 +36,7 @@ from treadle.events import (
 )
 from treadle.io.child import Child, start
 from treadle.io.files import storage_error
-from treadle.session import Session
+from treadle.session import Session, Watching
 from treadle.work.fold import Fold, Totals, TurnSummary
 from treadle.work.session import error_info, run_turn
 
@@ -81,6 +81,7 @@ class Tasks:
         room: Callable[[], Awaitable[None]],
         limit: int = SUBAGENTS,
         pid: int | None = None,
+        watching: Watching | None = None,
     ) -> None:
         self._session_id = session_id
         self._emit = emit
@@ -91,6 +92,7 @@ class Tasks:
         self._room = room
         self._pid = pid
         """The process that carries the subagents, where that is one of their own."""
+        self._watching = watching
         self._free = limit
         self._waiting: deque[Running] = deque()
         self._all: dict[str, Running] = {}
@@ -130,12 +132,13 @@ class Tasks:
         running = self._create("process", label=command[:60], command_preview=command[:PREVIEW], cwd=cwd)
         try:
             path = os.path.join(self._directory(), f"{running.task.id}.log")
+            check = await asyncio.to_thread(self._watching) if self._watching else None
             child = await start(["bash", "-c", command], cwd=cwd, env=env, stderr="stdout")
         except TreadleError as error:
             self._end(running, "failed", error=error_info(error))
             raise
         self._change(running, "updated", pid=child.pid, log_path=path)
-        running.work = asyncio.create_task(self._carry(running, partial(self._process, running, child, path)))
+        running.work = asyncio.create_task(self._carry(running, partial(self._process, running, child, path, check)))
         return running.task
 
     def _create(
@@ -232,15 +235,22 @@ class Tasks:
             await child.close()
         return folded.summary()
 
-    async def _process(self, running: Running, child: Child, path: str) -> None:
+    async def _process(
+        self, running: Running, child: Child, path: str, check: Callable[[], None] | None = None
+    ) -> None:
         self._change(running, "started", status="running", started_at=time.time())
-        # The command is over when its shell is; what it left running goes with it, and so closes the pipe.
-        async with child:
-            reading = asyncio.create_task(self._keep_output(running, child, path))
-            code = await child.wait()
-            await child.stop()
-            await reading
-        self._end(running, "completed" if code == 0 else "failed", exit_code=code)
+        try:
+            # The command is over when its shell is; what it left running goes with it, and so closes the pipe.
+            async with child:
+                reading = asyncio.create_task(self._keep_output(running, child, path))
+                code = await child.wait()
+                self._change(running, None, exit_code=code)
+                await child.stop()
+                await reading
+        finally:
+            if check is not None:
+                await asyncio.to_thread(check)  # also when it was stopped: then it fails, and says why
+        self._end(running, "completed" if code == 0 else "failed")
 
     async def _keep_output(self, running: Running, child: Child, path: str) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")

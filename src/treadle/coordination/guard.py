@@ -20,7 +20,7 @@ from treadle.policy import patterns
 from treadle.session import Access, Decision
 
 Files = dict[str, tuple[int, int, int]]
-"""Path -> inode, size and time of change."""
+"""Path -> inode, size and time of change, which unlike that of the content nobody can set back."""
 
 
 class Watch:
@@ -101,7 +101,7 @@ class Guarded:
                         state = os.lstat(path)
                     except FileNotFoundError:
                         continue  # removed while we look
-                    files[path] = (state.st_ino, state.st_size, state.st_mtime_ns)
+                    files[path] = (state.st_ino, state.st_size, state.st_ctime_ns)
         return files
 
 
