@@ -20,21 +20,22 @@ from treadle.coordination.surfaces import Surface
 BIN = Path(sys.executable).parent
 ROUNDS = 15
 PEERS = str(Path(__file__).with_name("coordination_peers.sh"))
-COMMANDS = {
-    "resolve_get": "resolve F12",
-    "resolve_set": "resolve set F12 src/x.ts",
-    "blackboard_get": "blackboard get port",
-    "validate": "validate",
-    "capsule_hydrate": "capsule hydrate w2",
-    "brief_build": "brief build --task 1 --spec do-it --symbols F12,C3 --capsules w1",
-    "ledger_log": "ledger log --role r --kind k --tokens 3",
-    "ledger_delta": "ledger delta --role r",
-    "gate_to_message": "gate to-message --report report.json --from s --msg-id g1",
-    "claim_list": "claim list",
-    "claim_claim": "claim claim lib/** --task T",
-    "haid_current": "haid current",
-}
-"""The function in the peers' script -> the words after `heimdall-`."""
+COMMANDS = (
+    "resolve F12",
+    "resolve set F12 src/x.ts",
+    "blackboard get port",
+    "validate",
+    "capsule hydrate w2",
+    "capsule hydrate w4",
+    "brief build --task 1 --spec do-it --symbols F12,C3 --capsules w1",
+    "ledger log --role r --kind k --tokens 3",
+    "ledger delta --role r",
+    "gate to-message --report report.json --from s --msg-id g1",
+    "claim list",
+    "claim claim lib/** --task T",
+    "haid current",
+)
+"""The words after `heimdall-`, and after the name of the peers' script."""
 MESSAGE = b'{"type":"task_result","from":"coder","msg_id":"m1","task":"3.2","status":"pass","criteria":[1,2]}'
 
 
@@ -43,7 +44,7 @@ def prepare(top: Path) -> dict[str, str]:
     subprocess.run(["git", "-C", str(top), "config", "user.email", "ann@example.org"], check=True)
     # As installed: with compiled modules, which some environments forbid to write.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    env["HEIMDALL_PLANNING_DIR"] = str(top / ".planning")
+    env.pop("HEIMDALL_PLANNING_DIR", None)  # both have to find it
     (top / "report.json").write_text(json.dumps({"gate_id": "g", "status": "pass", "metrics": {}}))
     for words in (
         ["protocol", "init"],
@@ -52,6 +53,8 @@ def prepare(top: Path) -> dict[str, str]:
         ["blackboard", "set", "port", "5173"],
         ["capsule", "write", "w1", "--what", "one"],
         ["capsule", "write", "w2", "--what", "two", "--depends", "w1"],
+        ["capsule", "write", "w3", "--what", "three", "--depends", "w1"],
+        ["capsule", "write", "w4", "--what", "four", "--depends", "w2,w3"],
         ["ledger", "baseline", "--role", "r", "--tokens", "100"],
         ["claim", "claim", "src/**", "--task", "T", "--role", "other"],
     ):
@@ -72,14 +75,14 @@ def commands() -> None:
         top = Path(scratch)
         env = prepare(top)
         nothing = [sys.executable, "-c", "pass"]
-        print(f"{'command':17} {'ours ms':>8} {'bash+jq ms':>11} {'ratio':>6} {'x python':>9}   median of {ROUNDS}")
-        for name, words in COMMANDS.items():
+        print(f"{'command':18} {'ours ms':>8} {'bash+jq ms':>11} {'ratio':>6} {'x python':>9}   median of {ROUNDS}")
+        for words in COMMANDS:
             command, *arguments = words.split()
             ours = [str(BIN / f"heimdall-{command}"), *arguments]
-            peer = ["bash", PEERS, name]
+            peer = ["bash", PEERS, command, *arguments]
             rows = [(timed(ours, top, env), timed(peer, top, env), timed(nothing, top, env)) for _ in range(ROUNDS + 1)]
             a, b, c = (statistics.median(column) * 1e3 for column in zip(*rows[1:], strict=True))
-            print(f"{name:17} {a:8.1f} {b:11.1f} {a / b:6.2f} {a / c:9.2f}")
+            print(f"{words[:18]:18} {a:8.1f} {b:11.1f} {a / b:6.2f} {a / c:9.2f}")
 
 
 def overlaps() -> None:

@@ -10,17 +10,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def exit_code(work: Callable[[], int]) -> int:
-    """What the work gives, or what says that nobody reads our output any more, or that Ctrl-C was pressed."""
+def exit_code(program: str, work: Callable[[], int]) -> int:
+    """What the work gives, or what says that its output could not be written, or that Ctrl-C was pressed."""
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        from treadle.io.standard import fill_gaps
+
+        fill_gaps()
     try:
         code = work()
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains when it flushes at exit
+        _forget_output()
         return 141
+    except OSError as error:
+        _forget_output()
+        print(f"{program}: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _forget_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains when it flushes at exit
 
 
 class Usage(Exception):

@@ -34,6 +34,24 @@ def test_a_command_typed_wrongly_teaches_and_exits_with_2(heimdall: Run, name: s
     assert f"heimdall-{name}: " in done.stderr
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_command_does_its_work_whatever_streams_are_missing(heimdall: Run, project: Path, closed: str) -> None:
+    command = f'"{BIN}/heimdall-resolve" set F1 x {closed}; echo $?; "{BIN}/heimdall-validate" {closed}; echo $?'
+    done = subprocess.run(["sh", "-c", command], cwd=project, capture_output=True, text=True, input="{}")
+    assert [line for line in done.stdout.splitlines() if line.isdecimal()] == ["0", "1"] and done.stderr == ""
+    assert heimdall("resolve", "F1").stdout == "x\n"
+
+
+def test_output_that_cannot_be_written_is_said_in_one_line(project: Path) -> None:
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    for arguments in (["--help"], ["list"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [str(BIN / "heimdall-claim"), *arguments], cwd=project, stdout=full, stderr=subprocess.PIPE, env=env
+            )
+        assert done.returncode == 2 and done.stderr.count(b"\n") == 1 and b"No space left" in done.stderr
+
+
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_a_command_is_light(name: str) -> None:
     module = f"treadle.cli.heimdall.{name.replace('-', '_')}"
@@ -71,7 +89,8 @@ def test_the_trail_can_be_tailed(heimdall: Run) -> None:
         heimdall("resolve", "set", f"F{number}", "x")
     assert len(heimdall("protocol", "log").stdout.splitlines()) == 20
     assert heimdall("protocol", "log", "2").stdout.splitlines()[1].endswith("\tresolve\tset\tF24=x")
-    assert heimdall("protocol", "log", "x").returncode == 2
+    for number in ("x", "-1", "9" * 30):
+        assert heimdall("protocol", "log", number).returncode == 2
 
 
 def test_a_declared_identity_that_was_revoked_can_do_nothing(heimdall: Run) -> None:

@@ -187,13 +187,13 @@ def _guard(claims: Claims, args: Arguments) -> int:
         found = hooks.status(project)
         out(dumps(found, 2) if "--json" in args.flags else "\n".join(f"{hook}: {how}" for hook, how in found.items()))
     elif what in hooks.HOOKS:
-        _hook(claims, args, what, mode)
+        return _hook(claims, args, what, mode)
     else:
         raise Usage(f"unknown command guard {what}")
     return 0
 
 
-def _hook(claims: Claims, args: Arguments, hook: str, mode: str) -> None:
+def _hook(claims: Claims, args: Arguments, hook: str, mode: str) -> int:
     from treadle.coordination import hooks
 
     haid = _caller(claims, args)
@@ -201,11 +201,12 @@ def _hook(claims: Claims, args: Arguments, hook: str, mode: str) -> None:
     try:
         for overlap in hooks.run(claims, hook, haid, mode, lines):
             err(f"warning: {overlap}")
+        return 0
     except Collision as collision:
         err(collision.message)
         err(f"  you are {haid}; if you are the holder, say so with HEIMDALL_HAID")
         err(f'  to go ahead anyway, with the reason kept in decisions.md: {hooks.BYPASS}="why" git ...')
-        raise SystemExit(3) from None
+        return 3
 
 
 def _radar(claims: Claims, args: Arguments) -> int:

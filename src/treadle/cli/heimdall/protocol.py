@@ -55,7 +55,7 @@ def _init(rest: list[str]) -> int:
 def _log(rest: list[str]) -> int:
     args = Arguments(rest)
     number = args.rest[0] if args.rest else "20"
-    if len(args.rest) > 1 or not number.isdecimal():
+    if len(args.rest) > 1 or not number.isdecimal() or len(number) > 18:
         raise Usage("expected log [N]")
     from collections import deque
 

@@ -21,7 +21,7 @@ TIMED_OUT = 124
 
 def main(name: str, arguments: list[str]) -> int:
     """Run one command and give its exit code."""
-    return exit_code(lambda: _run(name, arguments))
+    return exit_code(f"treadle {name}", lambda: _run(name, arguments))
 
 
 def _run(name: str, arguments: list[str]) -> int:
