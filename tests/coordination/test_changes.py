@@ -55,7 +55,27 @@ def test_merging_what_others_did_is_not_changing_it(project: Path, claims: Claim
     git(project, "checkout", "-q", "main")
     commit(project, "README.md")
     git(project, "merge", "-q", "--no-edit", "side")
-    assert [names for _, names in changes.commits(str(project), "HEAD^..HEAD")] == [["docs/x.md"]]
+    assert [names for _, names in changes.commits(str(project), "HEAD^..HEAD")] == [[], ["docs/x.md"]]
+
+
+def test_what_a_merge_adds_of_its_own_is_a_change(project: Path) -> None:
+    git(project, "checkout", "-qb", "side")
+    commit(project, "docs/x.md")
+    git(project, "checkout", "-q", "main")
+    commit(project, "README.md")
+    git(project, "merge", "-q", "--no-commit", "side")
+    (project / "src/a/b.ts").write_text("slipped in")
+    git(project, "add", "src/a/b.ts")
+    assert changes.staged(str(project)) == ["src/a/b.ts"]
+    git(project, "commit", "-qm", "merge")
+    assert [names for _, names in changes.commits(str(project), "HEAD^1..HEAD")] == [["src/a/b.ts"], ["docs/x.md"]]
+
+
+def test_the_first_commit_and_one_that_changes_nothing_are_commits(project: Path) -> None:
+    git(project, "commit", "-q", "--allow-empty", "-m", "nothing")
+    found = list(changes.commits(str(project), "HEAD"))
+    assert found[0] == ("", []) and "src/a/b.ts" in found[-1][1]
+    assert list(changes.commits(str(project), "HEAD..HEAD")) == []
 
 
 @pytest.mark.parametrize("revisions", ["--all", "-n1", "--output=x"])

@@ -96,6 +96,27 @@ def test_a_push_is_refused_too_but_not_for_what_its_holder_made(
     assert attempt(project, "push", "-q", "origin", ":new-branch").returncode == 0  # to delete is to change no file
 
 
+def test_taking_in_what_the_holder_has_pushed_is_no_change_of_ours(
+    heimdall: Run, project: Path, claims: Claims, tmp_path: Path
+) -> None:
+    git(tmp_path, "init", "-q", "--bare", str(tmp_path / "remote.git"))
+    git(project, "remote", "add", "origin", str(tmp_path / "remote.git"))
+    git(project, "push", "-q", "origin", "main", "main:ours")
+    change(project)
+    git(project, "commit", "-qm", "the holder's, without a trailer")
+    change(project, "docs/x.md", "theirs\n")
+    git(project, "commit", "-qm", "more of the holder's")
+    git(project, "push", "-q", "origin", "main")
+    heimdall("claim", "guard", "install")
+    git(project, "checkout", "-q", "-b", "ours", "origin/ours")
+    change(project, "docs/x.md", "ours\n")
+    assert attempt(project, "commit", "-qm", "ours").returncode == 0
+    assert attempt(project, "merge", "-q", "origin/main").returncode != 0  # a conflict, to be resolved by hand
+    change(project, "docs/x.md", "both\n")
+    assert attempt(project, "commit", "-qm", "merge").returncode == 0
+    assert attempt(project, "push", "-q", "origin", "ours").returncode == 0
+
+
 @pytest.mark.parametrize("hook", ["pre-commit", "pre-push"])
 def test_a_hook_that_was_there_runs_first_and_comes_back(heimdall: Run, project: Path, hook: str) -> None:
     path = project / ".git" / "hooks" / hook

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 TRAILER = "Heimdall-Agent"
 
 
-def read(project: str, *arguments: str) -> bytes:
+def read(project: str, *arguments: str, stdin: bytes = b"") -> bytes:
     """What git answers. A hook is told which index the commit is made from; that is kept."""
     index = {"GIT_INDEX_FILE": os.path.abspath(name)} if (name := os.environ.get("GIT_INDEX_FILE")) else {}
-    return git(*arguments, cwd=project, env=index).stdout
+    return git(*arguments, cwd=project, env=index, stdin=stdin).stdout
 
 
 def names(listed: bytes) -> list[str]:
@@ -27,27 +27,46 @@ def names(listed: bytes) -> list[str]:
 
 
 def staged(project: str) -> list[str]:
-    """What the next commit changes; a rename is its old and its new name."""
-    return names(read(project, "diff", "--cached", "--name-only", "--no-renames", "-z"))
+    """What the next commit changes; a rename is its old and its new name. A merge changes what no parent has so."""
+    changed = names(read(project, "diff", "--cached", "--name-only", "--no-renames", "-z"))
+    if has(project, "MERGE_HEAD"):
+        merged = set(names(read(project, "diff", "--cached", "--name-only", "--no-renames", "-z", "MERGE_HEAD")))
+        return [name for name in changed if name in merged]
+    return changed
 
 
 def uncommitted(project: str) -> list[str]:
-    has_commit = git("rev-parse", "-q", "--verify", "HEAD", cwd=project, check=False).code == 0
-    changed = read(project, "diff", "HEAD", "--name-only", "--no-renames", "-z") if has_commit else b""
+    changed = read(project, "diff", "HEAD", "--name-only", "--no-renames", "-z") if has(project, "HEAD") else b""
     return names(changed + read(project, "ls-files", "--others", "--exclude-standard", "--full-name", "-z", ":/"))
 
 
+def has(project: str, commit: str) -> bool:
+    return git("rev-parse", "-q", "--verify", f"{commit}^{{commit}}", cwd=project, check=False).code == 0
+
+
 def commits(project: str, *revisions: str) -> Iterator[tuple[str, list[str]]]:
-    """Who made each commit, by its trailer ("" when it has none), and what it changed. Merges change nothing here."""
+    """Who made each commit, by its trailer ("" when it has none), and what it changed.
+
+    A merge changes only what none of its parents has so: what it brings together, others did.
+    """
     if any(revision.startswith("-") and revision not in ("--not", "--remotes") for revision in revisions):
         raise ConfigError(f"{' '.join(revisions)!r} is not a range of commits", hint="such as origin/main..HEAD")
-    listed = read(project, "rev-list", "--no-merges", *revisions, "--").split()
-    for commit in map(bytes.decode, listed):
-        signed = read(project, "show", "-s", f"--format=%(trailers:key={TRAILER},valueonly)", commit)
-        changed = read(
-            project, "diff-tree", "--root", "-r", "--no-commit-id", "--name-only", "--no-renames", "-z", commit
-        )
-        yield signed.decode(errors="replace").strip(), names(changed)
+    listed = read(project, "rev-list", *revisions, "--")
+    if not listed:
+        return
+    form = f"--format=%H%x00%(trailers:key={TRAILER},valueonly)%x00"
+    told = read(project, "-c", "log.showSignature=false", "log", "--no-walk=unsorted", "--stdin", form, stdin=listed)
+    fields = told.decode(errors="replace").split("\0")
+    signers = {commit.strip(): signer.strip() for commit, signer in zip(fields[::2], fields[1::2], strict=False)}
+    tree = ("diff-tree", "--stdin", "--root", "-r", "-c", "--name-only", "--no-renames", "-z")
+    changed: dict[str, list[str]] = {commit: [] for commit in signers}
+    current: list[str] = []
+    for name in names(read(project, *tree, stdin=listed)):
+        if name in changed:
+            current = changed[name]
+        else:
+            current.append(name)
+    yield from ((signers[commit], changed[commit]) for commit in signers)
 
 
 def overlaps(claims: Claims, haid: str, changed: Iterable[str]) -> list[Overlap]:

@@ -10,7 +10,6 @@ from treadle.coordination.setup import command
 from treadle.errors import ConfigError
 from treadle.io.ask import ask
 from treadle.io.files import write_atomic
-from treadle.work.git import git
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,12 +88,8 @@ def run(claims: Claims, hook: str, haid: str, mode: str, refs: Iterable[str]) ->
 def _pushed(claims: Claims, haid: str, project: str, ref: list[str]) -> list[Overlap]:
     if len(ref) != 4 or not ref[1].strip("0"):
         return []  # a branch is deleted: nothing is changed
-    known = ref[3] if ref[3].strip("0") and _has(project, ref[3]) else "--remotes"
-    return changes.check_commits(claims, haid, changes.commits(project, ref[1], "--not", known))
-
-
-def _has(project: str, commit: str) -> bool:
-    return git("cat-file", "-e", commit, cwd=project, check=False).code == 0
+    known = [ref[3]] if ref[3].strip("0") and changes.has(project, ref[3]) else []
+    return changes.check_commits(claims, haid, changes.commits(project, ref[1], "--not", *known, "--remotes"))
 
 
 def _directory(project: str) -> str:
