@@ -34,6 +34,15 @@ def test_ten_lines_pass_and_eleven_are_refused_before_anything_is_touched(capsul
     assert capsules.show("w1") == before
 
 
+def test_a_capsule_comes_out_as_it_is_in_its_file_also_with_other_line_ends(capsules: Capsules) -> None:
+    capsules.write("base", "one")
+    text = "---\r\nid: w1\r\ndepends: base\r\n---\r\nWHAT: x\r\n"
+    (Path(capsules.directory) / "w1.md").write_bytes(text.encode())
+    assert capsules.hydrate(["w1"]) == capsules.show("base") + "\n" + text
+    capsules.write("w2", "a\rb")
+    assert "WHAT: a\rb\n" in capsules.show("w2")
+
+
 @pytest.mark.parametrize("name", ["", "../../evil", "a b", ".hidden", "a/b", "ä", "x" * 129, "a,b"])
 def test_an_id_that_could_leave_the_directory_is_refused(capsules: Capsules, name: str) -> None:
     with pytest.raises(ConfigError):

@@ -133,6 +133,26 @@ def test_a_hook_that_was_there_runs_first_and_comes_back(heimdall: Run, project:
     assert heimdall("claim", "guard", "status").stdout == "pre-commit: absent\npre-push: absent\n"
 
 
+def test_a_hook_that_was_there_reads_what_git_says_and_no_more(heimdall: Run, project: Path) -> None:
+    path = project / ".git" / "hooks" / "pre-push"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('#!/bin/sh\ncat > "$0.heard"\n')
+    path.chmod(0o755)
+    heimdall("claim", "guard", "install")
+    for said in ("", "refs/heads/x 1 refs/heads/x 0\nrefs/heads/y 1 refs/heads/y 0\n"):
+        subprocess.run([str(path)], input=said, text=True, cwd=project)
+        assert Path(f"{path}.before-heimdall.heard").read_text() == said
+
+
+def test_a_hook_whose_program_is_gone_says_what_to_do(heimdall: Run, project: Path) -> None:
+    heimdall("claim", "guard", "install")
+    path = project / ".git" / "hooks" / "pre-commit"
+    path.write_text(path.read_text().replace("/heimdall-claim", "/no-longer-there"))
+    change(project, "docs/x.md")
+    refused = attempt(project, "commit", "-qm", "no")
+    assert refused.returncode != 0 and "is gone: install treadle again, or remove this hook" in refused.stderr
+
+
 def test_it_guards_every_worktree(heimdall: Run, project: Path, claims: Claims, tmp_path: Path) -> None:
     heimdall("claim", "guard", "install")
     git(project, "worktree", "add", "-q", str(tmp_path / "other"), "-b", "other")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.coordination.conftest import Run
 from treadle.coordination import ledger as module
 from treadle.coordination.ledger import Ledger, Totals, change_percent, delta_text
 from treadle.coordination.planning import Planning
@@ -50,6 +51,15 @@ def test_runs_can_be_told_apart(ledger: Ledger, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("HEIMDALL_RUN", "b")
     ledger.log("r", "k", 2)
     assert (ledger.report().total, ledger.report("a").total, ledger.report("b").total) == (3, 1, 2)
+
+
+def test_the_run_of_the_environment_is_what_is_reported(heimdall: Run) -> None:
+    for run in ("a", "b"):
+        heimdall("ledger", "log", "--role", "r", "--kind", "k", "--tokens", "5", "--run", run)
+    assert "TOTAL: 5 tokens" in heimdall("ledger", "report", HEIMDALL_RUN="a").stdout
+    assert "-> 5 tokens" in heimdall("ledger", "delta", "--role", "r", HEIMDALL_RUN="b").stdout
+    assert "TOTAL: 10 tokens" in heimdall("ledger", "report", "--run", "", HEIMDALL_RUN="a").stdout
+    assert "TOTAL: 10 tokens" in heimdall("ledger", "report").stdout
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,8 @@ def test_what_it_does_not_do_is_said_with_its_status(listener: Listener) -> None
     assert status == 200 and json.loads(body)["error"]["code"] == -32700
     assert send(listener, b"", Content_Length="99999999999")[0] == 413
     assert send(listener, b"", Content_Length="many")[0] == 411
+    assert send(listener, b"", Content_Length="9" * 5000)[0] == 411
+    assert send(listener, b"0\r\n\r\n", Transfer_Encoding="chunked")[0] == 411
 
 
 def test_the_oldest_session_makes_room(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,11 @@ def test_an_absolute_path_in_the_repository_is_the_relative_one(tmp_path: Path) 
     assert meet(f"{top}/src/**", "src/a.py", top)
     assert meet(top, "anything", top)
     assert not meet("/etc/passwd", "**", top)
+    (tmp_path / "repository").mkdir()
+    (tmp_path / "link").symlink_to("repository")
+    top = str(tmp_path / "repository")
+    assert meet(f"{tmp_path}/link/src/*.py", "src/a.py", top)
+    assert not meet(f"{tmp_path}/link/src/*.py", "docs", top)
 
 
 def test_a_path_taken_literally_may_have_any_characters() -> None:

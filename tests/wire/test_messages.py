@@ -102,6 +102,10 @@ def test_what_is_not_one_json_value_is_unparseable(data: bytes) -> None:
     assert messages.read(data) == (None, ["unparseable JSON"])
 
 
+def test_what_an_editor_puts_in_front_of_the_text_is_no_part_of_it() -> None:
+    assert messages.read(b'\xef\xbb\xbf{"type":"question","from":"a","msg_id":"m","question":"q"}')[1] == []
+
+
 def test_a_receiver_grants_exactly_one_retry() -> None:
     receipt = Receipt()
     assert receipt.offer(b"nonsense") == ["unparseable JSON"]

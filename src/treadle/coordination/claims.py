@@ -153,7 +153,7 @@ class Claims:
                     "ttl_minutes": ttl,
                     "heartbeat": now,
                     "expires_at": "",
-                    "fence": self._next_fence(),
+                    "fence": self._next_fence(active),
                     "mode": "shared" if shared else "exclusive",
                 }
             )
@@ -193,9 +193,10 @@ class Claims:
             if not owns(caller, haid):
                 raise Denied(f"the claim of {haid} is not {caller}'s to renew")
             if not self.is_active(claim):
-                if found := self.overlaps(haid, claim.surfaces, shared=claim.shared):
+                active = self.active()
+                if found := self.overlaps(haid, claim.surfaces, active, shared=claim.shared):
                     raise Collision(found, "renew")
-                claim.fields["fence"] = self._next_fence()
+                claim.fields["fence"] = self._next_fence(active)
             claim = self._write({**claim.fields, "heartbeat": self.planning.now()})
         self.planning.log("claim", "heartbeat", haid)
         return claim
@@ -254,11 +255,11 @@ class Claims:
             self._remove(claim)
         return ended, active
 
-    def _next_fence(self) -> int:
+    def _next_fence(self, held: Iterable[Claim]) -> int:
         path = self.planning.path("ledger", "fence")
         text = (read_text(path) or "").strip()
-        # Only when the number was lost, it goes on from what is held.
-        last = int(text) if text.isdecimal() else max((claim.fence for claim in self._all()), default=0)
+        # The file may be lost, or be an older one that git brought back: what is held is the least there was.
+        last = max([int(text) if text.isdecimal() else 0, *(claim.fence for claim in held)])
         write_text(path, f"{last + 1}\n")
         return last + 1
 

@@ -96,7 +96,7 @@ def _directory(project: str) -> str:
     path = ask(["git", "-C", project, "rev-parse", "--git-path", "hooks"])
     if path is None:
         raise ConfigError(f"{project} is not in a git repository", hint="git init makes one")
-    return os.path.join(project, path)
+    return os.path.normpath(os.path.join(project, path))
 
 
 def _is_ours(path: str) -> bool:
@@ -115,12 +115,17 @@ def _script(hook: str, mode: str) -> str:
     import shlex
 
     program = shlex.quote(command("heimdall-claim"))
+    # What git says on standard input is for both; the full stop keeps the newline at its end, if there is one.
+    keep, give = ("said=$(cat; echo .)\n", 'printf %s "${said%.}" | ') if hook == "pre-push" else ("", "")
     return f"""#!/bin/sh
 {_MARK}: refuses changes under somebody else's claim; `heimdall-claim guard uninstall` removes it
 before="$0{_KEPT}"
-{"refs=$(cat)" if hook == "pre-push" else "refs="}
-if [ -x "$before" ]; then
-  printf '%s\\n' "$refs" | "$before" "$@" || exit $?
+{keep}if [ -x "$before" ]; then
+  {give}"$before" "$@" || exit $?
 fi
-printf '%s\\n' "$refs" | {program} guard {hook} --mode {mode}
+if [ ! -x {program} ]; then
+  echo "$0: {program} is gone: install treadle again, or remove this hook" >&2
+  exit 1
+fi
+{give}{program} guard {hook} --mode {mode}
 """

@@ -120,9 +120,10 @@ class Handler(BaseHTTPRequestHandler):
     def _body(self) -> bytes | None:
         """What was sent, always read to its end, so that the next request on the connection is found."""
         length = self.headers.get("Content-Length", "0")
-        if not length.isdecimal() or int(length) > BODY_CAP or "Transfer-Encoding" in self.headers:
+        known = length.isdecimal() and len(length) < 18 and "Transfer-Encoding" not in self.headers
+        if not known or int(length) > BODY_CAP:
             self.close_connection = True
-            self._say(413 if length.isdecimal() else 411, b"send a Content-Length of at most 16 MiB\n")
+            self._say(413 if known else 411, b"send a Content-Length of at most 16 MiB\n")
             return None
         return self.rfile.read(int(length))
 

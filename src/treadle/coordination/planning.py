@@ -98,7 +98,7 @@ def make_dirs(path: str) -> None:
 def read_text(path: str) -> str | None:
     """What a file holds; None when it is not there."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
             return file.read()
     except FileNotFoundError:
         return None

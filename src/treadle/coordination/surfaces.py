@@ -53,7 +53,8 @@ def _split(text: str) -> tuple[str, str]:
 def _relative(path: str, top: str) -> str:
     patterns.parse(path)  # raises when it is not a pattern
     if top and path.startswith("/"):
-        inside = patterns.normalise(path)
-        if inside == top or inside.startswith(top.rstrip("/") + "/"):
-            return inside[len(top.rstrip("/")) + 1 :] or "."
+        names = patterns.normalise(path).split("/")
+        for count in range(1, len(names) + 1):  # the way to the top may lead over symbolic links
+            if os.path.realpath("/".join(names[:count]) or "/") == top:
+                return "/".join(names[count:]) or "."
     return path

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 VERSION = "2.0.0"
+BOM = b"\xef\xbb\xbf"
+"""What some editors and shells put in front."""
 SCHEMA_ID = f"https://heimdall/protocol/message-schema-{VERSION}.json"
 
 _IDS = ListOf(Text())
@@ -75,7 +77,7 @@ def _common_fault(text: str, message: dict[str, Any]) -> str:
 def read(text: str | bytes) -> tuple[Any, list[str]]:
     """The message in `text` (None when there is none) and its faults. Never raises, whatever the bytes are."""
     try:
-        message = loads(text)
+        message = loads(text.removeprefix(BOM) if isinstance(text, bytes) else text)
     except ValueError:
         return None, ["unparseable JSON"]
     return message, faults(message)

@@ -132,6 +132,6 @@ def shown(value: Any, limit: int = 200) -> str:
     """A value within an error text: strings as they are, the rest as JSON, and never very long."""
     try:
         text = value if isinstance(value, str) else dumps(value)
-    except ValueError:
-        text = "(nested too deeply)"
+    except ValueError as error:
+        text = f"({error})"
     return text if len(text) <= limit else text[:limit] + "..."

@@ -101,8 +101,26 @@ def test_a_declared_identity_that_was_revoked_can_do_nothing(heimdall: Run) -> N
     for words in (["resolve", "set", "F1", "x"], ["claim", "claim", "a", "--task", "T"], ["blackboard", "get", "k"]):
         done = heimdall(*words, HEIMDALL_HAID=ann)
         assert done.returncode == 2 and "revoked" in done.stderr
+    for words in (["reinstate", ann], ["register"], ["spawn", "helper"], ["revoke", "haid:bob.box-0002"]):
+        assert heimdall("haid", *words, HEIMDALL_HAID=ann).returncode == 2
     heimdall("haid", "reinstate", ann)
     assert heimdall("resolve", "set", "F1", "x", HEIMDALL_HAID=ann).returncode == 0
+
+
+def test_a_checkout_that_was_revoked_can_do_nothing_but_let_a_person_lift_it(heimdall: Run) -> None:
+    own = heimdall("haid", "register").stdout.strip()
+    heimdall("haid", "revoke", own)
+    for words in (
+        ["resolve", "set", "F1", "x"],
+        ["protocol", "init"],
+        ["protocol", "blackboard", "list"],
+        ["validate"],
+    ):
+        done = heimdall(*words)
+        assert done.returncode == 2 and f"{own} is revoked" in done.stderr
+    assert heimdall("resolve", "set", "F1", "x", HEIMDALL_HAID="haid:bob.box-0002").returncode == 0
+    assert heimdall("protocol", "haid", "reinstate", own).returncode == 0
+    assert heimdall("resolve", "F1").stdout == "x\n"
 
 
 def test_the_haid_command(heimdall: Run) -> None:

@@ -58,7 +58,7 @@ def _run(name: str, arguments: list[str]) -> int:
         out(help_text)
         return 0
     try:
-        if name != "haid" and "HEIMDALL_HAID" in os.environ:
+        if (arguments[0] if name == "protocol" and arguments else name) not in _ALWAYS:
             _refuse_revoked()
         code = module.main(arguments)
         assert isinstance(code, int)
@@ -73,11 +73,19 @@ def _run(name: str, arguments: list[str]) -> int:
         return 1 if isinstance(error, NotFound) else 2
 
 
-def _refuse_revoked() -> None:
-    from treadle.coordination.identity import Agents, checked
-    from treadle.coordination.planning import Planning
+_ALWAYS = ("haid", "ledger-mcp")
+"""These judge for themselves, as others can act through them."""
 
-    Agents(Planning()).require(checked(os.environ["HEIMDALL_HAID"]))
+
+def _refuse_revoked() -> None:
+    """Who acts here is worked out, by starting git, only where somebody was revoked at all."""
+    from treadle.coordination.planning import Planning, read_text
+
+    planning = Planning()
+    if '"revoked"' in (read_text(planning.path("ledger", "agents.json")) or ""):
+        from treadle.coordination.identity import Agents, current
+
+        Agents(planning).require(current(planning.project))
 
 
 def _end(name: str) -> None:

@@ -14,6 +14,8 @@ heimdall-haid trailer                       the line that signs a commit
 
 from __future__ import annotations
 
+import os
+
 from treadle.cli.heimdall import Arguments, Usage, err, out
 from treadle.coordination.identity import Agents, checked, current, spawn
 from treadle.coordination.planning import Planning
@@ -26,6 +28,8 @@ def main(arguments: list[str]) -> int:
     planning = Planning()
     agents = Agents(planning)
     command, *rest = args.rest or ["current"]
+    if command in _CHANGES and (acting := os.environ.get("HEIMDALL_HAID")):
+        agents.require(acting)
     if command == "spawn":
         if len(rest) != 1:
             raise Usage("expected spawn ROLE")
@@ -45,6 +49,8 @@ def main(arguments: list[str]) -> int:
         return 2
 
 
+_CHANGES = {"spawn", "register", "revoke", "reinstate"}
+"""What a revoked identity may not do even to others."""
 _ACTIONS = {"current", "register", "heartbeat", "revoke", "reinstate", "check", "get", "trailer"}
 
 

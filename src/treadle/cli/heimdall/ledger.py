@@ -6,11 +6,12 @@ heimdall-ledger log --role R --kind K (--tokens N | --count FILE) [--msg-id M] [
 heimdall-ledger baseline --role R --tokens N     keep the number to beat
 heimdall-ledger report [--run ID] [--json]       tokens by role
 heimdall-ledger delta [--role R] [--run ID] [--json]     against the baselines
-HEIMDALL_RUN sets the run id of the lines that are logged.
+HEIMDALL_RUN sets the run that lines are logged for, and that report and delta are about; --run '' is all of them.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 
 from treadle.cli.heimdall import Arguments, Usage, err, out
@@ -22,7 +23,7 @@ from treadle.wire.jsontext import dumps
 def main(arguments: list[str]) -> int:
     args = Arguments(arguments, "--role --kind --tokens --count --msg-id --source --run", "--json")
     ledger = Ledger(Planning())
-    run, as_json = args.get("--run"), "--json" in args.flags
+    run, as_json = args.get("--run", os.environ.get("HEIMDALL_RUN", "")), "--json" in args.flags
     match args.rest:
         case ["log"]:
             _log(ledger, args)
