@@ -27,6 +27,18 @@ def test_what_cannot_be_written_is_counted_and_disturbs_nobody(tmp_path: Path) -
     assert (nowhere.lost, (tmp_path / "no" / "x").read_bytes()) == (3, b"456")
 
 
+def test_a_device_is_written_to_and_not_moved_away() -> None:
+    master, slave = os.openpty()
+    try:
+        file = Rotated(os.ttyname(slave), 5)
+        assert file.write(b"12345") and file.write(b"678") and os.path.exists(os.ttyname(slave))
+        assert os.read(master, 100) == b"12345678"
+    finally:
+        file.close()
+        os.close(master)
+        os.close(slave)
+
+
 def test_the_log_is_json_lines_from_a_level_on_and_tells_what_it_could_not_write(tmp_path: Path) -> None:
     path = tmp_path / "no" / "x.log"
     log = Log(str(path), "s1", "warn")

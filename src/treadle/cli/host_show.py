@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from treadle.cli.render import printable
+from treadle.cli.render import one_line, printable
 from treadle.fleet.backends import Known, Probe
 from treadle.wire.receipts import (
     AnyAgentEvent,
@@ -30,7 +30,7 @@ def show_events(events: Sequence[AnyAgentEvent]) -> None:
     for event in events:
         line = _line(event)
         if line:
-            click.echo(printable(line)[:WIDTH].replace("\n", " "), err=True)
+            click.echo(one_line(line)[:WIDTH], err=True)
 
 
 def _line(event: AnyAgentEvent) -> str:

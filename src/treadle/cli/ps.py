@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from treadle.cli.as_json import json_option, show_json
+from treadle.cli.render import one_line
 from treadle.io import procs
 from treadle.io.kept import Kept, kept_trees
 
@@ -55,7 +56,7 @@ def _print(trees: list[Kept]) -> None:
         pid = str(tree.pid) if tree.running else "-"
         command = " ".join(tree.command)
         numbers = (str(tree.owner), str(tree.keeper), pid, _age(tree.age), str(len(tree.processes)))
-        rows.append((*numbers, f"{tree.rss / 1e6:.0f} MB", "".join(c if c.isprintable() else "?" for c in command)))
+        rows.append((*numbers, f"{tree.rss / 1e6:.0f} MB", one_line(command)))
     widths = [max(len(row[column]) for row in rows) for column in range(6)]
     for row in rows:
         cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]

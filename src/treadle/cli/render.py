@@ -44,6 +44,10 @@ def printable(text: str) -> str:
     return ACTING.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+def one_line(text: str) -> str:
+    return printable(text).replace("\n", " ").replace("\t", " ")
+
+
 class Renderer:
     """Writes events to a terminal, or to whatever stream it is given."""
 

@@ -15,6 +15,29 @@ if TYPE_CHECKING:
 
 UNSPECIFIED = "(unspecified)"
 
+RECORD = """# Conflict {name} — {title}
+
+- Date: {date}
+- Overriding HAID: `{haid}`
+- Displaced HAID: `{displaced}`
+- Surfaces:
+{surfaces}
+
+## Both intents
+
+**Overriding:** {overriding_intent}
+
+**Displaced:** {displaced_intent}
+
+## Resolution
+
+{resolution}
+
+## Recovery path
+
+The displaced work is kept on the branch `{branch}`.
+"""
+
 
 def append(planning: Planning, title: str, body: str, signature: str = "") -> str:
     """Add an entry; gives its timestamp. A signature is one line in italics that says who and through what."""
@@ -49,29 +72,18 @@ def raise_conflict(
     file = f"{planning.now()[:10]}-{name}.md"
     path = planning.path("ledger", "conflicts", file)
     branch = f"displaced/{displaced.replace(':', '_').replace('/', '_') or 'unknown'}-{name}"
-    listed = "\n".join(f"  - `{one_line(surface)}`" for surface in surfaces)
-    text = f"""# Conflict {name} — {one_line(title.strip())}
-
-- Date: {planning.now()}
-- Overriding HAID: `{haid}`
-- Displaced HAID: `{one_line(displaced) or UNSPECIFIED}`
-- Surfaces:
-{listed}
-
-## Both intents
-
-**Overriding:** {overriding_intent.strip() or UNSPECIFIED}
-
-**Displaced:** {displaced_intent.strip() or UNSPECIFIED}
-
-## Resolution
-
-{UNSPECIFIED}
-
-## Recovery path
-
-The displaced work is kept on the branch `{branch}`.
-"""
+    text = RECORD.format(
+        name=name,
+        title=one_line(title.strip()),
+        date=planning.now(),
+        haid=haid,
+        displaced=one_line(displaced) or UNSPECIFIED,
+        surfaces="\n".join(f"  - `{one_line(surface)}`" for surface in surfaces),
+        overriding_intent=overriding_intent.strip() or UNSPECIFIED,
+        displaced_intent=displaced_intent.strip() or UNSPECIFIED,
+        resolution=UNSPECIFIED,
+        branch=branch,
+    )
     with planning.lock("conflicts"):
         if os.path.exists(path):
             raise ConfigError(f"conflict {name} was already raised today: {path}", hint="give it another id")

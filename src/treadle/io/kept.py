@@ -11,6 +11,7 @@ import time
 
 from treadle.errors import StorageError
 from treadle.io import paths, procs
+from treadle.io.stem import leave_note
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,22 +44,12 @@ class Kept:
 
 
 def note(owner: int, keeper: int, pid: int, command: Sequence[str]) -> str:
-    """Leave a note for a tree whose keeper is also its stem, as a terminal's guard is. Its path; "" when it cannot be.
-
-    A tree lives without a note, so no error here ends it.
-    """
-    fields = [1, owner, keeper, keeper, procs.start_time(keeper), pid, int(time.time())]
+    """Leave a note for a tree whose keeper is also its stem, as a terminal's guard is. Its path, or ""."""
     try:
-        directory = paths.private_dir(os.path.join(paths.state_dir(), "keepers"))
-        path = os.path.join(directory, str(keeper))
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(fd, b"\0".join([*(b"%d" % field for field in fields), *map(os.fsencode, command)]))
-        finally:
-            os.close(fd)
-    except (OSError, StorageError):
+        path = os.path.join(paths.private_dir(os.path.join(paths.state_dir(), "keepers")), str(keeper))
+    except StorageError:
         return ""
-    return path
+    return path if leave_note(os.fsencode(path), owner, keeper, keeper, pid, map(os.fsencode, command)) else ""
 
 
 def kept_trees() -> list[Kept]:

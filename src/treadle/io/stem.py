@@ -21,6 +21,7 @@ from treadle.wire.framing import FrameSplitter, frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any, NoReturn
 
 # Stem to owner...
@@ -145,20 +146,11 @@ class Stem:
         return True
 
     def register(self, request: dict[str, Any]) -> None:
-        """Leave a note for `treadle ps`. A tree lives without one, so no error here ends it."""
         if not request["registry"]:
             return
-        me, keeper = os.getpid(), os.getppid()
-        fields: list[int | bytes] = [1, request["owner"], keeper, me, procs.start_time(me), self.root]
-        fields += [int(time.time()), *request["argv"]]
-        path = b"%b/%d" % (request["registry"], me)
-        try:
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            os.write(fd, b"\0".join([b"%d" % field if isinstance(field, int) else field for field in fields]))
-            os.close(fd)
+        path = b"%b/%d" % (request["registry"], os.getpid())
+        if leave_note(path, request["owner"], os.getppid(), os.getpid(), self.root, request["argv"]):
             self.record = path
-        except OSError:
-            pass
 
     def tend(self) -> None:
         """Serve until nothing of the tree is left."""
@@ -275,6 +267,20 @@ class Stem:
                 os.unlink(self.record)
             except OSError:
                 pass
+
+
+def leave_note(path: bytes, owner: int, keeper: int, stem: int, pid: int, command: Iterable[bytes]) -> bool:
+    """For `treadle ps`, which reads it in `kept.py`. A tree lives without one, so no error here ends it."""
+    fields = [1, owner, keeper, stem, procs.start_time(stem), pid, int(time.time())]
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, b"\0".join([*(b"%d" % field for field in fields), *command]))
+        finally:
+            os.close(fd)
+    except OSError:
+        return False
+    return True
 
 
 def _hurry() -> None:

@@ -7,6 +7,7 @@ once it takes something again.
 from __future__ import annotations
 
 import os
+import stat
 import time
 
 from treadle.errors import NotFound, StorageError
@@ -32,15 +33,17 @@ class Rotated:
         self.lost = 0  # bytes that could not be written
         self.size = 0
         self._fd = -1
+        self._rotates = False
 
     def write(self, data: bytes) -> bool:
         try:
-            if self.size >= self.limit and self.path != os.devnull:
+            if self.size >= self.limit and self._rotates:
                 os.replace(self.path, f"{self.path}.1")
                 self.close()
             if self._fd < 0:
                 self._fd = os.open(self.path, _FLAGS, 0o600)
-                self.size = os.fstat(self._fd).st_size
+                found = os.fstat(self._fd)
+                self.size, self._rotates = found.st_size, stat.S_ISREG(found.st_mode)  # a device stays where it is
             written = os.write(self._fd, data)
             self.size += written
             self.lost += len(data) - written
