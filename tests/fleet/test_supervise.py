@@ -19,6 +19,7 @@ from treadle.wire.receipts import (
     Warned,
 )
 from treadle.wire.sidecar import NO_POLICY
+from treadle.work.shadow import Change
 
 T = "2025-01-01T00:00:00Z"
 DELTA = AssistantDelta(ts=T, text="w")
@@ -57,7 +58,18 @@ def test_tools_files_and_commands_are_judged(tmp_path: Path) -> None:
     assert isinstance(watch(tmp_path, CALL, require_approval_for=["read"])[0], Denied)
     assert isinstance(watch(tmp_path, CALL, deny_read=["a"])[0], Denied)
     assert watch(tmp_path, CALL, deny_read=["b"])[0] is None
+    strange = ToolCall(ts=T, tool_name="lint", input={"path": "a"})
+    assert isinstance(watch(tmp_path, strange, deny_read=["a"])[0], Denied)
+    assert watch(tmp_path, strange, deny_write=["a"], disallowed_tools=["read"])[0] is None
     assert isinstance(watch(tmp_path, FileChanged(ts=T, path="/etc/x", summary=""))[0], Denied)
     assert isinstance(watch(tmp_path, CommandExecuted(ts=T, command="cat .env"), deny_read=[".env"])[0], Denied)
     assert isinstance(watch(tmp_path, CommandExecuted(ts=T, command="ls"), disallowed_tools=["Bash"])[0], Denied)
     assert watch(tmp_path, CommandExecuted(ts=T, command="ls"), allowed_tools=["my_runner"])[0] is None
+
+
+def test_what_was_really_changed_is_judged_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/etc/hosts")
+    supervisor = Supervisor(order(tmp_path, policy=replace(NO_POLICY, deny_write=["a/**"])))
+    assert supervisor.judge([Change(kind="added", path="link"), Change(kind="modified", path="b")]) is None
+    denied = supervisor.judge([Change(kind="renamed", path="b", old_path="a/c")])
+    assert isinstance(denied, Denied) and "a/c" in str(denied)

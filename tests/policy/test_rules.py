@@ -137,6 +137,18 @@ def test_rules_about_files_bind_the_shell() -> None:
     assert verdict(bash("grep --file=secrets/key x"), deny=deny) == "deny"
 
 
+def test_wildcards_and_changes_of_directory_do_not_get_round_a_rule(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "key").write_text("")
+    (tmp_path / "other").write_text("")
+    rules = RuleSet(Rules(deny=("Read(sub/key)", "Write(sub/**)")), str(tmp_path))
+    for command in ("cat s*/key", "cat sub/k?y", "cat {other,sub/key}", "cd sub && cat key", "(cd sub; rm -f key)"):
+        decision = rules.judge(bash(command))
+        assert decision is not None and decision.verdict == "deny", command
+    for command in ("cat o*", "cat {other,more}", "ls *", "grep '[a-z]*' other"):
+        assert rules.judge(bash(command)) is None, command
+
+
 def test_a_symlink_does_not_get_round_a_rule(tmp_path: Path) -> None:
     (tmp_path / "secrets").mkdir()
     (tmp_path / "innocent").symlink_to("secrets")

@@ -1,11 +1,14 @@
 """Changes come back three-way, whole or not at all."""
 
 import os
+import resource
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
 
+from treadle.errors import StorageError
 from treadle.work.merge import Merged, bring_back
 from treadle.work.shadow import Shadow
 
@@ -117,3 +120,43 @@ def test_a_rename_meets_an_edit(case: Case) -> None:
     assert case.merge().conflicts == ()
     assert "ours\n" in (case.source / "z.txt").read_text()
     assert not (case.source / "a.txt").exists()
+
+
+def test_a_file_takes_the_place_of_a_directory_that_the_run_emptied(case: Case) -> None:
+    shutil.rmtree(case.copy / "d")
+    (case.copy / "d").write_text("now a file\n")
+    assert case.merge().conflicts == ()
+    assert (case.source / "d").read_text() == "now a file\n"
+
+
+def test_a_file_does_not_take_the_place_of_a_directory_that_holds_more(case: Case) -> None:
+    shutil.rmtree(case.copy / "d")
+    (case.copy / "d").write_text("now a file\n")
+    case.write(case.source, "d/more.txt", "mine\n")
+    (conflict,) = case.merge().conflicts
+    assert conflict.path == "d" and "directory" in conflict.reason
+    assert (case.source / "d" / "e.txt").exists()
+
+
+def test_who_may_read_a_file_stays_as_it_was(case: Case) -> None:
+    (case.source / "b.txt").chmod(0o600)
+    (case.copy / "b.txt").write_text("changed\n")
+    (case.copy / "b.txt").chmod(0o755)
+    assert case.merge().written == ("b.txt",)
+    assert stat.S_IMODE((case.source / "b.txt").stat().st_mode) == 0o700
+
+
+def test_a_disk_that_is_full_changes_nothing(case: Case) -> None:
+    (case.copy / "a.txt").write_text("small\n")
+    (case.copy / "b.txt").write_bytes(b"x" * 3_000_000)
+    (case.copy / "d" / "e.txt").unlink()
+    after = case.shadow.snapshot()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
+    try:
+        with pytest.raises(StorageError):
+            bring_back(case.shadow, case.before, after, str(case.source))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert sorted(os.listdir(case.source)) == ["a.txt", "b.txt", "d", "pic.bin"]
+    assert (case.source / "a.txt").read_text() == "".join(LINES) and (case.source / "d" / "e.txt").exists()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.work.test_git import make
 from treadle.work.git import git
-from treadle.work.shadow import Shadow, status_lines
+from treadle.work.shadow import Shadow, quoted, status_lines
 
 
 @pytest.fixture
@@ -149,3 +149,9 @@ def test_any_file_name_survives(tmp_path_factory: pytest.TempPathFactory, chosen
         (root / name).write_text(name)
     found = shadow.changes(before, shadow.snapshot())
     assert sorted(change.path for change in found) == sorted(os.fsdecode(os.fsencode(name)) for name in chosen)
+
+
+def test_a_name_that_could_be_taken_for_something_else_is_quoted() -> None:
+    assert quoted("a b.txt") == "a b.txt" and quoted("näme") == "näme"
+    assert quoted('two\nlines\t"\\') == r'"two\nlines\t\"\\"'
+    assert quoted("\x1b[31m") == r'"\033[31m"' and quoted("a -> b") == '"a -> b"'

@@ -49,6 +49,14 @@ def test_include_and_exclude_are_honoured_and_exclude_wins(tmp_path: Path, sourc
     assert files(workspace.root) == {"notes.md"}
 
 
+def test_an_include_that_fits_nothing_is_told_and_empty_directories_are_copied(tmp_path: Path, source: Path) -> None:
+    (source / "empty").mkdir()
+    workspace = open_in(tmp_path, source, include=["*.rs"])
+    assert "nothing was copied: no file fits *.rs" in workspace.notes
+    workspace.discard()
+    assert Path(open_in(tmp_path, source).root, "empty").is_dir()
+
+
 def test_special_files_are_not_copied(tmp_path: Path, source: Path) -> None:
     os.mkfifo(source / "pipe")
     with socket.socket(socket.AF_UNIX) as listener:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from msgspec import UNSET, to_builtins
+from msgspec.structs import replace
 
 from treadle.errors import BudgetExceeded, Denied, MaxIterations, TreadleError
 from treadle.policy.guess import access_of
@@ -61,8 +62,12 @@ class Supervisor:
     def _judge(self, event: AnyAgentEvent) -> Decision | None:
         match event:
             case ToolCall():
-                decision = self._policy(access_of(event.tool_name, event.input))
-                return decision if decision.verdict != "allow" else None
+                access = access_of(event.tool_name, event.input)
+                decision = self._policy(access)
+                if decision.verdict != "allow":
+                    return decision
+                # Whatever it does with a path, it can hardly do without reading it.
+                return self._policy.denied_path(replace(access, kind="read")) if access.kind == "other" else None
             case FileChanged():
                 return self._policy.forbidden(Access(tool="file_changed", kind="write", paths=(event.path,)))
             case CommandExecuted():

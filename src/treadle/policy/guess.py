@@ -6,6 +6,7 @@ A wrong guess is possible; it errs towards finding too much, because it is used 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -43,33 +44,49 @@ _URL_KEY = re.compile(r"url|uri|href|endpoint", re.I)
 def access_of(name: str, args: Any) -> Access:
     """`paths` are as they were written, since nobody here knows from where they count."""
     paths = tuple(_texts(args, _PATH_KEY))
-    command = next(iter(_texts(args, _COMMAND_KEY)), None)
-    url = next(iter(_texts(args, _URL_KEY)), None)
-    return Access(tool=name, kind=_kind(name, command, url), paths=paths, command=command, url=url, args=args)
+    command = next(map(_command, _values(args, _COMMAND_KEY)), None)
+    url = next(_texts(args, _URL_KEY), None)
+    kind = _kind(name)
+    if command is not None and paths and kind != "execute" and (act := _kind(command)) and command.isidentifier():
+        kind, command = act, None  # an editor with commands of its own: view, create, str_replace
+    fallback: ToolKind = "execute" if command is not None else "network" if url is not None else "other"
+    return Access(tool=name, kind=kind or fallback, paths=paths, command=command, url=url, args=args)
 
 
-def _kind(name: str, command: str | None, url: str | None) -> ToolKind:
+def _kind(name: str) -> ToolKind | None:
     words = set(re.findall(r"[a-z]+", re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower()))
-    for word, kind in _WORDS.items():
-        if word in words:
-            return kind
-    return "execute" if command is not None else "network" if url is not None else "other"
+    return next((kind for word, kind in _WORDS.items() if word in words), None)
 
 
-def _texts(args: Any, key: re.Pattern[str], depth: int = 0) -> Iterator[str]:
-    """The strings under keys of this kind: directly, in lists, and in the objects of a list of edits."""
+def _command(value: Any) -> str | None:
+    """A command may be one text, or its words."""
+    words = [*_strings(value)]
+    return value if isinstance(value, str) else shlex.join(words) if words else None
+
+
+def _texts(args: Any, key: re.Pattern[str]) -> Iterator[str]:
+    for value in _values(args, key):
+        yield from _strings(value)
+
+
+def _values(args: Any, key: re.Pattern[str], depth: int = 0) -> Iterator[Any]:
+    """What is under keys of this kind: directly, in lists, and in the objects of a list of edits."""
     if depth > 4:
         return
     if isinstance(args, list):
         for item in args:
-            yield from _texts(item, key, depth + 1)
+            yield from _values(item, key, depth + 1)
     if not isinstance(args, dict):
         return
     for name, value in args.items():
-        if key.search(str(name)):
-            yield from _strings(value)
+        if key.search(str(name)) and not _nested(value):
+            yield value
         elif isinstance(value, dict | list):
-            yield from _texts(value, key, depth + 1)
+            yield from _values(value, key, depth + 1)
+
+
+def _nested(value: Any) -> bool:
+    return isinstance(value, dict) or isinstance(value, list) and any(isinstance(item, dict | list) for item in value)
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -16,10 +16,29 @@ import msgspec
 
 from treadle.errors import ConfigError
 from treadle.policy import patterns, shell
-from treadle.policy.rules import Rule, RuleSet, host_matches, parse_rule
+from treadle.policy.rules import Rule, RuleSet, host_matches, parse_rule, written
 from treadle.session import Access, Decision, Rules
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s'\"]+", re.I)
+_CALLERS = {
+    "curl",
+    "wget",
+    "http",
+    "https",
+    "ping",
+    "ssh",
+    "sftp",
+    "nc",
+    "ncat",
+    "netcat",
+    "telnet",
+    "ftp",
+    "dig",
+    "host",
+}
+_COPIERS = {"scp", "rsync", "git"}
+_HOST = re.compile(r"(?:[\w.+-]+@)?((?:[\w-]+\.)+[\w-]+|localhost)\.?(?:[:/?#]\S*)?")
+_REMOTE = re.compile(r"(?:[\w.+-]+@)?((?:[\w-]+\.)+[\w-]+):\S*")
 ALLOW = Decision(verdict="allow", by="rule")
 
 
@@ -62,41 +81,53 @@ class ListPolicy:
         """What a list names outright. For things that happened by a tool that nobody named."""
         if any(_concerns(name, access) for name in self._disallowed):
             return _deny(f"the tool {access.tool} is disallowed")
-        return self._denied_path(access) or self._denied_host(access)
+        return self.denied_path(access) or self._denied_host(access)
 
     def denies_change(self, path: str) -> Decision | None:
         """For a file in the workspace that was changed; if it is a link, where that leads does not matter."""
         ruled = self._names.judge(Access(tool="writing", kind="write", paths=(path,)))
         return ruled if ruled is not None and ruled.verdict == "deny" else None
 
-    def _denied_path(self, access: Access) -> Decision | None:
+    def denied_path(self, access: Access) -> Decision | None:
         ruled = self._paths.judge(access)
         if ruled is not None and ruled.verdict == "deny":
             return ruled
         writes = list(access.paths) if access.kind == "write" else []
         if access.command is not None:
-            writes += shell.read(access.command).writes
+            writes += written(shell.read(access.command))
         for path in writes:
-            real = os.path.realpath(os.path.join(self.root, path))
+            real = os.path.realpath(os.path.join(self.root, os.path.expanduser(path)))
             if not f"{real}/".startswith(f"{self.root.rstrip('/')}/") and real != os.devnull:
                 return _deny(f"{path} is outside the workspace, where nothing may be written")
         return None
 
     def _denied_host(self, access: Access) -> Decision | None:
-        urls = [access.url] if access.url else []
+        places = [[access.url]] if access.url else []
         if access.command is not None:
-            urls += _URL.findall(access.command)
-        for url in urls:
-            host = _host(url)
-            if any(host_matches(pattern, url) for pattern in self.lists.deny_network):
-                return _deny(f"the host {host} is denied")
-            if self.lists.allow_network and not any(host_matches(name, url) for name in self.lists.allow_network):
-                return _deny(f"the host {host} is not in the list of allowed hosts")
+            places += [[url] for url in _URL.findall(access.command)] + _named_hosts(access.command)
+        for urls in places:
+            for url in urls:
+                if any(host_matches(pattern, url) for pattern in self.lists.deny_network):
+                    return _deny(f"the host {_host(url)} is denied")
+            allowed = self.lists.allow_network
+            if allowed and not any(host_matches(name, url) for name in allowed for url in urls):
+                return _deny(f"the host {_host(urls[0])} is not in the list of allowed hosts")
         return None
 
 
 def _deny(reason: str) -> Decision:
     return Decision(verdict="deny", reason=reason, by="rule")
+
+
+def _named_hosts(command: str) -> list[list[str]]:
+    """For each command in it that goes to a network, the hosts that its words can mean: `curl example.com`."""
+    found = []
+    for part in shell.read(command).parts:
+        word = _HOST if part.name in _CALLERS else _REMOTE if part.name in _COPIERS else None
+        if word is not None:
+            matches = [word.fullmatch(text) for text in part.words[1:]]
+            found.append([f"//{match[1]}" for match in matches if match])
+    return [hosts for hosts in found if hosts]
 
 
 def _host(url: str) -> str:

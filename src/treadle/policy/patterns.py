@@ -137,7 +137,7 @@ def parse(text: str, is_file: bool = False) -> Pattern:
     if len(text) > MAX_LENGTH:
         raise ConfigError(f"a pattern may have at most {MAX_LENGTH} characters, this one has {len(text)}")
     paths: dict[Path, None] = {}
-    for alternative in filter(None, _expand_braces(text)):
+    for alternative in filter(None, expand_braces(text)):
         for path in _parse_path(alternative, is_file):
             if all(isinstance(name, str) or name is None or () not in name for name in path[1]):
                 paths[path] = None  # a name with an empty class such as [z-a] is no name at all
@@ -150,7 +150,8 @@ def _check_number(text: str, number: int) -> None:
         raise ConfigError(f"the pattern {text[:60]!r} has more than {MAX_ALTERNATIVES} alternatives")
 
 
-def _expand_braces(text: str) -> list[str]:
+def expand_braces(text: str) -> list[str]:
+    """What `a{b,c}` stands for: `ab` and `ac`."""
     if "{" not in text:
         return [text]
     done: dict[str, None] = {}

@@ -10,9 +10,10 @@ forbids is understood widely, whoever allows narrowly:
 
 from __future__ import annotations
 
+import itertools
 import os.path
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 import msgspec
@@ -49,6 +50,25 @@ _WRITERS = {
     "rmdir",
 }
 """Shell commands whose operands are checked against rules about writing."""
+_WILD = frozenset("*?[{")
+MAX_FOUND = 10_000
+
+
+def written(script: shell.Script) -> list[str]:
+    """What a script writes, as far as its words say: redirections, and the operands that a command writes to."""
+    found = [*script.writes]
+    for part in script.parts:
+        words = [word for word in part.words[1:] if not word.startswith("-")]
+        if part.name in ("cp", "ln", "install"):
+            words = words[-1:]
+        elif part.name in ("chmod", "chown") or part.name == "sed" and any(word[:2] == "-i" for word in part.words):
+            words = words[1:]
+        elif part.name == "dd":
+            words = [word.removeprefix("of=") for word in words if word.startswith("of=")]
+        elif part.name not in _WRITERS or part.name == "sed":
+            continue
+        found += shell.joined(script.bases, words)
+    return found
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -149,9 +169,22 @@ class RuleSet:
         paths = [*script.writes] if rule.tool != "read" else [*script.reads]
         for part in script.parts:
             if rule.tool == "read" or part.name in _WRITERS:
-                paths += [word.rpartition("=")[2] for word in part.words[1:] if not word.startswith("-") or "=" in word]
-        unique = dict.fromkeys(path for path in paths if path and "\0" not in path)
-        return any(self.path_matches(rule.pattern, path, wide=True) for path in unique)
+                words = [word.rpartition("=")[2] for word in part.words[1:] if not word.startswith("-") or "=" in word]
+                paths += shell.joined(script.bases, [word for word in words if word])
+        unique = dict.fromkeys(path for path in paths if "\0" not in path)
+        return any(
+            self.path_matches(rule.pattern, path, wide=True) for word in unique for path in (word, *self.found(word))
+        )
+
+    def found(self, word: str) -> Iterator[str]:
+        """The files that the shell puts in the place of a word with wildcards."""
+        if _WILD.isdisjoint(word):
+            return
+        import glob
+
+        for pattern in patterns.expand_braces(word):
+            start = os.path.join(glob.escape(self.cwd), os.path.expanduser(pattern))
+            yield from itertools.islice(glob.iglob(start), MAX_FOUND)
 
     def allowed(self, access: Access, script: shell.Script | None) -> bool:
         rules = [rule for rule in self.allow if rule.concerns(access)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import getopt
 import posixpath
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NoReturn
 
@@ -56,6 +57,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     """Where redirections read and write, with every directory that a `cd` may have led to."""
+    bases: tuple[str, ...] = ("",)
+    """Those directories; the first is where it starts."""
     understood: bool = True
     why: str = ""
     """What was not understood."""
@@ -69,9 +72,15 @@ def read(command: str) -> Script:
         parts=tuple(dict.fromkeys(reader.parts)),
         reads=tuple(dict.fromkeys(reader.places(reader.reads))),
         writes=tuple(dict.fromkeys(reader.places(reader.writes))),
+        bases=tuple(dict.fromkeys(reader.bases)),
         understood=not reader.why,
         why=reader.why,
     )
+
+
+def joined(bases: Sequence[str], paths: Sequence[str]) -> list[str]:
+    """Each path from each of the directories."""
+    return [path if path.startswith("~") else posixpath.join(base, path) for path in paths for base in bases]
 
 
 class _Word(msgspec.Struct):
@@ -194,11 +203,7 @@ class _Reader:
         self.parts += [Part(words=tuple(words[start:]), source=source) for start in range(min(len(words), 16))]
 
     def places(self, targets: list[str]) -> list[str]:
-        return [
-            target if target.startswith("~") else posixpath.join(base, target)
-            for target in targets
-            for base in self.bases
-        ]
+        return joined(self.bases, targets)
 
     # The grammar, from the outside in: lists, commands, redirections, words.
 

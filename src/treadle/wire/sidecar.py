@@ -227,6 +227,11 @@ def _shown(line: bytes) -> dict[str, str]:
     return {"line": line[:200].decode("utf-8", "replace")}
 
 
+def _not_json(line: bytes, error: Exception) -> InvalidJson:
+    shown = _shown(line)
+    return InvalidJson(f"not JSON: {shown['line'][:60]!r}: {error}", details=shown)
+
+
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Envelope] = msgspec.json.Decoder(Envelope)
 _event_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
@@ -289,11 +294,11 @@ class Connection(base.Connection[Message]):
         except msgspec.ValidationError:
             pass
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            return InvalidJson(f"not JSON: {error}", details=_shown(line))
+            return _not_json(line, error)
         try:
             tree = msgspec.json.decode(line)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            return InvalidJson(f"not JSON: {error}", details=_shown(line))
+            return _not_json(line, error)
         try:
             message = self._read_tolerantly(tree)
             self._bound_notes(len(line))

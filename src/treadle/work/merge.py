@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import tempfile
 
 import msgspec
 
-from treadle.io.files import storage_error, write_atomic
+from treadle.io.files import storage_error
 from treadle.work.git import git
 from treadle.work.shadow import Change, Entry, Shadow
 
@@ -58,6 +60,7 @@ class _Plan:
         old_paths = [change.old_path or change.path for change in changes]
         self.old = shadow.entries(before, old_paths)
         self.new = shadow.entries(after, [change.path for change in changes])
+        self.gone = {change.old_path or change.path for change in changes if change.kind in ("deleted", "renamed")}
         self.writes: dict[str, File] = {}
         self.deletes: list[str] = []
 
@@ -98,6 +101,8 @@ class _Plan:
         parent = os.path.realpath(os.path.dirname(place))
         if parent != self.target and not parent.startswith(self.target.rstrip("/") + "/"):
             raise _Refused("a symbolic link here leads out of the directory")
+        if os.path.isdir(parent) and not os.access(parent, os.W_OK | os.X_OK):
+            raise _Refused("its directory here may not be written to")
         return place
 
     def _there(self, path: str) -> File | None:
@@ -110,31 +115,41 @@ class _Plan:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except IsADirectoryError:
+            if self._will_be_empty(place):
+                return None
             raise _Refused("here is a directory of that name") from None
         except OSError as error:
             raise _Refused(f"cannot be read here: {error.strerror}") from None
 
+    def _will_be_empty(self, place: str) -> bool:
+        """Whether all that is in this directory is deleted by the run as well."""
+        for folder, folders, names in os.walk(place):
+            links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+            inside = {os.path.relpath(os.path.join(folder, name), self.target) for name in (*names, *links)}
+            if not inside <= self.gone or not (folders or names):
+                return False
+        return True
+
     def carry_out(self) -> None:
-        # Deletions first: a file may have made room for a directory of its name.
-        for path in self.deletes:
-            self._delete(path)
-        for path, file in self.writes.items():
-            place = os.path.join(self.target, path)
-            try:
-                os.makedirs(os.path.dirname(place), exist_ok=True)
-                if os.path.islink(place):
-                    os.unlink(place)
-                if file.link:
-                    _forget(place)
-                    os.symlink(os.fsdecode(file.data), place)
-                    continue
-            except OSError as error:
-                raise storage_error(error, place, "write") from error
-            write_atomic(place, file.data, 0o755 if file.executable else 0o644)
+        """All is written beside first, so that a full disk changes nothing; after that, only names change."""
+        try:
+            with tempfile.TemporaryDirectory(prefix=".treadle-apply-", dir=self.target) as beside:
+                for number, (path, file) in enumerate(self.writes.items()):
+                    _write(os.path.join(beside, str(number)), file, os.path.join(self.target, path))
+                # Deletions first: a file may have made room for a directory of its name, or the other way round.
+                for path in self.deletes:
+                    self._delete(path)
+                for number, path in enumerate(self.writes):
+                    place = os.path.join(self.target, path)
+                    os.makedirs(os.path.dirname(place), exist_ok=True)
+                    os.rename(os.path.join(beside, str(number)), place)
+        except OSError as error:
+            raise storage_error(error, error.filename2 or error.filename or self.target, "write") from error
 
     def _delete(self, path: str) -> None:
         place = os.path.join(self.target, path)
-        _forget(place)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(place)
         parent = os.path.dirname(place)
         while parent != self.target:
             try:
@@ -144,13 +159,20 @@ class _Plan:
             parent = os.path.dirname(parent)
 
 
-def _forget(place: str) -> None:
+def _write(beside: str, file: File, place: str) -> None:
+    """Who may read and write a file that is there already stays as it is."""
+    if file.link:
+        os.symlink(os.fsdecode(file.data), beside)
+        return
     try:
-        os.unlink(place)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        raise storage_error(error, place, "delete") from error
+        mode = stat.S_IMODE(os.lstat(place).st_mode) & 0o666 if not os.path.islink(place) else 0o644
+    except OSError:
+        mode = 0o644
+    with open(beside, "wb") as out:
+        out.write(file.data)
+        out.flush()
+        os.fsync(out.fileno())
+    os.chmod(beside, mode | (mode & 0o444) >> 2 if file.executable else mode)
 
 
 def _three_way(ours: File | None, base: File | None, theirs: File) -> File:

@@ -44,6 +44,7 @@ from treadle.wire.sidecar import Final, Hello, WorkOrder
 from treadle.wire.sidecar_events import contract_code
 from treadle.wire.tolerant import Note
 from treadle.work.merge import Merged
+from treadle.work.shadow import quoted
 from treadle.work.workspace import Difference
 
 FORMAT = 1
@@ -256,8 +257,8 @@ class Observed:
             return []
         real = {path for change in self.difference.changes for path in (change.path, change.old_path) if path}
         told = set(_files(self.trace.events("1970-01-01T00:00:00Z"), self.order.workspace.root))
-        found = [f"said that it changed {path}, which did not change" for path in sorted(told - real)]
-        found += [f"changed {path} and did not say so" for path in sorted(real - told)]
+        found = [f"said that it changed {quoted(path)}, which did not change" for path in sorted(told - real)]
+        found += [f"changed {quoted(path)} and did not say so" for path in sorted(real - told)]
         claim = self.final.receipt if self.final else None
         if claim and claim.verification.harness_ok and self.check and not self.check.ok:
             found.append(f"said that the checks passed, and {self.check.command!r} did not")

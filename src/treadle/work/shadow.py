@@ -7,6 +7,7 @@ settings say. What `.gitignore` files name is not looked at, and neither is anyt
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -196,5 +197,14 @@ def status_lines(changes: list[Change]) -> str:
     """In the form of `git status --porcelain`."""
     marks = {"added": "A ", "modified": "M ", "deleted": "D ", "renamed": "R "}
     return "\n".join(
-        f"{marks[change.kind]} {f'{change.old_path} -> ' if change.old_path else ''}{change.path}" for change in changes
+        f"{marks[change.kind]} {f'{quoted(change.old_path)} -> ' if change.old_path else ''}{quoted(change.path)}"
+        for change in changes
     )
+
+
+def quoted(path: str) -> str:
+    """As git shows it: in quotes when it could be taken for something else."""
+    if not re.search(r'[\x00-\x1f\x7f"\\]| $|^ | -> ', path):
+        return path
+    text = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda match: f"\\{ord(match[0]):03o}", text) + '"'

@@ -205,6 +205,8 @@ class Copy:
     def run(self) -> list[str]:
         """Do it; returns what was left out and might be missed."""
         self._directory("")
+        if self.include and not os.listdir(self.target):
+            self.notes.append(f"nothing was copied: no file fits {', '.join(self.include)}")
         return self.notes
 
     def _directory(self, path: str) -> None:
@@ -216,6 +218,8 @@ class Copy:
             return
         except OSError as error:
             raise storage_error(error, os.path.join(self.source, path), "read") from error
+        if path and not found and not self.include:
+            os.makedirs(os.path.join(self.target, path), exist_ok=True)  # a program may want it to be there
         for entry in found:
             inside = os.path.join(path, entry.name)
             if entry.name == ".git" or os.path.realpath(entry.path) == os.path.realpath(self.target):
