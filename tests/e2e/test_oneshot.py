@@ -154,6 +154,28 @@ def _wait_for(work: Path, session: str, mark: bytes) -> None:
     assert watching.returncode == 0
 
 
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_there_is_a_session_ends_it_quietly_with_what_it_started(
+    work: Path, signum: signal.Signals
+) -> None:
+    os.mkfifo(work.parent / "pid")
+    server = {"command": "sh", "args": ["-c", "echo $$ > ../pid; exec sleep 1000"]}
+    (work / ".mcp.json").write_text(json.dumps({"mcpServers": {"slow": server}}))
+    with subprocess.Popen(
+        command(work, "hello", "--trust", "--output-format", "json"),
+        cwd=work,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        pid = int((work.parent / "pid").read_text())
+        process.send_signal(signum)
+        assert process.communicate(timeout=60) == (b"", b"")
+    assert process.returncode == 128 + signum
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
 def test_an_interrupted_tool_leaves_no_process(work: Path) -> None:
     marker = {"TREADLE_TEST_MARK": f"mark-{os.getpid()}-{work.parent.name}"}
     arguments = ["--permission-mode", "full-auto", "--session-id", "victim", "--output-format", "json", "tool"]

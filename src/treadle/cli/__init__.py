@@ -7,6 +7,13 @@ TERMINAL = ("run", "attach", "ls", "status", "send", "tail", "peek", "wait", "re
 
 
 def main() -> None:
+    try:
+        _main()
+    except KeyboardInterrupt:  # before there is anything to interrupt
+        sys.exit(130)
+
+
+def _main() -> None:
     arguments = sys.argv[1:]
     if arguments in (["--version"], ["-V"]):
         from treadle import __version__

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, get_args
 
 import click
@@ -20,6 +20,7 @@ from treadle.doors.oneshot_verbose import Verbose
 from treadle.errors import PeerClosed
 from treadle.io import stdin
 from treadle.io.streams import FdStream, take_stdio
+from treadle.session import Session
 from treadle.wire.oneshot import OutputFormat
 
 BROKEN_PIPE = 141
@@ -81,8 +82,11 @@ def oneshot(prompt: str | None, **values: Any) -> None:
     options = take(values)
     options.enter_sandbox()
     talk = values["input_format"] == "stream-json"
-    text = None if talk else stdin.prompt(prompt, note=_note)
-    sys.exit(asyncio.run(_run(text, options, **values)))
+    try:
+        text = None if talk else stdin.prompt(prompt, note=_note)
+        sys.exit(asyncio.run(_run(text, options, **values)))
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 async def _run(
@@ -100,7 +104,7 @@ async def _run(
 ) -> int:
     check = SchemaCheck.load(json_schema) if json_schema else None
     spec = options.spec(answers=permission_prompt_tool is not None, default_mode="suggest")
-    session = await find_agent(options.agent).open(check.instruct(spec) if check else spec)
+    session = await _opened(find_agent(options.agent).open(check.instruct(spec) if check else spec))
     for note in opening_notes(session):
         _note(note)
     try:
@@ -120,12 +124,32 @@ async def _run(
         await session.close()
 
 
-async def _until_done(work: Coroutine[Any, Any, int], runner: Runner, stream: FdStream, broken: int) -> int:
-    """The exit code of the work. A signal interrupts the turn; a reader that went away ends everything, quietly."""
+async def _opened(opening: Coroutine[Any, Any, Session]) -> Session:
+    """The session. A signal that comes before there is one ends everything: there is no turn yet to tell of."""
+    task = asyncio.create_task(opening)
+    signals: list[int] = []
+
+    def leave(signum: int) -> None:
+        signals.append(signum)
+        task.cancel()
+
+    _on_signals(leave)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        sys.exit(128 + (signals or [signal.SIGINT])[0])
+
+
+def _on_signals(do: Callable[[int], object]) -> None:
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup, and shells for their background jobs, mean it
-            loop.add_signal_handler(signum, _interrupt, runner, signum)
+            loop.add_signal_handler(signum, do, signum)
+
+
+async def _until_done(work: Coroutine[Any, Any, int], runner: Runner, stream: FdStream, broken: int) -> int:
+    """The exit code of the work. A signal interrupts the turn; a reader that went away ends everything, quietly."""
+    _on_signals(lambda signum: _interrupt(runner, signum))
     working, gone = asyncio.create_task(work), asyncio.create_task(stream.abandoned())
     try:
         await asyncio.wait([working, gone], return_when=asyncio.FIRST_COMPLETED)
