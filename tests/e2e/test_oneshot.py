@@ -102,6 +102,11 @@ def test_it_runs_with_no_environment_no_home_and_no_terminal(work: Path) -> None
     ("arguments", "said"),
     [
         (["--output-format", "xml", "hi"], "xml"),
+        (["--no-such-option", "hi"], "no-such-option"),
+        (["--timeout", "nan", "hi"], "nan is no limit"),
+        (["two", "prompts"], "prompts"),
+        (["--resume", "", "hi"], "no empty id"),
+        (["--session-id", "a/b", "hi"], "cannot be a session id"),
         (["--permission-mode", "wild", "hi"], "no permission mode 'wild'"),
         (["--resume", "nothing", "hi"], "no session"),
         (["--agent", "nobody", "hi"], "no agent 'nobody'"),
@@ -110,7 +115,8 @@ def test_it_runs_with_no_environment_no_home_and_no_terminal(work: Path) -> None
 )
 def test_what_fails_before_a_session_exists_is_one_line_on_stderr(work: Path, arguments: list[str], said: str) -> None:
     done = run(work, "--output-format", "json", *arguments)
-    assert done.returncode != 0 and done.stdout == "" and said in done.stderr and "Traceback" not in done.stderr
+    assert (done.returncode, done.stdout) == (1, "")
+    assert said in done.stderr and done.stderr.startswith("treadle: ") and done.stderr.count("\n") == 1
 
 
 def test_no_model_is_an_actionable_message_and_exit_1(work: Path) -> None:

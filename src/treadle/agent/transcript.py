@@ -30,6 +30,7 @@ from treadle.io import files, paths
 from treadle.wire.jsonline import json_line
 
 FORMAT = 1
+LONGEST_ID = 128
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="session"):
@@ -442,7 +443,10 @@ def decode(lines: Iterable[bytes]) -> list[Record]:
 
 def directory_of(session_id: str) -> str:
     if not is_id(session_id):
-        raise NotFound(f"{session_id!r} is not a session id", hint="`treadle sessions` lists them")
+        raise NotFound(
+            f"{session_id!r} cannot be a session id",
+            hint=f"letters, digits, -, _ and . inside, at most {LONGEST_ID}; `treadle sessions` lists those there are",
+        )
     return os.path.join(paths.state_dir(), "sessions", session_id)
 
 
@@ -455,4 +459,4 @@ def _hold(directory: str, session_id: str) -> files.locked:
 
 
 def is_id(text: str) -> bool:
-    return text[:1] not in ("", ".") and all(c.isalnum() or c in "-_." for c in text)
+    return len(text) <= LONGEST_ID and text[:1] not in ("", ".") and all(c.isalnum() or c in "-_." for c in text)

@@ -82,11 +82,8 @@ def oneshot(prompt: str | None, **values: Any) -> None:
     options = take(values)
     options.enter_sandbox()
     talk = values["input_format"] == "stream-json"
-    try:
-        text = None if talk else stdin.prompt(prompt, note=_note)
-        sys.exit(asyncio.run(_run(text, options, **values)))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    text = None if talk else stdin.prompt(prompt, note=_note)
+    sys.exit(asyncio.run(_run(text, options, **values)))
 
 
 async def _run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -78,6 +79,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     def _agree(self) -> None:
         """Refuse what would otherwise be ignored in silence."""
         going_on = self.continue_last or self.resume is not None
+        if "" in (self.resume, self.session_id):
+            raise ConfigError("a session has no empty id", hint="perhaps a variable of your script is not set")
         if self.continue_last and self.resume is not None:
             raise ConfigError("--continue and --resume name two sessions", hint="give one of them")
         if self.fork_session and not going_on:
@@ -113,6 +116,18 @@ def take(values: dict[str, Any]) -> RunOptions:
     return RunOptions(**{name: values.pop(name) for name in names})
 
 
+class Amount(click.FloatRange):
+    """More than nothing, and a number: `nan` would be a limit that is never reached."""
+
+    def __init__(self) -> None:
+        super().__init__(0, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if math.isfinite(amount := super().convert(value, param, ctx)):
+            return amount
+        self.fail(f"{value} is no limit.", param, ctx)
+
+
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--agent", default="native", metavar="NAME", show_default=True, help="Which agent runs it."),
     click.option("--model", metavar="NAME", help="Such as anthropic:..., openrouter:vendor/model, scripted:FILE."),
@@ -135,8 +150,8 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     ),
     click.option("--permission-mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo."),
     click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Stop after N model calls."),
-    click.option("--max-budget-usd", type=click.FloatRange(0, min_open=True), metavar="X", help="Stop at this cost."),
-    click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="Stop after S seconds."),
+    click.option("--max-budget-usd", type=Amount(), metavar="X", help="Stop at this cost."),
+    click.option("--timeout", type=Amount(), metavar="S", help="Stop after S seconds."),
     click.option("-c", "--continue", "continue_last", is_flag=True, help="Go on with the last session here."),
     click.option("-r", "--resume", metavar="ID", help="Go on with a session, by id, its beginning, or name."),
     click.option("--fork-session", is_flag=True, help="With -c or -r: go on in a copy."),

@@ -8,7 +8,7 @@ import sys
 import click
 
 from treadle.cli import TERMINAL, logs
-from treadle.errors import TreadleError
+from treadle.errors import ConfigError, TreadleError
 
 GROUPS: dict[str, dict[str, str]] = {
     "Work with an agent": {
@@ -87,12 +87,23 @@ def main(arguments: list[str]) -> None:
         sys.exit(1)
 
 
+def _run_once(command: click.Command, arguments: list[str]) -> None:
+    """To a script, a wrong option is a failure like any other."""
+    try:
+        command.main(arguments, "treadle", standalone_mode=False, help_option_names=HELP)
+    except click.ClickException as wrong:
+        raise ConfigError(wrong.format_message().rstrip("."), hint="`treadle -p --help` lists the options") from None
+    except click.Abort:
+        sys.exit(130)
+
+
 def _dispatch(arguments: list[str]) -> None:
     """`treadle -p ...` and bare `treadle` are commands of their own; everything else is in the tree."""
     words = arguments[: arguments.index("--")] if "--" in arguments else arguments
     first = words[0] if words else ""
     if first not in COMMANDS and any(word in words for word in PRINT):
-        command = _load("treadle.cli.oneshot:oneshot")
+        _run_once(_load("treadle.cli.oneshot:oneshot"), arguments)
+        return
     elif first.startswith("-") and first not in HELP or not arguments and sys.stdin.isatty():
         command = _load(COMMANDS["chat"])
     else:

@@ -21,6 +21,7 @@ ALIASES: dict[str, Mode] = {
     "default": "suggest",
     "acceptedits": "auto-edit",
     "bypasspermissions": "yolo",
+    "dontask": "suggest",
     "autoedit": "auto-edit",
     "fullauto": "full-auto",
 }
