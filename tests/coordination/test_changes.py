@@ -49,6 +49,16 @@ def test_a_commit_under_anothers_claim_is_found_unless_its_holder_signed_it(proj
     assert changes.check_commits(claims, BOB, changes.commits(str(project), "HEAD~3..HEAD")) == []
 
 
+def test_what_agents_coordinate_with_can_always_be_committed(project: Path, claims: Claims, tmp_path: Path) -> None:
+    claims.claim(BOB, ["**"], "T-1")
+    git(project, "add", "-f", ".planning")
+    assert any(name.startswith(".planning/") for name in changes.staged(str(project)))
+    assert changes.overlaps(claims, ANN, changes.staged(str(project))) == []
+    git(project, "worktree", "add", "-q", str(tmp_path / "other"))
+    elsewhere = Claims(Planning(project=str(tmp_path / "other")))
+    assert asked(changes.overlaps(elsewhere, ANN, [".planning/protocol.log", ".planning.md"])) == [".planning.md"]
+
+
 def test_merging_what_others_did_is_not_changing_it(project: Path, claims: Claims) -> None:
     git(project, "checkout", "-qb", "side")
     commit(project, "docs/x.md")

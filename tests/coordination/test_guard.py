@@ -111,7 +111,7 @@ def test_what_a_command_did_elsewhere_is_its_own_business(guarded: Guarded, clai
 
 
 def test_a_glob_is_watched_where_it_can_match(guarded: Guarded, claims: Claims, project: Path) -> None:
-    claims.claim(BOB, ["**/*.ts", "x.md#part"], "T-1")
+    claims.claim(BOB, ["{src,lib}/**/*.ts", "x.md#part", "../elsewhere"], "T-1")
     (project / "x.md").write_text("one")
     before = guarded.watch()
     assert sorted(before.files) == [str(project / "src/a/b.ts"), str(project / "x.md")]
@@ -120,6 +120,15 @@ def test_a_glob_is_watched_where_it_can_match(guarded: Guarded, claims: Claims, 
     (project / "x.md").write_text("three")
     with pytest.raises(Denied, match="x.md"):
         guarded.check(before)
+
+
+def test_what_agents_coordinate_with_is_under_nobodys_claim(guarded: Guarded, claims: Claims, project: Path) -> None:
+    claims.claim(BOB, ["**"], "T-1")
+    before = guarded.watch()
+    assert str(project / "src/a/b.ts") in before.files
+    guarded.claims.planning.log("capsule", "write", "by a shell command")
+    git(project, "add", ".")
+    guarded.check(before)
 
 
 def test_what_was_claimed_or_released_meanwhile_is_not_held_against_it(

@@ -218,6 +218,7 @@ def test_who_connects_is_registered_and_the_revoked_can_do_nothing(connect: Any)
         ("read_capsules", {}),
         ("append_decision", {"title": "t", "body": "b"}),
         ("raise_conflict_pr", {"id": "c", "title": "t", "surfaces": ["a"]}),
+        ("make_claim", {"surfaces": ["a"], "task": "T", "client_identity": "copilot"}),
     ]:
         assert "revoked" in fails(server, tool, **arguments)["error"]
 

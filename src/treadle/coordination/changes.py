@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from treadle.coordination import repository
 from treadle.coordination.claims import Claims, Held, Overlap
 from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError
@@ -70,11 +71,16 @@ def commits(project: str, *revisions: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def overlaps(claims: Claims, haid: str, changed: Iterable[str]) -> list[Overlap]:
-    """Where these files, changed by this identity, are under somebody else's claim, exclusive or shared."""
+    """Where these files, changed by this identity, are under somebody else's claim, exclusive or shared.
+
+    What agents coordinate with, where that is kept in git, is under nobody's.
+    """
     others = [claim for claim in claims.active() if claim.haid != haid]
     if not others:
         return []
-    return Held(others).overlaps(Surface.of(name) for name in changed)
+    found = repository.find(claims.planning.project)
+    common = os.path.relpath(claims.planning.root, found.main if found else claims.top) + "/"
+    return Held(others).overlaps(Surface.of(name) for name in changed if not name.startswith(common))
 
 
 def check_commits(claims: Claims, haid: str, made: Iterable[tuple[str, list[str]]]) -> list[Overlap]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 
 from treadle.coordination.claims import Claim, Claims, Collision, Held
 from treadle.coordination.identity import checked
@@ -94,9 +95,9 @@ class Guarded:
     def _look(self, claims: list[Claim]) -> Files:
         """How the files that these claims cover look now."""
         files: Files = {}
-        for surface in (surface for claim in claims for surface in claim.surfaces):
-            for path in _files(os.path.join(self.top, _start(surface.pattern))):
-                if path not in files and surface.overlaps(Surface.of(os.path.relpath(path, self.top))):
+        for pattern in {surface.pattern for claim in claims for surface in claim.surfaces}:
+            for path in (path for start in _starts(pattern) for path in self._files(start)):
+                if path not in files and patterns.match(pattern, path[len(self.top) + 1 :]):
                     try:
                         state = os.lstat(path)
                     except FileNotFoundError:
@@ -104,23 +105,23 @@ class Guarded:
                     files[path] = (state.st_ino, state.st_size, state.st_ctime_ns)
         return files
 
+    def _files(self, start: str) -> Iterator[str]:
+        """Every file at or below a path from the top, without git's own and those that agents coordinate with."""
+        place = os.path.join(self.top, start)
+        if os.path.isfile(place):
+            yield place
+        for directory, directories, names in os.walk(place):
+            directories[:] = [
+                name
+                for name in directories
+                if name != ".git" and os.path.join(directory, name) != self.claims.planning.root
+            ]
+            for name in names:
+                yield os.path.join(directory, name)
 
-def _start(pattern: str) -> str:
-    """The directory below which everything lies that a pattern stands for."""
-    names = patterns.normalise(pattern).split("/")
-    plain = []
-    for name in names:
-        if any(char in name for char in "*?[{\\"):
-            break
-        plain.append(name)
-    return "/".join(plain)
 
-
-def _files(start: str) -> Iterator[str]:
-    if os.path.isfile(start):
-        yield start
-    for directory, directories, names in os.walk(start):
-        if ".git" in directories:
-            directories.remove(".git")
-        for name in names:
-            yield os.path.join(directory, name)
+def _starts(pattern: str) -> Iterator[str]:
+    """For each alternative of a pattern, the path below which everything lies that it stands for in a repository."""
+    for up, names in patterns.parse(pattern).paths:
+        if up == 0:
+            yield "/".join(takewhile(lambda name: isinstance(name, str), names))  # type: ignore[arg-type]

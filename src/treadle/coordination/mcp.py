@@ -113,7 +113,8 @@ class Server:
                 return _failed(haid, f"unknown tool: {name}", f"there are {', '.join(self.tools)}")
             if faults := tool.shape.faults(arguments):
                 return _failed(haid, f"{name}: the arguments are not right", "; ".join(faults))
-            self.agents.require(haid)
+            for identity in {self.seats.haid(self.client), haid}:  # acting for another lifts nothing
+                self.agents.require(identity)
             self._present(haid)
             wanted = {key: value for key, value in arguments.items() if key != "client_identity"}
             result = {"haid": haid, **tool.run(self, haid, **wanted)}
