@@ -68,7 +68,7 @@ def _claim(claims: Claims, args: Arguments) -> int:
     out(f"claimed {len(made.texts)} surface(s) for {haid} (task {made.task}, ttl {made.fields['ttl_minutes']}m)")
     for text in made.texts:
         out(f"  {text}")
-    out(f"  {made.mode}, fence {made.fence}, expires_at {made.expires_at}")
+    out(f"{made.mode}, fence {made.fence}, expires_at {made.expires_at}")
     return 0
 
 
