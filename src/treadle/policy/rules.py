@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from treadle.errors import ConfigError
-from treadle.policy import patterns, shell
+from treadle.policy import patterns, programs, shell
 from treadle.session import Access, Decision, Rules
 
 Resolve = Callable[[str], str]
@@ -32,26 +32,8 @@ _KINDS = {
     "execute": ("execute", "other"),
     "network": ("network",),
 }
-_SHELL_NAMES = {"bash", "shell", "sh", "execcommand", "localshell", "runshellcommand", "terminal"}
-_WRITERS = {
-    "cp",
-    "mv",
-    "rm",
-    "ln",
-    "tee",
-    "dd",
-    "touch",
-    "truncate",
-    "install",
-    "sed",
-    "chmod",
-    "chown",
-    "mkdir",
-    "rmdir",
-}
-"""Shell commands whose operands are checked against rules about writing."""
-_WILD = frozenset("*?[{")
 MAX_FOUND = 10_000
+_SHELL_NAMES = {"bash", "shell", "sh", "execcommand", "localshell", "runshellcommand", "terminal"}
 
 
 def written(script: shell.Script) -> list[str]:
@@ -65,7 +47,7 @@ def written(script: shell.Script) -> list[str]:
             words = words[1:]
         elif part.name == "dd":
             words = [word.removeprefix("of=") for word in words if word.startswith("of=")]
-        elif part.name not in _WRITERS or part.name == "sed":
+        elif part.name not in programs.WRITERS or part.name == "sed":
             continue
         found += shell.joined(script.bases, words)
     return found
@@ -166,25 +148,27 @@ class RuleSet:
     def touches_in_shell(self, rule: Rule, script: shell.Script) -> bool:
         """A rule about files also binds redirections, and words of commands that can only be meant as such files."""
         assert rule.pattern is not None
-        paths = [*script.writes] if rule.tool != "read" else [*script.reads]
+        reading = rule.tool == "read"
+        named = [*script.reads] if reading else [*script.writes]
         for part in script.parts:
-            if rule.tool == "read" or part.name in _WRITERS:
-                words = [word.rpartition("=")[2] for word in part.words[1:] if not word.startswith("-") or "=" in word]
-                paths += shell.joined(script.bases, [word for word in words if word])
-        unique = dict.fromkeys(path for path in paths if "\0" not in path)
-        return any(
-            self.path_matches(rule.pattern, path, wide=True) for word in unique for path in (word, *self.found(word))
-        )
+            words = [*programs.mentioned(_words(part))] if reading else [*programs.written(part.words)]
+            named += shell.joined(script.bases, [word for word in words if word])
+            globs = shell.joined(script.bases, [glob for glob in part.globs if glob in words])
+            try:
+                named += itertools.islice((path for glob in globs for path in self.found(glob)), MAX_FOUND)
+            except ConfigError:
+                return True  # it stands for more than can be followed
+            if len(named) > MAX_FOUND:
+                return True
+        unique = dict.fromkeys(path for path in named if "\0" not in path)
+        return any(self.path_matches(rule.pattern, path, wide=True) for path in unique)
 
     def found(self, word: str) -> Iterator[str]:
         """The files that the shell puts in the place of a word with wildcards."""
-        if _WILD.isdisjoint(word):
-            return
         import glob
 
         for pattern in patterns.expand_braces(word):
-            start = os.path.join(glob.escape(self.cwd), os.path.expanduser(pattern))
-            yield from itertools.islice(glob.iglob(start), MAX_FOUND)
+            yield from glob.iglob(os.path.join(glob.escape(self.cwd), os.path.expanduser(pattern)))
 
     def allowed(self, access: Access, script: shell.Script | None) -> bool:
         rules = [rule for rule in self.allow if rule.concerns(access)]
@@ -246,6 +230,11 @@ def command_matches(pattern: str, command: str) -> bool:
     if pattern.endswith(":*"):
         pattern = pattern.removesuffix(":*") + " *"
     return patterns.wildcard(pattern, command) or pattern.endswith(" *") and patterns.wildcard(pattern[:-2], command)
+
+
+def _words(part: shell.Part) -> tuple[str, ...]:
+    """All that it is given; a variable that is set can be read by what follows."""
+    return (*part.assignments, *part.words[(0 if "=" in part.words[0] else 1) :])
 
 
 def _part_allowed(part: shell.Part, allowed: list[str]) -> bool:

@@ -17,6 +17,8 @@ from typing import NoReturn
 
 import msgspec
 
+from treadle.policy import programs
+
 MAX_LENGTH = 64 * 1024
 MAX_DEPTH = 8
 MAX_ACTIONS = 16
@@ -32,7 +34,9 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     """As it was written, when it was written as a command of its own."""
     wrapper: bool = False
-    """It only runs another part, and adds nothing to what that can do."""
+    """It adds nothing to what the other parts can do, so whoever allows need not look at it."""
+    globs: tuple[str, ...] = ()
+    """Those of its words of which the shell makes others."""
 
     @property
     def text(self) -> str:
@@ -101,6 +105,8 @@ _OPENERS = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "}",
 _LOST = {"case", "function", "coproc", "esac"}
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _VARIABLE = re.compile(r"\$(?:\w+|[@*#?$!-]|\{[#!]?\w+\})")
+_ANSI = re.compile(r"\$'([^'\\]*)'")
+"""A string in which nothing is escaped."""
 _BRACES = re.compile(r"\{[^{}]*\}")
 _OPERATORS = ";&|\n"
 _ENDS = _OPERATORS + "()<> \t"
@@ -108,60 +114,6 @@ _NOWHERE = re.compile(r"/dev/(null|stdout|stderr|tty|fd/\d+)|\d+|-")
 _HARMLESS = re.compile(
     r"(LANG|LC_\w+|TZ|TERM|NO_COLOR|FORCE_COLOR|CI|DEBUG|NODE_ENV|RUST_(LOG|BACKTRACE)|PYTHONUNBUFFERED)"
 )
-
-_WRAPPERS: dict[str, tuple[str, list[str], int]] = {
-    "env": ("i0u:C:v", ["ignore-environment", "null", "unset=", "chdir=", "debug"], 0),
-    "timeout": ("k:s:v", ["kill-after=", "signal=", "foreground", "preserve-status", "verbose"], 1),
-    "nice": ("n:", ["adjustment="], 0),
-    "ionice": ("c:n:t", ["class=", "classdata=", "ignore"], 0),
-    "stdbuf": ("i:o:e:", ["input=", "output=", "error="], 0),
-    "nohup": ("", [], 0),
-    "busybox": ("", [], 0),
-    "time": ("apvqf:o:", ["append", "portability", "verbose", "quiet", "format=", "output="], 0),
-    "setsid": ("cfw", ["ctty", "fork", "wait"], 0),
-    "command": ("p", [], 0),
-    "builtin": ("", [], 0),
-    "exec": ("cla:", [], 0),
-    "xargs": (
-        "0rtpxI:n:P:L:d:a:s:E:",
-        [
-            "null",
-            "no-run-if-empty",
-            "verbose",
-            "replace=",
-            "max-args=",
-            "max-procs=",
-            "max-lines=",
-            "delimiter=",
-            "arg-file=",
-        ],
-        0,
-    ),
-    "sudo": (
-        "nSkKHEbiAsu:g:h:p:C:T:r:t:U:D:R:",
-        ["user=", "group=", "non-interactive", "preserve-env", "login", "stdin"],
-        0,
-    ),
-    "doas": ("nsu:C:", [], 0),
-    "chroot": ("", ["userspec=", "groups=", "skip-chdir"], 1),
-}
-"""Programs that run another: their options, and how many operands come before it."""
-_RUNNERS = {
-    "su",
-    "watch",
-    "script",
-    "flock",
-    "parallel",
-    "unshare",
-    "nsenter",
-    "setpriv",
-    "systemd-run",
-    "strace",
-    "ssh",
-}
-"""Programs that run another in ways that are not followed here."""
-_POWERFUL = {"sudo", "doas", "chroot", "exec"}
-"""Wrappers that change what the inner command can do: they are judged themselves as well."""
 
 
 class _Reader:
@@ -198,9 +150,10 @@ class _Reader:
         for piece in re.split(r"[;&|()\n`{}<>]|\$\(", self.text[:MAX_LENGTH]):
             self.every_ending(piece.translate({ord(quote): None for quote in "'\"\\"}).split(), piece.strip())
 
-    def every_ending(self, words: list[str], source: str) -> None:
+    def every_ending(self, words: list[str], source: str, *, wrapper: bool = False) -> None:
         """Any of these words may be the program that runs."""
-        self.parts += [Part(words=tuple(words[start:]), source=source) for start in range(min(len(words), 16))]
+        endings = (tuple(words[start:]) for start in range(min(len(words), 16)))
+        self.parts += [Part(words=ending, source=source, wrapper=wrapper) for ending in endings]
 
     def places(self, targets: list[str]) -> list[str]:
         return joined(self.bases, targets)
@@ -305,6 +258,9 @@ class _Reader:
             elif char == '"' or self.text.startswith('$"', self.at):
                 self.at += 1 + (char == "$")
                 self.double_quoted(word)
+            elif plain := _ANSI.match(self.text, self.at):
+                word.text += plain[1]
+                self.at = plain.end()
             elif char in "$`":
                 self.expansion(word)
             else:
@@ -416,7 +372,8 @@ class _Reader:
         if words[0].dynamic or words[0].glob or not name or re.search(r"\s", words[0].text):
             self.doubt(f"what {words[0].raw or source} runs")
         texts = tuple(word.text for word in words)
-        own = Part(words=texts, assignments=tuple(assignments), source=source)
+        globs = tuple(word.text for word in words[1:] if word.glob and not word.dynamic)
+        own = Part(words=texts, assignments=tuple(assignments), source=source, globs=globs)
         wrapper = False
         if name in ("cd", "pushd", "popd"):
             self.change_directory(words[1:])
@@ -426,14 +383,20 @@ class _Reader:
             wrapper = self.inner_shell(words[1:]) and own.plain
         elif name in ("eval", "trap"):
             self.inner_script(name, words[1:] if name == "eval" else words[1:2])
-        elif name in _RUNNERS:
+        elif name in programs.RUNNERS:
             self.doubt(f"what {name} runs")
             self.every_ending(" ".join(texts[1:]).split(), source)
         elif name == "find":
             self.find_actions(words, assignments, wrapped + 1)
-        elif name in _WRAPPERS and not (name == "command" and texts[1:2] in (("-v",), ("-V",))):
-            wrapper = self.inner_command(name, words[1:], assignments, wrapped + 1) and name not in _POWERFUL
-        self.parts.append(Part(words=own.words, assignments=own.assignments, source=source, wrapper=wrapper))
+        elif name == "git":
+            self.git(words, assignments)
+        elif name in programs.LAUNCHERS:
+            self.every_ending(" ".join(texts[1:]).split(), "", wrapper=True)
+        elif name == "alias" and texts[1:] or name in ("source", ".") and any(word.dynamic for word in words[1:2]):
+            self.doubt(f"what {name} brings")
+        elif name in programs.WRAPPERS and not (name == "command" and texts[1:2] in (("-v",), ("-V",))):
+            wrapper = self.inner_command(name, words[1:], assignments, wrapped + 1) and name not in programs.POWERFUL
+        self.parts.append(msgspec.structs.replace(own, wrapper=wrapper))
 
     def inner_script(self, name: str, words: list[_Word]) -> None:
         if any(word.dynamic or word.glob for word in words):
@@ -458,9 +421,28 @@ class _Reader:
             words = words[2:] if option in ("-o", "+o", "-O", "+O", "--rcfile", "--init-file") else words[1:]
         if not words:
             self.doubt("a shell that reads its commands from its input")
+        elif words[0].dynamic and not given:
+            self.doubt(f"the script {words[0].raw}")
         elif given:
             self.inner_script("the shell", words[:1])
         return given
+
+    def git(self, words: list[_Word], assignments: list[str]) -> None:
+        """As without the options in front of its command, behind which no rule would see that, and what they run."""
+        texts = [word.text for word in words]
+        settings, at = programs.git_options(texts)
+        command = texts[at:]
+        if words[at:] and (words[at].dynamic or words[at].glob):
+            self.doubt(f"what git {words[at].raw} does")
+        if command and at > 1:
+            self.parts.append(Part(words=("git", *command), assignments=tuple(assignments), wrapper=True))
+        if command and command[0] in programs.GIT_RUNNERS:
+            self.every_ending(" ".join(command[1:]).split(), "", wrapper=True)
+        for key, value in settings:
+            if key.startswith("alias.") and not value.startswith("!"):
+                self.parts.append(Part(words=("git", *value.split(), *command[1:])))
+            elif key.startswith("alias.") or programs.git_runs(key, value):
+                self.script(value.removeprefix("!"))
 
     def find_actions(self, words: list[_Word], assignments: list[str], wrapped: int) -> None:
         actions = [number for number, word in enumerate(words) if word.text in ("-exec", "-execdir", "-ok", "-okdir")]
@@ -471,10 +453,12 @@ class _Reader:
             end = next((place for place, word in enumerate(rest) if word.text in (";", "+")), len(rest))
             if rest[:end]:
                 self.program(rest[:end], assignments, wrapped=wrapped)
+        texts = [word.text for word in words]
+        self.writes += [to for option, to in zip(texts, texts[1:], strict=False) if option in programs.FIND_WRITES]
 
     def inner_command(self, name: str, words: list[_Word], assignments: list[str], wrapped: int) -> bool:
         """Whether there is one."""
-        short, long, operands = _WRAPPERS[name]
+        short, long, operands = programs.WRAPPERS[name]
         try:
             rest = getopt.getopt([word.text for word in words], short, long)[1]
             words = words[len(words) - len(rest) :][operands:]

@@ -1,0 +1,146 @@
+"""What is known of programs by their names: which run another, which write the files that they are given. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+WRAPPERS: dict[str, tuple[str, list[str], int]] = {
+    "env": ("i0u:C:v", ["ignore-environment", "null", "unset=", "chdir=", "debug"], 0),
+    "timeout": ("k:s:v", ["kill-after=", "signal=", "foreground", "preserve-status", "verbose"], 1),
+    "nice": ("n:", ["adjustment="], 0),
+    "ionice": ("c:n:t", ["class=", "classdata=", "ignore"], 0),
+    "stdbuf": ("i:o:e:", ["input=", "output=", "error="], 0),
+    "nohup": ("", [], 0),
+    "busybox": ("", [], 0),
+    "time": ("apvqf:o:", ["append", "portability", "verbose", "quiet", "format=", "output="], 0),
+    "setsid": ("cfw", ["ctty", "fork", "wait"], 0),
+    "command": ("p", [], 0),
+    "builtin": ("", [], 0),
+    "exec": ("cla:", [], 0),
+    "xargs": (
+        "0rtpxI:n:P:L:d:a:s:E:",
+        [
+            "null",
+            "no-run-if-empty",
+            "verbose",
+            "replace=",
+            "max-args=",
+            "max-procs=",
+            "max-lines=",
+            "delimiter=",
+            "arg-file=",
+        ],
+        0,
+    ),
+    "sudo": (
+        "nSkKHEbiAsu:g:h:p:C:T:r:t:U:D:R:",
+        ["user=", "group=", "non-interactive", "preserve-env", "login", "stdin"],
+        0,
+    ),
+    "doas": ("nsu:C:", [], 0),
+    "chroot": ("", ["userspec=", "groups=", "skip-chdir"], 1),
+}
+"""Programs that run another: their options, and how many operands come before it."""
+RUNNERS = {
+    "su",
+    "watch",
+    "script",
+    "flock",
+    "parallel",
+    "unshare",
+    "nsenter",
+    "setpriv",
+    "systemd-run",
+    "strace",
+    "ssh",
+    "at",
+    "batch",
+    "crontab",
+    "runuser",
+    "pkexec",
+}
+"""Programs that run another in ways that are not followed here."""
+POWERFUL = {"sudo", "doas", "chroot", "exec"}
+"""Wrappers that change what the inner command can do: they are judged themselves as well."""
+LAUNCHERS = set(
+    "npx npm pnpm yarn bun bunx uv uvx poetry pipenv pdm hatch conda mamba mise asdf direnv nix nix-shell docker "
+    "podman kubectl tmux screen expect xterm hyperfine entr fd taskset chrt prlimit numactl valgrind ltrace gdb "
+    "fakeroot firejail bwrap setarch linux32 linux64 torsocks proxychains proxychains4 faketime xvfb-run "
+    "dbus-run-session cpulimit caffeinate catchsegv".split()
+)
+"""Programs that may run another, among much else: rules that forbid look at every word as if it did."""
+WRITERS = set("cp mv rm ln tee dd touch truncate install sed chmod chown mkdir rmdir".split())
+"""Programs whose operands are written to, or are checked against rules about writing."""
+CHANGERS = set(
+    "unlink shred mkfifo mknod patch rsync split csplit sponge ed ex vi vim nvim nano emacs gzip gunzip bzip2 bunzip2 "
+    "xz unxz zstd unzip".split()
+)
+"""Further programs that may write a file they are given."""
+
+# git, whose options come in front of its command...
+
+GIT_RUNNERS = {"submodule", "bisect", "rebase", "filter-branch", "difftool", "mergetool"}
+GIT_WRITERS = {"checkout", "restore", "rm", "mv", "clean", "apply", "am"}
+_GIT_VALUES = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix", "--config-env"}
+_GIT_PROGRAMS = re.compile(
+    r".*\.(\w*(pager|editor|command|helper|program|cmd|driver|external|textconv|proxy|askpass|fsmonitor|hookspath"
+    r"|tool|uploadpack|receivepack|clean|smudge|process))"
+)
+_HARMLESS = ("", "cat", "less", "true", "false")
+
+
+def git_options(words: Sequence[str]) -> tuple[list[tuple[str, str]], int]:
+    """What `-c` sets, and where the command of git is among these words."""
+    settings = []
+    at = 1
+    while at < len(words) and words[at].startswith("-"):
+        if words[at] == "-c" and at + 1 < len(words):
+            key, _, value = words[at + 1].partition("=")
+            settings.append((key.lower(), value))
+        at += 2 if words[at] in _GIT_VALUES else 1
+    return settings, at
+
+
+def git_runs(key: str, value: str) -> bool:
+    """Whether git would run what this setting says."""
+    return _GIT_PROGRAMS.fullmatch(key) is not None and value not in _HARMLESS
+
+
+# Words that may be files...
+
+FIND_WRITES = {"-fprint", "-fprint0", "-fprintf", "-fls"}
+_OUTPUT = {"-o", "-O", "--output", "--output-file", "--output-document", *FIND_WRITES}
+_HERE = re.compile(r"(\$\{PWD\}|\$PWD|~\+)(?=/)")
+
+
+def mentioned(words: Sequence[str]) -> Iterator[str]:
+    """Every file that these words could name: as they are, or behind what commonly comes before a name."""
+    for word in words:
+        word = _HERE.sub(".", word)
+        if not word.startswith("-"):
+            yield word
+        elif not word.startswith("--"):
+            yield word[2:]
+        if not _PLAIN.fullmatch(word):
+            yield from re.split("[=@:]", word)[1:]
+
+
+_PLAIN = re.compile("[^=@:]*")
+
+
+def written(words: Sequence[str]) -> Iterator[str]:
+    """Every file that a command could write, as far as its words tell."""
+    name = words[0].rpartition("/")[2]
+    command = next(iter(words[1:2]), "")
+    if (
+        name in WRITERS | CHANGERS
+        or (name == "git" and command in GIT_WRITERS)
+        or (name == "find" and "-delete" in words)
+    ):
+        yield from mentioned(words[1:])
+    for place, word in enumerate(words):
+        if word in _OUTPUT:
+            yield from words[place + 1 : place + 2]
+        elif word.startswith("--output"):
+            yield word.partition("=")[2]
