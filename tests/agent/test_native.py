@@ -35,7 +35,7 @@ from treadle.events import (
 from treadle.io import paths
 from treadle.session import Access, Agent, Answer, Change, Limits, Prompt, Rules, Session, SessionSpec
 from treadle.work import config
-from treadle.work.session import run_turn
+from treadle.work.session import Turn, run_turn
 
 WRITE = """
 [[reply]]
@@ -598,3 +598,9 @@ arguments = { description = "d", prompt = "look around", agent_type = "Explore" 
     events = await turn(session, answer=Answer(decision="allow", text="this one"))
     assert of(events, ToolDenied) == [] and [asked.kind for asked in of(events, Asked)][:1] == ["question"]
     assert "permission" not in [asked.kind for asked in of(events, Asked)] and len(of(events, ToolEnded)) == 3
+
+
+async def test_where_a_permitted_address_leads_is_judged_by_the_rules_too(opened: Opened) -> None:
+    session = await opened(SAY, rules=Rules(deny=("WebFetch(evil.example)",)))
+    context = session._tool_context(Turn(Prompt(text="x")), "call")
+    assert "WebFetch(evil.example)" in context.refused("http://evil.example/x") and not context.refused("http://a.b/")

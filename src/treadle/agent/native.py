@@ -326,7 +326,12 @@ class NativeSession(BaseSession):
             state=self._memory,
             resolve=partial(resolve_path, cwd),
             hidden=self._guard.hides,
+            refused=self._refused,
         )
+
+    def _refused(self, url: str) -> str:
+        decision = self._guard(Access(tool="web_fetch", kind="network", url=url))
+        return "" if decision.verdict == "allow" else decision.reason
 
     def _overflow(self, call: str, text: str) -> Path:
         name = re.sub(r"[^A-Za-z0-9_-]", "_", call)[-80:] + ".txt"

@@ -39,6 +39,10 @@ def _nothing(path: str) -> bool:
     return False
 
 
+def _anywhere(url: str) -> str:
+    return ""
+
+
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a running tool may use. Everything it does to the world goes through here or through treadle.io."""
 
@@ -66,6 +70,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """A path as the model wrote it -> absolute, relative to cwd, with symlinks and `..` resolved."""
     hidden: Callable[[str], bool] = _nothing
     """Whether rules keep this path from being read: a tool that looks at many files must leave it out."""
+    refused: Callable[[str], str] = _anywhere
+    """Why this address may not be fetched without asking, or nothing: for where a permitted one leads."""
 
 
 class AnyArgs(msgspec.Struct, frozen=True):

@@ -76,7 +76,7 @@ class WebFetch:
         fetch = Fetch((lambda _: True) if any_address else self._allowed, self._lookup, self._tls)
         try:
             async with asyncio.timeout(min(MAX_SECONDS, context.timeout)):
-                page = await fetch.page(args.url)
+                page = await fetch.page(args.url, context.refused)
         except TimeoutError:
             raise ToolError(f"{args.url} did not answer within {min(MAX_SECONDS, context.timeout):g} s") from None
         return await asyncio.to_thread(page.render)
@@ -126,7 +126,7 @@ class Fetch:
         self._lookup = lookup
         self._tls = tls
 
-    async def page(self, url: str) -> Page:
+    async def page(self, url: str, refused: Callable[[str], str]) -> Page:
         import httpx2
 
         asked = url
@@ -141,6 +141,8 @@ class Fetch:
                     answer.asked = asked
                     return answer
                 url = urljoin(url, answer)
+                if why := refused(url):
+                    raise ToolError(f"{asked} redirects to {url}: {why}")
         raise ToolError(f"{asked} redirects more than {MAX_REDIRECTS} times")
 
     async def _get(self, client: httpx2.AsyncClient, url: str) -> Page | str:
