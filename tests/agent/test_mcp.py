@@ -106,6 +106,26 @@ def workspace(tmp_path: Path) -> Workspace:
     return Workspace(tmp_path / "work", timeout=30.0)
 
 
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [
+        ('"nonsense"', "its answer cannot be read"),
+        ('{"content": [{"type": "text", "text": "x" * (17 << 20)}]}', "longer"),
+    ],
+)
+async def test_an_answer_that_cannot_be_read_is_an_error_at_once(
+    servers: McpServers, workspace: Workspace, result: str, told: str
+) -> None:
+    code = LEGACY.replace(
+        '    if message.get("method")', f'    results["tools/call"] = {result}\n    if message.get("method")'
+    )
+    await servers.start({"x": python(code)})
+    with pytest.raises(ToolError, match=told):
+        await call(servers, workspace, "mcp__x__old_one")
+    with pytest.raises(ToolError, match=told):
+        await call(servers, workspace, "mcp__x__old_one")
+
+
 async def test_tools_of_a_server_are_offered_and_called(
     servers: McpServers, workspace: Workspace, warnings: list[str]
 ) -> None:

@@ -600,6 +600,14 @@ arguments = { description = "d", prompt = "look around", agent_type = "Explore" 
     assert "permission" not in [asked.kind for asked in of(events, Asked)] and len(of(events, ToolEnded)) == 3
 
 
+async def test_what_it_says_of_itself_names_every_tool_it_offers(opened: Opened, tmp_path: Path) -> None:
+    skill = tmp_path / "work" / ".treadle" / "skills" / "x" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: x\ndescription: y\n---\nz\n")
+    session = await opened(SAY, tools=("read_file", "skill"))
+    assert session.info.tools == session.tools.names == ("read_file", "skill")
+
+
 async def test_where_a_permitted_address_leads_is_judged_by_the_rules_too(opened: Opened) -> None:
     session = await opened(SAY, rules=Rules(deny=("WebFetch(evil.example)",)))
     context = session._tool_context(Turn(Prompt(text="x")), "call")

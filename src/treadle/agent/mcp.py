@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from treadle.agent.tools.base import AnyArgs, ToolContext
-from treadle.errors import MissingExtra, PeerClosed, ToolError, TreadleError
+from treadle.errors import LineTooLong, MissingExtra, PeerClosed, ToolError, TreadleError
 from treadle.events import ToolKind
 from treadle.io.child import Child, start
 from treadle.session import Access
@@ -254,21 +254,32 @@ async def over_stdio(child: Child) -> AsyncIterator[Any]:
 
     to_session, incoming = anyio.create_memory_object_stream[Any](0)
     outgoing, from_session = anyio.create_memory_object_stream[Any](0)
+    open_calls: set[int | str] = set()
 
     async def read() -> None:
         splitter = LineSplitter()
         async with to_session:
             while data := await child.stdio.read():
                 for line in splitter.feed(data):
-                    try:
-                        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)  # type: ignore[arg-type]
-                    except (ValueError, TypeError):
-                        continue  # not a message: a banner, a stray print, a line without end
-                    await to_session.send(SessionMessage(message))
+                    for message in understood(line):
+                        open_calls.discard(getattr(message, "id", ""))
+                        await to_session.send(SessionMessage(message))
+
+    def understood(line: bytes | LineTooLong) -> list[Any]:
+        """The message; for an answer that is none, an error to those who would wait for it in vain."""
+        try:
+            return [types.jsonrpc_message_adapter.validate_json(line, by_name=False)]  # type: ignore[arg-type]
+        except (ValueError, TypeError):
+            why = line if isinstance(line, LineTooLong) else "it is not JSON-RPC"
+        error = types.ErrorData(code=types.PARSE_ERROR, message=f"its answer cannot be read: {why}")
+        lost = _whose_answer(line, open_calls)
+        return [types.JSONRPCError(jsonrpc="2.0", id=id, error=error) for id in lost]
 
     async def write() -> None:
         async with from_session:
             async for message in from_session:
+                if hasattr(message.message, "method") and hasattr(message.message, "id"):
+                    open_calls.add(message.message.id)
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await child.stdio.write(text.encode() + b"\n")
 
@@ -288,6 +299,17 @@ async def over_stdio(child: Child) -> AsyncIterator[Any]:
             group.cancel_scope.cancel()
             for stream in (to_session, incoming, outgoing, from_session):
                 stream.close()
+
+
+def _whose_answer(line: bytes | LineTooLong, waiting: Collection[int | str]) -> list[int | str]:
+    """Which of those who wait for an answer this line would have been for. A stray print is for none of them."""
+    if isinstance(line, LineTooLong):
+        return list(waiting)
+    try:
+        answer = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []
+    return [one for one in waiting if isinstance(answer, dict) and answer.get("id") == one]
 
 
 async def _all_tools(client: Client) -> list[Any]:

@@ -180,6 +180,7 @@ class NativeSession(BaseSession):
             self.emit(Warned(message=f"{lost} lines of this session's history cannot be read", code="history"))
         self.read_project()
         await self._start_servers()
+        self._info = msgspec.structs.replace(self._info, tools=self.tools.names)
 
     def read_project(self) -> None:
         self._knowledge = project.knowledge(self.spec.cwd)
