@@ -249,6 +249,17 @@ def test_half_a_character_does_not_keep_a_message_from_being_kept(tmp_path: Path
     assert Transcript.read(transcript.header.id).view() == [UserMessage(text="half: ?")]
 
 
+def test_a_session_that_a_full_disk_did_not_let_begin_can_begin_later(tmp_path: Path) -> None:
+    code = (
+        "import resource, signal; from treadle.agent.transcript import Transcript\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (4, 4))\n"
+        "Transcript.create(cwd='/', model='m', session_id='mine')"
+    )
+    failed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "StorageError" in failed.stderr
+    created(tmp_path, session_id="mine").close()
+
+
 def test_what_cannot_be_begun_is_not_held(tmp_path: Path) -> None:
     transcript = created(tmp_path, session_id="taken")
     transcript.close()

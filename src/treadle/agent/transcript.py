@@ -185,6 +185,8 @@ class Transcript:
             transcript._write([header, *inherited])
         except BaseException:
             transcript.close()
+            if os.path.exists(transcript._file) and not os.path.getsize(transcript._file):
+                shutil.rmtree(directory, ignore_errors=True)  # on a full disk: nothing that could be gone on with
             raise
         return transcript
 
