@@ -26,6 +26,8 @@ BESIDE = {"testing"}
 
 LIGHT = [
     "wire.framing",
+    "wire.worker_versions",
+    "agent.tools",
     "io.paths",
     "io.files",
     "io.tree",

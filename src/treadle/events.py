@@ -7,6 +7,7 @@ wires that pass it through. This module imports nothing of ours.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -295,7 +296,12 @@ AnyEvent: TypeAlias = (
 )
 
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[AnyEvent]:
+    """Made when first used: it takes as long as all else here."""
+    return msgspec.json.Decoder(AnyEvent)
 
 
 def encode(event: Event) -> bytes:
@@ -303,4 +309,4 @@ def encode(event: Event) -> bytes:
 
 
 def decode(data: bytes | str) -> AnyEvent:
-    return _decoder.decode(data)
+    return _decoder().decode(data)

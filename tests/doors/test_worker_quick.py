@@ -2,16 +2,18 @@ import asyncio
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from treadle.agent.native import NativeAgent
 from treadle.doors.worker import Worker
-from treadle.doors.worker_quick import Promise, first_line, promise
+from treadle.doors.worker_quick import MODES, Promise, first_line, promise
 from treadle.errors import StorageError
 from treadle.io.streams import pair
+from treadle.session import Agent, Mode
 from treadle.testing.sessions import ScriptedAgent
 
 CONFIG = {"model": "vendor/m", "system_prompt": "s", "tools": ["bash"]}
@@ -28,9 +30,11 @@ def line(init: Any = INIT, **config: Any) -> bytes:
     return json.dumps({**init, "config": {**init["config"], **config}}).encode() + b"\n"
 
 
-async def through_the_door(data: bytes, environ: dict[str, str], promised: Promise | None = None) -> list[Any]:
+async def through_the_door(
+    data: bytes, environ: dict[str, str], promised: Promise | None = None, agent: Agent | None = None
+) -> list[Any]:
     client, server = pair()
-    worker = Worker(ScriptedAgent(), server, environ=environ, warn=str, ahead=data, promised=promised)
+    worker = Worker(agent or ScriptedAgent(), server, environ=environ, warn=str, ahead=data, promised=promised)
     client.close_write()
     assert await asyncio.wait_for(worker.run(), 60) == 0
     server.close()
@@ -59,23 +63,27 @@ def test_a_plain_init_is_answered_at_once() -> None:
         (line(model="m"), KEY),
         (line(model="scripted:x/y"), KEY),
         (line(model=""), KEY),
-        (line(capabilities=["answers"]), KEY),
-        (line(approval_mode="plan"), KEY),
+        (line(capabilities=["cwd"], cwd="/"), KEY),
+        (line(capabilities=[1]), KEY),
+        (line(capabilities=None), KEY),
+        (line(approval_mode="careful"), KEY),
+        (line(approval_mode=["plan"]), KEY),
+        (line(approval_mode=""), KEY),
         (line(max_iterations=0), KEY),
         (line(max_iterations=True), KEY),
         (line(tools=[1]), KEY),
         (line(task_id=5), KEY),
-        (line({**INIT, "protocol_version": "0.5.0"}), KEY),
         (line({**INIT, "protocol_version": "1.0.0"}), KEY),
-        (line({**INIT, "id": 'a"b'}), KEY),
+        (line({**INIT, "protocol_version": 0.5}), KEY),
+        (line({**INIT, "id": "a\nb"}), KEY),
         (line({**INIT, "id": 7}), KEY),
         (line({**INIT, "type": "send"}), KEY),
         (line()[:-1], KEY),
         (b"[]\n", KEY),
         (b"\xff\n", KEY),
         (b"[" * 100_000 + b"\n", KEY),
-        (line(), {**KEY, "HEDDLE_APPROVAL_MODE": "suggest"}),
-        (line(), {**KEY, "HEDDLE_PROTOCOL_VERSION": "0.4.0"}),
+        (line(), {**KEY, "HEDDLE_APPROVAL_MODE": "careful"}),
+        (line(), {**KEY, "HEDDLE_PROTOCOL_VERSION": "1.0.0"}),
         (line(), {"HEDDLE_BASE_URL": "localhost"}),
     ],
 )
@@ -90,6 +98,35 @@ def test_settings_that_must_be_read_are_left_to_the_door(monkeypatch: pytest.Mon
     os.mkdir("inner/folder")
     monkeypatch.chdir("inner/folder")
     assert promise(line(), KEY) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "environ"),
+    [
+        (line({**INIT, "protocol_version": "0.5.0"}, tools=["grep", "bash", "fly", "bash"]), KEY),
+        (line({**INIT, "protocol_version": "0.99.0", "id": 'a"\\'}, capabilities=["steer", "x", "answers"]), KEY),
+        (
+            line({**INIT, "protocol_version": None}, capabilities=["answers", "approval_mode"], approval_mode="plan"),
+            KEY,
+        ),
+        (line(app_attribution={"title": 1}, runtime=None, x=[{}]), KEY),
+        (line(), {**KEY, "HEDDLE_APPROVAL_MODE": " suggest "}),
+        (line({**INIT, "protocol_version": "0.5.0"}), {**KEY, "HEDDLE_PROTOCOL_VERSION": "0.4.0"}),
+    ],
+)
+async def test_a_quick_answer_is_the_doors_own_to_the_byte(data: bytes, environ: dict[str, str]) -> None:
+    made = promise(data, environ)
+    assert made is not None
+    client, server = pair()
+    worker = Worker(NativeAgent(environ), server, environ=environ, warn=str, ahead=data)
+    client.close_write()
+    assert await asyncio.wait_for(worker.run(), 60) == 0
+    answer = await client.read()
+    assert answer.replace(json.loads(answer)["session_id"].encode(), made.session_id.encode()) == made.line
+
+
+def test_the_modes_are_those_of_a_session() -> None:
+    assert MODES == set(get_args(Mode))
 
 
 async def test_what_was_promised_is_kept_and_not_said_twice() -> None:
@@ -117,8 +154,12 @@ async def test_a_promise_that_cannot_be_kept_is_told_to_every_send() -> None:
 
 
 values = st.one_of(st.none(), st.booleans(), st.integers(-1, 9), st.text(max_size=5), st.lists(st.text(max_size=3)))
-plain = {"model": st.sampled_from(["v/m", "m", ""]), "system_prompt": st.text(max_size=9), "tools": st.just(["bash"])}
-others = ("task_id", "worker_id", "max_iterations", "cwd", "x")
+plain = {
+    "model": st.sampled_from(["v/m", "m", ""]),
+    "system_prompt": st.text(max_size=9),
+    "tools": st.lists(st.sampled_from(["bash", "glob", "read_file", "fly"]), max_size=3),
+}
+others = ("task_id", "worker_id", "max_iterations", "cwd", "x", "approval_mode", "capabilities")
 configs = st.one_of(
     st.fixed_dictionaries(plain, optional={name: values for name in others}),
     st.dictionaries(st.sampled_from([*plain, *others]), values),
@@ -136,7 +177,7 @@ def test_a_quick_answer_is_the_doors_own_answer(init: Any, escape: bool, at: int
     data = data[:at] + junk + data[at:] + b"\n"
     made = promise(data, KEY)
     if made is not None:
-        [answer] = asyncio.run(through_the_door(data, KEY))
+        [answer] = asyncio.run(through_the_door(data, KEY, agent=NativeAgent(KEY)))
         assert answer | {"session_id": made.session_id} == json.loads(made.line)
         assert answer["type"] == "init_ok" and "error" not in answer
 

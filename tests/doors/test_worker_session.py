@@ -2,10 +2,9 @@ from typing import Any
 
 import pytest
 
-from treadle.doors.worker_session import CANCELLED, capabilities, failed, heartbeat_seconds, result, session_spec
+from treadle.doors.worker_session import CANCELLED, failed, heartbeat_seconds, result, session_spec
 from treadle.errors import ConfigError
 from treadle.events import ErrorInfo, ToolStarted, Usage
-from treadle.session import AgentInfo
 from treadle.wire.worker_messages import InitConfig
 from treadle.work.fold import ToolUse, Totals, TurnSummary
 
@@ -38,15 +37,6 @@ def test_a_working_directory_must_be_there(cwd: str) -> None:
     config = InitConfig(model="m", system_prompt="", tools=(), capabilities=("cwd",), cwd=cwd)
     with pytest.raises(ConfigError, match=cwd):
         session_spec(config, {}, str)
-
-
-def test_what_the_worker_can_do_is_told_to_those_who_know_the_word() -> None:
-    info = AgentInfo(name="a", tools=("b", "a"))
-    assert capabilities(CONFIG, info, (0, 4)) is None
-    told = capabilities(CONFIG, info, (0, 5))
-    assert told is not None and told["enabled_tools"] == ["a", "b"]
-    asking = InitConfig(model="m", system_prompt="", tools=(), capabilities=("steer", "telepathy"))
-    assert capabilities(asking, info, (0, 2)) == {"extensions": ["steer"]}
 
 
 def test_usage_is_left_out_rather_than_guessed() -> None:

@@ -1,14 +1,13 @@
 import json
-from importlib.resources import files
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.errors import LineTooLong, LocalProtocolError, RemoteProtocolError, VersionMismatch
+from treadle.errors import LineTooLong, LocalProtocolError, RemoteProtocolError
 from treadle.wire import worker
-from treadle.wire.worker import BadLine, Connection, Spoken, State, negotiate
+from treadle.wire.worker import BadLine, Connection, State
 from treadle.wire.worker_messages import (
     Cancel,
     ContentDelta,
@@ -46,39 +45,6 @@ def opened(role: str) -> Connection:
         else:
             assert end.receive(worker.encode(message)) == [message]
     return end
-
-
-def test_the_version_file_says_what_the_code_says() -> None:
-    assert files("treadle.wire").joinpath("PROTOCOL_VERSION").read_text() == worker.PROTOCOL_VERSION + "\n"
-
-
-@pytest.mark.parametrize(
-    ("requested", "pinned", "spoken"),
-    [
-        (None, None, Spoken("0.2.0", (0, 2))),
-        ("0.2.0", None, Spoken("0.2.0", (0, 2))),
-        ("0.2.9", None, Spoken("0.2.0", (0, 2))),
-        ("0.1.0", None, Spoken("0.2.0", (0, 2))),
-        ("0", None, Spoken("0.2.0", (0, 2))),
-        ("0.4.0", None, Spoken("0.4.0", (0, 4))),
-        ("0.5.0-rc.1", None, Spoken("0.5.0", (0, 5))),
-        ("0.99.0", None, Spoken("0.5.0", (0, 5))),
-        (None, "0.4.0", Spoken("0.4.0", (0, 2))),
-        ("0.5.0", "0.3.0", Spoken("0.3.0", (0, 3))),
-        ("2.1.0", "2.0.0", Spoken("2.0.0", (2, 0))),
-    ],
-)
-def test_a_client_of_the_same_major_is_spoken_to_in_its_own_version(
-    requested: str | None, pinned: str | None, spoken: Spoken
-) -> None:
-    assert negotiate(requested, pinned) == spoken
-
-
-@pytest.mark.parametrize("requested", ["1.0.0", "", "abc", "v0.2.0", "0.x", "-1.0", "٠.٢", "0." + "9" * 5000])
-def test_another_major_or_an_unreadable_version_is_refused_by_name(requested: str) -> None:
-    with pytest.raises(VersionMismatch) as caught:
-        negotiate(requested)
-    assert caught.value.message == f"Client requested {requested}, server is 0.2.0"
 
 
 def test_a_line_over_the_cap_costs_that_line_only() -> None:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from treadle.wire import worker_messages as wire
+from treadle.wire.worker_versions import EXTENSIONS
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "reference" / "worker-protocol.md").read_text()
 REQUESTS = list(wire.REQUESTS.values())
@@ -48,7 +49,7 @@ def test_every_event_is_documented_with_its_fields(kind: Any) -> None:
 
 def test_every_extension_is_named_on_both_pages() -> None:
     versions = (Path(__file__).parent.parent.parent / "docs" / "reference" / "worker-compatibility.md").read_text()
-    for name in wire.EXTENSIONS:
+    for name in EXTENSIONS:
         assert f"`{name}`" in versions and (f"`config.{name}`" in PAGE or f"`{name}`" in PAGE), name
 
 

@@ -28,10 +28,10 @@ from treadle.agent.setting import Setting
 from treadle.agent.subagents import AGENT_TYPES, AgentType
 from treadle.agent.task_groups import Groups
 from treadle.agent.tasks import Tasks
-from treadle.agent.tools import registry
+from treadle.agent.tools import BUILTIN, registry
+from treadle.agent.tools.addresses import ALLOW_PRIVATE
 from treadle.agent.tools.base import AnyTool, ToolContext, writing_freely
 from treadle.agent.tools.paths import resolve as resolve_path
-from treadle.agent.tools.web_fetch import ALLOW_PRIVATE
 from treadle.agent.transcript import Spent, Switched, Transcript, TurnBegan, TurnOver
 from treadle.errors import ConfigError, TreadleError
 from treadle.events import Asked, Event, Task, TurnEnded, Usage, Warned
@@ -71,7 +71,7 @@ class NativeAgent:
         self._bind = bind
 
     async def probe(self) -> AgentInfo:
-        return AgentInfo(name=self.name, version=__version__, tools=registry.BUILTIN, capabilities=dict(CAPABILITIES))
+        return AgentInfo(name=self.name, version=__version__, tools=BUILTIN, capabilities=dict(CAPABILITIES))
 
     async def open(self, spec: SessionSpec) -> NativeSession:
         if not os.path.isdir(spec.cwd):

@@ -18,7 +18,6 @@ from treadle.doors.outbox import Outbox
 from treadle.doors.worker_quick import Promise
 from treadle.doors.worker_session import (
     CANCELLED,
-    capabilities,
     failed,
     heartbeat_seconds,
     result,
@@ -29,7 +28,7 @@ from treadle.events import AnyEvent, ModelRouted, TextDelta, TurnEnded, Warned
 from treadle.io.streams import Stream
 from treadle.session import Agent, EventReader, Prompt, Session
 from treadle.session import Answer as PersonsAnswer
-from treadle.wire.worker import NOT_INITIALIZED, PROTOCOL_VERSION, Connection, negotiate, protocol_error
+from treadle.wire.worker import NOT_INITIALIZED, Connection, protocol_error
 from treadle.wire.worker_codec import UNKNOWN_ID, BadLine
 from treadle.wire.worker_events import Outgoing, envelope
 from treadle.wire.worker_messages import (
@@ -53,6 +52,7 @@ from treadle.wire.worker_messages import (
     SteerOk,
     TurnState,
 )
+from treadle.wire.worker_versions import PROTOCOL_VERSION, Version, capabilities, negotiate
 from treadle.work.fold import Fold
 from treadle.work.session import error_info
 
@@ -90,7 +90,7 @@ class Active:
 class Opened:
     """What an accepted init settled."""
 
-    def __init__(self, session: Session, config: InitConfig, model: str, version: tuple[int, int]) -> None:
+    def __init__(self, session: Session, config: InitConfig, model: str, version: Version) -> None:
         self.session = session
         self.model = model
         self.config = config
@@ -263,7 +263,7 @@ class Worker:
         promised, self._promised = self._promised, None
         pinned = self._environ.get("HEDDLE_PROTOCOL_VERSION") or None
         try:
-            spoken = negotiate(request.protocol_version, pinned)
+            text, version = negotiate(request.protocol_version, pinned)
             spec = session_spec(request.config, self._environ, self._warn, promised.session_id if promised else None)
             session = await self._agent.open(spec)
         except VersionMismatch as error:
@@ -276,13 +276,13 @@ class Worker:
             else:
                 self._break_promise(request, promised, error)
             return
-        self._opened = Opened(session, request.config, spec.model or "", spoken.version)
+        self._opened = Opened(session, request.config, spec.model or "", version)
         line = self._connection.send(
             InitOk(
                 id=request.id,
                 session_id=session.id,
-                protocol_version=spoken.text,
-                capabilities=capabilities(request.config, session.info, spoken.version),
+                protocol_version=text,
+                capabilities=capabilities(session.info.tools, request.config.capabilities, version),
             )
         )
         if promised is None:

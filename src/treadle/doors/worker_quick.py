@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 
-from treadle.errors import StorageError
+from treadle.agent.tools import BUILTIN
+from treadle.errors import StorageError, VersionMismatch
 from treadle.io import paths
+from treadle.wire.worker_versions import capabilities, negotiate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
 LONGEST = 1024 * 1024
 HARMLESS = {"TREADLE_HOME", "TREADLE_AGENT", "TREADLE_BASE_URL", "TREADLE_API_KEY"}
 """Of our variables, those that cannot turn an init into an error."""
-KNOWN = {"model", "system_prompt", "tools", "task_id", "worker_id", "max_iterations", "app_attribution"}
-"""What a plain init may have in its config; anything else is looked at by the door."""
+THOUGHT = {"permissions", "budget", "cwd", "resume"}
+"""What in a config is for the door to look at. Fields that nobody knows do nothing."""
+MODES = {"suggest", "auto-edit", "full-auto", "plan", "yolo"}
 
 
 class Promise:
@@ -45,18 +48,29 @@ def first_line(fd: int) -> bytes:
 
 def promise(data: bytes, environ: Mapping[str, str]) -> Promise | None:
     line, newline, _ = data.partition(b"\n")
-    if not newline or environ.get("HEDDLE_PROTOCOL_VERSION") or environ.get("HEDDLE_APPROVAL_MODE"):
+    mode = environ.get("HEDDLE_APPROVAL_MODE", "").strip()
+    if not newline or (mode and mode not in MODES) or not settled(environ):
         return None
     request = _parsed(line)
-    version = _version(request)
-    if version is None or not _plain(request) or not _reachable(request["config"]["model"], environ):
-        return None
-    if not settled(environ) or not _can_keep_sessions():
+    if not _plain(request) or not _reachable(request["config"]["model"], environ) or not _can_keep_sessions():
         return None
     number = os.urandom(16).hex()
     session = f"{number[:8]}-{number[8:12]}-4{number[13:16]}-a{number[17:20]}-{number[20:]}"
-    answer = f'{{"type":"init_ok","id":"{request["id"]}","session_id":"{session}","protocol_version":"{version}"}}\n'
-    return Promise(session, answer.encode())
+    try:
+        return Promise(session, _answer(request, session, environ.get("HEDDLE_PROTOCOL_VERSION") or None))
+    except VersionMismatch:
+        return None
+
+
+def _answer(request: dict[str, Any], session: str, pinned: str | None) -> bytes:
+    import json
+
+    text, version = negotiate(request.get("protocol_version"), pinned)
+    config = request["config"]
+    answer = {"type": "init_ok", "id": request["id"], "session_id": session, "protocol_version": text}
+    if told := capabilities(set(BUILTIN).intersection(config["tools"]), config.get("capabilities", ()), version):
+        answer["capabilities"] = told
+    return json.dumps(answer, separators=(",", ":")).encode() + b"\n"
 
 
 def _parsed(line: bytes) -> Any:
@@ -73,32 +87,37 @@ def _parsed(line: bytes) -> Any:
         return None
 
 
-def _version(request: Any) -> str | None:
+def _plain(request: Any) -> bool:
     if not isinstance(request, dict) or request.get("type") != "init":
-        return None
-    match request.get("protocol_version"):
-        case None | "0.2.0":
-            return "0.2.0"
-        case "0.3.0" | "0.4.0" as same:
-            return str(same)
-    return None
+        return False
+    id, config, version = request.get("id"), request.get("config"), request.get("protocol_version")
+    return (
+        isinstance(id, str)
+        and id.isascii()
+        and id.isprintable()
+        and (version is None or isinstance(version, str))
+        and isinstance(config, dict)
+        and not config.keys() & THOUGHT
+        and _plain_config(config)
+    )
 
 
-def _plain(request: dict[str, Any]) -> bool:
-    id, config = request.get("id"), request.get("config")
-    if not isinstance(id, str) or not isinstance(config, dict) or not config.keys() <= KNOWN:
-        return False
-    if not (id.isascii() and id.isprintable()) or '"' in id or "\\" in id:
-        return False
-    most = config.get("max_iterations")
+def _plain_config(config: dict[str, Any]) -> bool:
+    most, mode = config.get("max_iterations"), config.get("approval_mode")
     return (
         isinstance(config.get("model"), str)
         and isinstance(config.get("system_prompt"), str)
-        and isinstance(config.get("tools"), list)
-        and all(isinstance(tool, str) and not tool.startswith("mcp__") for tool in config["tools"])
+        and _strings(config.get("tools"))
+        and not any(tool.startswith("mcp__") for tool in config["tools"])
+        and _strings(config.get("capabilities", []))
         and all(config.get(name) is None or isinstance(config[name], str) for name in ("task_id", "worker_id"))
         and (most is None or (type(most) is int and most > 0))
+        and (mode is None or (isinstance(mode, str) and mode in MODES))
     )
+
+
+def _strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def _reachable(model: str, environ: Mapping[str, str]) -> bool:

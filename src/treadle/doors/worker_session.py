@@ -8,11 +8,9 @@ from typing import Any, get_args
 
 from treadle.errors import ConfigError
 from treadle.io.paths import here
-from treadle.session import AgentInfo, Limits, Mode, Rules, SessionSpec
-from treadle.wire.worker import Version
+from treadle.session import Limits, Mode, Rules, SessionSpec
 from treadle.wire.worker_events import counts, envelope
 from treadle.wire.worker_messages import (
-    EXTENSIONS,
     ErrorEnvelope,
     Failure,
     InitConfig,
@@ -20,6 +18,7 @@ from treadle.wire.worker_messages import (
     ResultUsage,
     ToolCall,
 )
+from treadle.wire.worker_versions import Version
 from treadle.work.config import load
 from treadle.work.fold import TurnSummary
 
@@ -101,27 +100,6 @@ def _limits(config: InitConfig) -> Limits:
         max_tokens=budget.max_tokens,
         max_seconds=budget.max_seconds,
     )
-
-
-def capabilities(config: InitConfig, info: AgentInfo, version: Version) -> dict[str, Any] | None:
-    """For init_ok: to a client that knows the field (0.5), and to one that asked for extensions."""
-    told: dict[str, Any] = {}
-    if version >= (0, 5):
-        told = {
-            "enabled_tools": sorted(info.tools),
-            "explicit_tool_allowlist": True,
-            "runtime_modes": ["default"],
-            "transcript_placement": False,
-            "failure_details_version": "v2",
-            "routing_request_metadata": False,
-            "effective_routing_metadata": False,
-            "cache_usage_metrics": True,
-            "cancellation": True,
-            "turn_state_events": True,
-        }
-    if config.capabilities:
-        told["extensions"] = [name for name in config.capabilities if name in EXTENSIONS]
-    return told or None
 
 
 CANCELLED = ErrorEnvelope(code="cancelled", message="cancelled", retryable=False)

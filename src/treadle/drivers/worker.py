@@ -35,7 +35,7 @@ from treadle.io.programs import command_words
 from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
 from treadle.session import AgentInfo, SessionSpec
-from treadle.wire.worker import BASE, NEWEST, Connection, parse_version
+from treadle.wire.worker import Connection
 from treadle.wire.worker_codec import UNKNOWN_ID, BadLine
 from treadle.wire.worker_events import Incoming, error_info
 from treadle.wire.worker_messages import (
@@ -54,6 +54,7 @@ from treadle.wire.worker_messages import (
     SteerOk,
     UsageEvent,
 )
+from treadle.wire.worker_versions import BASE, NEWEST, parse_version
 from treadle.work.fold import Totals
 from treadle.work.session import BaseSession, Turn, new_id
 

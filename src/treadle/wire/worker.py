@@ -2,18 +2,17 @@
 
 The client asks (`init`, `send`, `status`, `cancel`, `shutdown`), the worker answers; requests may be written ahead of
 the answers. The messages are in worker_messages.py, their bytes in worker_codec.py, the way to and from our events in
-worker_events.py, the reference in docs/reference/worker-protocol.md.
+worker_events.py, the versions in worker_versions.py, the reference in docs/reference/worker-protocol.md.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
-from treadle.errors import LocalProtocolError, RemoteProtocolError, VersionMismatch
+from treadle.errors import LocalProtocolError, RemoteProtocolError
 from treadle.wire import base
 from treadle.wire.framing import LineSplitter
 from treadle.wire.worker_codec import BadLine, decode_request, decode_response, encode, encode_lines, id_of
@@ -47,45 +46,6 @@ from treadle.wire.worker_messages import (
     Unknown,
     UsageEvent,
 )
-
-# Versions. The same major is compatible; within it, a client is sent nothing newer than what it declared...
-
-PROTOCOL_VERSION = "0.2.0"
-"""The same as in the file PROTOCOL_VERSION beside this one, which is for programs that do not import us."""
-
-Version: TypeAlias = tuple[int, int]
-BASE: Version = (0, 2)
-NEWEST: Version = (0, 5)
-
-
-def parse_version(text: str) -> Version | None:
-    match = re.fullmatch(r"(\d{1,9})(?:\.(\d{1,9})(?:\.\d{1,9})?)?(?:[-+][0-9A-Za-z.+-]*)?", text, re.ASCII)
-    return (int(match[1]), int(match[2] or 0)) if match else None
-
-
-class Spoken(NamedTuple):
-    """What the two ends agreed on: the text for `init_ok`, and the version that decides what may be sent."""
-
-    text: str
-    version: Version
-
-
-def negotiate(requested: str | None, pinned: str | None = None) -> Spoken:
-    """`pinned` is our version when the environment fixes one; without it we go as far up as the client does.
-
-    Raises VersionMismatch when the major versions differ or the client's cannot be read.
-    """
-    ours = pinned or PROTOCOL_VERSION
-    if requested is None:
-        return Spoken(ours, BASE)
-    theirs, mine = parse_version(requested), parse_version(ours) or BASE
-    if theirs is None or theirs[0] != mine[0]:
-        raise VersionMismatch(f"Client requested {requested}, server is {ours}")
-    if pinned:
-        return Spoken(ours, max(BASE, min(theirs, mine)))
-    version = max(BASE, min(theirs, NEWEST))
-    return Spoken(ours if version == BASE else f"{version[0]}.{version[1]}.0", version)
-
 
 NOT_INITIALIZED = "Not initialized. Send 'init' first."
 

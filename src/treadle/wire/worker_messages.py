@@ -35,7 +35,7 @@ class InitConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     task_id: str | None = None
     worker_id: str | None = None
     capabilities: tuple[str, ...] = ()
-    """Our addition: which of EXTENSIONS this client uses. The fields below count only when they are named here."""
+    """Our addition: which of the extensions this client uses. The fields below count only when they are named here."""
     approval_mode: Literal["suggest", "auto-edit", "full-auto", "plan", "yolo"] | None = None
     permissions: Permissions | None = None
     budget: Budget | None = None
@@ -44,9 +44,6 @@ class InitConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def asked(self, extension: str) -> bool:
         return extension in self.capabilities
-
-
-EXTENSIONS = ("answers", "steer", "approval_mode", "permissions", "budget", "cwd", "resume")
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.tools.workspace import Workspace
-from treadle.agent.tools import registry
+from treadle.agent.tools import BUILTIN, registry
 from treadle.agent.tools.base import AnyArgs, ToolContext
 from treadle.errors import ToolError
 from treadle.session import Access
@@ -17,11 +17,11 @@ from treadle.session import Access
 def test_every_file_with_a_tool_is_listed_under_its_own_name() -> None:
     folder = Path(registry.__file__).parent
     with_tool = {path.stem for path in folder.glob("*.py") if "\nTOOL:" in path.read_text()}
-    assert set(registry.BUILTIN) == with_tool
-    assert [registry.load(name).name for name in registry.BUILTIN] == list(registry.BUILTIN)
+    assert set(BUILTIN) == with_tool
+    assert [registry.load(name).name for name in BUILTIN] == list(BUILTIN)
 
 
-@pytest.mark.parametrize("name", registry.BUILTIN)
+@pytest.mark.parametrize("name", BUILTIN)
 def test_a_schema_is_one_closed_piece_that_describes_every_argument(name: str) -> None:
     schema = registry.parameters(registry.load(name))
     text = json.dumps(schema)
@@ -40,7 +40,7 @@ def test_only_what_was_asked_for_is_offered_and_unknown_names_are_told() -> None
     offered = registry.builtin(["glob", "save_memory", "read_file", "glob"], denied=["read_file"])
     assert offered.names == ("glob",) and offered.unknown == ("save_memory",)
     assert len(registry.builtin([])) == 0
-    assert registry.builtin().names == registry.BUILTIN
+    assert registry.builtin().names == BUILTIN
     assert [schema.name for schema in offered.schemas()] == ["glob"]
 
 

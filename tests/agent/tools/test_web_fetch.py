@@ -13,6 +13,7 @@ import pytest
 
 from tests.agent.tools.workspace import Workspace
 from treadle.agent.tools import web_fetch
+from treadle.agent.tools.addresses import ALLOW_PRIVATE
 from treadle.agent.tools.web_fetch import WebFetch, WebFetchArgs
 from treadle.errors import ToolError
 
@@ -162,7 +163,7 @@ async def test_a_redirect_to_where_rules_forbid_to_go_is_refused(server: Server,
 
 async def test_private_addresses_can_be_allowed_by_the_person(server: Server, workspace: Workspace) -> None:
     server.answers["/"] = http(b"mine", "text/plain")
-    workspace.context.state[web_fetch.ALLOW_PRIVATE] = True
+    workspace.context.state[ALLOW_PRIVATE] = True
     assert await workspace.run("web_fetch", url=f"http://127.0.0.1:{server.port}/") == "mine"
 
 

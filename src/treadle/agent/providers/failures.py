@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.utils
 import re
 import time
 from collections.abc import Mapping
@@ -94,6 +93,8 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
         try:
             return max(0.0, float(text))
         except ValueError:
+            import email.utils
+
             return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)
     except (ValueError, OverflowError):
         return None

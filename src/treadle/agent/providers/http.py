@@ -1,19 +1,14 @@
-"""One HTTP client under three wire formats: send, stream, time out when silent, say what went wrong."""
+"""One kind of provider under three wire formats: send, stream, read what comes, say what went wrong."""
 
 from __future__ import annotations
 
-import asyncio
-import ipaddress
 import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Protocol
-from urllib.parse import urlsplit
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, Protocol
 
-import httpx2
 import msgspec
 
-from treadle import __version__
 from treadle.agent.messages import ModelRequest
 from treadle.agent.providers.base import Reply, ReplyItem
 from treadle.agent.providers.failures import from_response
@@ -21,12 +16,15 @@ from treadle.agent.providers.prices import Price, cost
 from treadle.agent.providers.reading import mended_request
 from treadle.agent.providers.retry import Clock, RetryPolicy, SystemClock, retrying
 from treadle.agent.providers.sse import decoder_for
-from treadle.errors import ConfigError, LineTooLong, ProviderError
+from treadle.errors import LineTooLong, ProviderError
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from treadle.agent.providers.client import Client
 
 LARGEST_REPLY = 256 * 1024 * 1024
 LARGEST_ERROR = 64 * 1024
-LINGER = 0.25
-"""Seconds to wait, after the last event, for the end of the body that lets the connection be used again."""
 
 
 class Reader(Protocol):
@@ -96,7 +94,7 @@ class HttpProvider:
         self._format = format
         self._price = price
         self._clock = clock or SystemClock()
-        self._client: httpx2.AsyncClient | None = None
+        self._client: Client | None = None
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
         try:
@@ -108,33 +106,28 @@ class HttpProvider:
     async def _attempt(self, body: bytes) -> AsyncGenerator[ReplyItem, None]:
         began = time.monotonic()
         reader = self._format.reader(self.name, self.model)
-        try:
-            async with self._open().stream("POST", self._url(self._format.path), content=body) as response:
-                await self._accepted(response)
-                decoder = decoder_for(response.headers.get("content-type", ""))
-                received = 0
-                chunks = response.aiter_bytes()
-                async for chunk in chunks:
-                    received += len(chunk)
-                    if received > LARGEST_REPLY:
-                        raise LineTooLong(f"the reply is larger than {LARGEST_REPLY} bytes")
-                    for item in reader.read(decoder.feed(chunk)):
-                        yield item
-                    if reader.done:
-                        await _linger(chunks)
-                        break
-                else:
-                    for item in reader.read(decoder.end()):
-                        yield item
-        except (httpx2.HTTPError, httpx2.InvalidURL, LineTooLong) as error:
-            raise self._failed(error) from error
+        client = self._open()
+        async with client.post(self._format.path, body) as response:
+            await self._accepted(response)
+            decoder = decoder_for(response.headers.get("content-type", ""))
+            received = 0
+            chunks = response.aiter_bytes()
+            async for chunk in chunks:
+                received += len(chunk)
+                if received > LARGEST_REPLY:
+                    raise LineTooLong(f"the reply is larger than {LARGEST_REPLY} bytes")
+                for item in reader.read(decoder.feed(chunk)):
+                    yield item
+                if reader.done:
+                    await client.linger(chunks)
+                    break
+            else:
+                for item in reader.read(decoder.end()):
+                    yield item
         yield self._finished(reader.reply(), began)
 
     async def models(self) -> list[str]:
-        try:
-            response = await self._open().get(self._url("/models"))
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise self._failed(error) from error
+        response = await self._open().get("/models")
         if response.status_code != 200:
             raise from_response(response.status_code, response.headers, response.content, provider=self.name)
         try:
@@ -147,31 +140,13 @@ class HttpProvider:
             client, self._client = self._client, None
             await client.aclose()
 
-    def _open(self) -> httpx2.AsyncClient:
+    def _open(self) -> Client:
         if self._client is None:
-            endpoint = self._endpoint
-            if not (endpoint.key.isascii() and endpoint.key.isprintable()):
-                what = endpoint.key_variable or "the API key"
-                raise ConfigError(f"{what} has characters that no key has", hint="was it copied whole and alone?")
-            headers = {"content-type": "application/json", "accept-encoding": "identity"}
-            headers |= {
-                "user-agent": f"treadle/{__version__}",
-                **self._format.headers(endpoint.key),
-                **endpoint.headers,
-            }
-            idle = endpoint.idle_timeout
-            local = _loopback(endpoint.base_url)
-            self._client = httpx2.AsyncClient(
-                headers=headers,
-                timeout=httpx2.Timeout(connect=endpoint.connect_timeout, read=idle, write=idle, pool=None),
-                # A server on this machine is reached without a proxy and without TLS, so no certificates are read.
-                trust_env=not local,
-                verify=not local,
-            )
-        return self._client
+            # It takes longer to load than all else, and a session is opened without it.
+            from treadle.agent.providers.client import Client
 
-    def _url(self, path: str) -> str:
-        return self._endpoint.base_url.rstrip("/") + path
+            self._client = Client(self._endpoint, self._format.headers(self._endpoint.key))
+        return self._client
 
     async def _accepted(self, response: httpx2.Response) -> None:
         """Raise unless it begins to stream."""
@@ -205,19 +180,6 @@ class HttpProvider:
             return f"{self._endpoint.shown_url} has moved; set the new base URL"
         return None
 
-    def _failed(self, error: Exception) -> ProviderError:
-        name, where = self.name, self._endpoint.shown_url
-        if isinstance(error, (LineTooLong, httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.DecodingError)):
-            return ProviderError(f"{name} at {where}: {error}", provider=name)
-        if isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout)):
-            why = str(error) or "no answer"
-            return ProviderError(f"cannot reach {name} at {where}: {why}", provider=name, retryable=True)
-        if isinstance(error, httpx2.TimeoutException):
-            idle = f"{self._endpoint.idle_timeout:g} s"
-            return ProviderError(f"{name} said nothing for {idle}", provider=name, retryable=True)
-        why = str(error) or type(error).__name__
-        return ProviderError(f"the connection to {name} broke: {why}", provider=name, retryable=True)
-
     def _finished(self, reply: Reply, began: float) -> Reply:
         usage = reply.usage
         if usage is None:
@@ -233,21 +195,3 @@ class _Model(msgspec.Struct):
 
 class _Listing(msgspec.Struct):
     data: list[_Model] = []
-
-
-async def _linger(chunks: AsyncIterator[bytes]) -> None:
-    try:
-        async with asyncio.timeout(LINGER):
-            async for _ in chunks:
-                return
-    except (TimeoutError, httpx2.HTTPError):
-        pass  # the reply is complete: only the connection is lost
-
-
-def _loopback(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        return parts.scheme == "http" and (host == "localhost" or ipaddress.ip_address(host).is_loopback)
-    except ValueError:
-        return False

@@ -1,4 +1,4 @@
-"""What a tool is. Each tool is one file with one TOOL, named in `registry.BUILTIN`.
+"""What a tool is. Each tool is one file with one TOOL, named in `BUILTIN`.
 
 A tool says what it will touch (`access`) before it may run (`run`); the loop asks the guard in between. A failure that
 the model should read and react to is a raised ToolError; anything else is a bug.

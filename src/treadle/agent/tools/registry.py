@@ -1,6 +1,6 @@
 """The tools of one session: which there are, what the model sees of them, and how its arguments are read.
 
-Tools are imported when they are first offered. Adding one is a file beside this and its name in `BUILTIN`.
+Tools are imported when they are first offered. Adding one is a file beside this and its name in `__init__.py`.
 """
 
 from __future__ import annotations
@@ -13,24 +13,10 @@ from typing import Any
 import msgspec
 
 from treadle.agent.messages import ToolSchema
+from treadle.agent.tools import BUILTIN
 from treadle.agent.tools.base import AnyArgs, AnyTool, ToolContext
 from treadle.agent.tools.output import capped
 from treadle.errors import ToolError
-
-BUILTIN = (
-    "read_file",
-    "write_file",
-    "edit_file",
-    "multi_edit",
-    "glob",
-    "grep",
-    "bash",
-    "web_fetch",
-    "ask_user",
-    "task",
-    "todo",
-    "skill",
-)
 
 _SAME = {
     "path": "file_path",

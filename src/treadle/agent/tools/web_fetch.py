@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 MAX_BYTES = 5 << 20
 MAX_SECONDS = 30.0
 MAX_REDIRECTS = 5
-ALLOW_PRIVATE = "web_fetch_allow_private"
-"""Set this in the session's state, from the person's own configuration, to let private addresses be fetched."""
 _TEXTUAL = re.compile(r"text/|.*[/+](json|xml|javascript|yaml|x-ndjson|toml|sql|x-sh)$|^$", re.I)
 
 Lookup = Callable[[str, int], Awaitable[list[str]]]
@@ -72,7 +70,7 @@ class WebFetch:
         return Access(tool=self.name, kind=self.kind, url=args.url, args=args)
 
     async def run(self, args: WebFetchArgs, context: ToolContext) -> str:
-        any_address = bool(context.state.get(ALLOW_PRIVATE))
+        any_address = bool(context.state.get(addresses.ALLOW_PRIVATE))
         fetch = Fetch((lambda _: True) if any_address else self._allowed, self._lookup, self._tls)
         try:
             async with asyncio.timeout(min(MAX_SECONDS, context.timeout)):

@@ -1,0 +1,68 @@
+"""Which version of the worker protocol two ends speak, and what a client may ask for beyond it. A light module.
+
+The same major is compatible; within it, a client is sent nothing newer than what it declared.
+"""
+
+from __future__ import annotations
+
+import re
+
+from treadle.errors import VersionMismatch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+PROTOCOL_VERSION = "0.2.0"
+"""The same as in the file PROTOCOL_VERSION beside this one, which is for programs that do not import us."""
+
+Version = tuple[int, int]
+BASE: Version = (0, 2)
+NEWEST: Version = (0, 5)
+
+EXTENSIONS = ("answers", "steer", "approval_mode", "permissions", "budget", "cwd", "resume")
+
+
+def parse_version(text: str) -> Version | None:
+    match = re.fullmatch(r"(\d{1,9})(?:\.(\d{1,9})(?:\.\d{1,9})?)?(?:[-+][0-9A-Za-z.+-]*)?", text, re.ASCII)
+    return (int(match[1]), int(match[2] or 0)) if match else None
+
+
+def negotiate(requested: str | None, pinned: str | None = None) -> tuple[str, Version]:
+    """What the two ends agree on: the text for `init_ok`, and the version that decides what may be sent.
+
+    `pinned` is our version when the environment fixes one; without it we go as far up as the client does.
+    Raises VersionMismatch when the major versions differ or the client's cannot be read.
+    """
+    ours = pinned or PROTOCOL_VERSION
+    if requested is None:
+        return ours, BASE
+    theirs, mine = parse_version(requested), parse_version(ours) or BASE
+    if theirs is None or theirs[0] != mine[0]:
+        raise VersionMismatch(f"Client requested {requested}, server is {ours}")
+    if pinned:
+        return ours, max(BASE, min(theirs, mine))
+    version = max(BASE, min(theirs, NEWEST))
+    return ours if version == BASE else f"{version[0]}.{version[1]}.0", version
+
+
+def capabilities(tools: Iterable[str], asked: Iterable[str], version: Version) -> dict[str, Any] | None:
+    """For init_ok: to a client that knows the field (0.5), and to one that asked for extensions."""
+    told: dict[str, Any] = {}
+    if version >= (0, 5):
+        told = {
+            "enabled_tools": sorted(tools),
+            "explicit_tool_allowlist": True,
+            "runtime_modes": ["default"],
+            "transcript_placement": False,
+            "failure_details_version": "v2",
+            "routing_request_metadata": False,
+            "effective_routing_metadata": False,
+            "cache_usage_metrics": True,
+            "cancellation": True,
+            "turn_state_events": True,
+        }
+    if asked:
+        told["extensions"] = [name for name in asked if name in EXTENSIONS]
+    return told or None
