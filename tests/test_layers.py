@@ -82,6 +82,12 @@ def exists(module: str) -> bool:
     return place.is_dir() or place.with_suffix(".py").exists()
 
 
+def test_a_session_is_opened_without_the_http_client() -> None:
+    code = "import sys, treadle.agent.native, treadle.agent.providers.http, treadle.doors.worker; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "httpx2" not in loaded.split()
+
+
 @pytest.mark.parametrize("module", [module for module in LIGHT if exists(module)])
 def test_a_light_module_imports_nothing_heavy(module: str) -> None:
     code = f"import sys, treadle.{module}; print(*sys.modules)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -53,16 +54,18 @@ def _warn(message: str) -> None:
 def _enter_sandbox(asked: bool) -> None:
     """Confine this process when that is asked for. It starts the process again, so nothing may have been read yet."""
     from treadle.errors import ConfigError
-    from treadle.io import sandbox
     from treadle.io.paths import here
-    from treadle.work import config
 
     if not asked:
+        from treadle.work import config
+
         try:
             asked = config.load(here()).settings.sandbox
         except ConfigError:
             return  # the init will be told
     if asked:
+        from treadle.io import sandbox
+
         sandbox.enter(here(), ())
 
 
@@ -74,6 +77,7 @@ def _written(line: bytes) -> bool:
 
 
 def _serve(agent: str, ahead: bytes, promised: Promise | None) -> int:
+    gc.set_threshold(20_000, 20, 20)  # what is loaded now stays; to look for garbage in it takes a tenth of the time
     from treadle.agents import find_agent
     from treadle.cli.serving import serve
     from treadle.doors.worker import Worker

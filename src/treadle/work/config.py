@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
@@ -192,10 +193,13 @@ def read_file(path: str, warnings: list[str]) -> dict[str, Any]:
     return known
 
 
+_hints = cache(get_type_hints)
+
+
 def _known_part(
     table: dict[str, Any], shape: type[msgspec.Struct], path: str, warnings: list[str], at: str = ""
 ) -> dict[str, Any]:
-    hints = get_type_hints(shape)
+    hints = _hints(shape)
     known = {}
     for key, value in table.items():
         if key not in hints:

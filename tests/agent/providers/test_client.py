@@ -1,0 +1,40 @@
+"""What only the client under the providers does; what a person sees of it is in test_http.py."""
+
+import pytest
+
+from treadle.agent.providers.client import Client, _loopback
+from treadle.agent.providers.http import Endpoint
+from treadle.errors import LineTooLong, ProviderError
+
+NOWHERE = Endpoint(name="acme", base_url="http://127.0.0.1:9/v1")
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [
+        ("http://127.0.0.1:1/v1", True),
+        ("http://localhost/v1", True),
+        ("http://[::1]/v1", True),
+        ("https://127.0.0.1/v1", False),
+        ("http://10.0.0.1/v1", False),
+        ("http://example.com", False),
+        ("http://[::1", False),
+    ],
+)
+def test_this_machine_is_reached_without_proxy_and_certificates(url: str, local: bool) -> None:
+    assert _loopback(url) is local
+
+
+async def test_what_the_library_raises_is_said_in_our_words() -> None:
+    client = Client(NOWHERE, {})
+    with pytest.raises(ProviderError, match="cannot reach acme at http://127.0.0.1:9/v1") as caught:
+        async with client.post("/chat", b"{}"):
+            pass
+    assert caught.value.retryable
+    with pytest.raises(ProviderError, match="cannot reach acme"):
+        await client.get("/models")
+    await client.aclose()
+
+
+async def test_a_reply_that_is_too_large_cannot_be_tried_again() -> None:
+    assert not Client(NOWHERE, {})._failed(LineTooLong("too large")).retryable
