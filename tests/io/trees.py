@@ -61,7 +61,7 @@ read, write = os.pipe()
 started = tree.spawn([sys.executable, "-I", "-S", sys.argv[1], *sys.argv[2:]], stdout=write)
 os.read(read, 100)
 if os.environ.get("OWNER_FORKS") and os.fork() == 0:
-    time.sleep(2)
+    os.read(0, 1)
     os._exit(0)
 print(tree._pid, flush=True)
 time.sleep(100)
@@ -71,9 +71,13 @@ time.sleep(100)
 def owner(
     *modes: str, forks: bool = False, env: Mapping[str, str] | None = None
 ) -> tuple[subprocess.Popen[bytes], int]:
-    """A process that owns a hostile tree, leader of a group of its own; and its keeper's number."""
+    """A process that owns a hostile tree, leader of a group of its own; and its keeper's number.
+
+    Its fork, if it has one, lives until the stdin of both is closed.
+    """
     env = {**(env or os.environ), "PYTHONPATH": str(ROOT / "src"), "OWNER_FORKS": "1" if forks else ""}
     argv = [sys.executable, "-c", OWNER, SELF, *modes]
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True, env=env)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(argv, stdin=pipe if forks else None, stdout=pipe, start_new_session=True, env=env)
     assert process.stdout is not None
     return process, int(process.stdout.readline())
