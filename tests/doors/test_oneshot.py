@@ -476,6 +476,26 @@ async def test_what_a_command_said_last_is_written_also_when_its_events_come_lat
     assert [record["type"] for record in run.out.records] == ["stream_event", "result"]
 
 
+async def test_what_runs_on_in_the_background_is_known_as_unfinished_unless_it_is_detached() -> None:
+    async def start(session: Commanded, args: str) -> CommandResult:
+        for name, status in (("done", "completed"), ("own", "running"), ("away", "running")):
+            task = Task(id=name, kind="agent", label=name, status=status)  # type: ignore[arg-type]
+            session.emit(TaskChanged(change="updated", task_id=name, task=task))
+        group = TaskGroup(id="g", tasks=("away",), status="running", wait_policy="detached")
+        session.emit(TaskGroupChanged(change="created", group=group))
+        return CommandResult(message="started")
+
+    run = await Ran(Commanded(command=start), "text").go("/agent")
+    assert [task.id for task in run.runner.unfinished] == ["own"] and run.err.data == b""
+
+
+@pytest.mark.parametrize("prompt", ["", " \n"])
+async def test_an_empty_prompt_is_an_error_and_no_turn(prompt: str) -> None:
+    session = Commanded()
+    run = await Ran(session, "json").go(prompt)
+    assert run.code == 1 and run.result["error_code"] == "empty_prompt" and session.events().ready() == []
+
+
 # The lines that are only there when asked for
 
 

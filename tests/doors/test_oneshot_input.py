@@ -94,6 +94,48 @@ async def test_each_prompt_gets_one_result_in_order(echo: Host) -> None:
     assert await echo.end() == 0
 
 
+async def test_what_is_not_text_in_a_prompt_is_left_out_and_said(echo: Host) -> None:
+    await echo.say(prompt([{"type": "text", "text": "look"}, {"type": "image", "source": {}}]))
+    assert (await echo.until("result"))["result"] == "look" and "more than text" in echo.warnings[0]
+    await echo.say({"type": "user"})
+    assert (await echo.until("result"))["errors"] == ["the prompt is empty"]
+
+
+async def test_interrupted_from_outside_it_ends_the_turn_and_leaves_out_the_rest() -> None:
+    host = Host([TextDelta(text="par"), asyncio.Event()])
+    await host.say(prompt("go"), prompt("never"))
+    await host.until("stream_event")
+    await host.door.interrupt("enough")
+    assert await asyncio.wait_for(host.running, 20) == 0
+    assert (await host.until("result"))["result"] == "par"
+    await host.session.close()
+
+
+async def test_interrupted_while_it_waits_for_a_prompt_it_ends(echo: Host) -> None:
+    await echo.say(prompt("one"))
+    await echo.until("result")
+    await echo.door.interrupt("enough")
+    assert await asyncio.wait_for(echo.running, 20) == 0
+
+
+async def test_an_interrupt_that_comes_with_its_prompt_is_not_lost() -> None:
+    host = Host([asyncio.Event()])
+    stop = {"type": "control_request", "request_id": "r1", "request": {"subtype": "interrupt"}}
+    await host.say(b"".join(json.dumps(record).encode() + b"\n" for record in (prompt("go"), stop)))
+    assert (await host.until("result"))["terminal_reason"] == "aborted_streaming"
+    assert await host.end() == 0
+
+
+async def test_a_question_that_nobody_need_answer_any_more_is_taken_back() -> None:
+    host = Host([ASK, TextDelta(text="done")])
+    await host.say(prompt("go"))
+    asked = await host.until("control_request")
+    await host.session.answer("q1", Answer(decision="deny"))
+    assert (await host.until("control_cancel_request"))["request_id"] == asked["request_id"]
+    assert (await host.until("result"))["result"] == "done"
+    await host.end()
+
+
 async def test_the_end_of_input_finishes_what_was_asked(echo: Host) -> None:
     await echo.say(json.dumps(prompt("last")).encode())
     echo.stream.close_write()

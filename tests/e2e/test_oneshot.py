@@ -107,6 +107,7 @@ def test_it_runs_with_no_environment_no_home_and_no_terminal(work: Path) -> None
         (["two", "prompts"], "prompts"),
         (["--resume", "", "hi"], "no empty id"),
         (["--session-id", "a/b", "hi"], "cannot be a session id"),
+        (["--input-format", "stream-json", "hi"], "prompts come on stdin"),
         (["--permission-mode", "wild", "hi"], "no permission mode 'wild'"),
         (["--resume", "nothing", "hi"], "no session"),
         (["--agent", "nobody", "hi"], "no agent 'nobody'"),
@@ -180,6 +181,26 @@ def test_a_signal_before_there_is_a_session_ends_it_quietly_with_what_it_started
     assert process.returncode == 128 + signum
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_a_signal_ends_it_also_while_it_waits_for_a_prompt(work: Path) -> None:
+    prompt = {"type": "user", "message": {"role": "user", "content": "hello"}}
+    arguments = ["--input-format", "stream-json", "--output-format", "json"]
+    with subprocess.Popen(
+        command(work, *arguments), cwd=work, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(prompt).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["result"] == "the answer"
+        process.send_signal(signal.SIGTERM)
+        assert process.stdout.read() == b"" and process.wait(60) == 0
+
+
+def test_what_still_runs_in_the_background_at_the_end_is_named(work: Path) -> None:
+    done = run(work, "/agent run --background slow")
+    assert (done.returncode, done.stdout) == (0, "Started agent job: agent_1\n")
+    assert done.stderr == "treadle: agent_1 (slow) was not finished and ends with this run\n"
 
 
 def test_an_interrupted_tool_leaves_no_process(work: Path) -> None:

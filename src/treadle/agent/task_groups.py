@@ -116,8 +116,12 @@ def summary(group: TaskGroup) -> str:
 
 def _line(task: Task) -> str:
     where = f" (output: {task.log_path})" if task.log_path else ""
-    tree = f" (branch: {task.branch} in {task.worktree})" if task.worktree else ""
-    return f"[{task.status}] {task.label} {task.id}: {_detail(task)}{where}{tree}"
+    return f"[{task.status}] {task.label} {task.id}: {_detail(task)}{where}{kept_in(task, ' ')}"
+
+
+def kept_in(task: Task, before: str) -> str:
+    """Where the changes of a task with a worktree of its own are, if it made any."""
+    return f"{before}(branch: {task.branch} in {task.worktree})" if task.worktree else ""
 
 
 def _detail(task: Task) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 import click
 
@@ -17,13 +17,14 @@ from treadle.doors.oneshot import Runner
 from treadle.doors.oneshot_input import StreamInput
 from treadle.doors.oneshot_schema import SchemaCheck
 from treadle.doors.oneshot_verbose import Verbose
-from treadle.errors import PeerClosed
+from treadle.errors import ConfigError, PeerClosed
 from treadle.io import stdin
 from treadle.io.streams import FdStream, take_stdio
 from treadle.session import Session
 from treadle.wire.oneshot import OutputFormat
 
 BROKEN_PIPE = 141
+Interrupt: TypeAlias = Callable[[str], Coroutine[Any, Any, None]]
 
 
 NOT_USED = {
@@ -82,6 +83,8 @@ def oneshot(prompt: str | None, **values: Any) -> None:
     options = take(values)
     options.enter_sandbox()
     talk = values["input_format"] == "stream-json"
+    if talk and prompt is not None:
+        raise ConfigError("prompts come on stdin with --input-format stream-json", hint="leave the other one out")
     text = None if talk else stdin.prompt(prompt, note=_note)
     sys.exit(asyncio.run(_run(text, options, **values)))
 
@@ -115,10 +118,19 @@ async def _run(
             extra=extra if verbose or partial else None,
             check=check,
         )
-        work = runner.run(text) if text is not None else StreamInput(session, runner, stream, _note).run()
-        return await _until_done(work, runner, stream, BROKEN_PIPE if strict_exit else 1)
+        talk = StreamInput(session, runner, stream, _note)
+        work, interrupt = (talk.run(), talk.interrupt) if text is None else (runner.run(text), runner.interrupt)
+        return await _until_done(_told(work, runner), interrupt, stream, BROKEN_PIPE if strict_exit else 1)
     finally:
         await session.close()
+
+
+async def _told(work: Coroutine[Any, Any, int], runner: Runner) -> int:
+    """The work; what it leaves behind is named, since it ends with the session."""
+    code = await work
+    for task in runner.unfinished:
+        _note(f"{task.id} ({task.label}) was not finished and ends with this run")
+    return code
 
 
 async def _opened(opening: Coroutine[Any, Any, Session]) -> Session:
@@ -131,10 +143,12 @@ async def _opened(opening: Coroutine[Any, Any, Session]) -> Session:
         task.cancel()
 
     _on_signals(leave)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        sys.exit(128 + (signals or [signal.SIGINT])[0])
+    await asyncio.wait([task])
+    if signals:
+        if not task.cancelled() and task.exception() is None:
+            await task.result().close()
+        sys.exit(128 + signals[0])
+    return task.result()
 
 
 def _on_signals(do: Callable[[int], object]) -> None:
@@ -144,9 +158,9 @@ def _on_signals(do: Callable[[int], object]) -> None:
             loop.add_signal_handler(signum, do, signum)
 
 
-async def _until_done(work: Coroutine[Any, Any, int], runner: Runner, stream: FdStream, broken: int) -> int:
+async def _until_done(work: Coroutine[Any, Any, int], interrupt: Interrupt, stream: FdStream, broken: int) -> int:
     """The exit code of the work. A signal interrupts the turn; a reader that went away ends everything, quietly."""
-    _on_signals(lambda signum: _interrupt(runner, signum))
+    _on_signals(lambda signum: _interrupt(interrupt, signum))
     working, gone = asyncio.create_task(work), asyncio.create_task(stream.abandoned())
     try:
         await asyncio.wait([working, gone], return_when=asyncio.FIRST_COMPLETED)
@@ -162,8 +176,8 @@ async def _until_done(work: Coroutine[Any, Any, int], runner: Runner, stream: Fd
 _interrupts: set[asyncio.Task[None]] = set()
 
 
-def _interrupt(runner: Runner, signum: int) -> None:
-    task = asyncio.create_task(runner.interrupt(f"interrupted by {signal.Signals(signum).name}"))
+def _interrupt(interrupt: Interrupt, signum: int) -> None:
+    task = asyncio.create_task(interrupt(f"interrupted by {signal.Signals(signum).name}"))
     _interrupts.add(task)
     task.add_done_callback(_interrupts.discard)
 

@@ -14,7 +14,16 @@ from typing import Any, Protocol, get_args
 import msgspec
 
 from treadle.errors import ConfigError, LocalError, PeerClosed, StorageError
-from treadle.events import AnyEvent, ErrorInfo, ToolDenied, TurnEnded
+from treadle.events import (
+    FINISHED,
+    AnyEvent,
+    ErrorInfo,
+    Task,
+    TaskChanged,
+    TaskGroupChanged,
+    ToolDenied,
+    TurnEnded,
+)
 from treadle.io.streams import Printing
 from treadle.session import CommandResult, EventReader, Prompt, Session
 from treadle.wire import oneshot as wire
@@ -87,6 +96,13 @@ class Runner:
         self._turn_over: asyncio.Future[Ending]
         self._ends: dict[str | None, TurnEnded] = {}
         self._idle = asyncio.Event()
+        self._tasks: dict[str, Task] = {}
+        self._detached: set[str] = set()
+
+    @property
+    def unfinished(self) -> list[Task]:
+        """Background tasks that are still under way, and will end with the session."""
+        return [task for task in self._tasks.values() if task.status not in FINISHED and task.id not in self._detached]
 
     async def run(self, prompt: str) -> int:
         """Do what the prompt says; returns when the session has settled and its history is on disk."""
@@ -170,6 +186,8 @@ class Runner:
         try:
             if self._interrupted is not None:
                 return Ending()
+            if not prompt.strip():
+                return Ending(error=ErrorInfo(code="empty_prompt", message="the prompt is empty"))
             command = wire.command_of(prompt)
             if command is None:
                 self._turn = await self.session.prompt(Prompt(text=prompt))
@@ -202,6 +220,10 @@ class Runner:
         for event in events:
             if self._turn is None or event.turn in ("", self._turn):
                 self._fold.add(event)
+            if isinstance(event, TaskChanged) and event.task is not None:
+                self._tasks[event.task_id] = event.task
+            elif isinstance(event, TaskGroupChanged) and event.group.wait_policy == "detached":
+                self._detached.update(event.group.tasks)
             if self.format == "stream-json":
                 records += self._records(event)
         await self._write(records)

@@ -14,7 +14,7 @@ import msgspec
 
 from treadle.doors.oneshot import Runner
 from treadle.errors import NotFound, RemoteProtocolError, TreadleError
-from treadle.events import Asked
+from treadle.events import Answered, Asked
 from treadle.io.streams import Stream
 from treadle.policy.modes import parse_mode
 from treadle.session import Answer, Change, Session
@@ -48,6 +48,13 @@ class StreamInput:
             failed = group.exceptions[0]
         raise failed
 
+    async def interrupt(self, reason: str) -> None:
+        """End what is under way, and leave out what was still to come."""
+        while not self._prompts.empty():
+            self._prompts.get_nowait()
+        self._prompts.put_nowait(None)
+        await self._runner.interrupt(reason)
+
     async def _answer(self) -> int:
         code = 0
         while (prompt := await self._prompts.get()) is not None:
@@ -74,7 +81,7 @@ class StreamInput:
             self._warn(f"a line on stdin is not a JSON record and is left out: {error}")
             return
         if kind == "user":
-            await self._prompts.put(_text(record))
+            await self._prompts.put(self._text(record))
         elif kind == "control_request":
             await self._control(record.get("request_id", ""), _table(record.get("request")))
         elif kind == "control_response":
@@ -109,7 +116,7 @@ class StreamInput:
         raise NotFound(f"the control request {request.get('subtype')!r} is not offered here")
 
     async def _ask(self) -> None:
-        """Pass the session's permission questions to the host."""
+        """Pass the session's permission questions to the host, and take back what nobody need answer any more."""
         async for event in self._session.events(after=-1):
             if isinstance(event, Asked):
                 request_id = wire.new_uuid()
@@ -117,6 +124,10 @@ class StreamInput:
                 await self._write(
                     {"type": "control_request", "request_id": request_id, "request": _can_use_tool(event)}
                 )
+            elif isinstance(event, Answered):
+                for request_id in [name for name, asked in self._asking.items() if asked.request == event.request]:
+                    del self._asking[request_id]
+                    await self._write({"type": "control_cancel_request", "request_id": request_id})
 
     async def _answered(self, response: dict[str, Any]) -> None:
         asked = self._asking.pop(str(response.get("request_id")), None)
@@ -132,6 +143,16 @@ class StreamInput:
             await self._session.answer(asked.request, answer)
         except NotFound as error:
             self._warn(f"an answer came too late: {error}")
+
+    def _text(self, record: dict[str, Any]) -> str:
+        """The prompt of a user record, whose content is a string or a list of blocks."""
+        content = _table(record.get("message")).get("content")
+        if not isinstance(content, list):
+            return content if isinstance(content, str) else ""
+        texts = [block["text"] for block in content if isinstance(block, dict) and isinstance(block.get("text"), str)]
+        if len(texts) < len(content):
+            self._warn("a prompt has more than text in it: that is left out")
+        return "\n".join(texts)
 
     async def _write(self, record: wire.Record) -> None:
         await self._stream.write(json_line(record))
@@ -152,12 +173,3 @@ def _can_use_tool(asked: Asked) -> dict[str, Any]:
 
 def _table(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _text(record: dict[str, Any]) -> str:
-    """The prompt of a user record, whose content is a string or a list of blocks."""
-    message = record.get("message")
-    content = message.get("content") if isinstance(message, dict) else message
-    if isinstance(content, list):
-        return "\n".join(str(block.get("text", "")) for block in content if isinstance(block, dict))
-    return content if isinstance(content, str) else ""

@@ -225,6 +225,20 @@ async def test_three_agents_in_worktrees_edit_the_same_file_of_one_repository(op
     assert git(work, "worktree", "list").count("\n") == 4
 
 
+@pytest.mark.parametrize(
+    ("most", "said"), [(None, "it is red"), (1, "Agent job agent_1 failed: stopped after 1 model")]
+)
+async def test_one_agent_in_a_worktree_tells_where_its_changes_are(
+    most: int | None, said: str, opened: Opened, work: Path
+) -> None:
+    need("git")
+    make_repository(work)
+    session = await opened(EDITORS.replace("worktrees/red-", ""), mode="auto-edit", limits=Limits(max_iterations=most))
+    shown = await ran(session, "agent run --isolation worktree make it red", ok=most is None)
+    task = session.tasks.get("agent_1")
+    assert shown.startswith(said) and shown.endswith(f"\n\n(branch: {task.branch} in {task.worktree})")
+
+
 async def test_an_isolated_agent_may_not_write_to_the_original(opened: Opened, work: Path) -> None:
     need("git")
     make_repository(work)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from treadle.agent import detached
 from treadle.agent.commands.base import Command, WrongUse, columns, said
 from treadle.agent.commands.grammar import Request, parse_parallel, parse_run
-from treadle.agent.task_groups import UnknownGroup, succeeded, summary
+from treadle.agent.task_groups import UnknownGroup, kept_in, succeeded, summary
 from treadle.agent.task_log import read_log
 from treadle.errors import NotFound
 from treadle.events import Task, TaskGroup
@@ -62,11 +62,12 @@ async def _run(session: NativeSession, request: Request) -> CommandResult:
         task = await session.tasks.wait(task.id)
     except asyncio.CancelledError:
         task = session.tasks.get(task.id)
-        return CommandResult(message=task.output or "", ok=False, data={"task": task.id})
-    if task.status == "completed":
-        return CommandResult(message=task.output or "", data={"task": task.id})
-    why = task.error.message if task.error else task.output or "it said nothing"
-    return CommandResult(message=f"Agent job {task.id} {task.status}: {why}", ok=False, data={"task": task.id})
+        return CommandResult(message=(task.output or "") + kept_in(task, "\n\n"), ok=False, data={"task": task.id})
+    said = task.output or ""
+    if task.status != "completed":
+        said = f"Agent job {task.id} {task.status}: {task.error.message if task.error else said or 'it said nothing'}"
+    ok = task.status == "completed"
+    return CommandResult(message=said + kept_in(task, "\n\n"), ok=ok, data={"task": task.id})
 
 
 async def _parallel(session: NativeSession, request: Request) -> CommandResult:
