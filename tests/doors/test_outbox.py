@@ -1,7 +1,8 @@
 import asyncio
+import os
 
 from treadle.doors.outbox import Outbox
-from treadle.io.streams import pair
+from treadle.io.streams import FdStream, pair
 
 
 async def test_what_is_there_goes_out_in_one_piece() -> None:
@@ -44,6 +45,15 @@ async def test_a_client_that_takes_nothing_is_given_up_with_a_word() -> None:
     outbox.put(b"x" * 200_000)
     await asyncio.wait_for(outbox.run(), 5)
     assert len(said) == 1 and "0.05 s" in said[0]
+
+
+async def test_a_disk_that_is_full_is_told_and_nobody_waits() -> None:
+    said: list[str] = []
+    outbox = Outbox(FdStream(-1, os.open("/dev/full", os.O_WRONLY)), said.append)
+    outbox.put(b"x")
+    await asyncio.wait_for(outbox.run(), 60)
+    await outbox.flushed()
+    assert len(said) == 1 and "No space left" in said[0]
 
 
 async def test_who_says_much_waits_for_room() -> None:

@@ -84,6 +84,7 @@ def test_a_plain_init_is_answered_at_once() -> None:
         (b"[" * 100_000 + b"\n", KEY),
         (line(), {**KEY, "HEDDLE_APPROVAL_MODE": "careful"}),
         (line(), {**KEY, "HEDDLE_PROTOCOL_VERSION": "1.0.0"}),
+        (line(), {**KEY, "HEDDLE_PROTOCOL_VERSION": "newest"}),
         (line(), {"HEDDLE_BASE_URL": "localhost"}),
     ],
 )

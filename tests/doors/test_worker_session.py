@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from treadle.doors.worker_session import CANCELLED, failed, heartbeat_seconds, result, session_spec
+from treadle.doors.worker_session import CANCELLED, failed, heartbeat_seconds, pinned_version, result, session_spec
 from treadle.errors import ConfigError
 from treadle.events import ErrorInfo, ToolStarted, Usage
 from treadle.wire.worker_messages import InitConfig
@@ -24,6 +24,15 @@ def test_the_heartbeat_interval_is_in_milliseconds(given: str, seconds: float) -
     warnings: list[str] = []
     assert heartbeat_seconds({"HEDDLE_HEARTBEAT_INTERVAL": given}, warnings.append) == seconds
     assert bool(warnings) == (given in ("0", "1e3"))
+
+
+@pytest.mark.parametrize(
+    ("given", "pinned"), [("", None), ("0.4.0", "0.4.0"), (" 1.2 ", "1.2"), ("newest", None), ("v0.4", None)]
+)
+def test_a_pinned_version_must_be_one(given: str, pinned: str | None) -> None:
+    warnings: list[str] = []
+    assert pinned_version({"HEDDLE_PROTOCOL_VERSION": given}, warnings.append) == pinned
+    assert [given in warning for warning in warnings] == [True] * (bool(given) and pinned is None)
 
 
 def test_an_own_server_is_reached_with_the_gateways_key() -> None:

@@ -262,7 +262,7 @@ async def test_a_worker_that_closes_its_output_and_lives_on_is_ended() -> None:
     patience = Patience(handshake=60, grace=0.3)
     async with session({"send": [DELTA, {"close": True}, {"sleep": 60}]}, patience) as opened:
         error = ending(await turn(opened)).error
-    assert error is not None and error.code == "peer_exited" and "exited with code -15" in error.message
+    assert error is not None and error.code == "protocol_error" and "closed its output" in error.message
 
 
 async def test_a_flood_of_stderr_does_not_stop_the_worker() -> None:

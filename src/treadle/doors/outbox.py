@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from treadle.errors import PeerClosed
+from treadle.errors import PeerClosed, StorageError
 from treadle.io.streams import Stream
 
 ROOM = 256 * 1024
@@ -69,6 +69,9 @@ class Outbox:
             self._warn(f"the client has read nothing for {self._stalled:g} s; giving up")
             return False
         except PeerClosed:
+            return False
+        except StorageError as error:
+            self._warn(str(error))
             return False
         self._size -= len(data)
         self._less.set()

@@ -20,6 +20,7 @@ from treadle.doors.worker_session import (
     CANCELLED,
     failed,
     heartbeat_seconds,
+    pinned_version,
     result,
     session_spec,
 )
@@ -29,7 +30,7 @@ from treadle.io.streams import Stream
 from treadle.session import Agent, EventReader, Prompt, Session
 from treadle.session import Answer as PersonsAnswer
 from treadle.wire.worker import NOT_INITIALIZED, Connection, protocol_error
-from treadle.wire.worker_codec import UNKNOWN_ID, BadLine
+from treadle.wire.worker_codec import BadLine, encode
 from treadle.wire.worker_events import Outgoing, envelope
 from treadle.wire.worker_messages import (
     Answer,
@@ -151,7 +152,8 @@ class Worker:
         except Exception as error:
             # A bug of ours. A client that waits for an answer shall not wait for ever.
             log.exception("the worker has a bug")
-            self._refuse(UNKNOWN_ID, f"The worker has a bug and ends: {type(error).__name__}: {error}")
+            reason = f"The worker has a bug and ends: {type(error).__name__}: {error}"
+            self._out.put(encode(protocol_error(BadLine(reason))))  # whatever the wire allows in this state
             await self._out.flushed()
             return 1
         finally:
@@ -261,7 +263,7 @@ class Worker:
             self._refuse(request.id, "Already initialized.")
             return
         promised, self._promised = self._promised, None
-        pinned = self._environ.get("HEDDLE_PROTOCOL_VERSION") or None
+        pinned = pinned_version(self._environ, self._warn)
         try:
             text, version = negotiate(request.protocol_version, pinned)
             spec = session_spec(request.config, self._environ, self._warn, promised.session_id if promised else None)

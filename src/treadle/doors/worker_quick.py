@@ -12,7 +12,7 @@ import os
 from treadle.agent.tools import BUILTIN
 from treadle.errors import StorageError, VersionMismatch
 from treadle.io import paths
-from treadle.wire.worker_versions import capabilities, negotiate
+from treadle.wire.worker_versions import capabilities, negotiate, parse_version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def first_line(fd: int) -> bytes:
 
 def promise(data: bytes, environ: Mapping[str, str]) -> Promise | None:
     line, newline, _ = data.partition(b"\n")
-    mode = environ.get("HEDDLE_APPROVAL_MODE", "").strip()
-    if not newline or (mode and mode not in MODES) or not settled(environ):
+    mode, pinned = environ.get("HEDDLE_APPROVAL_MODE", "").strip(), environ.get("HEDDLE_PROTOCOL_VERSION", "").strip()
+    if not newline or (mode and mode not in MODES) or (pinned and not parse_version(pinned)) or not settled(environ):
         return None
     request = _parsed(line)
     if not _plain(request) or not _reachable(request["config"]["model"], environ) or not _can_keep_sessions():
@@ -57,7 +57,7 @@ def promise(data: bytes, environ: Mapping[str, str]) -> Promise | None:
     number = os.urandom(16).hex()
     session = f"{number[:8]}-{number[8:12]}-4{number[13:16]}-a{number[17:20]}-{number[20:]}"
     try:
-        return Promise(session, _answer(request, session, environ.get("HEDDLE_PROTOCOL_VERSION") or None))
+        return Promise(session, _answer(request, session, pinned or None))
     except VersionMismatch:
         return None
 

@@ -18,7 +18,7 @@ from treadle.wire.worker_messages import (
     ResultUsage,
     ToolCall,
 )
-from treadle.wire.worker_versions import Version
+from treadle.wire.worker_versions import PROTOCOL_VERSION, Version, parse_version
 from treadle.work.config import load
 from treadle.work.fold import TurnSummary
 
@@ -33,6 +33,14 @@ def heartbeat_seconds(environ: Mapping[str, str], warn: Callable[[str], None]) -
         return int(given) / 1000
     warn(f"HEDDLE_HEARTBEAT_INTERVAL is {given[:40]!r}, not a positive number of milliseconds; using {HEARTBEAT_MS}")
     return HEARTBEAT_MS / 1000
+
+
+def pinned_version(environ: Mapping[str, str], warn: Callable[[str], None]) -> str | None:
+    given = environ.get("HEDDLE_PROTOCOL_VERSION", "").strip()
+    if given and parse_version(given) is None:
+        warn(f"HEDDLE_PROTOCOL_VERSION is {given[:40]!r}, not a version such as {PROTOCOL_VERSION}; it is ignored")
+        return None
+    return given or None
 
 
 def session_spec(

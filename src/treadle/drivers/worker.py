@@ -232,13 +232,13 @@ class Peer:
             self._words = await self._child.last_words()
             self._child.close()
 
-    async def _gone_away(self) -> PeerExited:
-        """It closed its output. When it goes on running after that, it is ended."""
+    async def _gone_away(self) -> RemoteError:
+        """It closed its output, which it should do by exiting."""
         try:
             async with asyncio.timeout(self.patience.grace):
                 await self._child.wait()
         except TimeoutError:
-            pass
+            return await self.blame(RemoteProtocolError, "closed its output and went on running")
         await self.end()
         return PeerExited(self.name, self._child.exit_code, self._words)
 
