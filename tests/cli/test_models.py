@@ -28,6 +28,8 @@ async def test_models_of_a_service_are_listed_under_the_names_that_can_be_used(
 def test_nothing_set_up_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
     result = CliRunner().invoke(models, ["anthropic"])
     assert result.exit_code == 1 and "ANTHROPIC_API_KEY" in result.output
+    result = CliRunner().invoke(models, ["anthropic", "--json"])
+    assert (result.exit_code, result.output) == (1, "[]\n")
 
 
 def test_a_service_that_does_not_answer_is_an_error_and_not_a_hang(

@@ -29,7 +29,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
 def models(vendor: str | None, as_json: bool) -> None:
     """List the models of every service that is set up, or of one.
 
-    The names are what --model and TREADLE_MODEL take.
+    The names are what --model and TREADLE_MODEL take. Exits with 1 when there is none.
     """
     sys.exit(asyncio.run(_list([vendor] if vendor else list(VENDORS), as_json, asked=vendor is not None)))
 
@@ -38,7 +38,12 @@ async def _list(names: list[str], as_json: bool, *, asked: bool) -> int:
     found = [vendor for vendor in await asyncio.gather(*map(_ask, names)) if vendor is not None]
     if as_json:
         show_json(found)
-        return 0
+    else:
+        _show(found, asked)
+    return 0 if any(vendor.models for vendor in found) else 1
+
+
+def _show(found: list[Vendor], asked: bool) -> None:
     for vendor in found:
         if vendor.error is not None and (asked or vendor.name != "ollama"):
             click.echo(printable(f"{vendor.name}: {vendor.error}"), err=True)
@@ -46,8 +51,6 @@ async def _list(names: list[str], as_json: bool, *, asked: bool) -> int:
             click.echo(printable(f"{vendor.name}:{model}"))
     if not any(vendor.models for vendor in found):
         click.echo(f"no service is set up: {HOW}", err=True)
-        return 1
-    return 0
 
 
 async def _ask(name: str) -> Vendor | None:
