@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,33 +12,33 @@ from hypothesis import HealthCheck, settings
 
 from tests.io.trees import mark as mark
 
-# The same examples every time, so that a run tells of the change it was made for; others where they are asked for.
-settings.register_profile(
-    "default",
-    deadline=None,
-    max_examples=60,
-    suppress_health_check=[HealthCheck.too_slow],
-    derandomize=not os.environ.get("TREADLE_TESTS_RANDOM"),
-)
-settings.load_profile("default")
+# The gate tries the same examples every time; `make soak` looks for new ones.
+PATIENT = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", PATIENT, derandomize=True)
+settings.register_profile("new", PATIENT, max_examples=1000)
+settings.load_profile("same")
 
-# A shell starts what it puts in the background with SIGINT ignored, and all that we start would inherit it.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell ignores SIGINT for what it puts in the background, `nohup` ignores SIGHUP; all that we start would inherit it.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGCHLD):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+signal.pthread_sigmask(signal.SIG_SETMASK, ())
+os.umask(0o022)
+
+# What a machine or a person has set is nothing to test with: keys, models, shells, pagers, languages, time zones.
+KEPT = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "UPDATE_DOCS", "TREADLE_TESTS_NO_SKIP")
+for variable in list(os.environ):
+    if variable not in KEPT and not variable.startswith(("PYTEST_", "COV", "SOAK_")):
+        del os.environ[variable]
+time.tzset()
 
 
 @pytest.fixture(autouse=True)
 def state_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """No test touches the person's own state, settings or keys."""
+    """No test touches the person's own state and settings."""
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("TREADLE_HOME", str(home / "treadle"))
-    for name in list(os.environ):
-        if name.endswith("_API_KEY") or (
-            name.startswith(("TREADLE_", "HEDDLE_", "HEIMDALL_")) and name != "TREADLE_HOME"
-        ):
-            if name != "TREADLE_TESTS_NO_SKIP":
-                monkeypatch.delenv(name)
     yield home
 
 

@@ -55,7 +55,7 @@ times = "always"
 async def nothing_left() -> AsyncIterator[None]:
     yield
     for group in every():
-        await asyncio.wait_for(group.close(group.group.id), 30)
+        await asyncio.wait_for(group.close(group.group.id), 60)
     await until(lambda: not runners())
 
 
@@ -74,7 +74,7 @@ async def detach(session: NativeSession, members: str) -> Detached:
 
 
 async def waited(session: NativeSession, group: str, ok: bool = True) -> str:
-    return await asyncio.wait_for(ran(session, f"agent wait {group}", ok), 30)
+    return await asyncio.wait_for(ran(session, f"agent wait {group}", ok), 60)
 
 
 def events(session: NativeSession) -> list[AnyEvent]:
@@ -307,6 +307,6 @@ async def test_a_waiter_that_was_cut_off_hears_nothing_twice(opened: Opened) -> 
     await until(lambda: heard)
     stream.close()
     seen = await following
-    await asyncio.wait_for(group.wait(lambda event: None), 30)
+    await asyncio.wait_for(group.wait(lambda event: None), 60)
     late = group.events[seen:]
     assert [e for e in heard if detached.kept(e)] + late == group.events

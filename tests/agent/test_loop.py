@@ -123,7 +123,7 @@ class Run:
         return Decision(verdict="allow"), args
 
     async def go(self) -> TurnEnded:
-        return await asyncio.wait_for(self.loop.run(UserMessage(text="go")), 20)
+        return await asyncio.wait_for(self.loop.run(UserMessage(text="go")), 60)
 
     def of(self, kind: type[Event]) -> list[Any]:
         return [event for event in self.events if isinstance(event, kind)]
@@ -192,7 +192,7 @@ async def test_neighbouring_reads_run_at_once_and_results_keep_their_order(tmp_p
     together = asyncio.Barrier(3)
 
     async def meet(args: NoArgs, context: ToolContext) -> str:
-        await asyncio.wait_for(together.wait(), 5)
+        await asyncio.wait_for(together.wait(), 60)
         return context.call
 
     run = Run(tmp_path, calling("look", "look", "look") + DONE, TestTool("look", "read", meet))
@@ -395,7 +395,7 @@ async def test_a_turn_interrupted_in_a_tool_answers_every_open_call(tmp_path: Pa
 
     run = Run(tmp_path, calling("hang", "hang"), TestTool("hang", "execute", hang))
     task = asyncio.create_task(run.loop.run(UserMessage(text="go")))
-    await asyncio.wait_for(started.wait(), 5)
+    await asyncio.wait_for(started.wait(), 60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -424,7 +424,7 @@ async def test_an_interrupted_turn_has_closed_the_models_stream_when_it_ends(tmp
     run.provider.stream = watched  # type: ignore[method-assign,assignment]
     run.parts.room = stalled
     task = asyncio.create_task(run.loop.run(UserMessage(text="go")))
-    await asyncio.wait_for(held.wait(), 5)
+    await asyncio.wait_for(held.wait(), 60)
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled() and closed
@@ -440,7 +440,7 @@ async def test_one_call_can_be_stopped_and_the_turn_goes_on(tmp_path: Path) -> N
 
     run = Run(tmp_path, calling("hang") + DONE, TestTool("hang", "execute", hang))
     task = asyncio.create_task(run.go())
-    await asyncio.wait_for(started.wait(), 5)
+    await asyncio.wait_for(started.wait(), 60)
     [call] = run.loop.running
     run.loop.running[call].cancel()
     assert (await task).text == "all done"
@@ -573,7 +573,7 @@ async def test_what_a_tool_has_done_stays_done_when_the_next_one_is_interrupted(
     tools = TestTool("quick", kind, quick), TestTool("hang", kind, hang)
     run = Run(tmp_path, calling("quick", "hang", "quick"), *tools)
     task = asyncio.create_task(run.loop.run(UserMessage(text="go")))
-    await asyncio.wait_for(started.wait(), 5)
+    await asyncio.wait_for(started.wait(), 60)
     await until(lambda: len(run.of(ToolEnded)) == (1 if kind == "execute" else 2))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -597,7 +597,7 @@ async def test_a_tool_that_is_slow_to_stop_is_waited_for_however_often_one_inter
 
     run = Run(tmp_path, calling("stubborn"), TestTool("stubborn", "execute", stubborn))
     task = asyncio.create_task(run.loop.run(UserMessage(text="go")))
-    await asyncio.wait_for(started.wait(), 5)
+    await asyncio.wait_for(started.wait(), 60)
     for _ in range(3):
         task.cancel()
         await asyncio.sleep(0)

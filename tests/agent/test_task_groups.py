@@ -49,7 +49,7 @@ async def test_members_are_announced_before_their_group_and_end_before_it_says_s
         "group_1 created 0",
         "group_1 updated 0",
     ]
-    done = await asyncio.wait_for(together.groups.wait(group.id), 20)
+    done = await asyncio.wait_for(together.groups.wait(group.id), 60)
     assert together.told()[-4:] == [
         "agent_1 completed",
         "group_1 updated 1",
@@ -64,11 +64,11 @@ async def test_what_is_over_the_limit_waits_and_is_still_part_of_the_group(tmp_p
     together = Together(tmp_path, limit=1)
     group = together.start("one", "two", "three")
     assert [task.status for task in together.tasks.list()] == ["running", "queued", "queued"]
-    assert succeeded(await asyncio.wait_for(together.groups.wait(group.id), 20))
+    assert succeeded(await asyncio.wait_for(together.groups.wait(group.id), 60))
 
 
 async def test_one_failed_member_makes_the_whole_a_failure_and_the_others_still_finish(together: Together) -> None:
-    done = await asyncio.wait_for(together.groups.wait(together.start("one", "fail").id), 20)
+    done = await asyncio.wait_for(together.groups.wait(together.start("one", "fail").id), 60)
     assert done.status == "completed" and not succeeded(done)
     lines = summary(done).splitlines()
     assert lines[0] == "Background job group group_1: completed (1/2 completed, 1 failed, 0 cancelled, 0 pending)"
@@ -80,7 +80,7 @@ async def test_stopping_a_group_cancels_all_of_it_with_the_reason(tmp_path: Path
     together = Together(tmp_path, limit=1)
     group = together.start("hang", "hang")
     await until(lambda: any(isinstance(e, TaskChanged) and e.change == "text" for e in together.events))
-    done = await asyncio.wait_for(together.groups.stop(group.id, "enough"), 20)
+    done = await asyncio.wait_for(together.groups.stop(group.id, "enough"), 60)
     assert {task.status for task in done.results} == {"cancelled"} and "enough" in summary(done)
     assert together.told()[-1] == "group_1 completed 2" and not succeeded(done)
 
@@ -90,7 +90,7 @@ async def test_a_member_that_was_closed_still_counts(together: Together) -> None
     await together.tasks.wait("agent_1")
     await together.tasks.forget("agent_1")
     await together.tasks.stop("agent_2")
-    done = await asyncio.wait_for(together.groups.wait(group.id), 20)
+    done = await asyncio.wait_for(together.groups.wait(group.id), 60)
     assert [task.status for task in done.results] == ["completed", "cancelled"]
 
 
@@ -135,7 +135,7 @@ def test_whatever_is_done_every_task_and_group_ends_exactly_once(actions: list[s
             for action in actions:
                 await act(together, action)
                 assert sum(task.status == "running" for task in together.tasks.list()) <= limit
-            await asyncio.wait_for(together.tasks.stop_all(), 20)
+            await asyncio.wait_for(together.tasks.stop_all(), 60)
             check(together)
 
     asyncio.run(play())

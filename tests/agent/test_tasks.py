@@ -77,7 +77,7 @@ async def setting(tmp_path: Path) -> AsyncIterator[Setting]:
 
 
 async def ended(setting: Setting, task: Task) -> Task:
-    return await asyncio.wait_for(setting.tasks.wait(task.id), 20)
+    return await asyncio.wait_for(setting.tasks.wait(task.id), 60)
 
 
 async def test_a_subagent_in_the_foreground_returns_its_answer(setting: Setting) -> None:
@@ -171,7 +171,7 @@ async def test_a_daemon_it_leaves_ends_with_it(setting: Setting, tmp_path: Path)
 async def test_a_process_can_be_stopped_with_all_it_started(setting: Setting, tmp_path: Path) -> None:
     task = await start(setting, tmp_path, "echo $$; sleep 1000 | sleep 1000")
     await until(lambda: any(isinstance(event, TaskChanged) and event.change == "text" for event in setting.events))
-    stopped = await asyncio.wait_for(setting.tasks.stop(task.id), 20)
+    stopped = await asyncio.wait_for(setting.tasks.stop(task.id), 60)
     assert stopped.status == "cancelled" and stopped.pid
     with pytest.raises(ProcessLookupError):
         os.kill(stopped.pid, 0)
@@ -255,7 +255,7 @@ async def main(place):
     tasks = Tasks(session_id="s", emit=lambda e: None, open_child=None, finished=lambda t: None,
                   directory=lambda: place, cwd=place, room=room)
     task = await tasks.start_process("yes", cwd=place, env=dict(os.environ))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         task = await tasks.wait(task.id)
     print(task.status, task.error.code)
 
@@ -263,7 +263,7 @@ asyncio.run(main(sys.argv[1]))
 """
     place = setting.tasks._cwd
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", code, place, stdout=asyncio.subprocess.PIPE)
-    out, _ = await asyncio.wait_for(child.communicate(), 30)
+    out, _ = await asyncio.wait_for(child.communicate(), 60)
     assert out == b"failed storage_error\n"
 
 

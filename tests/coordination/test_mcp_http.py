@@ -33,7 +33,7 @@ def listener(project: Path) -> Iterator[Listener]:
 def send(
     listener: Listener, body: Any, method: str = "POST", path: str = "/mcp", **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection(*listener.server_address[:2], timeout=20)
+    connection = http.client.HTTPConnection(*listener.server_address[:2], timeout=60)
     sent = {"Authorization": f"Bearer {TOKEN}", **{name.replace("_", "-"): value for name, value in headers.items()}}
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     connection.request(method, path, data, sent)

@@ -98,7 +98,7 @@ def test_a_client_that_goes_away_while_it_is_answered_ends_the_server(project: P
     server.stdout.close()
     server.stdin.write(line(id=1, method="ping"))
     server.stdin.close()
-    assert server.wait(timeout=30) == 141
+    assert server.wait(timeout=60) == 141
     assert server.stderr.read() == b""
     server.stderr.close()
 

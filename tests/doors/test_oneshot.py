@@ -87,7 +87,7 @@ class Ran:
         self.code = -1
 
     async def go(self, prompt: str = "go") -> "Ran":
-        self.code = await asyncio.wait_for(self.runner.run(prompt), 20)
+        self.code = await asyncio.wait_for(self.runner.run(prompt), 60)
         return self
 
     @property

@@ -54,7 +54,7 @@ class Host:
         return (await self.until("control_response"))["response"]
 
     async def until(self, kind: str) -> dict[str, Any]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 record = await self.record()
                 if record["type"] == kind:
@@ -71,7 +71,7 @@ class Host:
 
     async def end(self) -> int:
         self.stream.close_write()
-        code = await asyncio.wait_for(self.running, 20)
+        code = await asyncio.wait_for(self.running, 60)
         await self.session.close()
         return code
 
@@ -165,7 +165,7 @@ async def test_a_host_that_goes_away_is_one_error_and_not_a_group_of_them() -> N
     host.stream.close()
     host.session.emit(ASK)
     with pytest.raises(PeerClosed):
-        await asyncio.wait_for(host.running, 20)
+        await asyncio.wait_for(host.running, 60)
     await host.session.close()
 
 

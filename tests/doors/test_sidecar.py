@@ -260,7 +260,7 @@ class Talk:
 
     async def hear(self, *kinds: str) -> dict[str, Any]:
         """The next message of one of these kinds (or event types)."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while True:
                 while b"\n" not in self.held:
                     data = await self.host.read()
@@ -384,6 +384,6 @@ async def test_a_signal_ends_the_program_and_its_children(tmp_path: Path) -> Non
     process.stdin.flush()
     process.stdout.readline()
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 128 + signal.SIGTERM
+    assert process.wait(60) == 128 + signal.SIGTERM
     process.stdin.close()
     process.stdout.close()

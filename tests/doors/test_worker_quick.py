@@ -171,7 +171,7 @@ inits = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(inits, st.booleans(), st.integers(0, 400), st.sampled_from([b"", b",", b"NaN", b"}", b'"', b"\\ud800"]))
 def test_a_quick_answer_is_the_doors_own_answer(init: Any, escape: bool, at: int, junk: bytes) -> None:
     data = json.dumps(init, ensure_ascii=escape).encode()

@@ -143,7 +143,7 @@ def test_a_signal_ends_the_turn_with_what_was_said(work: Path, output_format: st
     )
     _wait_for(work, "victim", b"turn_began")
     process.send_signal(signum)
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     if output_format == "text":
         assert "nine ten" not in out
@@ -215,7 +215,7 @@ def test_an_interrupted_tool_leaves_no_process(work: Path) -> None:
     )
     _wait_for(work, "victim", b"call_1_0")
     process.send_signal(signal.SIGINT)
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=60)
     assert json.loads(out)["type"] == "result"
     assert _marked(marker) == []
 
@@ -247,7 +247,7 @@ def test_a_reader_that_leaves_early_ends_it_quietly(work: Path, strict: list[str
     assert process.stdout is not None and process.stderr is not None
     process.stdout.readline()
     process.stdout.close()
-    assert process.wait(timeout=20) == code
+    assert process.wait(timeout=60) == code
     assert process.stderr.read() == b""
     process.stderr.close()
 

@@ -176,7 +176,7 @@ def test_requests_from_a_file_are_served(tmp_path: Path) -> None:
     (tmp_path / "model.toml").write_text('[[reply]]\ntext = "ok"\n')
     (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, [init("scripted:model.toml"), SEND])))
     with open(tmp_path / "in.jsonl") as source, open(tmp_path / "out.jsonl", "w") as target:
-        code = subprocess.run(COMMAND, cwd=tmp_path, stdin=source, stdout=target, timeout=30).returncode
+        code = subprocess.run(COMMAND, cwd=tmp_path, stdin=source, stdout=target, timeout=60).returncode
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert code == 0 and [line["type"] for line in lines] == ["init_ok", "event", "result"]
 

@@ -48,7 +48,7 @@ def kill(process: subprocess.Popen[bytes]) -> None:
 
 def gone(mark: str) -> bool:
     """Whether the keeper has ended them all, which takes it a moment."""
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while marked(mark) and time.monotonic() < end:
         time.sleep(0.05)
     return marked(mark) == []

@@ -146,7 +146,7 @@ def left(mark: str) -> list[int]:
     return found
 
 
-def await_none_left(mark: str, patience: float = 20.0) -> list[int]:
+def await_none_left(mark: str, patience: float = 60.0) -> list[int]:
     """Wait until none is left, twice in a row as one may fork while we look; at the end of patience, who is left."""
     deadline = time.monotonic() + patience
     quiet = 0

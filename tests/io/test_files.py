@@ -257,7 +257,7 @@ def limit_file_size() -> None:
 def test_an_append_that_does_not_fit_leaves_whole_lines_and_says_what_to_do(tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = appender(log, "w", 100, 30_000, preexec_fn=limit_file_size)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     assert b"StorageError: cannot append to" in err and b"size limit" in err
     lines, torn = read_lines(str(log))
     assert torn == b"" and len(lines) == len(out.split()) == 3

@@ -49,7 +49,7 @@ def test_a_keeper_that_is_asked_to_end_ends_its_trees_first(mark: str) -> None:
     process, keeper = owner("daemon", "deaf", "chain")
     handle = os.pidfd_open(keeper)
     os.kill(keeper, signal.SIGTERM)
-    assert select.select([handle], [], [], 20)[0]
+    assert select.select([handle], [], [], 60)[0]
     os.close(handle)
     process.kill()
     process.communicate()

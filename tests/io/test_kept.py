@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 from tests.io.trees import hostile, owner
+from tests.terminal.support import until
 from treadle.io import paths, procs, tree
 from treadle.io.kept import kept_trees
 
@@ -34,8 +35,9 @@ def test_a_tree_is_listed_while_it_runs_and_not_after(mark: str) -> None:
 
 def test_a_command_that_ended_but_left_others_is_listed_as_not_running(mark: str) -> None:
     started = hostile("daemon")
+    until(lambda: len(started.processes()) == 2, "the daemon's parent to be gone")
     started.signal(signal.SIGKILL)
-    started.wait(10)
+    started.wait(60)
     (kept,) = kept_trees()
     assert not kept.running and len(kept.processes) == 1
     started.stop(0)
@@ -48,7 +50,7 @@ def test_the_trees_of_another_process_are_listed_until_it_is_killed(mark: str) -
     handle = os.pidfd_open(kept.stem)
     process.kill()
     process.communicate()
-    assert select.select([handle], [], [], 20)[0]
+    assert select.select([handle], [], [], 60)[0]
     os.close(handle)
     assert kept_trees() == []
 
@@ -59,7 +61,7 @@ def test_the_note_of_a_stem_that_is_gone_is_removed(mark: str) -> None:
     text = note.read_bytes()
     handle = os.pidfd_open(started.stem)
     started.stop()
-    select.select([handle], [], [], 20)  # the stem itself ends a moment after its tree
+    select.select([handle], [], [], 60)  # the stem itself ends a moment after its tree
     os.close(handle)
     mine = notes() / str(os.getpid())
     for stale in (note, mine):  # a number that is free, and one that another process has now

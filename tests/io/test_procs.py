@@ -8,6 +8,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.terminal.support import until
 from treadle.io import procs
 
 
@@ -45,6 +46,8 @@ def test_descendants_are_found_parents_first_and_branches_can_be_left_out() -> N
     with subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
+        names = ["sh", "sleep", "sleep"]  # a moment after its fork, a `sleep` is still an `sh`
+        until(lambda: sorted(each.name for each in procs.descendants(process.pid)) == names)
         found = procs.descendants(process.pid)
         inner = next(each for each in found if each.name == "sh")
         below = [each for each in found if each.parent == inner.pid]
@@ -52,8 +55,9 @@ def test_descendants_are_found_parents_first_and_branches_can_be_left_out() -> N
         assert found.index(inner) < found.index(below[0])
         apart = procs.descendants(process.pid, apart={inner.pid})
         assert [each.name for each in apart] == ["sleep"]
-        for each in [*found, *procs.descendants(os.getpid())]:
+        for each in found:
             procs.send(each, signal.SIGKILL)
+        process.kill()
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), max_size=12, unique_by=lambda pair: pair[0]))
@@ -84,12 +88,6 @@ def test_a_signal_meant_for_an_earlier_process_of_that_number_hits_nobody() -> N
 
 
 def test_a_signal_we_may_not_send_is_reported_as_not_sent() -> None:
-    init = procs.look(1)
-    if os.geteuid() == 0:
-        pid = os.fork()
-        if pid == 0:
-            os.setuid(65534)
-            os._exit(int(procs.send(init, 0) if init else False))
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    else:
-        assert init is None or not procs.send(init, 0)
+    code = "import os; from treadle.io import procs; os.geteuid() or os.setuid(65534); init = procs.look(1); "
+    code += "print(bool(init) and procs.send(init, 0))"
+    assert subprocess.check_output([sys.executable, "-c", code]) == b"False\n"

@@ -32,7 +32,7 @@ while not os.path.exists(f"{work}/done"):
     pass
 from treadle.io.tree import spawn
 with spawn(["sh", "-c", f"echo x > {work}/kept; echo x > {outside}/kept"]) as tree:
-    tree.wait(30)
+    tree.wait(60)
 master, slave = os.openpty()
 state = os.environ["TREADLE_HOME"]
 print(json.dumps({

@@ -62,7 +62,7 @@ def test_what_a_stem_does_not_understand_it_ignores(mark: str) -> None:
 def test_a_stem_that_is_asked_to_end_ends_its_tree(mark: str) -> None:
     started = hostile("deaf", "daemon")
     os.kill(started.stem, signal.SIGTERM)
-    assert started.wait(20) == -signal.SIGTERM
+    assert started.wait(60) == -signal.SIGTERM
     assert await_none_left(mark) == []
     started.stop()
 
@@ -76,7 +76,7 @@ def test_letting_go_of_a_tree_ends_it(mark: str) -> None:
 def test_the_death_of_the_command_is_told_before_that_of_its_tree(mark: str) -> None:
     started = hostile("daemon")
     started.signal(signal.SIGKILL)
-    assert started.wait(20) == -signal.SIGKILL
+    assert started.wait(60) == -signal.SIGKILL
     assert started.report is None
     started.stop(0)
     assert started.report is not None

@@ -160,7 +160,7 @@ async def test_closing_wakes_our_own_reader(ends: Ends) -> None:
     reading = asyncio.create_task(left.read())
     await asyncio.sleep(0)
     left.close()
-    assert await asyncio.wait_for(reading, 5) == b""
+    assert await asyncio.wait_for(reading, 60) == b""
 
 
 async def test_a_cancelled_read_loses_nothing(ends: Ends) -> None:
@@ -252,7 +252,7 @@ def test_own_stdio_works_over_a_socket_and_leaves_it_blocking() -> None:
         assert ours.recv(10) == b"ABC"
         assert os.get_blocking(theirs.fileno())
         ours.shutdown(socket.SHUT_WR)
-        assert process.communicate(timeout=30) == (None, b"stray\n")
+        assert process.communicate(timeout=60) == (None, b"stray\n")
 
 
 def test_own_stdio_works_on_a_terminal_and_leaves_it_blocking() -> None:
@@ -264,7 +264,7 @@ def test_own_stdio_works_on_a_terminal_and_leaves_it_blocking() -> None:
         said += os.read(ours, 100)
     assert os.get_blocking(theirs)
     os.write(ours, b"\x04")
-    assert process.communicate(timeout=30) == (None, b"stray\n")
+    assert process.communicate(timeout=60) == (None, b"stray\n")
     os.close(ours)
     os.close(theirs)
 

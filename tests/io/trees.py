@@ -37,7 +37,7 @@ def output(argv: list[str], **more: object) -> tuple[bytes, int]:
             said = b""
             while chunk := os.read(read, 65536):
                 said += chunk
-            return said, started.wait(30)
+            return said, started.wait(60)
     finally:
         os.close(read)
 

@@ -1,5 +1,6 @@
 """A hundred orders, twenty at a time, while sidecars and control planes are killed at random."""
 
+import contextlib
 import json
 import os
 import random
@@ -71,10 +72,19 @@ class Soak:
         with slots:
             for _ in range(20):
                 self.attempt(number)
-                recover(ReceiptStore())
+                while self.unfinished(number):  # another may be at it this moment
+                    recover(ReceiptStore())
                 if self.out(number).exists():
                     return
         raise AssertionError(f"order {number} has no receipt")
+
+    def unfinished(self, number: int) -> bool:
+        """Whether a run of this order has left its record and not yet its receipt."""
+        for record in Path(runs_directory()).glob("*/run.json"):
+            with contextlib.suppress(FileNotFoundError):
+                if str(self.out(number)) in record.read_text():
+                    return True
+        return False
 
     def chaos(self) -> None:
         while not self.done.wait(self.chance.uniform(0.05, 0.4)):

@@ -15,7 +15,7 @@ from treadle.io import procs
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
 
-WAIT = 20.0
+WAIT = 50.0
 
 
 def until(true: Callable[[], Any], what: str = "", wait: float = WAIT) -> Any:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import need
 from tests.terminal.support import Stage, alive, connected, until
+from treadle.io import procs
 from treadle.terminal.attach import detach_forms
 from treadle.terminal.places import Place
 
@@ -27,7 +28,7 @@ class Tmux:
 
     def __call__(self, *arguments: str) -> str:
         command = [need("tmux"), "-S", self.socket, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=50).stdout
 
     def window(self, name: str, command: str) -> None:
         self("new-session", "-d", "-s", name, "-x", "80", "-y", "24", f"{command}; echo code:$?; exec cat")
@@ -133,7 +134,7 @@ def test_the_size_follows_the_window_and_is_right_after_coming_back(stage: Stage
     place = stage.start("bash", "-c", code, cols=10, rows=5)
     with connected(place) as client:  # a size that comes before the trap is there would never be told
         client.subscribe()
-        next(message for message in client.messages(20) if b"ready" in getattr(message, "data", b""))
+        next(message for message in client.messages(50) if b"ready" in getattr(message, "data", b""))
     tmux.window("me", attach(place))
     tmux.shows("me", "24 80")
     tmux("resize-window", "-t", "me", "-x", "101", "-y", "31")
@@ -147,10 +148,8 @@ def test_the_size_follows_the_window_and_is_right_after_coming_back(stage: Stage
 def test_a_full_screen_program_is_painted_again_for_who_comes_back(stage: Stage, tmux: Tmux) -> None:
     text = stage.directory / "text"
     text.write_text("".join(f"line {number}\n" for number in range(1000)))
-    place = stage.start(need("less"), str(text), scrollback_bytes=300, cols=80, rows=24)
+    place = stage.start(need("less"), "+500g", str(text), scrollback_bytes=300, cols=80, rows=24)
     tmux.window("one", attach(place))
-    tmux.shows("one", "line 5")
-    tmux.type("one", "500g")
     tmux.shows("one", "line 500")
     tmux.type("one", "C-\\")
     screen = tmux.shows("one", "detached")
@@ -158,8 +157,8 @@ def test_a_full_screen_program_is_painted_again_for_who_comes_back(stage: Stage,
     tmux.window("two", attach(place))
     screen = tmux.shows("two", "line 510")
     assert "line 499" in screen
-    tmux.type("two", "q")
-    tmux.shows("two", "code:0")
+    # `less` itself forgets a key that comes just as its size changes: press it until it hears.
+    until(lambda: "code:0" in tmux.screen("two") or tmux.type("two", "q"))
 
 
 def test_ctrl_c_and_arrows_reach_the_program_and_nobody_else(stage: Stage, tmux: Tmux) -> None:
@@ -186,15 +185,10 @@ def test_signals_to_attach_end_only_attach(stage: Stage, tmux: Tmux) -> None:
         tmux.window(name, f"{attach(place)}")
         tmux.shows(name, "ready")
         shell = int(tmux("display-message", "-p", "-t", name, "#{pane_pid}"))
-        attached = until(lambda shell=shell: _child_of(shell))
-        os.kill(attached, number)
+        [attached] = until(lambda shell=shell: procs.descendants(shell))
+        os.kill(attached.pid, number)
         tmux.shows(name, words)
         assert alive(place.pids()[1])
-
-
-def _child_of(pid: int) -> int:
-    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return int(found[0]) if found else 0
 
 
 def test_attaching_to_one_that_has_ended_shows_its_last_words_and_its_code(stage: Stage, tmux: Tmux) -> None:
@@ -248,7 +242,7 @@ while True:
 def test_without_a_terminal_attach_says_what_to_do(stage: Stage) -> None:
     place = stage.start("sleep", "60")
     command = [TREADLE, "attach", place.id, "--socket-dir", place.directory]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=50)
     assert done.returncode == 1 and "tail -f" in done.stderr
 
 

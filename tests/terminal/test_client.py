@@ -21,7 +21,7 @@ def test_ask_type_and_watch(stage: Stage) -> None:
     with Client(place.sock) as client:
         assert client.status().alive == 1
         client.input(b"it\n")
-        assert b"got it" in b"".join(client.output(20))
+        assert b"got it" in b"".join(client.output(50))
         assert client.exit_code == 3
         assert client.stop()["code"] == 3
 
@@ -32,7 +32,7 @@ def test_what_comes_while_an_answer_is_awaited_is_kept_in_order(stage: Stage) ->
         client.subscribe()
         for _ in range(5):
             client.status()
-        output = b"".join(message.data for message in client.messages(20) if isinstance(message, wire.Output))
+        output = b"".join(message.data for message in client.messages(50) if isinstance(message, wire.Output))
     assert output.split() == [b"%d" % number for number in range(1, 2001)]
 
 
@@ -70,7 +70,7 @@ def test_a_peer_that_is_no_supervisor_gives_an_error_of_ours(
         with pytest.raises((error, RemoteProtocolError)):
             with Client(str(tmp_path / "s"), timeout=5) as client:
                 client.status()
-        thread.join(10)
+        thread.join(50)
 
 
 def test_a_supervisor_without_our_additions_is_told_apart_by_its_silence(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_supervisor_without_our_additions_is_told_apart_by_its_silence(tmp_pat
         with Client(str(tmp_path / "s"), timeout=0.2) as client:
             with pytest.raises(PeerStalled, match="Detail"):
                 client.detail()
-        thread.join(10)
+        thread.join(50)
 
 
 # The one that awaits...
@@ -121,7 +121,7 @@ async def test_questions_are_answered_while_another_task_reads_the_output(stage:
         answers = await asyncio.gather(*(client.status() for _ in range(20)))
         assert all(answer.alive for answer in answers)
         await client.input(b"\n")
-        await asyncio.wait_for(task, 20)
+        await asyncio.wait_for(task, 50)
     assert b"".join(parts).split()[-1] == b"6000"
 
 

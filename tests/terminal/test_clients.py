@@ -74,7 +74,7 @@ def test_one_leads_and_the_next_is_told_when_he_leaves(stage: Stage) -> None:
         assert [message for message in first.waiting() if isinstance(message, wire.Leader)] == [wire.Leader(1)]
         assert wire.Leader(1) not in second.waiting()
         first.close()
-        assert next(message for message in second.messages(20) if isinstance(message, wire.Leader)) == wire.Leader(1)
+        assert next(message for message in second.messages(50) if isinstance(message, wire.Leader)) == wire.Leader(1)
 
 
 def test_one_who_only_watches_can_do_nothing(stage: Stage) -> None:
@@ -127,7 +127,7 @@ def test_changes_of_size_are_told_to_who_asked(stage: Stage) -> None:
     with connected(place) as watcher, connected(place) as other:
         watcher.hello(wire.WANT_SIZES)
         other.resize(61, 16)
-        assert next(watcher.messages(20)) == wire.Size(61, 16)
+        assert next(watcher.messages(50)) == wire.Size(61, 16)
 
 
 def test_a_question_of_the_program_is_left_to_the_leaders_terminal(stage: Stage) -> None:
@@ -137,7 +137,7 @@ def test_a_question_of_the_program_is_left_to_the_leaders_terminal(stage: Stage)
     with ExitStack() as stack:
         client = terminal(stack, place.sock, (80, 24))
         output, pressed = b"", False
-        for message in client.messages(20):
+        for message in client.messages(50):
             output += message.data if isinstance(message, wire.Output) else b""
             if b"ready" in output and not pressed:  # once: what it reads next must be the answer
                 client.input(b"x")

@@ -48,7 +48,7 @@ def gone(members: list[procs.Process]) -> bool:
 def hostile(stage: Stage) -> tuple[Place, int, int, list[procs.Process]]:
     place = stage.python(HOSTILE)
     with connected(place) as client:
-        assert b"ready" in next(client.output(20))
+        assert b"ready" in next(client.output(50))
     guard, supervisor, members = family(place)
     assert len(members) == 6  # the supervisor, the child and four that hide
     return place, guard, supervisor, members
@@ -84,7 +84,7 @@ def test_killing_the_child_is_an_exit_like_any_other(stage: Stage) -> None:
     place = stage.start("sleep", "60")
     with connected(place) as client:
         os.kill(place.pids()[1], signal.SIGKILL)
-        assert list(client.output(20)) == []
+        assert list(client.output(50)) == []
         assert client.exit_code == 137
 
 
@@ -93,7 +93,7 @@ def test_killing_a_client_is_felt_by_nobody(stage: Stage) -> None:
     pid = os.fork()
     if pid == 0:
         with connected(place) as client:
-            for _ in client.output(20):
+            for _ in client.output(50):
                 pass
         os._exit(0)
     with connected(place) as client:

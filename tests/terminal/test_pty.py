@@ -8,7 +8,7 @@ from treadle.terminal.pty import Pty
 
 def collect(terminal: Pty) -> bytes:
     data = b""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 50
     while not terminal.hung_up and time.monotonic() < deadline:
         select.select([terminal.master], [], [], 1)
         data += terminal.read()

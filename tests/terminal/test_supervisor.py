@@ -127,7 +127,7 @@ def test_a_frame_of_a_mebibyte_is_taken(stage: Stage) -> None:
     )
     place = stage.python(code)
     with connected(place) as client:
-        output = client.output(20)
+        output = client.output(50)
         assert b"ready" in next(output)  # raw by now: a line discipline would keep 4095 bytes of a line
         client.send(wire.Input(bytes(range(32, 96)) * 2**14))
         assert b"1048576" in b"".join(output)
@@ -170,7 +170,7 @@ def test_every_subscriber_sees_the_same_bytes(stage: Stage) -> None:
         until(lambda: sum(client["subscribed"] for client in typist.detail()["clients"]) == 8)
         typist.input(b"\n")
     for thread in threads:
-        thread.join(20)
+        thread.join(50)
     for client in clients:
         client.close()
     assert len(set(outputs.values())) == 1
@@ -189,13 +189,13 @@ def test_replay_then_live_has_no_gap_and_no_repeat(stage: Stage) -> None:
 
     def subscribe() -> None:
         with connected(place) as client:
-            found.append(b"".join(client.output(20)))
+            found.append(b"".join(client.output(50)))
 
     threads = [threading.Thread(target=subscribe) for _ in range(30)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(50)
     for output in found:
         numbers = [int(line) for line in output.split(b"\r\n")[1:-1]]
         assert numbers == list(range(4000))[-len(numbers) :]
@@ -206,7 +206,7 @@ def test_a_late_joiner_is_shown_the_end_of_the_output_up_to_the_limit(stage: Sta
     with connected(place) as client:
         until(lambda: client.detail()["output"]["end"] >= 28893 - 5)
         client.subscribe()
-        message = next(client.messages(20))
+        message = next(client.messages(50))
         assert isinstance(message, wire.Output)
         assert len(message.data) == 256
         assert message.data.endswith(b"4999\r\n5000\r\n")
@@ -233,7 +233,7 @@ def test_after_death_status_says_so_and_a_new_subscriber_gets_replay_and_exit(st
     with connected(place) as client:
         status = client.status()
         assert (status.alive, status.state, status.pid) == (0, wire.DEAD, place.pids()[1])
-        assert b"".join(client.output(20)) == b"last words\r\n"
+        assert b"".join(client.output(50)) == b"last words\r\n"
         assert client.exit_code == 9
         client.input(b"anybody there?")
         client.kill()
@@ -312,7 +312,7 @@ print(n, digest.hexdigest())
     paste = random.Random(1).randbytes(3_000_000)
     place = stage.start(sys.executable, "-u", "-c", code)
     with connected(place) as client:
-        output = client.output(30)
+        output = client.output(50)
         assert b"ready" in next(output)
         client.input(paste)
         assert f"3000000 {hashlib.sha256(paste).hexdigest()}".encode() in b"".join(output)
@@ -348,7 +348,7 @@ def test_a_stalled_subscriber_loses_the_oldest_output_but_not_its_answers_or_exi
         slow.input(b"done\n")
         until(lambda: not fast.status().alive)
         output, missed, answered = b"", 0, 0
-        for message in slow.messages(20):
+        for message in slow.messages(50):
             if isinstance(message, wire.Output):
                 output += message.data
             elif isinstance(message, wire.Gap):
@@ -402,7 +402,7 @@ def test_a_client_that_asks_and_never_reads_is_not_read_any_more(stage: Stage) -
             for _ in range(10_000):
                 rude.sendall(b"\x03\x00\x00\x00\x00" * 1000)
         assert client.status().alive == 1
-        rude.settimeout(20)
+        rude.settimeout(50)
         assert receive(rude, 20)[0] == 0x82
 
 
@@ -424,7 +424,7 @@ def test_the_program_starts_with_its_size_and_hears_of_a_new_one(stage: Stage) -
         "bash", "-c", "trap 'stty size; exit' WINCH; stty size; while :; do sleep 0.05; done", cols=91, rows=33
     )
     with connected(place) as client:
-        output = client.output(20)
+        output = client.output(50)
         assert next(output) == b"33 91\r\n"
         client.resize(100, 20)
         assert b"".join(output) == b"20 100\r\n"
@@ -486,7 +486,7 @@ def test_the_pid_file_has_supervisor_and_child_with_no_newline_at_its_end(stage:
 def test_kill_is_sigterm_to_the_group_and_gives_143(stage: Stage) -> None:
     place = stage.start("sh", "-c", "sleep 60 & echo $!; wait")
     with connected(place) as client:
-        output = client.output(20)
+        output = client.output(50)
         grandchild = int(next(output))
         client.kill()
         list(output)
@@ -499,7 +499,7 @@ def test_kill_without_the_group_spares_what_runs_beside_it(stage: Stage) -> None
         "sh", "-c", "trap '' HUP; sleep 60 & trap - HUP; echo $!; wait", kill_process_group=False, linger=0.0
     )
     with connected(place) as client:
-        output = client.output(20)
+        output = client.output(50)
         grandchild = int(next(output).split()[0])
         client.kill()
         list(output)
@@ -557,7 +557,7 @@ def test_a_signal_to_the_supervisor_ends_everything_in_order(stage: Stage, numbe
     with connected(place) as client:
         client.subscribe()
         os.kill(supervisor, number)
-        assert [message for message in client.messages(20)] == [wire.Exit(143)]
+        assert [message for message in client.messages(50)] == [wire.Exit(143)]
     until(lambda: not os.path.exists(place.pid))
     assert not alive(child) and not os.path.exists(place.sock)
     assert json.loads(Path(place.exit).read_text())["code"] == 143
@@ -570,7 +570,7 @@ def test_one_client_more_than_allowed_is_refused_and_the_others_stay(stage: Stag
     place = stage.start("sleep", "60", clients_max=3)
     clients = [Client(place.sock) for _ in range(3)]
     with socket.socket(socket.AF_UNIX) as fourth:
-        fourth.settimeout(20)
+        fourth.settimeout(50)
         fourth.connect(place.sock)
         assert fourth.recv(1) == b""
     assert all(client.status().alive for client in clients)
@@ -581,7 +581,7 @@ def test_one_client_more_than_allowed_is_refused_and_the_others_stay(stage: Stag
 
 def _comes_in(path: str) -> bool:
     with socket.socket(socket.AF_UNIX) as sock:
-        sock.settimeout(20)
+        sock.settimeout(50)
         sock.connect(path)
         return sock.recv(1) == b"\0"
 

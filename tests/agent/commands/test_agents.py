@@ -54,7 +54,7 @@ async def test_run_in_the_background_answers_at_once_and_the_agent_hears_of_it(o
     assert await ran(session, "agent run Explore --background count") == "Started agent job: agent_1"
     assert [e.change for e in events(session) if isinstance(e, TaskChanged)][:2] == ["created", "started"]
     assert session.tasks.get("agent_1").agent_type == "Explore"
-    await asyncio.wait_for(session.tasks.wait("agent_1"), 20)
+    await asyncio.wait_for(session.tasks.wait("agent_1"), 60)
     async for _ in run_turn(session, "go on"):
         pass
     said = [message.text for message in session.context.messages]
@@ -165,7 +165,7 @@ async def test_a_running_agent_is_listed_read_told_stopped_and_closed(opened: Op
     await until(lambda: any(isinstance(e, TaskChanged) and e.change == "text" for e in events(session)))
     assert "agent_1  running" in await ran(session, "agent list")
     assert "hears it" in await ran(session, "agent send agent_1 faster")
-    await asyncio.wait_for(session.tasks.wait("agent_1"), 20)
+    await asyncio.wait_for(session.tasks.wait("agent_1"), 60)
     shown = await ran(session, "agent read agent_1")
     assert shown == "agent_1 (count slowly): completed\n\none two three four\nfive"
     assert (await ran(session, "agent read agent_1 8")).endswith("\n\nthree four\nfive")

@@ -90,7 +90,7 @@ async def test_closing_ends_a_command_and_the_prompts_behind_it(opened: Opened) 
     await until(lambda: session.busy)
     reader = session.events(after=-1)
     turn = await session.prompt(Prompt(text="second"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await session.close()
         assert await compacting == ""
     ends = [event async for event in reader if isinstance(event, TurnEnded)]

@@ -82,11 +82,11 @@ async def test_an_interrupted_write_is_finished_and_told(workspace: Workspace) -
 
     def work() -> tuple[str, FileChanged | None]:
         begun.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return "done", change
 
     running = asyncio.create_task(files.changing(workspace.context, work))
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(begun.wait, 60)
     running.cancel()
     await asyncio.sleep(0)
     assert not running.done()

@@ -32,7 +32,7 @@ class Shell:
 
     def run(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         command = [TREADLE, *arguments]
-        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=30, cwd=self.cwd)
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=50, cwd=self.cwd)
 
     def place(self, name: str) -> Place:
         return Place(str(self.directory), name)
@@ -142,7 +142,7 @@ def test_tail_shows_the_last_lines_and_follows_to_the_end(shell: Shell) -> None:
     assert [follower.stdout.readline().strip() for _ in range(2)] == ["4999", "5000"]
     shell("send", "x", "\\n")
     assert follower.stdout.read().split() == ["1", "2", "3"]
-    assert follower.wait(20) == 5
+    assert follower.wait(50) == 5
     follower.stdout.close()
     assert shell("tail", "x", "-n", "1") == "3\n"
 
@@ -230,7 +230,7 @@ def test_in_the_foreground_it_is_the_service_and_says_when_it_is_ready(shell: Sh
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
         notify.bind(str(tmp_path / "notify"))
-        notify.settimeout(20)
+        notify.settimeout(50)
         command = [
             TREADLE,
             "run",
@@ -249,7 +249,7 @@ def test_in_the_foreground_it_is_the_service_and_says_when_it_is_ready(shell: Sh
         assert f"READY=1\nMAINPID={service.pid}" in notify.recv(1000).decode()
         until(lambda: shell("tail", "svc") == "\n")
         service.send_signal(signal.SIGTERM)
-        assert service.wait(20) == 3
+        assert service.wait(50) == 3
     assert not os.path.exists(shell.place("svc").pid)
 
 
@@ -331,7 +331,7 @@ def test_the_small_commands_import_nothing_heavy(shell: Shell) -> None:
     for arguments in (["status", "x"], ["send", "x", "hi"], ["ls"], ["run", "--detach", "--id", "y", "--", "true"]):
         code = f"import sys; sys.argv[1:] = {arguments!r}\nfrom treadle.cli import main\n"
         code += "try: main()\nexcept SystemExit as e: assert not e.code\nprint(*sys.modules, file=sys.stderr)"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=50)
         assert not heavy & set(done.stderr.split()), arguments
 
 
@@ -355,10 +355,10 @@ def test_reading_output_into_a_pipe_that_closes_is_no_error(shell: Shell) -> Non
     assert reader.stdout and reader.stderr
     reader.stdout.read(1)
     reader.stdout.close()
-    assert reader.wait(20) == 141 and reader.stderr.read() == b""
+    assert reader.wait(50) == 141 and reader.stderr.read() == b""
     reader.stderr.close()
 
 
 def test_detached_sessions_hold_nothing_of_the_launcher_open(shell: Shell) -> None:
     command = f"{TREADLE} run --detach --id x -- sleep 60 | cat"  # cat ends when nobody has its input open any more
-    subprocess.run(command, shell=True, check=True, timeout=20, capture_output=True)
+    subprocess.run(command, shell=True, check=True, timeout=50, capture_output=True)
