@@ -145,8 +145,18 @@ async def test_the_result_has_what_scripts_for_claude_code_look_for() -> None:
     }
     assert result["modelUsage"]["m"]["costUSD"] == 0.25
     assert result["permission_denials"] == [{"tool_name": "bash", "tool_use_id": "c1", "tool_input": {"command": "ls"}}]
-    assert result["terminal_reason"] == "completed" and result["stop_reason"] == "stop"
+    assert result["terminal_reason"] == "completed" and result["stop_reason"] == "end_turn"
     assert {"duration_ms", "duration_api_ms", "uuid"} <= set(result) and "errors" not in result
+
+
+async def test_what_was_refused_to_a_subagent_counts_too() -> None:
+    run = await ran(ToolDenied(call="c1", name="bash", reason="no", parent="agent_1"), *HELLO, strict=True)
+    assert run.code == 4 and [denied["tool_name"] for denied in run.result["permission_denials"]] == ["bash"]
+
+
+@pytest.mark.parametrize("error", [MaxIterations("x"), ProviderError("x")])
+async def test_a_stop_that_is_not_the_models_has_no_stop_reason(error: Step) -> None:
+    assert (await ran(*HELLO, error)).result["stop_reason"] is None
 
 
 async def test_an_unknown_cost_is_null() -> None:

@@ -174,6 +174,11 @@ async def test_initialize_is_answered(echo: Host) -> None:
     assert response["subtype"] == "success" and response["request_id"] == "r1" and "commands" in response["response"]
 
 
+async def test_hooks_of_the_host_are_refused_and_not_forgotten(echo: Host) -> None:
+    response = await echo.control(subtype="initialize", hooks={"PreToolUse": [{"hookCallbackIds": ["hook_0"]}]})
+    assert response["subtype"] == "error" and "not run here" in response["error"]
+
+
 async def test_an_unknown_control_request_is_an_error_that_names_it(echo: Host) -> None:
     response = await echo.control(subtype="teleport")
     assert response["subtype"] == "error" and "teleport" in response["error"]

@@ -106,6 +106,8 @@ def test_it_runs_with_no_environment_no_home_and_no_terminal(work: Path) -> None
         (["--timeout", "nan", "hi"], "nan is no limit"),
         (["two", "prompts"], "prompts"),
         (["--resume", "", "hi"], "no empty id"),
+        (["--tools", "Read,nonsense", "hi"], "no tool 'nonsense'"),
+        (["--json-schema", '{"type": "nonsense"}', "hi"], "is not a JSON Schema"),
         (["--session-id", "a/b", "hi"], "cannot be a session id"),
         (["--input-format", "stream-json", "hi"], "prompts come on stdin"),
         (["--permission-mode", "wild", "hi"], "no permission mode 'wild'"),

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from treadle.agent.tools.__init__ import BUILTIN
 from treadle.errors import ConfigError
 from treadle.io.paths import here
 from treadle.policy.modes import parse_mode
@@ -18,6 +19,13 @@ from treadle.work import config
 from treadle.work.config import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+CLAUDE_TOOLS = {
+    **{"Bash": "bash", "Read": "read_file", "Write": "write_file", "Edit": "edit_file", "MultiEdit": "multi_edit"},
+    **{"Glob": "glob", "Grep": "grep", "WebFetch": "web_fetch", "Task": "task", "Agent": "task", "Skill": "skill"},
+    **{"TodoWrite": "todo", "AskUserQuestion": "ask_user"},
+}
+"""Claude Code's names for the tools that we have too: programs that drive it give those."""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +70,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             model=self.model,
             system_prompt=self.system_prompt,
             append_system_prompt=self.append_system_prompt,
-            tools=None if self.tools in (None, "default") else _split((self.tools,)),
+            tools=self._tools(),
             rules=Rules(allow=_split(self.allowed_tools), deny=_split(self.denied_tools)),
             mode=given or default_mode,
             limits=Limits(max_iterations=self.max_turns, max_cost_usd=self.max_budget_usd, max_seconds=self.timeout),
@@ -75,6 +83,15 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             answers=answers,
             trusted=self.trust,
         )
+
+    def _tools(self) -> tuple[str, ...] | None:
+        if self.tools is None or self.tools == "default":
+            return None
+        names = tuple(CLAUDE_TOOLS.get(name, name) for name in _split((self.tools,)))
+        unknown = [name for name in names if name not in BUILTIN and not name.startswith("mcp__")]
+        if unknown and self.agent == "native":
+            raise ConfigError(f"there is no tool {unknown[0]!r}", hint=f"there are {', '.join(BUILTIN)}")
+        return names
 
     def _agree(self) -> None:
         """Refuse what would otherwise be ignored in silence."""

@@ -285,7 +285,7 @@ class Runner:
             duration_api_ms=summary.model_ms,
             num_turns=summary.iterations,
             total_cost_usd=summary.usage.cost_usd,
-            stop_reason=summary.stop_reason or None,
+            stop_reason=wire.stop_reason(summary.stop_reason),
             terminal_reason=self._terminal_reason(ending, summary),
             usage=_usage(summary.usage),
             model_usage={model: _model_usage(totals) for model, totals in summary.by_model.items()},

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from treadle.doors.oneshot import Runner
-from treadle.errors import NotFound, RemoteProtocolError, TreadleError
+from treadle.errors import NotFound, RemoteProtocolError, TreadleError, Unsupported
 from treadle.events import Answered, Asked
 from treadle.io.streams import Stream
 from treadle.policy.modes import parse_mode
@@ -101,6 +101,8 @@ class StreamInput:
     async def _obey(self, request: dict[str, Any]) -> dict[str, Any]:
         match request.get("subtype"):
             case "initialize":
+                if request.get("hooks"):  # they may be there to forbid something
+                    raise Unsupported("hooks of the host are not run here", hint="[hooks] in your settings are")
                 return wire.command_lists(self._session.info, self._session.commands())
             case "interrupt":
                 await asyncio.sleep(0)  # a prompt that came before it has begun then

@@ -23,7 +23,7 @@ class SchemaCheck:
         try:
             self._validator = jsonschema_rs.validator_for(schema)
         except (ValueError, TypeError) as error:
-            raise ConfigError(f"{where} is not a JSON Schema: {error}") from None
+            raise ConfigError(f"{where} is not a JSON Schema: {str(error).splitlines()[0]}") from None
         self.schema = schema
         self.retries = RETRIES
 

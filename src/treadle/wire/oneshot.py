@@ -33,6 +33,14 @@ PROVIDER_CODES = ("provider_error", "rate_limited", "auth_failed", "context_over
 """Codes of errors that are the model service's."""
 
 
+_STOPS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "refusal": "refusal"}
+
+
+def stop_reason(reason: str) -> str | None:
+    """Why the model stopped, as Claude Code says it; None when it was not the model that did."""
+    return _STOPS.get(reason, reason if reason in _STOPS.values() else None)
+
+
 class Result(msgspec.Struct, kw_only=True, tag_field="type", tag="result", rename={"model_usage": "modelUsage"}):
     """The one record that ends a run. Seed keys first."""
 

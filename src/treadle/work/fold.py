@@ -92,7 +92,7 @@ class TurnSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fold:
-    """Take events one by one; `summary()` at any time. Events of subagents count for usage and nothing else.
+    """Take events one by one; `summary()` at any time. Events of subagents count for usage and refusals only.
 
     Several turns that make one run fold into one summary: times and totals over all, text and outcome of the last.
     """
@@ -119,7 +119,7 @@ class Fold:
         kind = type(event)
         if kind is Usage:
             self._count(event)  # type: ignore[arg-type]
-        elif event.parent is not None:
+        elif event.parent is not None and kind is not ToolDenied:
             return
         elif kind is TextDelta:
             self._deltas.append(event.text)  # type: ignore[attr-defined]
