@@ -605,6 +605,7 @@ async def test_init_says_what_the_session_has_now_in_claude_codes_words() -> Non
         "permissionMode": "acceptEdits",
         "slash_commands": ["help", "weave"],
         "apiKeySource": "X_KEY",
+        "claude_code_version": "2.0.0",
         "output_style": "default",
         "agents": ["Explore"],
         "skills": ["weave"],

@@ -35,12 +35,12 @@ class Configured(ScriptedSession):
 class Host:
     """The program at the other end."""
 
-    def __init__(self, *turns: Sequence[Step]) -> None:
+    def __init__(self, *turns: Sequence[Step], answers: bool = True) -> None:
         self.stream, ours = pair()
         self.session = Configured(*turns)
         self.warnings: list[str] = []
         runner = Runner(self.session, "stream-json", out=ours, err=ours)
-        self.door = StreamInput(self.session, runner, ours, self.warnings.append)
+        self.door = StreamInput(self.session, runner, ours, self.warnings.append, answers=answers)
         self.running = asyncio.create_task(self.door.run())
         self.results: list[str] = []
         self._rest = b""
@@ -133,6 +133,16 @@ async def test_a_question_that_nobody_need_answer_any_more_is_taken_back() -> No
     await host.session.answer("q1", Answer(decision="deny"))
     assert (await host.until("control_cancel_request"))["request_id"] == asked["request_id"]
     assert (await host.until("result"))["result"] == "done"
+    await host.end()
+
+
+async def test_a_host_that_answers_nothing_is_not_asked() -> None:
+    async def plan(session: ScriptedSession, turn: Any) -> None:
+        session.emit(ASK)
+
+    host = Host([plan, TextDelta(text="done")], answers=False)
+    await host.say(prompt("go"))
+    assert [(await host.record())["type"] for _ in range(2)] == ["stream_event", "result"]
     await host.end()
 
 

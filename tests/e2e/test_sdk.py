@@ -53,7 +53,9 @@ def test_every_line_of_stream_json_parses_as_a_message(work: Path, more: list[st
     assert result.permission_denials and all(message is not None for message in messages)
 
 
-async def test_the_sdk_drives_us_with_a_tool_call_and_a_permission_callback(work: Path) -> None:
+async def test_the_sdk_drives_us_with_a_tool_call_and_a_permission_callback(
+    work: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     asked: list[tuple[str, Any]] = []
 
     async def can_use_tool(name: str, given: dict[str, Any], context: Any) -> Any:
@@ -76,3 +78,5 @@ async def test_the_sdk_drives_us_with_a_tool_call_and_a_permission_callback(work
     assert asked == [("write_file", {"file_path": "made.txt", "content": "hello"})]
     assert (work / "made.txt").read_text() == "hello"
     assert first[-1].result == second[-1].result == "It is done."
+    assert [told.data["permissionMode"] for told in (first[0], second[0])] == ["default", "acceptEdits"]
+    assert caplog.records == [], "the SDK has nothing to complain about"

@@ -118,7 +118,7 @@ async def _run(
             extra=extra if verbose or partial else None,
             check=check,
         )
-        talk = StreamInput(session, runner, stream, _note)
+        talk = StreamInput(session, runner, stream, _note, answers=spec.answers)
         work, interrupt = (talk.run(), talk.interrupt) if text is None else (runner.run(text), runner.interrupt)
         return await _until_done(_told(work, runner), interrupt, stream, BROKEN_PIPE if strict_exit else 1)
     finally:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from treadle.agent.tools.__init__ import BUILTIN
+from treadle.agent.tools import BUILTIN
 from treadle.errors import ConfigError
 from treadle.io.paths import here
 from treadle.policy.modes import parse_mode

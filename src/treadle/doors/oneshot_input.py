@@ -26,7 +26,11 @@ from treadle.wire.jsonline import json_line
 class StreamInput:
     """Reads records until the end of input, then finishes what was asked and gives the last exit code."""
 
-    def __init__(self, session: Session, runner: Runner, stream: Stream, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, session: Session, runner: Runner, stream: Stream, warn: Callable[[str], None], *, answers: bool = True
+    ) -> None:
+        """`answers`: whether the host can be asked anything."""
+        self._answers = answers
         self._session = session
         self._runner = runner
         self._stream = stream
@@ -120,7 +124,7 @@ class StreamInput:
     async def _ask(self) -> None:
         """Pass the session's permission questions to the host, and take back what nobody need answer any more."""
         async for event in self._session.events(after=-1):
-            if isinstance(event, Asked):
+            if isinstance(event, Asked) and self._answers:
                 request_id = wire.new_uuid()
                 self._asking[request_id] = event
                 await self._write(

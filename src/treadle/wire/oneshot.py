@@ -224,6 +224,10 @@ def _iso(ts: float | None) -> str | None:
 _MODES: dict[Mode | None, str] = {"suggest": "default", "auto-edit": "acceptEdits", "plan": "plan"}
 
 
+SPOKEN = "2.0.0"
+"""The version of Claude Code whose protocol this is: its SDK asks for that one at least."""
+
+
 def init_line(
     info: AgentInfo, commands: list[CommandInfo], mode: Mode | None, *, session_id: str, cwd: str, version: str
 ) -> Record:
@@ -239,6 +243,7 @@ def init_line(
         "slash_commands": [command.name for command in commands],
         "apiKeySource": info.key_source or "none",
         "treadle_version": version,
+        "claude_code_version": SPOKEN,
         "output_style": "default",
         "agents": list(info.subagents),
         "skills": [command.name for command in commands if command.skill],
