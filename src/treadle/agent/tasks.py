@@ -276,7 +276,8 @@ class Tasks:
                 self._change(running, None, current_action=name)
                 self._small(running, "tool_start", tool=name, first=first_argument(event.args))
             case ToolEnded(name=name, ok=ok):
-                self._small(running, "tool_end", tool=name, ok=ok)
+                failed = {} if ok else {"error": event.result[:PREVIEW]}
+                self._small(running, "tool_end", tool=name, ok=ok, **failed)
             case Usage() | FileChanged() | ToolDenied():
                 self._emit(msgspec.structs.replace(event, seq=0, ts=0.0, turn="", parent=running.task.id))
             case TurnEnded():

@@ -13,6 +13,7 @@ import msgspec
 
 from treadle.events import (
     AnyEvent,
+    Asked,
     Message,
     Task,
     TaskChanged,
@@ -95,6 +96,8 @@ def wrapped(event: AnyEvent) -> Record | None:
             return text_delta(text)
         case TaskChanged():
             return {"type": "background_task_event", "background_task_event": task_event(event)}
+        case Asked(kind="permission") if event.parent is not None:
+            return {"type": "background_task_event", "background_task_event": _permission_request(event)}
         case TaskGroupChanged():
             return {"type": "background_job_group_event", "background_job_group_event": group_event(event)}
     return None
@@ -115,7 +118,19 @@ def task_event(event: TaskChanged) -> Record:
                 body["firstArg"] = event.data["first"]
         case "tool_end":
             body |= {"toolName": event.data.get("tool", ""), "success": event.data.get("ok", True)}
+            if event.data.get("error"):
+                body["error"] = event.data["error"]
     return body
+
+
+def _permission_request(asked: Asked) -> Record:
+    return {
+        "type": "background_task_permission_request",
+        "taskId": asked.parent,
+        "requestId": asked.request,
+        "toolName": asked.name or "",
+        "toolArgs": asked.args if isinstance(asked.args, dict) else {},
+    }
 
 
 def group_event(event: TaskGroupChanged) -> Record:
