@@ -13,7 +13,7 @@ from tests.fleet.conftest import QUICK, left_running, order, scripted
 from tests.waiting import until
 from tests.work.test_git import branches, make
 from treadle.errors import Cancelled, ConfigError, NotFound, TimedOut, Unsupported, WorkspaceError
-from treadle.fleet.host import Backend, HostRun, Job, absolute_command, run_job, runs_directory
+from treadle.fleet.host import Backend, HostRun, Job, absolute_command, runs_directory
 from treadle.fleet.recover import kept_runs
 from treadle.fleet.store import ReceiptStore
 from treadle.wire.receipts import Receipt
@@ -199,16 +199,6 @@ async def test_every_optional_field_is_written(run: Runner) -> None:
     tree = json.loads(await asyncio.to_thread(Path(ReceiptStore().path(receipt.meta.run_id)).read_text))
     assert tree["usage"] == dict.fromkeys(tree["usage"], None) and len(tree["usage"]) == 6
     assert tree["verification"]["git_diff"] == "" and tree["backend"]["backend_version"] is None
-
-
-async def test_being_cancelled_cancels_the_run_and_still_leaves_a_receipt(source: Path, store: ReceiptStore) -> None:
-    heard = asyncio.Event()
-    job = Job(order=order(source), backend=scripted("stops_when_cancelled"), timing=QUICK)
-    task = asyncio.create_task(run_job(job, store, listener=lambda events: heard.set()))
-    await heard.wait()
-    task.cancel()
-    receipt, host = await task
-    assert receipt.outcome == "partial" and host.observed.stopped is not None
 
 
 async def test_twenty_at_once_do_not_mix_up_anything(source: Path, store: ReceiptStore) -> None:

@@ -19,6 +19,7 @@ from treadle.work import config
 from treadle.work.config import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
+SANDBOX = "Let nothing be written outside the working directory."
 
 CLAUDE_TOOLS = {
     **{"Bash": "bash", "Read": "read_file", "Write": "write_file", "Edit": "edit_file", "MultiEdit": "multi_edit"},
@@ -127,6 +128,18 @@ def run_options(command: F) -> F:
     return command
 
 
+def serving_options(command: F) -> F:
+    """What the commands that offer an agent on their standard streams take."""
+    command = click.version_option(package_name="treadle", message="%(prog)s %(version)s")(command)
+    command = click.option("--sandbox", is_flag=True, help=SANDBOX)(command)
+    return click.option(
+        "--agent",
+        default=lambda: os.environ.get("TREADLE_AGENT") or "native",
+        show_default="$TREADLE_AGENT, or native",
+        help="The agent to offer.",
+    )(command)
+
+
 def take(values: dict[str, Any]) -> RunOptions:
     """Remove the shared options from a click command's arguments."""
     names = [field.name for field in msgspec.structs.fields(RunOptions)]
@@ -176,6 +189,6 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("-n", "--name", metavar="NAME", help="A name for the new session, to resume it by."),
     click.option("--no-session-persistence", is_flag=True, help="Keep nothing on disk."),
     click.option("--add-dir", multiple=True, type=click.Path(exists=True, file_okay=False), help="Work here too."),
-    click.option("--sandbox", is_flag=True, help="Let nothing be written outside the working directory."),
+    click.option("--sandbox", is_flag=True, help=SANDBOX),
     click.option("--trust", is_flag=True, help="Let this project's files widen what is allowed, this once."),
 ]

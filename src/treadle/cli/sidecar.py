@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 import click
 
+from treadle.cli.options import serving_options
 from treadle.cli.sidecar_entry import serve
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--agent",
-    default=lambda: os.environ.get("TREADLE_AGENT") or "native",
-    show_default="$TREADLE_AGENT, or native",
-    help="The agent to offer.",
-)
-@click.option("--sandbox", is_flag=True, help="Let nothing be written outside the working directory.")
-@click.version_option(package_name="treadle", message="%(prog)s %(version)s")
+@serving_options
 def sidecar(agent: str, sandbox: bool) -> None:
     """Serve an agent on stdin and stdout to a control plane that speaks abp/v0.1, one JSON object per line.
 

@@ -397,16 +397,3 @@ class _EventFile:
     def close(self) -> None:
         with contextlib.suppress(OSError):  # told when it was written
             self._file.close()
-
-
-async def run_job(job: Job, store: ReceiptStore, *, listener: Listener | None = None) -> tuple[Receipt, HostRun]:
-    """Run one order to its receipt. Being cancelled cancels the run, which still leaves a receipt."""
-    run = HostRun(job, store, listener=listener)
-    task = asyncio.create_task(run.run())
-    while True:
-        try:
-            return await asyncio.shield(task), run
-        except asyncio.CancelledError:
-            if task.cancelled():
-                raise
-            await run.stop(Cancelled("the control plane was asked to end"))

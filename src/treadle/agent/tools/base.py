@@ -81,7 +81,7 @@ class AnyArgs(msgspec.Struct, frozen=True):
 
 
 class Tool(Protocol, Generic[A]):
-    """Implemented by a module-level object; see `read_file.py` for the shortest example."""
+    """Implemented by a module-level object; see `write_file.py` for a short one."""
 
     name: str
     description: str
