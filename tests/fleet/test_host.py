@@ -17,7 +17,7 @@ from treadle.fleet.host import Backend, HostRun, Job, absolute_command, runs_dir
 from treadle.fleet.recover import kept_runs
 from treadle.fleet.store import ReceiptStore
 from treadle.wire.receipts import Receipt
-from treadle.wire.sidecar import NO_POLICY, Requirement, Requirements
+from treadle.wire.sidecar import NO_POLICY, Requirement, Requirements, WorkspaceSpec
 
 Runner = Callable[..., Any]
 
@@ -57,7 +57,8 @@ async def test_what_is_not_complete_is_not_applied(run: Runner, source: Path) ->
 
 async def test_conflicts_are_named_and_the_work_is_kept(run: Runner, source: Path) -> None:
     (source / "made.txt").mkdir()
-    receipt, _ = await run("good", apply=True)
+    workspace = WorkspaceSpec(root=str(source), mode="staged", include=[], exclude=["made.txt"])
+    receipt, _ = await run("good", order=order(source, workspace=workspace), apply=True)
     (conflict,) = more(receipt)["workspace"]["applied"]["conflicts"]
     assert conflict["path"] == "made.txt" and more(receipt)["workspace"]["kept"]
 
