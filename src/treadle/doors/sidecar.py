@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from treadle.doors.outbox import STALLED_SECONDS
 from treadle.doors.sidecar_order import identity, manifest, passthrough, prompt_of, session_spec
 from treadle.errors import PeerClosed, RemoteProtocolError, TreadleError, Unsupported
 from treadle.events import ErrorInfo, TurnEnded, Usage
@@ -53,7 +54,9 @@ class Sidecar:
         self._agent = agent
         self._warn = warn
         self._wire = Connection("sidecar")
-        self._link: Link[Message | RemoteProtocolError, Message] = Link(stream, self._wire)
+        self._link: Link[Message | RemoteProtocolError, Message] = Link(
+            stream, self._wire, write_timeout=STALLED_SECONDS
+        )
         self._waiting: deque[Run] = deque()
         self._cancelled: dict[str, str] = {}
         self._arrived = asyncio.Event()
