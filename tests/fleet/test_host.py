@@ -13,10 +13,10 @@ from tests.fleet.conftest import QUICK, left_running, order, scripted
 from tests.waiting import until
 from tests.work.test_git import branches, make
 from treadle.errors import Cancelled, ConfigError, NotFound, TimedOut, Unsupported, WorkspaceError
-from treadle.fleet.host import Backend, HostRun, Job, absolute_command, runs_directory
+from treadle.fleet.host import Backend, HostRun, Job, absolute_command, keep_receipt, runs_directory
 from treadle.fleet.recover import kept_runs
 from treadle.fleet.store import ReceiptStore
-from treadle.wire.receipts import Receipt
+from treadle.wire.receipts import Receipt, ToolCall
 from treadle.wire.sidecar import NO_POLICY, Requirement, Requirements, WorkspaceSpec
 
 Runner = Callable[..., Any]
@@ -229,6 +229,14 @@ async def test_a_bug_leaves_a_receipt_too(source: Path, store: ReceiptStore) -> 
     job = Job(order=order(source), backend=scripted("hang"), timing=QUICK)
     receipt = await HostRun(job, store, listener=broken).run()
     assert receipt.outcome == "failed" and more(receipt)["end"]["error_code"] == "internal"
+
+
+def test_what_no_receipt_can_hold_costs_only_what_was_said(source: Path, store: ReceiptStore) -> None:
+    host = HostRun(Job(order=order(source), backend=scripted("good")), store)
+    host.observed.trace.extend([ToolCall(ts="2025-01-01T00:00:00Z", tool_name="x", input=object())])
+    receipt = keep_receipt(host.observed, store)
+    assert store.get(host.run_id) == receipt and receipt.outcome == "failed"
+    assert "makes no receipt: TypeError" in more(receipt)["end"]["message"]
 
 
 async def test_what_is_kept_is_known_and_can_be_thrown_away(run: Runner, tmp_path: Path) -> None:

@@ -70,6 +70,8 @@ def test_empty_lists_allow_everything_inside_the_workspace(tmp_path: Path) -> No
         ({}, run("make 2> /dev/null"), "allow"),
         ({}, run("echo x > ~/motd"), "deny"),
         ({}, run("cp a /etc/b"), "deny"),
+        ({"deny_read": ["x"]}, read("a\0b"), "allow"),
+        ({"deny_write": ["x"]}, run("cat a\0b > c\0d"), "allow"),
         ({}, run("cp /etc/b a"), "allow"),
         ({}, run("mv /etc/b a"), "deny"),
         ({}, run("cd .. && touch x"), "deny"),

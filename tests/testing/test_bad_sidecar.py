@@ -86,6 +86,8 @@ TAKEN: dict[str, str | None] = {
     "unknown_event": "event.event: unknown event type 'usage'",
     "unknown_error_code": "event.event.error_code",
     "time_is_nonsense": None,
+    "time_is_out_of_range": None,
+    "path_is_none": None,
     "windows_line_ends": None,
     "input_closed": None,
     "final_without_newline": None,

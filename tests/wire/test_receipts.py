@@ -197,7 +197,19 @@ def test_a_time_is_written_in_one_way(given_text: str, expected: str) -> None:
     assert normal_time(expected) == expected
 
 
-@pytest.mark.parametrize("text", ["2025-01-15T12:00:00", "1736942400", "2025-13-15T12:00:00Z", "", "2025-01-15"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2025-01-15T12:00:00",
+        "1736942400",
+        "2025-13-15T12:00:00Z",
+        "",
+        "2025-01-15",
+        "9999-12-31T23:59:59-01:00",
+        "0001-01-01T00:00:00+01:00",
+        "2024-01-01T23:59:60Z",
+    ],
+)
 def test_a_time_without_an_offset_or_that_never_was_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         normal_time(text)

@@ -126,3 +126,11 @@ def test_a_sidecars_own_hash_is_checked_and_only_told() -> None:
     assert made(observed(receipt_sha256=right))[1]["claimed"]["sha256_matches"] is True
     assert made(observed(receipt_sha256="0" * 64))[1]["claimed"]["sha256_matches"] is False
     assert made(observed())[1]["claimed"]["sha256_matches"] is None
+
+
+def test_what_we_know_ourselves_makes_a_receipt_when_what_was_said_does_not() -> None:
+    seen = observed()
+    seen.exit_code = 3
+    receipt, more = made(seen.without_its_words(KeyError("odd")))
+    assert receipt.outcome == "failed" and receipt.meta.run_id == RUN
+    assert (more["end"]["exit_code"], more["end"]["error_code"]) == (3, "internal") and "odd" in more["end"]["message"]

@@ -321,7 +321,12 @@ def _applied(observed: Observed) -> bool:
 
 def keep_receipt(observed: Observed, store: ReceiptStore) -> Receipt:
     redactor = Redactor.of_environment({**os.environ, **observed.order.config.env})
-    return store.add(observed.receipt(redactor))
+    try:
+        made = observed.receipt(redactor)
+    except Exception as error:
+        log.exception("what was seen of a run makes no receipt", extra={"run": observed.run_id})
+        made = observed.without_its_words(error).receipt(redactor)
+    return store.add(made)
 
 
 def write_copy(receipt: Receipt, path: str) -> None:

@@ -42,8 +42,10 @@ def recover(store: ReceiptStore, warn: Callable[[str], None] = log.warning) -> l
                 receipt = _finish(directory, store, warn)
         except Busy:
             continue
-        except TreadleError as error:
+        except Exception as error:
             if os.path.isdir(directory):  # else somebody else has just finished it
+                if not isinstance(error, TreadleError):
+                    log.exception("a run could not be recovered, in a way nobody foresaw")
                 warn(f"what was left in {directory} cannot be seen to: {error}")
             continue
         if receipt is not None:

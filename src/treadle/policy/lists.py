@@ -96,7 +96,7 @@ class ListPolicy:
         if access.command is not None:
             writes += written(shell.read(access.command))
         for path in writes:
-            real = os.path.realpath(os.path.join(self.root, os.path.expanduser(path)))
+            real = self._paths.places(path)[-1]
             if not f"{real}/".startswith(f"{self.root.rstrip('/')}/") and real != os.devnull:
                 return _deny(f"{path} is outside the workspace, where nothing may be written")
         return None

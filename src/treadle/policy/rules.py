@@ -215,8 +215,10 @@ class RuleSet:
         return candidates
 
     def places(self, path: str) -> tuple[str, ...]:
-        written = patterns.normalise(os.path.join(self.cwd, os.path.expanduser(path)))
-        real = self.resolve(os.path.join(self.cwd, os.path.expanduser(path)))
+        """As it is written, and where it really leads, if that is elsewhere."""
+        whole = os.path.join(self.cwd, os.path.expanduser(path))
+        written = patterns.normalise(whole)
+        real = self.resolve(whole) if "\0" not in whole else written
         return (written,) if real == written else (written, real)
 
     def absolute(self, pattern: str) -> str:

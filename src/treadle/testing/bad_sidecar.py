@@ -256,6 +256,8 @@ ACTS: dict[str, list[Step]] = {
     "unknown_message": [begin, say("progress", ref_id="$RUN", percent=50), FINAL],
     "unknown_event": [begin, event("usage", input_tokens=3), FINAL],
     "unknown_error_code": [begin, event("error", message="m", error_code="quantum_failure"), FINAL],
+    "time_is_out_of_range": [begin, event("warning", ts="9999-12-31T23:59:59-01:00", message="m"), FINAL],
+    "path_is_none": [begin, event("file_changed", path="a\0b", summary="modified"), FINAL],
     "time_is_nonsense": [begin, event("warning", ts="yesterday", message="m"), FINAL],
     "pong_that_nobody_asked_for": [begin, say("pong", seq=99), FINAL],
     "ping": [begin, say("ping", seq=1), FINAL],

@@ -217,7 +217,10 @@ def normal_time(text: str) -> str:
     day, clock, fraction, offset = match.groups()
     moment = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if offset in 'Zz' else offset}")
     if offset not in "Zz":
-        moment = moment.astimezone(UTC)
+        try:
+            moment = moment.astimezone(UTC)
+        except OverflowError as error:
+            raise ValueError(f"{text!r} is not within the years 1 to 9999") from error
     digits = (fraction or "")[:9].rstrip("0")
     digits = digits.ljust(-(-len(digits) // 3) * 3, "0")
     return f"{moment:%Y-%m-%dT%H:%M:%S}{'.' if digits else ''}{digits}Z".rjust(20, "0")

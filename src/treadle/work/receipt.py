@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET
 
 from treadle import __version__
-from treadle.errors import PeerExited, TreadleError
+from treadle.errors import LocalError, PeerExited, TreadleError
 from treadle.redact import Redactor
 from treadle.wire.jsontext import mended
 from treadle.wire.receipts import (
@@ -136,6 +136,14 @@ class Observed:
         self.patch_path: str | None = None
         self.unmet: list[str] = []
         self.resumed = False
+
+    def without_its_words(self, error: Exception) -> Observed:
+        """What we know ourselves: for when something that the sidecar said keeps a receipt from being made."""
+        made = Observed(self.run_id, self.order, self.backend, self.started)
+        made.error = LocalError(f"what the sidecar said makes no receipt: {type(error).__name__}: {error}")
+        made.handshaking, made.finished, made.exit_code = False, self.finished, self.exit_code
+        made.workspace, made.patch_path = self.workspace, self.patch_path
+        return made
 
     def receipt(self, redactor: Redactor) -> Receipt:
         """In normal form, without secrets, without a hash: the store gives it its place in the chain first."""
