@@ -4,7 +4,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -50,7 +50,12 @@ def need(program: str) -> str:
     return found
 
 
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    if call.excinfo is not None and call.excinfo.errisinstance(pytest.skip.Exception):
-        if os.environ.get("TREADLE_TESTS_NO_SKIP"):
-            pytest.fail(f"{item.nodeid} may not be skipped here: {call.excinfo.value}", pytrace=False)
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and os.environ.get("TREADLE_TESTS_NO_SKIP"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} may not be skipped here: {call.excinfo and call.excinfo.value}"
+    return report

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import claude_agent_sdk
 import pytest
-
-claude_agent_sdk = pytest.importorskip("claude_agent_sdk")
 
 TREADLE = str(Path(sys.executable).parent / "treadle")
 SCRIPT = """

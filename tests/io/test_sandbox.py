@@ -96,8 +96,11 @@ def test_nothing_can_be_written_outside_by_anyone(tmp_path: Path, method: str, p
 
 def test_the_best_method_there_is_gets_used(tmp_path: Path) -> None:
     found = sandbox.available()
-    assert found.method is not None, found.problems
     assert found.network == "not enforced"
+    if found.method is None:  # this machine has neither; then nothing may run
+        with pytest.raises(ConfigError, match="--sandbox cannot be kept"):
+            confined(tmp_path, "")
+        return
     assert confined(tmp_path, "")["method"] == found.method
 
 
@@ -121,4 +124,4 @@ def test_the_exit_code_and_the_arguments_survive(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code, "four"], cwd=tmp_path, env={**os.environ, "TMPDIR": str(tmp_path)}
     )
-    assert done.returncode == 4
+    assert done.returncode == (4 if sandbox.available().method else 1)
