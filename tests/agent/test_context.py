@@ -72,6 +72,41 @@ async def test_a_call_and_its_result_stay_on_the_same_side_of_the_cut(setting: S
     assert not isinstance(kept[0], ToolResult)
 
 
+@pytest.mark.parametrize("protect", range(50, 1000, 50))
+async def test_wherever_the_cut_falls_the_kept_part_begins_with_no_result(tmp_path: Path, protect: int) -> None:
+    setting = Setting(tmp_path, window=10_000, protect=protect)
+    for number in range(20):
+        setting.tool_step(number, 400)
+    await setting.context.compact(setting.summarise)
+    kept = setting.context.messages[1:]
+    assert not kept or not isinstance(kept[0], ToolResult)
+    assert Transcript.read(setting.transcript.header.id).view() == setting.context.messages
+
+
+async def test_what_was_pruned_is_taken_off_what_the_provider_counted(setting: Setting) -> None:
+    for number in range(8):
+        setting.tool_step(number, 4_000)
+    setting.context.counted(Usage(input_tokens=9_000, output_tokens=900))
+    await setting.context.fit(setting.summarise)
+    [pruned] = setting.events
+    assert isinstance(pruned, ContextPruned) and pruned.tokens_before == 9_900
+    each = estimate(ToolResult(call="c", name="bash", text="x" * 4_000)) - estimate(UserMessage(text=PRUNED))
+    assert pruned.tokens_after == setting.context.tokens() == 9_900 - pruned.messages_pruned * each
+
+
+async def test_pruning_that_gains_little_is_left(setting: Setting) -> None:
+    setting.tool_step(0, 1_000)
+    setting.context.add(UserMessage(text="y" * 30_000), "t")
+    await setting.context.fit(setting.summarise)
+    assert setting.events == [] and setting.context.messages[1].text == "x" * 1_000
+
+
+async def test_an_estimate_is_not_taken_for_a_count(setting: Setting) -> None:
+    setting.context.add(UserMessage(text="a" * 400), "t")
+    setting.context.counted(Usage(input_tokens=5_000, source="estimate"))
+    assert setting.context.tokens() == estimate(UserMessage(text="a" * 400))
+
+
 async def test_what_the_provider_counted_beats_the_estimate(setting: Setting) -> None:
     setting.context.add(UserMessage(text="short"), "t")
     setting.context.counted(Usage(input_tokens=5_000, cache_read_tokens=1_000, output_tokens=500))

@@ -11,8 +11,9 @@ import pytest
 from tests.waiting import until
 from treadle.agent.budget import Budget
 from treadle.agent.context import Context
-from treadle.agent.loop import Loop, Parts
-from treadle.agent.messages import AssistantMessage, ToolResult, UserMessage
+from treadle.agent.loop import PARALLEL_READS, Loop, Parts
+from treadle.agent.messages import AssistantMessage, ModelRequest, ToolResult, UserMessage
+from treadle.agent.providers.base import ReplyItem
 from treadle.agent.providers.script import parse
 from treadle.agent.providers.scripted import ScriptedProvider
 from treadle.agent.repeats import Repeats
@@ -200,6 +201,26 @@ async def test_neighbouring_reads_run_at_once_and_results_keep_their_order(tmp_p
     assert [result.text for result in run.history[2:5]] == [result.call for result in run.history[2:5]]
 
 
+async def test_no_more_reads_run_at_once_than_is_good(tmp_path: Path) -> None:
+    at_work, most = 0, 0
+    full = asyncio.Event()
+
+    async def look(args: NoArgs, context: ToolContext) -> str:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        if at_work >= PARALLEL_READS:
+            full.set()
+        await asyncio.wait_for(full.wait(), 5)
+        await asyncio.sleep(0)
+        at_work -= 1
+        return "ok"
+
+    run = Run(tmp_path, calling(*["look"] * 3 * PARALLEL_READS) + DONE, TestTool("look", "read", look))
+    await run.go()
+    assert most == PARALLEL_READS
+
+
 async def test_calls_that_change_things_run_one_after_the_other(tmp_path: Path) -> None:
     at_work = 0
 
@@ -262,6 +283,18 @@ async def test_an_unknown_tool_and_malformed_arguments_are_explained_to_the_mode
     assert [(event.ok, event.result) for event in run.of(ToolEnded)] == [(False, unknown.text), (False, malformed.text)]
 
 
+async def test_what_nobody_decided_does_not_run(tmp_path: Path) -> None:
+    async def never(args: NoArgs, context: ToolContext) -> str:
+        raise AssertionError("it ran")
+
+    async def undecided(call: str, tool: AnyTool, args: Any, access: Access) -> tuple[Decision, Any]:
+        return Decision(verdict="ask", reason="somebody must say"), args
+
+    run = Run(tmp_path, calling("bash") + DONE, TestTool("bash", "execute", never), permit=undecided)
+    await run.go()
+    assert run.of(ToolDenied)[0].reason == "somebody must say" and run.of(ToolStarted) == []
+
+
 async def test_what_is_not_permitted_does_not_run_and_the_model_is_told(tmp_path: Path) -> None:
     async def never(args: NoArgs, context: ToolContext) -> str:
         raise AssertionError("it ran")
@@ -298,6 +331,25 @@ async def test_a_hook_can_block_a_tool_and_add_to_its_result(tmp_path: Path) -> 
 async def test_an_empty_reply_is_asked_for_once_more(tmp_path: Path) -> None:
     ended = await Run(tmp_path, '[[reply]]\ntext = ""\n' + DONE).go()
     assert ended.text == "all done" and ended.iterations == 2
+
+
+async def test_an_empty_reply_leaves_no_trace_in_the_history(tmp_path: Path) -> None:
+    run = Run(tmp_path, '[[reply]]\ntext = ""\n' + DONE)
+    await run.go()
+    assert [type(message) for message in run.history] == [UserMessage, AssistantMessage]
+
+
+async def test_a_reply_that_breaks_off_where_trying_again_cannot_help_fails(tmp_path: Path) -> None:
+    class Breaking(ScriptedProvider):
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
+            yield TextDelta(text="half of")
+            raise ProviderError("the account was closed", retryable=False)
+
+    run = Run(tmp_path, DONE)
+    run.parts.provider = Breaking(parse(DONE))
+    with pytest.raises(ProviderError, match="the account was closed"):
+        await run.go()
+    assert run.turn.iterations == 1 and run.history[-1].text == "half of"
 
 
 async def test_two_empty_replies_are_a_clear_failure(tmp_path: Path) -> None:

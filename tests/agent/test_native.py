@@ -439,6 +439,31 @@ async def test_what_a_person_allowed_a_subagent_for_the_session_is_allowed_for_t
     assert ("write_file", asked[0].paths[0]) in session.remembered
 
 
+async def test_what_a_person_allowed_for_the_session_is_allowed_to_subagents_too(opened: Opened) -> None:
+    session = await opened(WRITE + SAY + DELEGATE_WRITE, answers=True)
+    await turn(session, "first", answer=Answer(decision="allow", scope="session"))
+    async with asyncio.timeout(20):
+        await session.tasks.run_agent("write the file", label="x", agent_type=None, background=False)
+    assert len(of(session.events().ready(), Asked)) == 1
+
+
+async def test_what_a_person_allowed_for_the_session_survives_a_change_of_mode(opened: Opened) -> None:
+    session = await opened(WRITE + SAY + WRITE + SAY, answers=True)
+    await turn(session, answer=Answer(decision="allow", scope="session"))
+    await session.configure(Change(mode="plan"))
+    await session.configure(Change(mode="suggest"))
+    assert of(await turn(session, "again"), Asked) == []
+
+
+async def test_what_came_of_a_background_task_while_nobody_spoke_is_heard_in_the_next_turn(opened: Opened) -> None:
+    session = await opened(SAY * 3)
+    await session.tasks.start_process("echo built", cwd=session.spec.cwd, env=dict(os.environ))
+    await until(lambda: session.tasks.list()[0].status == "completed")
+    await turn(session, "and now?")
+    heard, asked = [message.text for message in session.context.messages if isinstance(message, UserMessage)]
+    assert heard.startswith("[background task ") and "built" in heard and asked == "and now?"
+
+
 async def test_the_time_limit_is_one_for_a_plan_and_for_carrying_it_out(opened: Opened) -> None:
     script = '[[reply]]\ntext = "1. write it"\n[[reply]]\ntext = "slow"\ndelay = 60\n'
     session = await opened(script, mode="plan", answers=True, limits=Limits(max_seconds=0.5))

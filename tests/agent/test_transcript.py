@@ -243,6 +243,19 @@ def test_a_fork_does_not_take_the_name(tmp_path: Path) -> None:
     transcript.close()
 
 
+def test_a_fork_does_not_take_back_what_its_parent_did_to_files(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("before")
+    parent = created(tmp_path)
+    parent.append(TurnBegan(turn="t1", prompt="first"))
+    parent.back_up("t1", str(file))
+    file.write_text("after")
+    fork = Transcript.create(cwd=str(tmp_path), model="m", forked=parent)
+    assert fork.rewind("t1") == [] and file.read_text() == "after" and fork.turns() == []
+    parent.close()
+    fork.close()
+
+
 def test_half_a_character_does_not_keep_a_message_from_being_kept(tmp_path: Path) -> None:
     transcript = created(tmp_path, UserMessage(text="half: \ud83d"))
     transcript.close()

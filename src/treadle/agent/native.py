@@ -356,7 +356,7 @@ class NativeSession(BaseSession):
         decision = self._guard(access)
         if decision.verdict != "ask":
             return decision, args
-        if not (self._parent or self)._answers:
+        if not self._answers:
             return msgspec.structs.replace(decision, verdict="deny", by="nobody"), args
         answer = await self.ask(
             Asked(
