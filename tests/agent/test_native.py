@@ -633,6 +633,36 @@ async def test_what_it_says_of_itself_names_every_tool_it_offers(opened: Opened,
     assert session.info.tools == session.tools.names == ("read_file", "skill")
 
 
+FLOOD = """
+[[reply]]
+[[reply.call]]
+name = "bash"
+arguments = { command = "seq 20000" }
+"""
+LOOK = """
+[[reply]]
+[[reply.call]]
+name = "grep"
+arguments = { pattern = "^10000$", path = "PLACE" }
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "PLACE/x", content = "" }
+"""
+
+
+@pytest.mark.parametrize("fork", [False, True])
+async def test_what_was_too_long_can_be_read_where_it_was_put(opened: Opened, fork: bool) -> None:
+    session = await opened(FLOOD + SAY, rules=Rules(allow=("Bash",)))
+    await turn(session)
+    [place] = Transcript.read(session.id).outputs
+    await session.close()
+    later = await opened(LOOK.replace("PLACE", place) + SAY, mode="auto-edit", resume=session.id, fork=fork)
+    events = await turn(later, "look")
+    [ended] = of(events, ToolEnded)
+    assert ended.ok and ended.result.endswith(":10000:10000")
+    assert [denied.name for denied in of(events, ToolDenied)] == ["write_file"]
+
+
 async def test_where_a_permitted_address_leads_is_judged_by_the_rules_too(opened: Opened) -> None:
     session = await opened(SAY, rules=Rules(deny=("WebFetch(evil.example)",)))
     context = session._tool_context(Turn(Prompt(text="x")), "call")

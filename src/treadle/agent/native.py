@@ -206,8 +206,14 @@ class NativeSession(BaseSession):
         return (self.spec.tools is None or tool in self.spec.tools) and tool not in self.spec.denied_tools
 
     def _build_guard(self, remembered: Iterable[tuple[str, str]] = (), rules: Rules | None = None) -> Profile:
-        spec = self.spec
-        guard = build_guard(spec.cwd, rules or self.setting.rules, self.mode, self.setting.add_dirs, spec.guard)
+        guard = build_guard(
+            self.spec.cwd,
+            rules or self.setting.rules,
+            self.mode,
+            self.setting.add_dirs,
+            self.spec.guard,
+            self.transcript.outputs,
+        )
         guard.remembered.update(remembered)
         return guard
 
@@ -490,6 +496,7 @@ class NativeSession(BaseSession):
         self.context = self._new_context()
         self.spent = Totals.of(transcript.spent())
         self.forget()
+        self._guard = self._build_guard(self.remembered)
         old.close()
 
     async def _close(self) -> None:

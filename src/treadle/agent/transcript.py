@@ -301,6 +301,12 @@ class Transcript:
         self.append(BackedUp(turn=turn, path=path, blob=blob, mode=mode))
         self._backed_up.add((turn, path))
 
+    @property
+    def outputs(self) -> list[str]:
+        """Where the whole of what was too long for this conversation is, also for what it has from another."""
+        others = [directory_of(self.header.forked_from)] if self.header.forked_from else []
+        return [os.path.join(directory, "output") for directory in (self.directory, *others)]
+
     def folder(self, name: Literal["backups", "output"]) -> str:
         return paths.private_dir(os.path.join(self.directory, name))
 

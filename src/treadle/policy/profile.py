@@ -23,11 +23,13 @@ class Profile:
         mode: Mode | None,
         add_dirs: Iterable[str] = (),
         extra: Guard | None = None,
+        readable: Iterable[str] = (),
         resolve: Resolve = os.path.realpath,
     ) -> None:
         self.mode = mode
         self.rules = RuleSet(rules, resolve(cwd), resolve)
         self.inside = [resolve(os.path.join(cwd, directory)) for directory in (cwd, *add_dirs)]
+        self.readable = [*self.inside, *map(resolve, readable)]
         self.extra = extra
         self.remembered: set[tuple[str, str]] = set()
 
@@ -56,7 +58,8 @@ class Profile:
         return Decision(verdict="allow", by="mode") if self.mode is None else modes.judge(access, self.mode)
 
     def outside(self, access: Access, path: str) -> Decision:
-        if all(any(is_under(place, base) for base in self.inside) for place in self.rules.places(path)):
+        bases = self.readable if access.kind == "read" else self.inside
+        if all(any(is_under(place, base) for base in bases) for place in self.rules.places(path)):
             return Decision(verdict="allow", by="mode")
         return Decision(
             verdict="ask",
@@ -83,9 +86,10 @@ def build_guard(
     mode: Mode | None = None,
     add_dirs: Iterable[str] = (),
     extra_guard: Guard | None = None,
+    readable: Iterable[str] = (),
 ) -> Profile:
-    """`mode` None: no mode decides, and what no rule forbids runs."""
-    return Profile(cwd, rules, mode, add_dirs, extra_guard)
+    """`mode` None: no mode decides, and what no rule forbids runs. `readable`: further directories, to read in only."""
+    return Profile(cwd, rules, mode, add_dirs, extra_guard, readable)
 
 
 def strictest(*decisions: Decision) -> Decision:
