@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,22 @@ def test_the_table_of_errors_is_made_from_the_tree_in_their_docstring() -> None:
 def test_every_command_teaches_itself(name: str) -> None:
     command = _load(COMMANDS[name])
     assert command.help and command.get_short_help_str()
+
+
+def every_command() -> Iterator[click.Command]:
+    found = [_load("treadle.cli.oneshot:oneshot"), *(_load(place) for place in COMMANDS.values())]
+    for command in found:
+        yield command
+        if isinstance(command, click.Group):
+            found += command.commands.values()
+
+
+def test_every_option_says_what_it_does() -> None:
+    options = [(command, option) for command in every_command() for option in command.params]
+    assert len(options) > 80
+    for command, option in options:
+        if isinstance(option, click.Option) and not option.hidden:
+            assert option.help, f"{command.name} {option.opts}"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -87,7 +87,13 @@ def host() -> None:
 @click.option(
     "--param", multiple=True, metavar="KEY=VALUE", help="A setting of the vendor, such as abp.mode=passthrough."
 )
-@click.option("--lane", type=click.Choice(["patch-first", "workspace-first"]), default="patch-first", show_default=True)
+@click.option(
+    "--lane",
+    type=click.Choice(["patch-first", "workspace-first"]),
+    default="patch-first",
+    show_default=True,
+    help="How the order wants its changes: as one patch, or as the workspace is left.",
+)
 @click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Stop after N turns.")
 @click.option("--max-budget-usd", type=click.FloatRange(0, min_open=True), metavar="X", help="Stop at this cost.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="Cancel after S seconds.")
@@ -101,7 +107,14 @@ def host() -> None:
 @click.option(
     "--strict-pong", is_flag=True, help="A ping without an answer is a stall, also with sidecars that never answer."
 )
-@click.option("--handshake-timeout", type=float, default=10.0, show_default=True, metavar="S")
+@click.option(
+    "--handshake-timeout",
+    type=click.FloatRange(0, min_open=True),
+    default=10.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds that it has to say hello.",
+)
 @json_option
 def run(**options: Any) -> None:
     """Give one order to a sidecar and wait for its receipt.
