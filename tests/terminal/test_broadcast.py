@@ -3,7 +3,7 @@
 import socket
 
 from treadle.terminal.broadcast import REPLIES_MAX, Client
-from treadle.terminal.scrollback import Scrollback
+from treadle.terminal.scrollback import FRAME, Scrollback
 from treadle.wire import terminal as wire
 
 
@@ -96,6 +96,23 @@ def test_unread_replies_fill_it_up_but_none_is_dropped() -> None:
         client.pump(scrollback, None)
     data += read(theirs)
     assert len(messages(data)) == count
+    client.sock.close()
+    theirs.close()
+
+
+def test_output_that_is_not_read_does_not_fill_it_up() -> None:
+    client, theirs = pair()
+    scrollback = Scrollback(4 * FRAME, 4 * FRAME)
+    subscribe(client, scrollback)
+    client.pump(scrollback, None)
+    try:
+        while client.sock.send(b"x" * FRAME):  # until the socket takes nothing at all
+            pass
+    except BlockingIOError:
+        pass
+    scrollback.append(b"y" * 2 * FRAME, client.cursor)
+    assert client.offer(wire.encode(wire.Output(b"y" * 2 * FRAME)), scrollback.end)
+    assert client.behind and not client.full
     client.sock.close()
     theirs.close()
 

@@ -66,6 +66,33 @@ def test_an_order_to_resize_is_obeyed_also_when_the_size_is_fixed(stage: Stage) 
         assert size_of(client) == (77, 33)
 
 
+FULL_SCREEN = """
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGWINCH])
+print(chr(27) + "[?1049h", flush=True)
+while signal.sigwait([signal.SIGWINCH]):
+    print("%d x %d" % os.get_terminal_size(), flush=True)
+"""
+
+
+def test_two_who_come_at_once_leave_a_full_screen_program_its_size(stage: Stage) -> None:
+    place = stage.python(FULL_SCREEN, resize_policy="fixed", cols=100, rows=50)
+    with ExitStack() as stack, connected(place) as watcher:
+        watcher.subscribe()
+        until(lambda: watcher.detail()["modes"]["alternate"])
+        both = [stack.enter_context(Client(place.sock)) for _ in range(2)]
+        for client in both:
+            client.hello(wire.IS_TERMINAL)
+        for client in both:
+            client.subscribe()
+        seen = b""
+        for message in watcher.messages(20):
+            seen += message.data if isinstance(message, wire.Output) else b""
+            if seen.endswith(b"100 x 50\r\n"):
+                break
+        assert size_of(both[0]) == (100, 50)
+
+
 def test_one_leads_and_the_next_is_told_when_he_leaves(stage: Stage) -> None:
     place = stage.start("cat")
     with ExitStack() as stack:

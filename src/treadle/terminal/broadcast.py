@@ -59,7 +59,8 @@ class Client:
 
     @property
     def full(self) -> bool:
-        return self._queued > REPLIES_MAX
+        """Whether it leaves too many answers unread. What is on its way does not count: it may be a frame of output."""
+        return self.behind and self._queued - len(self._queue[0]) > REPLIES_MAX
 
     def reply(self, message: wire.Message) -> None:
         self._put(self.wire.send(message))

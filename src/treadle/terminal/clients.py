@@ -159,10 +159,11 @@ class Clients:
 
     def _repaint(self) -> None:
         """A full-screen program paints all of itself when its size changes, and only then."""
-        cols, rows = self.session.pty.size
-        if self.session.code is None and rows > 1:
-            self.session.pty.resize(cols, rows - 1)
-            self.loop.at("repaint", time.monotonic() + REPAINT_PAUSE, lambda: self.session.pty.resize(cols, rows))
+        session = self.session
+        cols, rows = session.size
+        if session.code is None and rows > 1:
+            session.pty.resize(cols, rows - 1)
+            self.loop.at("repaint", time.monotonic() + REPAINT_PAUSE, lambda: session.pty.resize(*session.size))
 
     def _status(self, client: Client, message: wire.Status) -> None:
         self._reply(client, self.session.status())
@@ -187,11 +188,10 @@ class Clients:
         client.greeted = True
         client.wants, client.start = message.wants, message.start
         scrollback = self.session.scrollback
-        cols, rows = self.session.pty.size
         granted = message.wants & (2 * wire.FROM - 1)
         self._reply(
             client,
-            wire.HelloReply(wire.VERSION, granted, scrollback.replay_start, scrollback.end, cols, rows),
+            wire.HelloReply(wire.VERSION, granted, scrollback.replay_start, scrollback.end, *self.session.size),
         )
         self._terminals_changed()
         if client.wants & wire.WANT_STATES:

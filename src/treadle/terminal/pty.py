@@ -61,11 +61,6 @@ class Pty:
         finally:
             os._exit(NOT_FOUND)
 
-    @property
-    def size(self) -> tuple[int, int]:
-        rows, cols = termios.tcgetwinsize(self.master)
-        return cols, rows
-
     def resize(self, cols: int, rows: int) -> None:
         """The kernel tells the foreground group, if the size is another one."""
         try:

@@ -61,7 +61,8 @@ class Supervisor:
         self.scrollback = Scrollback(settings.scrollback_bytes, BACKLOG)
         self.watch = Watch(settings, now_ms(), place.state)
         self.recorder: Recorder | None = None
-        self.sizes = [(0, settings.cols, settings.rows)]  # from which offset of the output on
+        self.size = (settings.cols, settings.rows)
+        self.sizes = [(0, *self.size)]  # from which offset of the output on
         self.started = time.time()
         self.last_output = time.monotonic()
         self.code: int | None = None
@@ -69,7 +70,7 @@ class Supervisor:
         self.exit_frame: bytes | None = None
         self.ending: ending.Ending | None = None
         self.done = False
-        self.pty = Pty(settings.cols, settings.rows)
+        self.pty = Pty(*self.size)
         self.clients = Clients(self, native.listen(place.sock))
         self._pidfd = -1
         self._died = 0.0
@@ -144,7 +145,7 @@ class Supervisor:
         self.history.write(data)
         if self.recorder:
             self.recorder.output(data, now)
-        answers = self.watch.output(data, now_ms(), self.clients.leader is not None, self.pty.size)
+        answers = self.watch.output(data, now_ms(), self.clients.leader is not None, self.size)
         if answers and self.code is None:
             self.type(answers)
         self.clients.tell_state()
@@ -164,9 +165,10 @@ class Supervisor:
             self.loop.watch(self.pty.master, READ | (WRITE if self.pty.input_queued else 0), self._terminal_ready)
 
     def resize(self, cols: int, rows: int) -> None:
-        if (cols, rows) == self.pty.size:
+        self.pty.resize(cols, rows)  # also to the same: the program may have set another one
+        if (cols, rows) == self.size:
             return
-        self.pty.resize(cols, rows)
+        self.size = (cols, rows)
         self.sizes.append((self.scrollback.end, cols, rows))
         del self.sizes[:-1000]
         if self.recorder:
@@ -325,7 +327,7 @@ class Supervisor:
         return wire.StatusReply.of(self.pty.pid, idle, alive, state, now_ms() - since)
 
     def detail(self) -> dict[str, Any]:
-        cols, rows = self.pty.size
+        cols, rows = self.size
         return {
             "format": 1,
             "id": self.settings.id,
