@@ -66,6 +66,14 @@ def test_times_come_in_order_can_be_moved_and_cancelled() -> None:
     assert seen == ["b", "later"]
 
 
+def test_times_that_are_all_past_come_in_order_too() -> None:
+    loop, seen, now = Loop(), [], time.monotonic()
+    loop.at("second", now - 1, lambda: seen.append("second"))
+    loop.at("first", now - 2, lambda: seen.append("first"))
+    loop.turn()
+    assert seen == ["first", "second"]
+
+
 def test_a_time_that_another_moves_does_not_come_at_once() -> None:
     loop, seen, now = Loop(), [], time.monotonic()
     loop.at("first", now, lambda: loop.at("second", time.monotonic() + 60, lambda: seen.append("wrong")))

@@ -27,6 +27,15 @@ def test_at_every_labelled_moment_the_screen_is_what_was_seen(name: str) -> None
         assert len(screen.lines()) == recording.size[1]
 
 
+def test_a_wild_size_can_be_looked_at_too() -> None:
+    with Screen(0xFFFF, 0xFFFF) as screen:
+        screen.feed(b"at the top")
+        screen.resize(0, 0)
+        screen.resize(0xFFFF, 0xFFFF)
+        screen.feed(b"\x1b[Hhere")
+        assert screen.lines()[0].startswith("here")
+
+
 def test_the_alternate_screen_is_shown_while_it_is_on_and_the_old_one_after_it() -> None:
     with Screen(20, 4) as screen:
         screen.feed(b"before\r\n\x1b]0;a title\x07")

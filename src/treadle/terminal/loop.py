@@ -64,7 +64,7 @@ class Loop:
                 entry[1](events & EITHER if events & EITHER == events else (events | EITHER) & entry[0])
         if self._timers:
             now = time.monotonic()
-            for name in [name for name, (when, _) in self._timers.items() if when <= now]:
+            for _, name in sorted((when, name) for name, (when, _) in self._timers.items() if when <= now):
                 when, act = self._timers.get(name, (now + 1, None))
                 if act and when <= now:  # unless one that was due before it has moved it
                     del self._timers[name]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 BLOCK = 1 << 20
+CELLS_MAX = 1 << 24
+"""The wire allows 65535 x 65535, which no emulator shows in a lifetime: the lower rows of such a one are left out."""
 
 
 class Cell:
@@ -47,7 +49,7 @@ class Screen:
             from pyghostty import Terminal
         except ImportError:
             raise MissingExtra("a view of the screen", "screen") from None
-        self._terminal = Terminal(max(1, cols), max(1, rows), scrollback=0)
+        self._terminal = Terminal(*_bounded(cols, rows), scrollback=0)
 
     def __enter__(self) -> Screen:
         return self
@@ -61,7 +63,7 @@ class Screen:
         self._terminal.feed(data)
 
     def resize(self, cols: int, rows: int) -> None:
-        self._terminal.resize(max(1, cols), max(1, rows))
+        self._terminal.resize(*_bounded(cols, rows))
 
     @property
     def size(self) -> tuple[int, int]:
@@ -106,6 +108,11 @@ class Screen:
             text = "".join(map(chr, points[0 : count[0]])) if ok else ""
             found.append(Cell(text, self._terminal.style(col, row)))
         return found
+
+
+def _bounded(cols: int, rows: int) -> tuple[int, int]:
+    cols = max(1, cols)
+    return cols, max(1, min(rows, CELLS_MAX // cols))
 
 
 def colour(value: tuple[str, Any] | None) -> tuple[int, int, int] | None:
