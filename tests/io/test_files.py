@@ -1,5 +1,6 @@
 """Whole or not at all: through kill -9, a full disk, and many writers at once."""
 
+import errno
 import os
 import random
 import resource
@@ -24,6 +25,7 @@ from treadle.io.files import (
     locked,
     locked_beside,
     read_lines,
+    storage_error,
     write_atomic,
 )
 
@@ -105,6 +107,9 @@ def test_a_name_as_long_as_names_can_be_is_written(tmp_path: Path) -> None:
 def test_an_error_names_the_path_and_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="absent/file.*its directory does not exist"):
         write_atomic(str(tmp_path / "absent" / "file"), b"")
+    missing = str(tmp_path / "file")
+    error = storage_error(FileNotFoundError(errno.ENOENT, "No such file or directory"), missing, "read")
+    assert str(error) == f"cannot read {missing}: No such file or directory"
 
 
 # Appending...

@@ -74,6 +74,18 @@ def test_times_that_are_all_past_come_in_order_too() -> None:
     assert seen == ["first", "second"]
 
 
+def test_a_time_that_is_years_away_keeps_nothing_from_happening() -> None:
+    loop, seen = Loop(), []
+    read, write = os.pipe()
+    loop.at("far", time.monotonic() + 1e9, lambda: seen.append("early"))
+    loop.watch(read, READ, lambda events: seen.append("read"))
+    os.write(write, b"x")
+    loop.turn()
+    assert seen == ["read"]
+    os.close(read)
+    os.close(write)
+
+
 def test_a_time_that_another_moves_does_not_come_at_once() -> None:
     loop, seen, now = Loop(), [], time.monotonic()
     loop.at("first", now, lambda: loop.at("second", time.monotonic() + 60, lambda: seen.append("wrong")))

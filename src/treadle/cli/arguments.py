@@ -34,6 +34,9 @@ def exit_code(program: str, work: Callable[[], int]) -> int:
 def _forget_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains when it flushes at exit
 
+MOST = 1e9
+"""The largest number that an option takes. As seconds it is thirty years, and more than some clocks can count."""
+
 
 class Usage(Exception):
     """The command was typed wrongly."""
@@ -88,15 +91,15 @@ class Arguments:
         return self.values[name]
 
     def number(self, name: str, default: float, least: float = 0.0) -> float:
-        """The value as a number of at least `least`."""
+        """The value as a number from `least` to `MOST`."""
         if name not in self.values:
             return default
         try:
             found = float(self.values[name])
         except ValueError:
             found = float("nan")
-        if not least <= found < float("inf"):
-            raise Usage(f"{name} must be a number of at least {least:g}, not {self.values[name]!r}")
+        if not least <= found <= MOST:
+            raise Usage(f"{name} must be a number from {least:g} to {MOST:g}, not {self.values[name]!r}")
         return found
 
     def exactly(self, count: int, what: str) -> list[str]:

@@ -35,7 +35,10 @@ _HINTS = {
 def storage_error(error: OSError, path: str, doing: str) -> StorageError:
     """The error to raise for `error`, which happened while `doing` ("write", "read"...) the file at `path`."""
     reason = error.strerror or str(error)
-    return StorageError(f"cannot {doing} {path}: {reason}", hint=_HINTS.get(error.errno or 0))
+    hint = _HINTS.get(error.errno or 0)
+    if error.errno == errno.ENOENT and os.path.isdir(os.path.dirname(os.path.abspath(path))):
+        hint = None  # it is the file itself that is missing, as the reason says
+    return StorageError(f"cannot {doing} {path}: {reason}", hint=hint)
 
 
 # Replacing a whole file...

@@ -74,7 +74,7 @@ class Client:
 
     def stop(self, grace: float = 5.0) -> dict[str, Any]:
         """End the program and all that belongs to it. Gives its exit code and what died."""
-        return self.ask(wire.Stop(int(grace * 1000)), wire.Stopped, extra=grace + 2).body
+        return self.ask(wire.Stop.within(grace), wire.Stopped, extra=grace + 2).body
 
     def subscribe(self) -> None:
         self.send(wire.Subscribe())
@@ -229,7 +229,7 @@ class AsyncClient:
         return (await self.ask(wire.Detail(), wire.DetailReply)).body
 
     async def stop(self, grace: float = 5.0) -> dict[str, Any]:
-        return (await self.ask(wire.Stop(int(grace * 1000)), wire.Stopped, extra=grace + 2)).body
+        return (await self.ask(wire.Stop.within(grace), wire.Stopped, extra=grace + 2)).body
 
     async def subscribe(self) -> None:
         await self.send(wire.Subscribe())

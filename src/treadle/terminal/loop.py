@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 READ, WRITE = select.POLLIN, select.POLLOUT
 EITHER = READ | WRITE
+LONGEST = 86400.0
+"""Seconds of one wait. The kernel counts them as milliseconds in 31 bits, which is not a month."""
 
 
 def now_ms() -> int:
@@ -74,6 +76,7 @@ class Loop:
         seconds = -1.0
         if self._timers:
             seconds = max(0.0, min(when for when, _ in self._timers.values()) - time.monotonic())
+            seconds = min(seconds, LONGEST)
         if self._epoll:
             # Rounded up to what epoll can count, so that a time has come when it says so.
             return self._epoll.poll(seconds if seconds <= 0 else seconds + 0.001, 64)

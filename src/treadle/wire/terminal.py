@@ -182,6 +182,11 @@ class Stop(Message):
     FIELDS = (("grace_ms", 4),)
     grace_ms: int
 
+    @classmethod
+    def within(cls, seconds: float) -> Stop:
+        """A time that does not fit is the longest that does."""
+        return cls(min(int(seconds * 1000), U32_MAX))
+
 
 # What a supervisor says...
 

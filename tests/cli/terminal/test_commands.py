@@ -294,6 +294,7 @@ def test_a_configuration_that_came_with_a_repository_can_do_no_harm(shell: Shell
         (("run", "--detach", "--config", "/nowhere.toml", "true"), 1, "/nowhere.toml"),
         (("wait", "nobody", "--state", "x"), 1, "No session found"),
         (("replay", "/nowhere"), 1, "/nowhere"),
+        (("run", "--detach", "--linger", "1e10", "true"), 2, "from 0 to 1e+09"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(shell: Shell, arguments: tuple[str, ...], code: int, words: str) -> None:

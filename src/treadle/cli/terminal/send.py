@@ -57,8 +57,9 @@ def main(arguments: list[str]) -> int:
         from treadle.cli.terminal.wait import wait_for_state
 
         limit = given.number("--timeout", 0.0)
+        deadline = time.monotonic() + limit if "--timeout" in given.values else None
         try:
-            return wait_for_state(where, ("idle",), time.monotonic() + limit if limit else None, worked=True)
+            return wait_for_state(where, ("idle",), deadline, worked=True)
         except TimedOut:
             warn(f"treadle: {name} was not idle again within {limit:g} s")
             return TIMED_OUT
