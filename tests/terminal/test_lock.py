@@ -2,14 +2,16 @@
 
 import fcntl
 import os
+import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.terminal.support import Stage, connected, until
-from treadle.errors import Busy
+from tests.terminal.support import Stage, alive, connected, until
+from treadle.errors import Busy, StorageError
+from treadle.io import procs
 from treadle.terminal import lock
 from treadle.terminal.places import Place
 
@@ -89,3 +91,40 @@ def test_the_lock_is_on_the_file_that_is_there_now(tmp_path: Path) -> None:
     held.remove()
     lock.take(place).remove()
     assert not os.path.exists(place.pid)
+
+
+def test_one_whose_files_were_removed_leaves_those_of_the_next_alone(stage: Stage) -> None:
+    first = stage.start("sleep", "60", id="x")
+    before = first.pids()[0]
+    for path in stage.directory.glob("x.*"):
+        path.unlink()
+    place = stage.start("sleep", "60", id="x")
+    os.kill(before, signal.SIGTERM)
+    until(lambda: not alive(before))
+    assert place.pids()[0] not in (0, before)
+    assert not os.path.exists(place.exit)
+    with connected(place) as client:
+        assert client.status().alive == 1
+
+
+def test_one_that_was_killed_after_its_files_were_removed_leaves_those_of_the_next_alone(stage: Stage) -> None:
+    first = stage.start("sleep", "60", id="x")
+    before = first.pids()[0]
+    [guard] = [found.parent for found in [procs.look(before)] if found]
+    for path in stage.directory.glob("x.*"):
+        path.unlink()
+    place = stage.start("sleep", "60", id="x")
+    os.kill(before, signal.SIGKILL)
+    until(lambda: not alive(guard))
+    assert place.pids()[0] not in (0, before)
+    with connected(place) as client:
+        assert client.status().alive == 1
+
+
+def test_a_pid_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    place = Place(str(tmp_path), "x")
+    Path(place.pid).write_text("")
+    fd = os.open(place.pid, os.O_RDONLY)
+    with pytest.raises(StorageError, match=rf"cannot write {place.pid}"):
+        lock.Lock(place, fd).write(1)
+    os.close(fd)

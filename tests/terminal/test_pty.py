@@ -1,7 +1,12 @@
 import os
 import select
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
+import treadle
 from tests.terminal.support import until
 from treadle.terminal.pty import Pty
 
@@ -43,10 +48,34 @@ def test_input_waits_its_turn_when_the_program_does_not_read() -> None:
     terminal.queue(b"x" * 300_000)
     terminal.flush()
     assert 0 < terminal.input_queued < 300_000
-    assert not terminal.canonical and terminal.foreground > 0
+    assert not terminal.canonical
     os.kill(terminal.pid, 9)
     os.waitpid(terminal.pid, 0)
     terminal.drop_input()
     assert terminal.input_queued == 0
     os.close(report)
     os.close(terminal.master)
+
+
+EARLY = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from treadle.terminal import native
+from treadle.terminal.pty import Pty
+signals = native.signal_pipe((native.TERM,))
+os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), native.TERM))
+terminal = Pty(80, 24)
+terminal.spawn(["sleep", "10"], os.environ, "/")
+print(os.waitstatus_to_exitcode(os.waitpid(terminal.pid, 0)[1]))
+try:
+    print("told of", os.read(signals, 9))
+except BlockingIOError:
+    print("told of nothing")
+"""
+
+
+def test_a_signal_between_fork_and_exec_is_the_programs_alone() -> None:
+    source = str(Path(treadle.__file__).parents[1])
+    command = [sys.executable, "-I", "-S", "-c", EARLY, source]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert done.stdout.splitlines() == [f"-{int(signal.SIGTERM)}", "told of nothing"], done.stderr

@@ -34,6 +34,7 @@ def exit_code(program: str, work: Callable[[], int]) -> int:
 def _forget_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains when it flushes at exit
 
+
 MOST = 1e9
 """The largest number that an option takes. As seconds it is thirty years, and more than some clocks can count."""
 

@@ -21,6 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+SIGNALS = (native.WINCH, native.TERM, native.HUP, native.QUIT, native.TSTP, native.CONT)
 ANSWER = 2.0
 """Seconds that a supervisor has to show that it knows our additions."""
 
@@ -29,19 +30,27 @@ def attach(place: Place, *, read_only: bool = False, detach_key: int = 0x1C, bar
     """Show the session here and type into it until it ends, or the person detaches. The exit code to leave with."""
     if not os.isatty(0):
         raise ConfigError("attach needs a terminal on standard input", hint="`treadle tail -f` shows it without one")
-    try:
-        client = Client(place.sock, timeout=ANSWER)
-    except NotFound:
-        return _ended(exit_record(place.exit)["code"])
-    with client:
-        joined = Joined(client, place.id, read_only, detach_key, bar)
-        before = termios.tcgetattr(0)
+    signals = native.signal_pipe(SIGNALS)
+    before = termios.tcgetattr(0)
+    while True:
         try:
-            _raw(before)
-            code, words = joined.run()
-        finally:
-            joined.restore()
-            termios.tcsetattr(0, termios.TCSAFLUSH, before)
+            client = Client(place.sock, timeout=ANSWER)
+        except NotFound:
+            return _ended(exit_record(place.exit)["code"])
+        with client:
+            joined = Joined(client, signals, place.id, read_only, detach_key, bar)
+            try:
+                _raw(before)
+                code, words = joined.run()
+            finally:
+                joined.restore()
+                # What is unread at the end was meant for the program, or is its terminal's answer: no shell wants it.
+                termios.tcsetattr(0, termios.TCSADRAIN if joined.interrupted else termios.TCSAFLUSH, before)
+        if not joined.interrupted:
+            break
+        if joined.interrupted == native.TSTP:
+            os.kill(os.getpid(), native.STOP)
+            os.read(signals, 64)  # that we go on, as we know
     if words is None:
         return _ended(code)
     sys.stdout.write(words)
@@ -61,7 +70,7 @@ def _raw(before: list[Any]) -> None:
     mode[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
     mode[6] = list(mode[6])
     mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
-    termios.tcsetattr(0, termios.TCSAFLUSH, mode)
+    termios.tcsetattr(0, termios.TCSADRAIN, mode)  # what was typed already is for the program
 
 
 def detach_forms(key: int) -> frozenset[bytes]:
@@ -78,12 +87,13 @@ def detach_forms(key: int) -> frozenset[bytes]:
 class Joined:
     """One attachment, between the moment the terminal is raw and the moment it is given back."""
 
-    def __init__(self, client: Client, name: str, read_only: bool, detach_key: int, bar: bool) -> None:
+    def __init__(self, client: Client, signals: int, name: str, read_only: bool, detach_key: int, bar: bool) -> None:
         self.client = client
         self.name = name
         self.read_only = read_only
         self.detach = detach_forms(detach_key)
         self.bar = Bar(name) if bar else None
+        self.interrupted = 0  # by which signal: a shell wants the terminal, or had it. All is shown anew after that.
         self.leads = False
         self.live = False
         self._until = 0  # the offset at which replay becomes live
@@ -91,7 +101,7 @@ class Joined:
         self._queries = QueryFilter()
         self._whole = Whole()
         self._modes = Modes()
-        self._signals = native.signal_pipe((native.WINCH, native.TERM, native.HUP))
+        self._signals = signals
 
     def run(self) -> tuple[int, str | None]:
         """(exit code, last words); no words when the session has ended."""
@@ -149,8 +159,12 @@ class Joined:
         numbers = os.read(self._signals, 64)
         if native.HUP in numbers:
             return 0, ""
-        if native.TERM in numbers:
+        if native.TERM in numbers or native.QUIT in numbers:
             return 0, "[terminated]\n"
+        for number in (native.TSTP, native.CONT):
+            if number in numbers:
+                self.interrupted = number
+                return 0, ""
         if self.bar:
             self._write(self.bar.begin(*self._size()))
         if not self.read_only:

@@ -114,8 +114,8 @@ def _supervise(settings: Settings, place: Place, lock: Lock, alive: int, tell: i
 
         guard = os.getppid()
         os.setsid()  # a signal to the guard's group must not end both
-        lock.write(os.getpid())
         try:
+            lock.write(os.getpid())
             supervisor = Supervisor(settings, place, lock, guard, alive)
             supervisor.start()
         except Exception as error:
@@ -161,11 +161,17 @@ def _outlive(supervisor: int) -> int:
 
 def _clean_up(place: Place, lock: Lock, log: str, command: list[str], reason: str) -> None:
     """Do what the supervisor cannot do any more."""
-    child = place.pids()[1]
+    child = 0 if lock.replaced else place.pids()[1]
     if not procs.HAS_PROC:
         ending.signal_group(child, native.KILL)
     ended = _kill_all()
     Log(log, place.id)("error", "supervisor died", reason=reason, ended=ended)
+    if not lock.replaced:
+        _leave_record(place, command, child, reason)
+    lock.remove()
+
+
+def _leave_record(place: Place, command: list[str], child: int, reason: str) -> None:
     record = {
         "format": 1,
         "id": place.id,
@@ -185,7 +191,6 @@ def _clean_up(place: Place, lock: Lock, log: str, command: list[str], reason: st
             os.unlink(path)
         except OSError:
             pass
-    lock.remove()
 
 
 def _kill_all() -> list[int]:

@@ -20,13 +20,22 @@ class Lock:
 
     def write(self, *pids: int) -> None:
         data = b"\n".join(b"%d" % pid for pid in pids) + (b"\n" if len(pids) == 1 else b"")
-        os.ftruncate(self.fd, 0)
-        os.pwrite(self.fd, data, 0)
+        try:
+            os.ftruncate(self.fd, 0)
+            os.pwrite(self.fd, data, 0)
+        except OSError as error:
+            raise storage_error(error, self.place.pid, "write") from error
+
+    @property
+    def replaced(self) -> bool:
+        """Whether the id is another's by now: who removes the file, or its directory, makes room for one."""
+        return os.path.exists(self.place.pid) and not _is_at(self.fd, self.place.pid)
 
     def remove(self) -> None:
         """Unlink the pid file while it is still ours, then let go."""
         try:
-            os.unlink(self.place.pid)
+            if not self.replaced:
+                os.unlink(self.place.pid)
         except FileNotFoundError:
             pass
         os.close(self.fd)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from _socket import socket
     from collections.abc import Sequence
 
-HUP, INT, QUIT, KILL, TERM, CHLD, CONT, WINCH = (
-    *(_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGKILL),
-    *(_signal.SIGTERM, _signal.SIGCHLD, _signal.SIGCONT, _signal.SIGWINCH),
+HUP, INT, QUIT, KILL, TERM, CHLD, CONT, STOP, TSTP, WINCH = (
+    *(_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGKILL, _signal.SIGTERM),
+    *(_signal.SIGCHLD, _signal.SIGCONT, _signal.SIGSTOP, _signal.SIGTSTP, _signal.SIGWINCH),
 )
 SIGNAL_NAMES = {HUP: "SIGHUP", TERM: "SIGTERM", KILL: "SIGKILL"}
 
@@ -79,6 +79,18 @@ def _no_connection(path: str, error: OSError) -> TreadleError:
     return StorageError(f"cannot connect to {path}: {error.strerror}")
 
 
+def hold_signals() -> None:
+    """Let every signal wait. To be called before a fork: a handler of ours must not run in the child.
+
+    It would take a signal that is meant for the program, and tell us of it as if it were ours.
+    """
+    _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
+
+
+def release_signals() -> None:
+    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+
+
 def default_signals() -> None:
     """What Python and we changed, as a program expects to find it. For a child, between fork and exec."""
     for number in range(1, _signal.NSIG):
@@ -86,7 +98,7 @@ def default_signals() -> None:
             _signal.signal(number, _signal.SIG_DFL)
         except (OSError, ValueError):
             pass  # SIGKILL, SIGSTOP and those that the C library keeps
-    _signal.pthread_sigmask(_signal.SIG_SETMASK, ())
+    release_signals()
 
 
 def signal_pipe(numbers: Sequence[int]) -> int:

@@ -35,9 +35,11 @@ class Pty:
         """Start the program. The descriptor that comes back ends empty when it runs, else with why it does not."""
         report, tell = os.pipe()
         os.set_blocking(report, False)
+        native.hold_signals()
         self.pid = os.fork()
         if not self.pid:
             self._become(command, env, workdir, tell)
+        native.release_signals()
         os.close(tell)
         os.close(self.slave)
         return report
@@ -67,14 +69,6 @@ class Pty:
             termios.tcsetwinsize(self.master, (rows, cols))
         except OSError:
             pass  # hung up
-
-    @property
-    def foreground(self) -> int:
-        """The process group that the terminal's keys go to; 0 when there is none."""
-        try:
-            return max(0, os.tcgetpgrp(self.master))
-        except OSError:
-            return 0
 
     @property
     def canonical(self) -> bool:

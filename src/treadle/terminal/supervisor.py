@@ -249,6 +249,8 @@ class Supervisor:
             "sizes": self.sizes,
         }
         data = f"{dumps(mended(record))}\n".encode()
+        if self.lock.replaced:
+            return self.log("warn", "exit record not kept", reason="another terminal has this id by now")
         try:
             try:
                 write_atomic(self.place.exit, data, sync=False)
