@@ -57,6 +57,16 @@ def test_text_goes_to_stdout_and_nothing_to_stderr(work: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "the answer\n", "")
 
 
+@pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
+def test_what_a_person_should_know_is_told_on_stderr(work: Path, output_format: str, state_home: Path) -> None:
+    settings = state_home / "treadle" / "config.toml"
+    settings.parent.mkdir()
+    settings.write_text('[[hooks.turn_end]]\ncommand = "exit 3"\n')
+    done = run(work, "hello", "--output-format", output_format)
+    assert done.returncode == 0
+    assert done.stderr == "treadle: the turn_end hook 'exit 3' failed with exit code 3\n"
+
+
 def test_jq_reads_json_and_stream_json(work: Path) -> None:
     jq = need("jq")
     ask = " ".join(command(work, "--output-format", "stream-json", "--verbose", "hello"))

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeAlias, get_args
 
 import click
@@ -13,14 +14,16 @@ import click
 from treadle.agents import find_agent
 from treadle.cli.notes import opening_notes
 from treadle.cli.options import RunOptions, run_options, take
+from treadle.cli.render import printable
 from treadle.doors.oneshot import Runner
 from treadle.doors.oneshot_input import StreamInput
 from treadle.doors.oneshot_schema import SchemaCheck
 from treadle.doors.oneshot_verbose import Verbose
 from treadle.errors import ConfigError, PeerClosed
+from treadle.events import Warned
 from treadle.io import stdin
 from treadle.io.streams import FdStream, take_stdio
-from treadle.session import Session
+from treadle.session import EventReader, Session
 from treadle.wire.oneshot import OutputFormat
 
 BROKEN_PIPE = 141
@@ -107,6 +110,7 @@ async def _run(
     session = await _opened(find_agent(options.agent).open(check.instruct(spec) if check else spec))
     for note in opening_notes(session):
         _note(note)
+    telling = asyncio.create_task(_tell_warnings(session.events(after=-1, observer=True)))
     try:
         stream = take_stdio(output_file)
         extra = Verbose(session, cwd=spec.cwd, mode=spec.mode, lines=verbose, partial=partial)
@@ -123,6 +127,15 @@ async def _run(
         return await _until_done(_told(work, runner), interrupt, stream, BROKEN_PIPE if strict_exit else 1)
     finally:
         await session.close()
+        await telling
+
+
+async def _tell_warnings(events: EventReader) -> None:
+    """What a person should know of, as it comes, until the session is closed."""
+    async for event in events:
+        if isinstance(event, Warned) and event.code != "gap":
+            with suppress(OSError):  # nobody reads it any more
+                _note(event.message)
 
 
 async def _told(work: Coroutine[Any, Any, int], runner: Runner) -> int:
@@ -183,4 +196,4 @@ def _interrupt(interrupt: Interrupt, signum: int) -> None:
 
 
 def _note(message: str) -> None:
-    print(f"treadle: {message}", file=sys.stderr, flush=True)
+    print(f"treadle: {printable(message)}", file=sys.stderr, flush=True)
