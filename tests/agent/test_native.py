@@ -466,12 +466,12 @@ async def test_what_came_of_a_background_task_while_nobody_spoke_is_heard_in_the
 
 async def test_the_time_limit_is_one_for_a_plan_and_for_carrying_it_out(opened: Opened) -> None:
     script = '[[reply]]\ntext = "1. write it"\n[[reply]]\ntext = "slow"\ndelay = 60\n'
-    session = await opened(script, mode="plan", answers=True, limits=Limits(max_seconds=0.5))
+    session = await opened(script, mode="plan", answers=True, limits=Limits(max_seconds=3))
     events = []
     async for event in run_turn(session, "go"):
         events.append(event)
         if isinstance(event, Asked):
-            await asyncio.sleep(0.6)  # a person who takes all the time there is
+            await asyncio.sleep(3.1)  # a person who takes all the time there is
             await session.answer(event.request, Answer(decision="allow"))
     assert events[-1].error.code == "timeout" and len(of(events, Usage)) == 1
 

@@ -26,7 +26,8 @@ from treadle.session import Limits, Prompt, Rules, SessionSpec
 from treadle.testing import bad_sidecar
 from treadle.work.session import run_turn
 
-QUICK = Timing(handshake=5.0, cancel_grace=0.5, ping_every=0.2, pong_within=0.2, missed_pongs=2)
+QUICK = Timing(handshake=60, cancel_grace=0.5)
+PINGING = Timing(handshake=60, cancel_grace=0.5, ping_every=0.2, pong_within=0.2, missed_pongs=2)
 OURS = str(Path(sys.executable).parent / "treadle-sidecar")
 
 
@@ -92,7 +93,7 @@ async def test_a_session_takes_several_turns_each_in_a_fresh_process(tmp_path: P
     ],
 )
 async def test_what_goes_wrong_ends_the_turn_with_its_code(tmp_path: Path, act: str, code: str) -> None:
-    events = await turn(scripted(act), tmp_path)
+    events = await turn(scripted(act, PINGING if "pings" in act else QUICK), tmp_path)
     ended = events[-1]
     assert isinstance(ended, TurnEnded) and ended.outcome == "failed" and ended.error and ended.error.code == code
     assert of(Failed, events)
@@ -103,7 +104,7 @@ async def test_what_goes_wrong_ends_the_turn_with_its_code(tmp_path: Path, act: 
 )
 async def test_a_failed_handshake_is_an_error_of_opening(tmp_path: Path, act: str, error: type[Exception]) -> None:
     with pytest.raises(error):
-        await scripted(act, Timing(handshake=1.0)).open(SessionSpec(cwd=str(tmp_path)))
+        await scripted(act, Timing(handshake=1.0 if error is PeerStalled else 60)).open(SessionSpec(cwd=str(tmp_path)))
 
 
 async def test_strange_things_are_warnings(tmp_path: Path) -> None:
@@ -115,7 +116,8 @@ async def test_strange_things_are_warnings(tmp_path: Path) -> None:
 
 
 async def test_an_interrupt_cancels_and_the_turn_ends_once(tmp_path: Path) -> None:
-    session = await scripted("stops_when_cancelled").open(SessionSpec(cwd=str(tmp_path)))
+    agent = scripted("stops_when_cancelled", Timing(handshake=60, cancel_grace=60))
+    session = await agent.open(SessionSpec(cwd=str(tmp_path)))
     reader = session.events()
     number = await session.prompt(Prompt(text="go"))
     async for event in reader:

@@ -235,7 +235,7 @@ def child_then(path: Path, *steps: Any) -> dict[str, Any]:
     [
         ([{"exit": 9}], "peer_exited", "exited with code 9.*last words"),
         ([{"exit": 0}], "peer_exited", "exited with code 0"),
-        ([{"sleep": 60}], "peer_stalled", "said nothing for 1 s.*last words"),
+        ([{"sleep": 60}], "peer_stalled", "said nothing for 5 s.*last words"),
         ([{"raw": "Traceback (most recent call last):\n"}, {"sleep": 60}], "protocol_error", "Invalid JSON"),
         ([{"raw": '{"type":"event"}\n'}], "protocol_error", "broke the protocol"),
         ([{"say": {"type": "result", "id": "77", "status": "ok", "tool_calls_made": [], "iterations": 1}}],
@@ -247,7 +247,7 @@ def child_then(path: Path, *steps: Any) -> dict[str, Any]:
 async def test_a_worker_that_breaks_mid_send_ends_the_turn_clearly_and_leaves_no_process(
     steps: Any, code: str, says: str, tmp_path: Path
 ) -> None:
-    patience = Patience(handshake=60, silence=1 if code == "peer_stalled" else 60, grace=0.5)
+    patience = Patience(handshake=60, silence=5 if code == "peer_stalled" else 60, grace=0.5)
     async with session(child_then(tmp_path / "pid", *steps), patience) as opened:
         events = await turn(opened)
         error = ending(events).error
@@ -291,7 +291,7 @@ async def test_a_flood_of_events_is_read_as_fast_as_the_reader_takes_it() -> Non
 async def test_a_worker_that_ignores_shutdown_is_ended(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     script = {"shutdown": [{"child": str(pid)}, {"deaf": True}, {"sleep": 60}]}
-    async with session(script, Patience(handshake=60, silence=60, shutdown=0.5, grace=0.3)) as opened:
+    async with session(script, Patience(handshake=60, silence=60, shutdown=5, grace=0.3)) as opened:
         await turn(opened)
     assert gone(pid)
 

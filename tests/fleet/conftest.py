@@ -56,7 +56,8 @@ def marked(value: str) -> list[str]:
     return found
 
 
-QUICK = Timing(handshake=10.0, ping_every=0.2, pong_within=0.2, missed_pongs=2, quiet=60.0, cancel_grace=0.5)
+QUICK = Timing(handshake=60.0, quiet=60.0, cancel_grace=0.5)
+PINGING = replace(QUICK, ping_every=0.2, pong_within=0.2, missed_pongs=2)
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def run(source: Path, store: ReceiptStore) -> Callable[..., object]:
         act: str, job: Job | None = None, *, stop: TreadleError | None = None, **changes: object
     ) -> tuple[Receipt, HostRun]:
         """With `stop`, the run is stopped for this reason as soon as the sidecar has said something."""
-        job = job or Job(order=order(source), backend=scripted(act), timing=QUICK)
+        job = job or Job(order=order(source), backend=scripted(act), timing=PINGING if "pings" in act else QUICK)
         job = replace(job, **changes)  # type: ignore[arg-type]
         stopping: list[asyncio.Task[None]] = []
 

@@ -68,7 +68,7 @@ def test_a_peer_that_is_no_supervisor_gives_an_error_of_ours(
         thread = threading.Thread(target=answer)
         thread.start()
         with pytest.raises((error, RemoteProtocolError)):
-            with Client(str(tmp_path / "s"), timeout=5) as client:
+            with Client(str(tmp_path / "s"), timeout=50) as client:
                 client.status()
         thread.join(50)
 
@@ -87,7 +87,8 @@ def test_a_supervisor_without_our_additions_is_told_apart_by_its_silence(tmp_pat
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with Client(str(tmp_path / "s"), timeout=0.2) as client:
+        with Client(str(tmp_path / "s")) as client:
+            client.timeout = 0.2
             with pytest.raises(PeerStalled, match="Detail"):
                 client.detail()
         thread.join(50)

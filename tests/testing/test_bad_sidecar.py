@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.fleet.conftest import QUICK, order, run, scripted, source, store  # noqa: F401
+from tests.fleet.conftest import PINGING, QUICK, order, run, scripted, source, store  # noqa: F401
 from treadle.errors import (
     BudgetExceeded,
     Denied,
@@ -174,8 +174,9 @@ async def test_the_exit_code_and_the_last_words_are_kept(run: Runner) -> None:  
 
 @pytest.mark.parametrize("act", ["no_hello", "no_hello_and_deaf", "half_a_hello", "output_closed_before_hello"])
 async def test_without_a_hello_in_time_nothing_is_left(act: str, run: Runner) -> None:  # noqa: F811
-    receipt, host = await run(act, timing=replace(QUICK, handshake=0.5))
-    assert type(host.observed.error) is (PeerClosed if act.startswith("output") else PeerStalled)
+    closes = act.startswith("output")
+    receipt, host = await run(act, timing=QUICK if closes else replace(QUICK, handshake=0.5))
+    assert type(host.observed.error) is (PeerClosed if closes else PeerStalled)
     assert more(receipt)["end"]["error_code"] in (HANDSHAKE, "stream_closed")
 
 
@@ -187,30 +188,30 @@ async def test_one_that_never_answered_a_ping_is_stalled_when_it_is_silent_and_i
 
 
 async def test_one_that_works_without_a_word_is_not_stalled(run: Runner) -> None:  # noqa: F811
-    receipt, host = await run("spin", timing=replace(QUICK, quiet=0.5), timeout=2.0)
-    assert more(receipt)["end"]["cancelled_because"].startswith("the run did not end within 2 s")
+    receipt, host = await run("spin", timing=replace(QUICK, quiet=2.0), timeout=6.0)
+    assert more(receipt)["end"]["cancelled_because"].startswith("the run did not end within 6 s")
 
 
 async def test_a_strict_host_takes_every_unanswered_ping_for_a_stall(run: Runner) -> None:  # noqa: F811
-    _, host = await run("spin", timing=replace(QUICK, strict_pong=True))
+    _, host = await run("spin", timing=replace(PINGING, strict_pong=True))
     assert type(host.observed.error) is PeerStalled and "not answered" in str(host.observed.error)
-    _, host = await run("answers_pings_only_after_the_run", timing=replace(QUICK, strict_pong=True))
+    _, host = await run("answers_pings_only_after_the_run", timing=replace(PINGING, strict_pong=True))
     assert type(host.observed.error) is PeerStalled
 
 
 async def test_a_partial_receipt_in_answer_to_cancel_counts(run: Runner) -> None:  # noqa: F811
-    receipt, host = await run("stops_when_cancelled", stop=TimedOut("enough"))
+    receipt, host = await run("stops_when_cancelled", stop=TimedOut("enough"), timing=replace(QUICK, cancel_grace=60))
     assert host.observed.error is None and receipt.outcome == "partial"
     assert more(receipt)["end"]["code"] == "timeout" and receipt.usage.input_tokens == 3
 
 
 async def test_a_run_that_takes_too_long_is_cancelled(run: Runner) -> None:  # noqa: F811
-    receipt, host = await run("hang", timeout=0.5)
+    receipt, host = await run("hang", timeout=3)
     assert type(host.observed.stopped) is TimedOut and receipt.outcome == "failed"
 
 
 async def test_a_fatal_in_answer_to_cancel_is_a_failed_run_that_says_why_it_was_cancelled(run: Runner) -> None:  # noqa: F811
-    receipt, host = await run("fatal_when_cancelled", stop=TimedOut("enough"))
+    receipt, host = await run("fatal_when_cancelled", stop=TimedOut("enough"), timing=replace(QUICK, cancel_grace=60))
     assert type(host.observed.error) is PeerFatal and receipt.outcome == "failed"
     assert more(receipt)["end"]["cancelled_because"] == "enough"
 

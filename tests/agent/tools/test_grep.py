@@ -10,8 +10,10 @@ import pytest
 
 from tests.agent.tools.workspace import Workspace
 from tests.conftest import need
+from tests.waiting import until
 from treadle.agent.tools.grep import Grep, GrepArgs
 from treadle.errors import ToolError
+from treadle.io import procs, tree
 
 ENGINES = {
     "rg on PATH": lambda: need("rg"),
@@ -159,24 +161,17 @@ async def test_a_pattern_that_never_ends_is_stopped_and_leaves_no_process(worksp
 async def test_an_interrupt_ends_the_search(workspace: Workspace) -> None:
     workspace.write("evil.txt", "a" * 60 + "!\n")
     running = asyncio.ensure_future(Grep(lambda: None).run(GrepArgs(pattern=r"^(a|aa)+$(?!x)"), workspace.context))
-    while not any("evil" in text or "scan" in text for text in _commands()):
-        await asyncio.sleep(0.01)
+    await until(_searches)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    async with asyncio.timeout(60):
-        while any("treadle.agent.tools.scan" in text for text in _commands()):
-            await asyncio.sleep(0.01)
+    await until(lambda: not _searches())
 
 
-def _commands() -> list[str]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found.append(path.read_bytes().decode("utf-8", "replace"))
-        except OSError:
-            continue
-    return [text for text in found if "treadle.agent.tools.scan" in text]
+def _searches() -> bool:
+    """Whether our own keeper runs one: others may search on this machine too."""
+    kept = procs.descendants(tree._pid) if tree._pid else []
+    return any("treadle.agent.tools.scan" in " ".join(procs.command_line(each.pid)) for each in kept)
 
 
 # With and without ripgrep...
