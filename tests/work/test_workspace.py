@@ -2,6 +2,7 @@
 
 import os
 import socket
+import stat
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from tests.work.test_git import branches, make
 from treadle.errors import WorkspaceError
 from treadle.work.git import git
-from treadle.work.workspace import Workspace, WorkspaceMode, prepare
+from treadle.work.workspace import Workspace, WorkspaceMode, make_readable, prepare
 
 
 @pytest.fixture
@@ -211,3 +212,27 @@ def test_a_branch_that_is_gone_already_does_not_stop_a_discard(tmp_path: Path) -
     git("branch", "-q", "-D", "treadle/r1", cwd=repository.top)
     workspace.discard()
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_what_a_run_made_unreadable_is_seen_and_kept(tmp_path: Path, source: Path) -> None:
+    workspace = open_in(tmp_path, source)
+    hide(workspace.root)
+    assert workspace.difference().status.splitlines() == ["A  hidden", "A  locked/inside"]
+    assert workspace.release() == workspace.root
+
+
+def hide(root: str) -> None:
+    Path(root, "hidden").write_text("h\n")
+    Path(root, "hidden").chmod(0)
+    Path(root, "locked").mkdir()
+    Path(root, "locked", "inside").write_text("i\n")
+    Path(root, "locked").chmod(0)
+
+
+def test_all_of_a_directory_of_ours_can_be_made_readable(tmp_path: Path) -> None:
+    hide(str(tmp_path))
+    (tmp_path / "link").symlink_to("/etc/shadow")
+    make_readable(str(tmp_path))
+    modes = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("hidden", "locked", "locked/inside")}
+    assert modes["hidden"] == 0o400 and modes["locked"] == 0o700 and modes["locked/inside"] & 0o400

@@ -162,8 +162,9 @@ async def _run(options: dict[str, Any]) -> int:
         show_receipt(receipt, store.path(receipt.meta.run_id))
     if work.not_copied is not None:
         _warn(f"{work.not_copied}; the receipt is {store.path(receipt.meta.run_id)}")
-    conflicts = work.observed.merged.conflicts if work.observed.merged else ()
-    if receipt.outcome == "failed" or conflicts or work.not_copied is not None:
+    merged = work.observed.merged
+    not_applied = job.apply and receipt.outcome == "complete" and (merged is None or merged.conflicts)
+    if receipt.outcome == "failed" or not_applied or work.not_copied is not None:
         return FAILED
     return COMPLETE if receipt.outcome == "complete" else PARTIAL
 

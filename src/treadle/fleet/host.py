@@ -279,6 +279,8 @@ class HostRun:
             if self.job.check is not None and observed.final is not None:
                 observed.check = await self._check(self.job.check, workspace.root)
             observed.difference = await asyncio.to_thread(workspace.difference)
+            if observed.difference.unread:
+                observed.notes.append(Note(where="workspace", problem=f"not looked at: {observed.difference.unread}"))
             if observed.difference.changes:
                 observed.patch_path = os.path.join(self.directory, "patch.diff")
                 write_atomic(observed.patch_path, observed.difference.patch)

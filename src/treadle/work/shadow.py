@@ -76,6 +76,8 @@ class Shadow:
     def __init__(self, directory: str, root: str) -> None:
         self.directory = directory
         self.root = root
+        self.unread = ""
+        """What the last snapshot lacks because it may not be read, in git's words."""
 
     @classmethod
     def create(cls, directory: str, root: str) -> Shadow:
@@ -111,6 +113,7 @@ class Shadow:
         done = self._git("add", "--all", "--ignore-errors", ".", check=False, timeout=SNAPSHOT_TIMEOUT)
         if done.code not in (0, 1):
             raise WorkspaceError(f"cannot look at {self.root}: {done.complaint}")
+        self.unread = done.complaint if "ermission denied" in done.complaint else ""
         self._look_into_repositories()
         return self._git("write-tree").stdout.decode().strip()
 

@@ -31,6 +31,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[Change, ...]
     patch: bytes
     status: str
+    unread: str = ""
+    """What could not be looked at."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,12 +67,16 @@ class Workspace:
     def difference(self) -> Difference:
         """What is different now from what it was at the start."""
         before, after = self.place.before, self._shadow.snapshot()
+        if self._shadow.unread and self.place.mode != "pass_through":
+            make_readable(self.root)
+            after = self._shadow.snapshot()
         changes = self._shadow.changes(before, after)
         self._difference = Difference(
             after=after,
             changes=tuple(changes),
             patch=self._shadow.patch(before, after),
             status=status_lines(changes),
+            unread=self._shadow.unread,
         )
         return self._difference
 
@@ -86,7 +92,7 @@ class Workspace:
         if self.place.mode == "pass_through" or not os.path.isdir(self.root):
             return False
         found = self._difference or self.difference()
-        return bool(found.changes and not applied) or self._holds_more()
+        return bool(found.unread or found.changes and not applied) or self._holds_more()
 
     def _holds_more(self) -> bool:
         """Whether a worktree has commits, or changes outside the directory that was worked on."""
@@ -261,6 +267,19 @@ class Copy:
             )
         os.makedirs(os.path.dirname(target), exist_ok=True)
         shutil.copy2(entry.path, target, follow_symlinks=False)
+
+
+def make_readable(root: str) -> None:
+    """Give ourselves back what a run has taken from the owner in a directory of ours; else it could hide things."""
+    os.chmod(root, stat.S_IMODE(os.stat(root).st_mode) | stat.S_IRWXU)
+    for folder, folders, names in os.walk(root):
+        for name in (*folders, *names):
+            place = os.path.join(folder, name)
+            mode = os.lstat(place).st_mode
+            needed = stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR
+            if not stat.S_ISLNK(mode) and mode & needed != needed:
+                with contextlib.suppress(PermissionError):  # somebody else's
+                    os.chmod(place, stat.S_IMODE(mode) | needed)
 
 
 def remove_tree(path: str) -> None:
