@@ -206,7 +206,7 @@ class Loop:
         stream = parts.provider.stream(request)
         try:
             async for item in stream:
-                if isinstance(item, Reply):
+                if type(item) is Reply:
                     reply = item
                     continue
                 parts.emit(item)

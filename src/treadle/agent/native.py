@@ -309,7 +309,7 @@ class NativeSession(BaseSession):
 
     def note(self, event: Event) -> None:
         """Emit, and keep what counts over the whole session."""
-        if isinstance(event, Usage):
+        if type(event) is Usage:
             self.spent = self.spent.plus(event)
             self.transcript.append(Spent(usage=event))
         self.emit(event)
