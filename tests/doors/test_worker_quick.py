@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from treadle.agent.native import NativeAgent
 from treadle.doors.worker import Worker
-from treadle.doors.worker_quick import MODES, Promise, first_line, promise
+from treadle.doors.worker_quick import MODES, Promise, first_line, promise, settled
 from treadle.errors import StorageError
 from treadle.io.streams import pair
 from treadle.session import Agent, Mode
@@ -72,6 +72,7 @@ def test_a_plain_init_is_answered_at_once() -> None:
         (line(max_iterations=0), KEY),
         (line(max_iterations=True), KEY),
         (line(tools=[1]), KEY),
+        (line(tools=["mcp__x__y"]), KEY),
         (line(task_id=5), KEY),
         (line({**INIT, "protocol_version": "1.0.0"}), KEY),
         (line({**INIT, "protocol_version": 0.5}), KEY),
@@ -92,13 +93,13 @@ def test_anything_that_needs_thought_is_left_to_the_door(data: bytes, environ: d
     assert promise(data, environ) is None
 
 
-def test_settings_that_must_be_read_are_left_to_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert promise(line(), {**KEY, "TREADLE_MAX_TOKENS": "many"}) is None
-    assert promise(line(tools=["mcp__x__y"]), KEY) is None
+def test_settings_that_must_be_read_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert settled(KEY)
+    assert not settled({**KEY, "TREADLE_MAX_TOKENS": "many"})
     os.makedirs("inner/.treadle")
     os.mkdir("inner/folder")
     monkeypatch.chdir("inner/folder")
-    assert promise(line(), KEY) is None
+    assert not settled(KEY)
 
 
 @pytest.mark.parametrize(

@@ -283,6 +283,30 @@ async def test_a_cancelled_model_stream_is_closed(tmp_path: Path) -> None:
     assert result["error"]["code"] == "cancelled"
 
 
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ('permission_mode = "suggest"\n', None),
+        ('weak_model = "nobody-knows"\n', "nobody-knows"),
+        ("models = { base_url = 5 }\n", "base_url"),
+        ('key_command = "false"\n', "key_command"),
+        ("limits = { max_tokens = true }\n", "max_tokens"),
+        ("[", "not valid TOML"),
+    ],
+)
+def test_an_init_is_answered_as_the_settings_allow(settings: str, says: str | None, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(settings)
+    env = {"TREADLE_HOME": str(tmp_path), "OPENROUTER_API_KEY": "k"}
+    with WorkerProcess(tmp_path, env) as worker:
+        worker.ask(init("vendor/model"), {"type": "status", "id": "2"}, {"type": "shutdown", "id": "3"})
+        lines = worker.rest()
+    assert [line["type"] for line in lines][-1] == "shutdown_ok"
+    if says is None:
+        assert [line["type"] for line in lines[:2]] == ["init_ok", "status_ok"]
+    else:
+        assert lines[0]["error"]["code"] == "protocol_error" and says in lines[0]["error"]["message"]
+
+
 def test_a_sandboxed_worker_cannot_write_elsewhere(tmp_path: Path) -> None:
     command = [str(Path(sys.executable).parent / "treadle"), "worker", "--sandbox"]
     (tmp_path / "inside").mkdir()

@@ -206,12 +206,12 @@ class Loop:
         stream = parts.provider.stream(request)
         try:
             async for item in stream:
-                if type(item) is Reply:
+                if type(item) is TextDelta:
+                    self._partial.append(item.text)
+                elif isinstance(item, Reply):
                     reply = item
                     continue
                 parts.emit(item)
-                if type(item) is TextDelta:
-                    self._partial.append(item.text)
                 count += 1
                 if count % DELTAS_BETWEEN_PAUSES == 0:
                     await parts.room()

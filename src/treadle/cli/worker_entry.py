@@ -31,10 +31,11 @@ def serve(agent: str, *, sandbox: bool = False) -> int:
     from treadle.errors import TreadleError
 
     try:
-        if sandbox or not settled(os.environ):
-            _enter_sandbox(sandbox)
+        harmless = settled(os.environ)
+        if sandbox or not harmless:
+            harmless = _look_at_settings(sandbox)
         ahead, promised = b"", None
-        if agent == "native":
+        if agent == "native" and harmless:
             ahead = first_line(0)
             promised = promise(ahead, os.environ)
             if promised is not None and not _written(promised.line):
@@ -51,22 +52,27 @@ def _warn(message: str) -> None:
     print(f"treadle-worker: {message}", file=sys.stderr, flush=True)
 
 
-def _enter_sandbox(asked: bool) -> None:
-    """Confine this process when that is asked for. It starts the process again, so nothing may have been read yet."""
-    from treadle.errors import ConfigError
+def _look_at_settings(sandbox: bool) -> bool:
+    """Confine this process when that is asked for. Whether there is nothing in the settings that can fail an init.
+
+    To confine it starts the process again, so nothing may have been read from the client yet.
+    """
+    from treadle.errors import TreadleError
     from treadle.io.paths import here
+    from treadle.work import config
 
-    if not asked:
-        from treadle.work import config
+    harmless = False
+    try:
+        settings = config.load(here()).settings
+        sandbox = sandbox or settings.sandbox
+        harmless = not (settings.models or settings.weak_model or settings.key_command)
+    except TreadleError:
+        pass  # the init will be told
+    if sandbox:
+        from treadle.io.sandbox import enter
 
-        try:
-            asked = config.load(here()).settings.sandbox
-        except ConfigError:
-            return  # the init will be told
-    if asked:
-        from treadle.io import sandbox
-
-        sandbox.enter(here(), ())
+        enter(here(), ())
+    return harmless
 
 
 def _written(line: bytes) -> bool:

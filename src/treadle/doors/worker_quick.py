@@ -1,7 +1,7 @@
 """The answer to a plain init, before anything heavy is imported: a client that starts a worker per task waits for it.
 
-Only an init that cannot fail is answered here: of a version and with settings that need no thought, for the native
-agent, with a model whose key or address is there. In any doubt there is no quick answer, and the door gives its own.
+Only an init that cannot fail is answered here: of a version that needs no thought, for the native agent, with a model
+whose key or address is there. In any doubt there is no quick answer, and the door gives its own.
 The two agree to the byte, which the tests hold them to. A light module.
 """
 
@@ -47,9 +47,10 @@ def first_line(fd: int) -> bytes:
 
 
 def promise(data: bytes, environ: Mapping[str, str]) -> Promise | None:
+    """For when the settings cannot fail an init either: there are none (`settled`), or they have been looked at."""
     line, newline, _ = data.partition(b"\n")
     mode, pinned = environ.get("HEDDLE_APPROVAL_MODE", "").strip(), environ.get("HEDDLE_PROTOCOL_VERSION", "").strip()
-    if not newline or (mode and mode not in MODES) or (pinned and not parse_version(pinned)) or not settled(environ):
+    if not newline or (mode and mode not in MODES) or (pinned and not parse_version(pinned)):
         return None
     request = _parsed(line)
     if not _plain(request) or not _reachable(request["config"]["model"], environ) or not _can_keep_sessions():

@@ -82,8 +82,8 @@ class EventLog:
         events.append(event)  # type: ignore[arg-type]
         if type(event) in _LONG:  # the many small ones must cost nothing here
             self._size += _size(event)
-            if self._size > self._most:
-                self._lighten()
+        if self._size > self._most:
+            self._lighten()
         if len(events) >= self._keep + self._window:
             self._forget(self._window)
         if self._waiting:
