@@ -18,6 +18,11 @@ def test_whatever_a_service_puts_there_a_count_is_a_count(table: object) -> None
     assert dollars(table) is None or isinstance(dollars(table), float)
 
 
+@pytest.mark.parametrize("lie", [float("inf"), float("nan"), 1e308, 1 << 64, -1, "7"])
+def test_what_cannot_be_a_count_is_none(lie: object) -> None:
+    assert count({"a": lie}, "a") == 0
+
+
 def test_a_count_is_found_through_tables() -> None:
     assert count({"a": {"b": 7}}, "a", "b") == 7
     assert dollars({"cost": 1}) == 1.0

@@ -13,6 +13,9 @@ from treadle.wire.jsontext import mended
 
 T = TypeVar("T")
 
+MOST = 1 << 53
+"""Beyond this no program that reads JSON can be relied on to know the number."""
+
 
 def decode(decoder: msgspec.json.Decoder[T], data: bytes, provider: str) -> T:
     try:
@@ -64,7 +67,7 @@ def count(table: Any, *names: str) -> int:
     """A number of tokens, through nested tables; anything else that a service puts there is 0."""
     for name in names:
         table = table.get(name) if isinstance(table, dict) else None
-    return int(table) if isinstance(table, (int, float)) and table >= 0 else 0
+    return int(table) if isinstance(table, (int, float)) and 0 <= table < MOST else 0
 
 
 def dollars(table: Any) -> float | None:
