@@ -663,6 +663,17 @@ async def test_what_was_too_long_can_be_read_where_it_was_put(opened: Opened, fo
     assert [denied.name for denied in of(events, ToolDenied)] == ["write_file"]
 
 
+async def test_the_files_of_a_skill_can_be_read_wherever_it_is(opened: Opened) -> None:
+    skill = Path(paths.config_file()).parent / "skills" / "x"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: x\ndescription: y\n---\nread more.md\n")
+    (skill / "more.md").write_text("more to know")
+    read = f'[[reply]]\n[[reply.call]]\nname = "read_file"\narguments = {{ path = "{skill}/more.md" }}\n'
+    events = await turn(await opened(read + SAY))
+    assert "more to know" in of(events, ToolEnded)[0].result
+    assert of(await turn(await opened(read + SAY, tools=("read_file",))), ToolEnded) == []
+
+
 async def test_where_a_permitted_address_leads_is_judged_by_the_rules_too(opened: Opened) -> None:
     session = await opened(SAY, rules=Rules(deny=("WebFetch(evil.example)",)))
     context = session._tool_context(Turn(Prompt(text="x")), "call")

@@ -151,7 +151,7 @@ class NativeSession(BaseSession):
         self._hooks = ShellHooks(settings.hooks, cwd=spec.cwd, env=setting.child_env, session=self.id, warn=self._warn)
         self._servers = McpServers(cwd=spec.cwd, env=setting.child_env, warn=self._warn)
         self._knowledge = ""
-        self._skills = ""
+        self._skills: list[project.Skill] = []
         self._guard = self._build_guard()
 
     @property
@@ -184,10 +184,8 @@ class NativeSession(BaseSession):
 
     def read_project(self) -> None:
         self._knowledge = project.knowledge(self.spec.cwd)
-        skills = project.skills(self.spec.cwd)
-        if skills and self._wants("skill"):
-            self.tools.add(registry.load("skill"))
-            self._skills = project.offer(skills)
+        self._skills = project.skills(self.spec.cwd) if "skill" in self.tools else []
+        self._guard = self._build_guard(self.remembered)
 
     async def _start_servers(self) -> None:
         setting = self.setting
@@ -212,7 +210,7 @@ class NativeSession(BaseSession):
             self.mode,
             self.setting.add_dirs,
             self.spec.guard,
-            self.transcript.outputs,
+            [*self.transcript.outputs, *(os.path.dirname(skill.path) for skill in self._skills)],
         )
         guard.remembered.update(remembered)
         return guard
@@ -303,7 +301,7 @@ class NativeSession(BaseSession):
             mode=self.mode,
             persona=self.spec.system_prompt or self.setting.settings.system_prompt,
             knowledge=self._knowledge,
-            skills=self._skills,
+            skills=project.offer(self._skills),
             append=self.spec.append_system_prompt or self.setting.settings.append_system_prompt,
         )
 
