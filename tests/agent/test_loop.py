@@ -211,7 +211,7 @@ async def test_no_more_reads_run_at_once_than_is_good(tmp_path: Path) -> None:
         most = max(most, at_work)
         if at_work >= PARALLEL_READS:
             full.set()
-        await asyncio.wait_for(full.wait(), 5)
+        await asyncio.wait_for(full.wait(), 60)
         await asyncio.sleep(0)
         at_work -= 1
         return "ok"

@@ -442,7 +442,7 @@ async def test_what_a_person_allowed_a_subagent_for_the_session_is_allowed_for_t
 async def test_what_a_person_allowed_for_the_session_is_allowed_to_subagents_too(opened: Opened) -> None:
     session = await opened(WRITE + SAY + DELEGATE_WRITE, answers=True)
     await turn(session, "first", answer=Answer(decision="allow", scope="session"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await session.tasks.run_agent("write the file", label="x", agent_type=None, background=False)
     assert len(of(session.events().ready(), Asked)) == 1
 

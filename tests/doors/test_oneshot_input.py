@@ -106,7 +106,7 @@ async def test_interrupted_from_outside_it_ends_the_turn_and_leaves_out_the_rest
     await host.say(prompt("go"), prompt("never"))
     await host.until("stream_event")
     await host.door.interrupt("enough")
-    assert await asyncio.wait_for(host.running, 20) == 0
+    assert await asyncio.wait_for(host.running, 60) == 0
     assert (await host.until("result"))["result"] == "par"
     await host.session.close()
 
@@ -115,7 +115,7 @@ async def test_interrupted_while_it_waits_for_a_prompt_it_ends(echo: Host) -> No
     await echo.say(prompt("one"))
     await echo.until("result")
     await echo.door.interrupt("enough")
-    assert await asyncio.wait_for(echo.running, 20) == 0
+    assert await asyncio.wait_for(echo.running, 60) == 0
 
 
 async def test_an_interrupt_that_comes_with_its_prompt_is_not_lost() -> None:

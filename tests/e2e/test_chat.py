@@ -238,7 +238,7 @@ def test_what_is_allowed_always_is_allowed_in_the_next_session_too(terminal: Ter
     terminal.until("It is written.")
     terminal.until("\n> ")
     terminal.type("/exit")
-    assert terminal.process.wait(20) == 0
+    assert terminal.process.wait(60) == 0
     (tmp_path / "work" / "made.txt").unlink()
     again = Terminal([TREADLE], tmp_path / "work", terminal.env)
     try:
@@ -258,7 +258,7 @@ def test_ctrl_d_while_the_agent_works_leaves_when_it_is_done(terminal: Terminal)
     terminal.key(CTRL_D)
     terminal.until("nine ten")
     terminal.until("treadle --resume")
-    assert terminal.process.wait(20) == 0
+    assert terminal.process.wait(60) == 0
 
 
 def test_what_is_typed_while_the_agent_works_comes_next_and_then_ctrl_d(terminal: Terminal) -> None:
@@ -271,7 +271,7 @@ def test_what_is_typed_while_the_agent_works_comes_next_and_then_ctrl_d(terminal
     terminal.until("> still there?")
     terminal.until("Yes, I am.")
     terminal.until("treadle --resume")
-    assert terminal.process.wait(20) == 0
+    assert terminal.process.wait(60) == 0
 
 
 def test_ctrl_d_at_a_question_refuses_and_leaves_when_the_turn_is_over(terminal: Terminal, tmp_path: Path) -> None:
@@ -281,5 +281,5 @@ def test_ctrl_d_at_a_question_refuses_and_leaves_when_the_turn_is_over(terminal:
     terminal.key(CTRL_D)
     terminal.until("not allowed")
     terminal.until("treadle --resume")
-    assert terminal.process.wait(20) == 0
+    assert terminal.process.wait(60) == 0
     assert not (tmp_path / "work" / "made.txt").exists()

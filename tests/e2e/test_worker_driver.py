@@ -34,7 +34,7 @@ SLEEP = """
 [[reply]]
 [[reply.call]]
 name = "bash"
-arguments = { command = "sleep 0.5" }
+arguments = { command = "until [ -e steered ]; do sleep 0.01; done" }
 [[reply]]
 when = "left"
 text = "Going left."
@@ -66,8 +66,7 @@ async def test_a_turn_crosses_both_ends_whole(tmp_path: Path) -> None:
 
 
 async def test_a_turn_can_be_interrupted_and_the_next_one_runs(tmp_path: Path) -> None:
-    slow = SLEEP.replace("sleep 0.5", "sleep 1237")
-    async with session(tmp_path, slow) as opened:
+    async with session(tmp_path, SLEEP) as opened:
         reader = opened.events(after=-1)
         id = await opened.prompt(Prompt(text="go"))
         async for event in reader:
@@ -85,6 +84,7 @@ async def test_a_running_turn_is_steered(tmp_path: Path) -> None:
         async for event in reader:
             if isinstance(event, ToolStarted):
                 assert await opened.steer(id, "turn left") is True
+                (tmp_path / "steered").touch()
             if isinstance(event, TurnEnded):
                 break
         assert event.text == "Going left."

@@ -45,7 +45,7 @@ class Stage:
     def start(self, *command: str, **settings: Any) -> Place:
         self._ids += 1
         name = settings.setdefault("id", f"t{self._ids}")
-        request = {"command": command, "directory": str(self.directory), "linger": 30.0, **settings}
+        request = {"command": command, "directory": str(self.directory), "linger": 100.0, **settings}
         assert self._launcher.stdin and self._launcher.stdout
         print(json.dumps(request), file=self._launcher.stdin, flush=True)
         answer = self._launcher.stdout.readline().strip()

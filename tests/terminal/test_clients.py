@@ -86,7 +86,7 @@ def test_two_who_come_at_once_leave_a_full_screen_program_its_size(stage: Stage)
         for client in both:
             client.subscribe()
         seen = b""
-        for message in watcher.messages(20):
+        for message in watcher.messages(60):
             seen += message.data if isinstance(message, wire.Output) else b""
             if seen.endswith(b"100 x 50\r\n"):
                 break

@@ -545,7 +545,9 @@ def test_stop_reaches_the_jobs_of_an_interactive_shell(stage: Stage) -> None:
 
 
 def test_what_the_program_leaves_behind_is_ended_when_it_ends(stage: Stage) -> None:
-    place = stage.start("sh", "-c", "setsid -f sh -c 'trap \"\" HUP TERM; sleep 60 & echo $!; wait'; sleep 0.3; exit 0")
+    up = stage.directory / "up"
+    left = f"trap '' HUP TERM; sleep 60 & echo $!; : > {up}; wait"
+    place = stage.start("sh", "-c", f'setsid -f sh -c "$0"; until [ -e {up} ]; do sleep 0.01; done', left)
     grandchild = int(watch(place)[0].split()[0])
     until(lambda: not alive(grandchild))
 

@@ -112,7 +112,7 @@ async def test_an_interrupted_parallel_tells_what_was_said_so_far(opened: Opened
     command = asyncio.create_task(session.command("agent", 'parallel a:"count" b:"slowly" c:"slowly"'))
     await said_a_word(session, "agent_2", "agent_3")
     await session.interrupt("/agent", "enough")
-    result = await asyncio.wait_for(command, 20)
+    result = await asyncio.wait_for(command, 60)
     assert result and not result.ok
     assert "(1/3 completed, 0 failed, 2 cancelled, 0 pending)" in result.message
     assert "[completed] a agent_1: there are three" in result.message
@@ -125,7 +125,7 @@ async def test_an_interrupted_run_tells_what_was_said_so_far(opened: Opened) -> 
     command = asyncio.create_task(session.command("agent", "run slowly"))
     await said_a_word(session, "agent_1")
     await session.interrupt("/agent")
-    result = await asyncio.wait_for(command, 20)
+    result = await asyncio.wait_for(command, 60)
     assert result and not result.ok and result.message.startswith("word")
 
 
@@ -135,7 +135,7 @@ async def test_an_interrupted_wait_tells_how_far_they_are(opened: Opened) -> Non
     waiting = asyncio.create_task(session.command("agent", "wait group_1"))
     await said_a_word(session, "agent_2")
     await session.interrupt("/agent")
-    result = await asyncio.wait_for(waiting, 20)
+    result = await asyncio.wait_for(waiting, 60)
     assert result and "running (1/2 completed, 0 failed, 0 cancelled, 1 pending)" in result.message
     assert session.tasks.get("agent_2").status == "running"
 

@@ -90,18 +90,18 @@ def test_send_and_wait_make_a_program_scriptable(shell: Shell) -> None:
     program = 'while read line; do printf "\\033]7501;state=working:app=x\\007"; sleep 0.2; echo "did $line"; '
     program += 'printf "\\033]7501;state=done:app=x\\007"; done'
     shell("run", "--detach", "--id", "agent", "--", "sh", "-c", program)
-    shell("send", "agent", "first", "task", "--enter", "--wait-idle", "--timeout", "20")
+    shell("send", "agent", "first", "task", "--enter", "--wait-idle", "--timeout", "50")
     assert "did first task" in shell("tail", "agent", "--strip")
     shell("send", "agent", "second\\n")
-    shell("wait", "agent", "--state", "done", "--timeout", "20")
+    shell("wait", "agent", "--state", "done", "--timeout", "50")
     until(lambda: "did second" in shell("tail", "agent"))
 
 
 def test_wait_idle_tells_when_a_person_is_needed_and_send_does_not_press_buttons(shell: Shell) -> None:
     program = 'printf "\\033]7501;state=blocked:app=x:kind=permission:msg=cm0gLXJm\\007"; cat'
     shell("run", "--detach", "--id", "agent", "--", "sh", "-c", program)
-    shell("wait", "agent", "--state", "permission", "--timeout", "20")
-    assert shell("wait", "agent", "--state", "idle", "--timeout", "20", code=3) == "permission: rm -rf\n"
+    shell("wait", "agent", "--state", "permission", "--timeout", "50")
+    assert shell("wait", "agent", "--state", "idle", "--timeout", "50", code=3) == "permission: rm -rf\n"
     done = shell.run("send", "agent", "hello", "--enter")
     assert done.returncode == 1 and "rm -rf" in done.stderr and "--force" in done.stderr
     shell("send", "agent", "1")
@@ -173,7 +173,8 @@ def test_kill_ends_everything_and_tells_what_died(shell: Shell) -> None:
     text = shell("kill", "x", "--grace", "3")
     assert text.count("sleep") == 2 and "bash" in text
     assert not any(map(alive, jobs))
-    shell("run", "--detach", "--id", "y", "--", "sh", "-c", "trap '' TERM HUP; sleep 60")
+    shell("run", "--detach", "--id", "y", "--", "sh", "-c", "trap '' TERM HUP; echo deaf; sleep 60")
+    until(lambda: "deaf" in shell("tail", "y"))
     report = json.loads(shell("kill", "y", "--grace", "0.1", "--json"))
     assert report["survivors"] == [] and report["code"] == 137
 
