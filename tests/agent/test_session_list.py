@@ -101,7 +101,8 @@ def test_a_fork_is_listed_under_its_own_name(tmp_path: Path) -> None:
 def test_what_is_no_history_is_left_out(tmp_path: Path) -> None:
     transcript = created(tmp_path)
     root = Path(transcript.directory).parent
-    for name, content in (("empty", b""), ("garbage", b"\xff\n"), ("newer", b'{"type":"session","format":99}\n')):
+    newer = history(transcript).read_bytes().replace(b'"format":1', b'"format":99')
+    for name, content in (("empty", b""), ("garbage", b"\xff\n"), ("newer", newer)):
         (root / name).mkdir()
         (root / name / "history.jsonl").write_bytes(content)
     (root / "nothing").mkdir()
