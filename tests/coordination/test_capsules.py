@@ -34,6 +34,29 @@ def test_ten_lines_pass_and_eleven_are_refused_before_anything_is_touched(capsul
     assert capsules.show("w1") == before
 
 
+def test_what_is_refused_or_missing_is_in_the_trail_too(capsules: Capsules) -> None:
+    capsules.write("w1", "one", depends="lost")
+    for attempt in (
+        lambda: capsules.write("w2", "1\n2\n3\n4\n5\n6"),
+        lambda: capsules.show("nowhere"),
+        lambda: capsules.hydrate(["w1"]),
+    ):
+        with pytest.raises((ConfigError, NotFound)):
+            attempt()
+    trail = Path(capsules.planning.path("protocol.log")).read_text().splitlines()
+    assert [line.split("\t")[2:] for line in trail[1:]] == [
+        ["refuse", "w2 lines=11"],
+        ["miss", "nowhere"],
+        ["miss", "lost"],
+    ]
+
+
+@pytest.mark.parametrize("what", ["", " \n"])
+def test_a_capsule_must_say_what_was_done(capsules: Capsules, what: str) -> None:
+    with pytest.raises(ConfigError, match="what was done"):
+        capsules.write("w1", what)
+
+
 def test_a_capsule_comes_out_as_it_is_in_its_file_also_with_other_line_ends(capsules: Capsules) -> None:
     capsules.write("base", "one")
     text = "---\r\nid: w1\r\ndepends: base\r\n---\r\nWHAT: x\r\n"

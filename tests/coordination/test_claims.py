@@ -109,6 +109,16 @@ def test_a_claim_that_ran_out_untaken_is_renewed_with_a_new_fence(claims: Claims
     assert claims.of(ANN)
 
 
+def test_a_claim_that_ran_out_is_not_renewed_over_one_that_came_meanwhile(claims: Claims, clock: Clock) -> None:
+    claims.claim(ANN, ["src"], "T-1", 1)
+    clock.now += 61
+    theirs = {"haid": BOB, "claimed_surfaces": ["src/a.ts"], "task_ref": "T-2", "heartbeat": claims.planning.now()}
+    (Path(claims.directory) / "haid_bob.box-0002.json").write_text(json.dumps(theirs))  # as when git brings it
+    with pytest.raises(Collision, match=BOB):
+        claims.heartbeat(ANN)
+    assert claims.of(ANN) is None
+
+
 def test_the_fence_grows_for_ever_also_across_released_claims(claims: Claims) -> None:
     fences = []
     for _ in range(3):
