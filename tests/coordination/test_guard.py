@@ -129,6 +129,8 @@ def test_what_agents_coordinate_with_is_under_nobodys_claim(guarded: Guarded, cl
     guarded.claims.planning.log("capsule", "write", "by a shell command")
     git(project, "add", ".")
     guarded.check(before)
+    assert guarded.judge(write(project, ".planning/ledger/completed/T-1.md")).verdict == "allow"
+    assert guarded.judge(write(project, ".planning/../x")).verdict == "deny"
 
 
 def test_what_was_claimed_or_released_meanwhile_is_not_held_against_it(

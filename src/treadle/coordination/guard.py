@@ -89,7 +89,9 @@ class Guarded:
         return [claim for claim in self.claims.active() if claim.haid != self.haid]
 
     def _surfaces(self, paths: tuple[str, ...]) -> list[Surface]:
-        inside = (os.path.relpath(os.path.join(self.cwd, path), self.top) for path in paths)
+        full = (os.path.normpath(os.path.join(self.cwd, path)) for path in paths)
+        shared = self.claims.planning.root + "/"  # what agents coordinate with is under nobody's claim
+        inside = (os.path.relpath(path, self.top) for path in full if not path.startswith(shared))
         return [Surface.of(path, self.top) for path in inside if path != ".." and not path.startswith("../")]
 
     def _look(self, claims: list[Claim]) -> Files:
