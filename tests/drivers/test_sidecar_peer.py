@@ -19,8 +19,9 @@ def test_one_that_never_answered_is_stalled_only_when_silent_and_idle() -> None:
     assert live.stalled(599.0) is None
     live.used_cpu(1.5, 590.0)
     assert live.stalled(1100.0) is None, "it worked"
-    live.used_cpu(1.5, 1100.0)
-    assert "no CPU" in (live.stalled(1191.0) or "")
+    live.used_cpu(1.51, 591.0)
+    live.used_cpu(1.51, 1100.0)
+    assert live.stalled(1191.0) is None and "no CPU" in (live.stalled(1191.5) or "")
     live.heard(1191.0)
     assert live.stalled(1700.0) is None
 

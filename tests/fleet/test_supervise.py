@@ -51,6 +51,7 @@ def test_totals_in_ext_and_in_foreign_usage_events_count(tmp_path: Path) -> None
     foreign = Warned(ts=T, message="", ext={"unknown_event": {"type": "usage", "estimated_cost_usd": 3}})
     assert watch(tmp_path, told, cost=2.0)[0] is None
     assert isinstance(watch(tmp_path, told, foreign, cost=2.0)[0], BudgetExceeded)
+    assert watch(tmp_path, foreign, told)[1].cost == 3.0, "what is spent does not come back"
 
 
 def test_tools_files_and_commands_are_judged(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ def source(tmp_path: Path) -> Path:
     (root / "sly").symlink_to("src/back/../../etc")
     (root / "src" / "back").symlink_to("../..")
     (root / "good").symlink_to("src/m.py")
+    (root / "whole").symlink_to(root / "src" / "m.py")
     return root
 
 
@@ -40,7 +41,9 @@ def files(root: str) -> set[str]:
 def test_a_copy_has_everything_but_git_and_ways_out(tmp_path: Path, source: Path) -> None:
     workspace = open_in(tmp_path, source)
     assert files(workspace.root) == {"a.txt", ".gitignore", "src/m.py", "notes.md", "good"}
-    assert len([note for note in workspace.notes if "leads out" in note]) == 4
+    assert len([note for note in workspace.notes if "leads out" in note]) == 5, (
+        "one that names the source by its whole path too"
+    )
     for name in files(workspace.root):
         assert os.path.realpath(os.path.join(workspace.root, name)).startswith(os.path.realpath(workspace.root))
 
