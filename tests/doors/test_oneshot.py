@@ -47,6 +47,7 @@ from treadle.events import (
 from treadle.session import AgentInfo, CommandInfo, CommandResult, EventReader, Prompt, SessionSpec
 from treadle.testing.sessions import ScriptedSession, Step
 from treadle.wire.oneshot import OutputFormat, command_of
+from treadle.work.session import Turn
 
 FORMATS: list[OutputFormat] = ["text", "json", "stream-json"]
 SEED_KEYS = ["type", "result", "session_id", "subtype"]
@@ -306,6 +307,15 @@ async def test_a_turn_that_a_command_starts_while_it_is_interrupted_is_interrupt
 # Strict exit codes
 
 
+def stopped(reason: str) -> Step:
+    """A turn that completes although the model was cut off or would not."""
+
+    async def stop(session: ScriptedSession, turn: Turn) -> None:
+        turn.ending = lambda outcome, *_, **__: Turn.ending(turn, outcome, stop_reason=reason)  # type: ignore[method-assign]
+
+    return stop
+
+
 @pytest.mark.parametrize(
     ("step", "code"),
     [
@@ -314,6 +324,8 @@ async def test_a_turn_that_a_command_starts_while_it_is_interrupted_is_interrupt
         (TimedOut("too long"), 124),
         (ProviderError("down"), 1),
         (ToolDenied(call="c", name="bash", reason="no"), 4),
+        (stopped("length"), 4),
+        (stopped("refusal"), 4),
         (TextDelta(text="fine"), 0),
     ],
 )
@@ -545,6 +557,26 @@ async def test_verbose_adds_init_assistant_and_user_lines() -> None:
         "tool_result",
     ]
     assert blocks[3] == {"tool_use_id": "c1", "type": "tool_result", "content": "a\nb", "is_error": False}
+
+
+async def test_words_that_never_came_as_a_whole_message_are_a_line_too() -> None:
+    steps: list[Step] = [
+        *HELLO,
+        ToolStarted(call="c1", name="bash"),
+        ToolEnded(call="c1", name="bash", result=""),
+        TextDelta(text="By"),
+        asyncio.Event(),
+    ]
+    session = Commanded(steps)
+    run = Ran(session, "stream-json", extra=Verbose(session, cwd="/"))
+    task = asyncio.create_task(run.go())
+    async for event in session.events():
+        if isinstance(event, TextDelta) and event.text == "By":
+            await run.runner.interrupt("enough")
+            break
+    await task
+    lines = [record["message"]["content"][0] for record in run.out.records if record["type"] in ("assistant", "user")]
+    assert [line.get("text", line["type"]) for line in lines] == ["Hello", "tool_use", "tool_result", "By"]
 
 
 async def test_the_blocks_of_one_reply_share_an_id_and_replies_without_words_have_their_own() -> None:

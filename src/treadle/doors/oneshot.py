@@ -272,7 +272,7 @@ class Runner:
             return {"timeout": TIMED_OUT}.get(ending.error.code, LIMITED if summary.outcome == "limited" else 1)
         if self._interrupted is not None or summary.outcome == "interrupted":
             return INTERRUPTED
-        return INCOMPLETE if summary.denials or summary.stop_reason == "length" else 0
+        return INCOMPLETE if summary.denials or summary.stop_reason in ("length", "refusal") else 0
 
     def _result(self, ending: Ending, summary: TurnSummary, code: int, structured: Any) -> Result:
         error = ending.error

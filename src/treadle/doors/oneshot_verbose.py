@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from treadle import __version__
-from treadle.events import AnyEvent, Message, TextDelta, ThinkingDelta, ToolDenied, Usage
+from treadle.events import AnyEvent, Message, TextDelta, ThinkingDelta, ToolDenied, ToolStarted, TurnEnded, Usage
 from treadle.session import Mode, Session
 from treadle.wire import oneshot as wire
 
@@ -23,6 +23,8 @@ class Verbose:
         self._message = ""
         self._counted = True
         self._model = ""
+        self._unsaid: list[str] = []
+        """Words of a reply that has not come as a whole: some agents send no other, and none does when interrupted."""
 
     def begin(self) -> list[wire.Record]:
         self._next_message()
@@ -40,6 +42,18 @@ class Verbose:
         return records + self._conversation(event)
 
     def _conversation(self, event: AnyEvent) -> list[wire.Record]:
+        match event:
+            case TextDelta(text=text):
+                self._unsaid.append(text)
+            case Message(kind="text"):
+                self._unsaid.clear()
+            case ToolStarted() | ToolDenied() | TurnEnded() if self._unsaid:
+                said = Message(text="".join(self._unsaid))
+                self._unsaid.clear()
+                return self._blocks(said) + self._blocks(event)
+        return self._blocks(event)
+
+    def _blocks(self, event: AnyEvent) -> list[wire.Record]:
         session_id = self._session.id
         if isinstance(event, Message | Usage) and self._counted:
             self._next_message()
