@@ -1,6 +1,7 @@
 """One prompt through a session, printed: the contract of each format and each outcome, whatever the session does."""
 
 import asyncio
+import contextlib
 import io
 import json
 import re
@@ -290,18 +291,37 @@ async def test_an_interrupted_command_that_has_nothing_prints_nothing() -> None:
 
 async def test_a_turn_that_a_command_starts_while_it_is_interrupted_is_interrupted_too() -> None:
     async def skill(session: Commanded, args: str) -> CommandResult:
-        await runner_told.wait()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
         return CommandResult(message="", turn=await session.prompt(Prompt(text="expanded")))
 
-    runner_told = asyncio.Event()
     run = Ran(Commanded([asyncio.Event()], command=skill), "json")
     task = asyncio.create_task(run.go("/skill"))
     await until(lambda: run.session.given)  # type: ignore[attr-defined]
-    interrupting = asyncio.create_task(run.runner.interrupt("enough"))
-    await until(lambda: run.runner._interrupted is not None)
-    runner_told.set()
-    await asyncio.gather(task, interrupting)
+    await asyncio.gather(task, run.runner.interrupt("enough"))
     assert run.code == 0 and run.result["terminal_reason"] == "aborted_streaming"
+
+
+async def test_interrupted_before_it_begins_it_does_nothing() -> None:
+    class Sudden(Sink):
+        async def write(self, data: bytes) -> None:
+            await super().write(data)
+            await run.runner.interrupt("enough")
+
+    session = Commanded()
+    run = Ran(session, "stream-json", extra=Verbose(session, cwd="/"))
+    run.runner._out = run.out = Sudden()
+    await run.go("/anything")
+    assert (run.code, run.result["result"], session.given) == (0, "", [])
+
+
+async def test_interrupted_in_a_tool_the_reason_says_so() -> None:
+    run = Ran(Commanded([ToolStarted(call="c1", name="bash"), asyncio.Event()]), "json")
+    task = asyncio.create_task(run.go())
+    await until(lambda: run.runner._fold.in_tools)
+    await run.runner.interrupt("enough")
+    await task
+    assert run.result["terminal_reason"] == "aborted_tools"
 
 
 # Strict exit codes
@@ -427,8 +447,9 @@ async def test_a_turn_that_ends_inside_its_command_is_not_missed() -> None:
                 break
         return CommandResult(message="", turn=turn)
 
-    run = await Ran(Commanded(HELLO, command=skill), "stream-json").go("/skill")
+    run = await Ran(Commanded([Usage(input_tokens=5), *HELLO], command=skill), "stream-json").go("/skill")
     assert run.code == 0 and run.result["result"] == "Hello" and len(run.out.records) == 3
+    assert run.result["usage"]["input_tokens"] == 5
 
 
 async def test_background_events_before_the_commands_own_result_are_written_before_it() -> None:
@@ -665,6 +686,25 @@ async def test_partial_messages_frame_the_deltas_as_the_api_does() -> None:
     ]
 
 
+async def test_each_message_is_a_block_of_its_own_among_the_partial_ones() -> None:
+    steps: list[Step] = [*HELLO, Message(text="Hello"), TextDelta(text="more"), Message(text="more"), Usage()]
+    session = Commanded(steps)
+    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/", lines=False, partial=True)).go()
+    kinds = [record["event"]["type"] for record in run.out.records[:-1]]
+    assert kinds.count("content_block_start") == kinds.count("content_block_stop") == 2
+
+
+async def test_what_a_subagent_does_is_no_line_of_the_conversation() -> None:
+    steps: list[Step] = [
+        ToolDenied(call="c1", name="bash", reason="no", parent="agent_1"),
+        Usage(parent="agent_1"),
+        Message(text="Hello"),
+    ]
+    session = Commanded(steps)
+    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/", partial=True)).go()
+    assert [record["type"] for record in run.out.records] == ["system", "assistant", "result"]
+
+
 # A final answer of a certain form
 
 
@@ -680,6 +720,17 @@ async def test_an_answer_that_does_not_fit_is_asked_for_again_in_the_same_sessio
     session = Commanded([TextDelta(text="three")], [TextDelta(text='{"n": "3"}')], [TextDelta(text='{"n": 3}')])
     run = await Ran(session, "json", check=SchemaCheck(SCHEMA)).go()
     assert run.result["structured_output"] == {"n": 3} and run.result["num_turns"] == 3
+
+
+async def test_an_interrupted_answer_is_not_held_to_the_schema() -> None:
+    run = Ran(Commanded([TextDelta(text="par"), asyncio.Event()]), "json", check=SchemaCheck(SCHEMA))
+    task = asyncio.create_task(run.go())
+    async for event in run.session.events():
+        if isinstance(event, TextDelta):
+            await run.runner.interrupt("enough")
+            break
+    await task
+    assert (run.code, run.result["result"]) == (0, "par") and "structured_output" not in run.result
 
 
 async def test_an_answer_that_never_fits_is_an_error_of_its_own() -> None:
@@ -719,9 +770,52 @@ async def test_output_that_fails_while_a_command_runs_ends_the_run_too() -> None
     await run.session.close()
 
 
-@pytest.mark.parametrize("error", [ProviderError("x"), RateLimited("x"), AuthFailed("x"), EmptyReply("x")])
-async def test_whatever_went_wrong_at_the_service_the_reason_says_so(error: ProviderError) -> None:
-    assert (await ran(error)).result["terminal_reason"] == "api_error"
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        *((error, "api_error") for error in (ProviderError("x"), RateLimited("x"), AuthFailed("x"), EmptyReply("x"))),
+        (MaxIterations("x"), "max_turns"),
+        (BudgetExceeded("x"), "budget_exhausted"),
+        (TimedOut("x"), "error"),
+    ],
+)
+async def test_the_reason_says_what_went_wrong(error: Exception, reason: str) -> None:
+    assert (await ran(error)).result["terminal_reason"] == reason
+
+
+async def test_nobody_listens_any_more_when_the_result_is_written() -> None:
+    class Watched(Commanded):
+        def events(self, after: int = 0, *, observer: bool = False) -> EventReader:
+            readers.append(super().events(after, observer=observer))
+            return readers[-1]
+
+    class Looking(Sink):
+        async def write(self, data: bytes) -> None:
+            await super().write(data)
+            held.append([not reader.observer for reader in readers])
+
+    readers: list[Any] = []
+    held: list[list[bool]] = []
+    run = Ran(Watched(HELLO), "stream-json")
+    run.runner._out = run.out = Looking()
+    await run.go()
+    assert held[0] == [True] and held[-1] == [False]
+
+
+async def test_another_turn_of_the_session_counts_for_nothing() -> None:
+    theirs = [TextDelta(text="x"), Usage(input_tokens=5), ToolDenied(call="c", name="bash", reason="no")]
+    session = Commanded(theirs, HELLO)
+    await session.prompt(Prompt(text="somebody else's"))
+    run = await Ran(session, "stream-json", strict=True).go()
+    assert (run.code, run.result["result"], run.result["num_turns"]) == (0, "Hello", 1)
+    assert run.result["usage"]["input_tokens"] == 0 and len(run.out.records) == 3
+
+
+async def test_a_second_run_begins_to_count_anew() -> None:
+    run = Ran(Commanded([Usage(input_tokens=5), *HELLO], [Usage(input_tokens=2), *HELLO]), "json")
+    await run.go()
+    await run.go()
+    assert (run.result["num_turns"], run.result["usage"]["input_tokens"]) == (1, 2)
 
 
 # The two factories

@@ -10,7 +10,7 @@ import pytest
 from treadle.doors.oneshot import Runner
 from treadle.doors.oneshot_input import StreamInput
 from treadle.errors import PeerClosed
-from treadle.events import Asked, TextDelta
+from treadle.events import Asked, TextDelta, TurnStarted
 from treadle.io.streams import pair
 from treadle.session import Answer, Change, SessionSpec
 from treadle.testing.sessions import ScriptedSession, Step
@@ -108,6 +108,7 @@ async def test_interrupted_from_outside_it_ends_the_turn_and_leaves_out_the_rest
     await host.door.interrupt("enough")
     assert await asyncio.wait_for(host.running, 60) == 0
     assert (await host.until("result"))["result"] == "par"
+    assert [event.prompt for event in host.session.events().ready() if isinstance(event, TurnStarted)] == ["go"]
     await host.session.close()
 
 

@@ -95,6 +95,8 @@ class Runner:
         """Whether a tool was running when it was interrupted."""
         self._turn_over: asyncio.Future[Ending]
         self._ends: dict[str | None, TurnEnded] = {}
+        self._early: list[AnyEvent] = []
+        """Events of turns, from before we know which one is ours."""
         self._idle = asyncio.Event()
         self._tasks: dict[str, Task] = {}
         self._detached: set[str] = set()
@@ -106,7 +108,7 @@ class Runner:
 
     async def run(self, prompt: str) -> int:
         """Do what the prompt says; returns when the session has settled and its history is on disk."""
-        self._fold, self._turn, self._ends = Fold(), None, {}
+        self._fold, self._turn, self._ends, self._early = Fold(), None, {}, []
         self._started = time.monotonic()
         self._interrupted, self._in_tools = None, False
         reader = self.session.events(after=-1)
@@ -153,8 +155,8 @@ class Runner:
     async def _once(self, prompt: str, reader: EventReader) -> Ending:
         self._turn = self._command = None
         self._turn_over = asyncio.get_running_loop().create_future()
-        pump = asyncio.create_task(self._pump(reader))
         operation = self._operation = asyncio.create_task(self._operate(prompt))
+        pump = asyncio.create_task(self._pump(reader))
         try:
             await asyncio.wait([pump, operation], return_when=asyncio.FIRST_COMPLETED)
             ending = operation.result() if operation.done() else None
@@ -218,20 +220,29 @@ class Runner:
     async def _events(self, events: list[AnyEvent]) -> None:
         records: list[wire.Record] = []
         for event in events:
-            if self._turn is None or event.turn in ("", self._turn):
-                self._fold.add(event)
+            self._count(event)
             if isinstance(event, TaskChanged) and event.task is not None:
                 self._tasks[event.task_id] = event.task
             elif isinstance(event, TaskGroupChanged) and event.group.wait_policy == "detached":
                 self._detached.update(event.group.tasks)
-            if self.format == "stream-json":
+            if self.format == "stream-json" and (self._turn is None or event.turn in ("", self._turn)):
                 records += self._records(event)
         await self._write(records)
         self._ends |= {event.turn: event for event in events if isinstance(event, TurnEnded)}
         self._settle()
 
+    def _count(self, event: AnyEvent) -> None:
+        if event.turn in ("", self._turn):
+            self._fold.add(event)
+        elif self._turn is None:
+            self._early.append(event)
+
     def _settle(self) -> None:
         """The turn may have ended before we were told which one it is: a command can run one to its end."""
+        if self._turn is not None:
+            early, self._early = self._early, []
+            for event in early:
+                self._count(event)
         if self._turn in self._ends and not self._turn_over.done():
             ended = self._ends[self._turn]
             self._turn_over.set_result(Ending(text=ended.text, error=_failure(ended), turn=True))
@@ -281,7 +292,7 @@ class Runner:
             session_id=self.session.id,
             subtype="success" if error is None else "error",
             is_error=code != 0,
-            duration_ms=summary.total_ms or round((time.monotonic() - self._started) * 1000),
+            duration_ms=round((time.monotonic() - self._started) * 1000),
             duration_api_ms=summary.model_ms,
             num_turns=summary.iterations,
             total_cost_usd=summary.usage.cost_usd,

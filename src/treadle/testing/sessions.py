@@ -12,6 +12,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
+import msgspec
+
 from treadle.events import Asked, Event, Message, TextDelta, TurnEnded
 from treadle.session import AgentInfo, SessionSpec
 from treadle.work.session import BaseSession, Turn, new_id
@@ -45,7 +47,7 @@ class ScriptedSession(BaseSession):
             case Asked():
                 await self.ask(step)
             case Event():
-                self.emit(step)
+                self.emit(msgspec.structs.replace(step))  # a step may be played again
                 if isinstance(step, TextDelta | Message):
                     turn.text += step.text
                 await self.room()
