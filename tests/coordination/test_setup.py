@@ -49,6 +49,12 @@ def test_the_registered_command_works_from_any_directory(heimdall: Run, project:
     assert heimdall("claim", "list").stdout.startswith("ACTIVE CLAIMS (1)")
 
 
+def test_a_planning_directory_elsewhere_is_told_to_the_host(heimdall: Run, project: Path) -> None:
+    heimdall("protocol", "init", "--mcp", HEIMDALL_PLANNING_DIR="plans")
+    entry = json.loads((project / ".mcp.json").read_text())["mcpServers"]["heimdall-ledger"]
+    assert entry["env"] == {"HEIMDALL_PLANNING_DIR": str(project / "plans")}
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"mcpServers": 3}'])
 def test_a_file_of_another_kind_is_left_alone(project: Path, text: str) -> None:
     (project / ".mcp.json").write_text(text)

@@ -11,12 +11,14 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import Busy, StorageError
+from treadle.io import files as files_module
 from treadle.io.files import (
     append_line,
     append_lines,
@@ -347,17 +349,52 @@ def test_a_lock_is_waited_for(tmp_path: Path) -> None:
     assert order == ["first", "second"]
 
 
-def test_a_lock_held_by_a_killed_process_is_free(tmp_path: Path) -> None:
-    path = str(tmp_path / "lock")
+def holding(path: str) -> "subprocess.Popen[bytes]":
+    """A process that holds the lock until it is killed."""
     code = f"import sys; sys.path.insert(0, {SRC!r})\nfrom treadle.io.files import locked\n"
     code += f"with locked({path!r}, timeout=None):\n print('held', flush=True); sys.stdin.read()"
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdout is not None and process.stdin is not None
-    assert process.stdout.readline() == b"held\n"
-    with pytest.raises(Busy), locked(path, timeout=0.01):
-        pass
+    assert process.stdout is not None and process.stdout.readline() == b"held\n"
+    return process
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
     process.send_signal(signal.SIGKILL)
     process.communicate()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/locks"), reason="the system does not tell who holds a lock")
+def test_a_lock_that_goes_round_is_waited_for_longer_than_one_that_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "lock")
+    holders = [holding(path)]
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += 6.0
+        if now == 6.0:
+            end(holders.pop())
+            holders.append(holding(path))
+        elif now == 18.0:
+            end(holders.pop())
+
+    monkeypatch.setattr(files_module, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+    with locked(path, timeout=10):
+        assert now >= 18.0
+    holders.append(holding(path))
+    with pytest.raises(Busy, match="gave up after 10 s"), locked(path, timeout=10):
+        pass
+    end(holders.pop())
+
+
+def test_a_lock_held_by_a_killed_process_is_free(tmp_path: Path) -> None:
+    path = str(tmp_path / "lock")
+    process = holding(path)
+    with pytest.raises(Busy), locked(path, timeout=0.01):
+        pass
+    end(process)
     with locked(path, timeout=60):
         pass
 

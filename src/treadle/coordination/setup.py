@@ -43,6 +43,8 @@ def write_mcp_config(planning: Planning) -> str:
         document = loads(text) if text is not None else {}
         servers = document.setdefault("mcpServers", {})
         servers[SERVER] = {"command": command("heimdall-ledger-mcp"), "args": ["--project", top]}
+        if os.environ.get("HEIMDALL_PLANNING_DIR"):  # the host need not have it
+            servers[SERVER]["env"] = {"HEIMDALL_PLANNING_DIR": planning.root}
     except (ValueError, AttributeError, TypeError):
         raise ConfigError(f"{path} is not a list of MCP servers", hint="mend it by hand first") from None
     write_text(path, dumps(document, 2) + "\n")

@@ -229,7 +229,8 @@ class locked:
     """`with locked(path):` one holder at a time among all processes and threads; the kernel frees it when one dies.
 
     The lock file is made when missing and never removed: a removed one could be locked twice. `timeout=None` waits for
-    ever, 0 tries once; when time is up it is `Busy`, naming the holder where the system tells.
+    ever, 0 tries once; when time is up it is `Busy`, naming the holder where the system tells. Where it tells that the
+    lock went on to another meanwhile, as on a busy machine with many writers, one waits on for one's turn.
     """
 
     def __init__(self, path: str, timeout: float | None = 10.0) -> None:
@@ -260,13 +261,18 @@ class locked:
             return fcntl.flock(fd, fcntl.LOCK_EX)
         deadline = time.monotonic() + self.timeout
         pause = 0.001
+        before: str | None = None
         while True:
             try:
                 return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 left = deadline - time.monotonic()
-            if left <= 0:
-                raise Busy(f"{self.path} is locked{_holder(fd)}; gave up after {self.timeout:g} s", hint="try again")
+            if before is None or left <= 0:
+                holder = _holder(fd)
+                if left <= 0 and (before is None or holder == before):
+                    raise Busy(f"{self.path} is locked{holder}; gave up after {self.timeout:g} s", hint="try again")
+                before = holder
+                deadline, left = (deadline + self.timeout, pause) if left <= 0 else (deadline, left)
             time.sleep(min(pause, left))
             pause = min(pause * 2, 0.05)
 
