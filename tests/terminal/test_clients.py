@@ -1,10 +1,12 @@
 """Our additions: who a client is, what it wants, whose size counts, who answers the program."""
 
+import os
+import socket
 from contextlib import ExitStack
 
 import pytest
 
-from tests.terminal.support import Stage, connected, plain, receive_frame, until
+from tests.terminal.support import Stage, connected, log_lines, plain, receive_frame, until
 from treadle.terminal.client import Client
 from treadle.wire import terminal as wire
 
@@ -134,6 +136,35 @@ def test_output_is_given_from_an_offset_on_and_what_is_gone_is_told(stage: Stage
         found = client.waiting()
         missed = sum(message.missed for message in found if isinstance(message, wire.Gap))
         assert missed + sum(len(message.data) for message in found if isinstance(message, wire.Output)) == 10
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_another_user_is_refused_even_where_the_files_would_let_him(stage: Stage) -> None:
+    place = stage.start("sleep", "60")
+    stage.directory.chmod(0o711)
+    os.chmod(place.sock, 0o666)
+    directory = os.open(stage.directory, os.O_RDONLY)
+    path = f"/proc/self/fd/{directory}/{os.path.basename(place.sock)}"  # whatever the directories above allow
+    child = os.fork()
+    if not child:
+        try:
+            try:
+                os.setresuid(65534, 65534, 65534)
+            except OSError:
+                os._exit(3)
+            with socket.socket(socket.AF_UNIX) as sock:
+                sock.connect(path)
+                os._exit(0 if sock.recv(1) == b"" else 1)
+        finally:
+            os._exit(2)
+    os.close(directory)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code == 3:
+        pytest.skip("root may not be somebody else here")
+    assert code == 0
+    until(lambda: any(line["event"] == "refused a connection" and line["uid"] == 65534 for line in log_lines(place)))
+    with connected(place) as client:
+        assert client.status().alive == 1
 
 
 def test_nothing_unasked_is_sent_to_a_client_of_the_plain_protocol(stage: Stage) -> None:

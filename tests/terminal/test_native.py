@@ -23,6 +23,14 @@ def test_a_listening_socket_is_private_and_replaces_a_dead_one(tmp_path: Path) -
         sock.close()
 
 
+def test_a_crowd_can_knock_before_anybody_opens(tmp_path: Path) -> None:
+    listener = native.listen(str(tmp_path / "s"))
+    allowed = int(Path("/proc/sys/net/core/somaxconn").read_text())
+    crowd = [native.connect(str(tmp_path / "s"), timeout=5) for _ in range(min(300, allowed))]
+    for sock in (*crowd, listener):
+        sock.close()
+
+
 def test_nobody_listening_is_not_found_and_a_place_that_cannot_be_used_says_so(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         native.connect(str(tmp_path / "s"))

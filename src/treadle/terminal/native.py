@@ -23,7 +23,7 @@ SIGNAL_NAMES = {HUP: "SIGHUP", TERM: "SIGTERM", KILL: "SIGKILL"}
 _CREDENTIALS = 12  # struct ucred: pid, uid, gid
 
 
-def listen(path: str, backlog: int = 128) -> socket:
+def listen(path: str, backlog: int = 1024) -> socket:
     """A listening socket at `path` that only this user can open. What a dead one left there is replaced."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | getattr(_socket, "SOCK_CLOEXEC", 0))
     sock.setblocking(False)

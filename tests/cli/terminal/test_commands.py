@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,6 +79,29 @@ def test_wait_gives_the_programs_code_while_it_runs_and_long_after(shell: Shell)
     shell("wait", "x", "--exit", code=9)
     record = json.loads(shell("status", "x", "--json"))
     assert (record["code"], record["alive"]) == (9, False)
+
+
+def test_wait_understands_a_supervisor_that_has_only_the_protocol(shell: Shell) -> None:
+    shell.directory.mkdir(parents=True, mode=0o700)
+    Path(shell.place("x").pid).write_text(f"{os.getpid()}\n")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(shell.place("x").sock)
+        listener.listen()
+
+        def supervise() -> None:
+            sock, _ = listener.accept()
+            with sock:
+                sock.sendall(b"\0")
+                heard = b""
+                while not heard.endswith(b"\x02\0\0\0\0"):
+                    heard += sock.recv(100)
+                sock.sendall(b"\x81\0\0\0\x02hi\x83\0\0\0\x04\0\0\0\x07")
+
+        thread = threading.Thread(target=supervise, daemon=True)
+        thread.start()
+        shell("wait", "x", "--exit", code=7)
+        thread.join(50)
+    Path(shell.place("x").pid).unlink()  # it is ours, and not to be ended
 
 
 def test_wait_is_124_when_the_time_is_up(shell: Shell) -> None:
