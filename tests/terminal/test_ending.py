@@ -2,6 +2,8 @@ import os
 import subprocess
 import time
 
+import pytest
+
 from treadle.io import procs
 from treadle.terminal.ending import Ending, exit_code, members
 
@@ -50,3 +52,8 @@ def test_an_exit_code_is_the_status_or_128_and_the_signal() -> None:
     for code, expected in ((["sh", "-c", "exit 5"], 5), (["sh", "-c", "kill -9 $$"], 137)):
         pid = os.spawnvp(os.P_NOWAIT, code[0], code)
         assert exit_code(os.waitpid(pid, 0)[1]) == expected
+
+
+@pytest.mark.parametrize("child", [0, 1, -1])
+def test_a_child_that_is_not_known_has_nobody_with_it(child: int) -> None:
+    assert members(0, child) == []

@@ -24,6 +24,8 @@ def members(guard: int, child: int) -> list[procs.Process]:
     me = os.getpid()
     if guard:
         return [process for process in procs.descendants(guard) if process.pid != me]
+    if child <= 1:
+        return []  # not known, and everything descends from 0 and 1
     found = procs.descendants(child)
     root = procs.look(child)
     return [root, *found] if root and root.state not in "ZX" else found

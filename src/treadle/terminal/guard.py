@@ -55,11 +55,12 @@ def keep(settings: Settings, place: Place, lock: Lock, tell: int) -> NoReturn:
     """
     alive, word = os.pipe()
     ended, end = os.pipe()
+    guardian = os.getpid()
     _adopt()
     if not os.fork():
         os.close(word)
         os.close(ended)
-        _supervise(settings, place, lock, alive, tell, end)
+        _supervise(settings, place, lock, guardian, alive, tell, end)
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     rest = [root, place.directory, place.id, str(lock.fd), settings.log_file or place.log, *settings.command]
     os.dup2(ended, 0)
@@ -80,12 +81,13 @@ def guard(settings: Settings, place: Place, lock: Lock, ready: Callable[[], None
     """Start the supervisor and outlive it in this process, passing signals on. The program's exit code."""
     alive, word = os.pipe()
     told, tell = os.pipe()
+    guardian = os.getpid()
     _adopt()
     supervisor = os.fork()
     if not supervisor:
         os.close(word)
         os.close(told)
-        _supervise(settings, place, lock, alive, tell, -1)
+        _supervise(settings, place, lock, guardian, alive, tell, -1)
     os.close(alive)
     os.close(tell)
     native.forward((native.TERM, native.INT, native.HUP), supervisor)
@@ -105,18 +107,22 @@ def guard(settings: Settings, place: Place, lock: Lock, ready: Callable[[], None
     return code
 
 
-def _supervise(settings: Settings, place: Place, lock: Lock, alive: int, tell: int, end: int) -> NoReturn:
-    """The supervisor's process, from its first step to its last."""
+def _supervise(
+    settings: Settings, place: Place, lock: Lock, guardian: int, alive: int, tell: int, end: int
+) -> NoReturn:
+    """The supervisor's process, from its first step to its last.
+
+    It is told who guards it, as its parent may already be another: everything descends from process 1.
+    """
     code = 70
     supervisor = None
     try:
         from treadle.terminal.supervisor import Supervisor
 
-        guard = os.getppid()
         os.setsid()  # a signal to the guard's group must not end both
         try:
             lock.write(os.getpid())
-            supervisor = Supervisor(settings, place, lock, guard, alive)
+            supervisor = Supervisor(settings, place, lock, guardian, alive)
             supervisor.start()
         except Exception as error:
             os.write(tell, f"{error or type(error).__name__}\n".encode(errors="replace"))

@@ -51,7 +51,10 @@ def _from_outside(where: Place, grace: float) -> dict[str, Any]:
     from treadle.terminal.ending import Ending
     from treadle.terminal.history import exit_record
 
-    ending = Ending(where.pids()[1], 0, grace, time.monotonic())
+    child = where.pids()[1]
+    if child <= 1:
+        raise PeerStalled(f"the supervisor of {where.id} does not answer, and {where.pid} does not name its program")
+    ending = Ending(child, 0, grace, time.monotonic())
     while (again := ending.step(time.monotonic())) is not None:
         time.sleep(max(0.0, again - time.monotonic()))
     try:
