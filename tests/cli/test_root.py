@@ -1,5 +1,8 @@
 """The command tree: what a command line means, and how it fails."""
 
+import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -26,9 +29,10 @@ def test_nothing_at_all_without_a_terminal_is_the_help() -> None:
     assert done.returncode == 0 and "treadle -p" in done.stdout
 
 
-def test_an_unknown_command_is_a_usage_error_that_names_it() -> None:
-    done = run("dance")
-    assert done.returncode == 2 and "dance" in done.stderr and "Traceback" not in done.stderr
+@pytest.mark.parametrize("words", ["dance", "coord dance", "host dance"])
+def test_an_unknown_command_is_a_usage_error_that_names_it(words: str) -> None:
+    done = run(*words.split())
+    assert done.returncode == 2 and "dance" in done.stderr and "Traceback" not in done.stderr and done.stdout == ""
 
 
 def test_a_chat_without_a_terminal_points_to_the_one_shot() -> None:
@@ -83,3 +87,14 @@ def test_a_working_directory_that_is_gone_is_an_error_of_few_words(words: str, g
 def test_a_served_agent_says_so_too(program: str, gone: None) -> None:
     done = run(program=str(Path(TREADLE).parent / program))
     assert done.returncode == 2 and done.stderr.startswith(f"{program}: the working directory is gone")
+
+
+def test_ctrl_c_ends_a_command_with_the_code_that_shells_know() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        env = {**os.environ, "TREADLE_BASE_URL": f"http://127.0.0.1:{silent.getsockname()[1]}/v1"}
+        with subprocess.Popen([TREADLE, "models", "chat"], stderr=subprocess.PIPE, text=True, env=env) as process:
+            asked, _ = silent.accept()
+            with asked:
+                process.send_signal(signal.SIGINT)
+                _, said = process.communicate(timeout=60)
+    assert process.returncode == 130 and "Traceback" not in said

@@ -17,8 +17,9 @@ def coord(ctx: click.Context, name: str | None, arguments: tuple[str, ...]) -> N
     """Coordinate agents that share a repository: claims, identities, messages, capsules, the token ledger."""
     if name in COMMANDS:
         ctx.exit(run(name, list(arguments)))
+    if name not in (None, "-h", "--help", "help"):
+        raise click.UsageError(f"there is no {name!r}; there are {', '.join(COMMANDS)}")
     click.echo("Usage: treadle coord NAME ...   (the same as heimdall-NAME ...)\n")
     for known, what in COMMANDS.items():
         click.echo(f"  {known:11} {what}")
     click.echo("\n`treadle coord NAME --help` says more.")
-    ctx.exit(0 if name in (None, "-h", "--help", "help") else 2)

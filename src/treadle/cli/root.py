@@ -81,31 +81,31 @@ def main(arguments: list[str]) -> None:
     """Run a command; what fails in a way we know, or for want of a file, is one line on stderr and exit code 1."""
     try:
         logs.set_up()
-        _dispatch(arguments)
+        sys.exit(_run(arguments))
     except (TreadleError, OSError) as error:
         print(f"treadle: {error}", file=sys.stderr)
         sys.exit(1)
 
 
-def _run_once(command: click.Command, arguments: list[str]) -> None:
-    """To a script, a wrong option is a failure like any other."""
-    try:
-        command.main(arguments, "treadle", standalone_mode=False, help_option_names=HELP)
-    except click.ClickException as wrong:
-        raise ConfigError(wrong.format_message().rstrip("."), hint="`treadle -p --help` lists the options") from None
-    except click.Abort:
-        sys.exit(130)
-
-
-def _dispatch(arguments: list[str]) -> None:
+def _run(arguments: list[str]) -> int | None:
     """`treadle -p ...` and bare `treadle` are commands of their own; everything else is in the tree."""
     words = arguments[: arguments.index("--")] if "--" in arguments else arguments
     first = words[0] if words else ""
-    if first not in COMMANDS and any(word in words for word in PRINT):
-        _run_once(_load("treadle.cli.oneshot:oneshot"), arguments)
-        return
+    once = first not in COMMANDS and any(word in words for word in PRINT)
+    if once:
+        command = _load("treadle.cli.oneshot:oneshot")
     elif first.startswith("-") and first not in HELP or not arguments and sys.stdin.isatty():
         command = _load(COMMANDS["chat"])
     else:
         command, arguments = treadle, arguments or ["--help"]
-    command(args=arguments, prog_name="treadle", help_option_names=HELP)
+    try:
+        code: int | None = command.main(arguments, "treadle", standalone_mode=False, help_option_names=HELP)
+        return code
+    except click.ClickException as wrong:
+        if once:  # to a script, a wrong option is a failure like any other
+            hint = "`treadle -p --help` lists the options"
+            raise ConfigError(wrong.format_message().rstrip("."), hint=hint) from None
+        wrong.show()
+        return wrong.exit_code
+    except click.Abort:
+        return 130
