@@ -161,6 +161,12 @@ async def test_a_stop_that_is_not_the_models_has_no_stop_reason(error: Step) -> 
     assert (await ran(*HELLO, error)).result["stop_reason"] is None
 
 
+async def test_tokens_that_were_only_estimated_say_so() -> None:
+    counted, guessed = Usage(input_tokens=5), Usage(input_tokens=5, source="estimate")
+    assert (await ran(counted, guessed, *HELLO)).result["usage"]["estimated"] is True
+    assert "estimated" not in (await ran(counted, *HELLO)).result["usage"]
+
+
 async def test_an_unknown_cost_is_null() -> None:
     assert (await ran(Usage(model="m", input_tokens=5), *HELLO)).result["total_cost_usd"] is None
 

@@ -356,12 +356,14 @@ def _broken(pump: asyncio.Task[None]) -> Ending:
 
 
 def _usage(totals: Totals) -> wire.Record:
-    return wire.usage(
+    """The four buckets; marked where a service did not count and we had to guess."""
+    counted = wire.usage(
         input_tokens=totals.input_tokens,
         output_tokens=totals.output_tokens,
         cache_read=totals.cache_read_tokens,
         cache_write=totals.cache_write_tokens,
     )
+    return {**counted, "estimated": True} if totals.estimated else counted
 
 
 def _model_usage(totals: Totals) -> wire.Record:
