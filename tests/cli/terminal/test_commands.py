@@ -188,6 +188,16 @@ def test_ls_lists_the_living_and_with_all_the_dead_and_changes_nothing(shell: Sh
     assert sorted(os.listdir(shell.directory)) == before
 
 
+def test_ls_takes_one_that_does_not_answer_for_alive(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "stuck", "--", "sleep", "60")
+    supervisor, child = shell.place("stuck").pids()
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        assert f"unknown    pid {child}, its supervisor does not answer" in shell("ls")
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+
+
 def test_kill_ends_everything_and_tells_what_died(shell: Shell) -> None:
     shell("run", "--detach", "--id", "x", "--", "bash", "--norc", "-i")
     shell("send", "x", "sleep 61 & sleep 62\\n")

@@ -12,7 +12,7 @@ import sys
 
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, directory, show
-from treadle.errors import TreadleError
+from treadle.errors import PeerStalled, TimedOut, TreadleError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,14 +49,9 @@ def _row(place: Any) -> dict[str, Any]:
         with Client(place.sock, timeout=2) as client:
             status = client.status()
         if status.alive:
-            return {
-                "id": place.id,
-                "alive": True,
-                "pid": status.pid,
-                "state": status.state_name,
-                "state_ms": status.state_ms,
-                "idle_ms": status.idle_ms,
-            }
+            return _living(place.id, status.pid, status.state_name, status.state_ms, status.idle_ms)
+    except (PeerStalled, TimedOut):
+        return _living(place.id, place.pids()[1] or None, "unknown", None, None)
     except TreadleError:
         pass
     try:
@@ -71,12 +66,18 @@ def _row(place: Any) -> dict[str, Any]:
     }
 
 
+def _living(name: str, pid: int | None, state: str, state_ms: int | None, idle_ms: int | None) -> dict[str, Any]:
+    return {"id": name, "alive": True, "pid": pid, "state": state, "state_ms": state_ms, "idle_ms": idle_ms}
+
+
 def _table(rows: list[dict[str, Any]]) -> None:
     width = max(len(row["id"]) for row in rows)
     sys.stdout.write("Active sessions:\n" if all(row["alive"] for row in rows) else "Sessions:\n")
     for row in rows:
         if row["alive"]:
-            rest = f"{row['state']:9}  pid {row['pid']}, idle {row['idle_ms'] / 1000:.1f}s"
+            idle = row["idle_ms"]
+            last = "its supervisor does not answer" if idle is None else f"idle {idle / 1000:.1f}s"
+            rest = f"{row['state']:9}  pid {row['pid']}, {last}"
         else:
             rest = f"{'dead':9}  code {row['code']}{', ' + row['reason'] if row.get('reason') else ''}"
         sys.stdout.write(f"  {row['id']:{width}}  {rest}\n")
