@@ -5,7 +5,7 @@ import pytest
 from treadle.doors.worker_session import CANCELLED, failed, heartbeat_seconds, pinned_version, result, session_spec
 from treadle.errors import ConfigError
 from treadle.events import ErrorInfo, ToolStarted, Usage
-from treadle.wire.worker_messages import InitConfig
+from treadle.wire.worker_messages import InitConfig, ToolCall
 from treadle.work.fold import ToolUse, Totals, TurnSummary
 
 CONFIG = InitConfig(model="m", system_prompt="", tools=())
@@ -65,18 +65,21 @@ def test_a_session_that_ended_without_a_word_is_an_error() -> None:
     assert made.status == "error" and made.error is not None and made.error.retryable
 
 
-@pytest.mark.parametrize(("version", "told"), [((0, 3), False), ((0, 4), True)])
-def test_why_a_send_failed_is_told_from_0_4_on(version: Any, told: bool) -> None:
+@pytest.mark.parametrize("version", [(0, 3), (0, 4), (0, 5)])
+def test_why_a_send_failed_is_told_from_0_4_on_and_more_from_0_5(version: Any) -> None:
     use = ToolUse(started=ToolStarted(call="c", name="grep", args={"p": 1}))
     error = ErrorInfo(code="loop_detected", message="again", details={"loop_count": 3})
     made = result("2", TurnSummary(outcome="limited", error=error, tools=(use,), iterations=3), version, IDS)
-    assert (made.failure is not None) == told
+    assert (made.failure is None) == (version < (0, 4))
     if made.failure is not None:
         assert (made.failure.code, made.failure.loop_count, made.failure.tool_calls_made) == ("loop_detected", 3, 1)
-        assert made.failure.last_tool is not None and made.failure.last_tool.id is None
+        assert made.failure.last_tool_name == "grep"
+        assert made.failure.last_tool == (ToolCall("grep", {"p": 1}, "c") if version == (0, 5) else None)
 
 
 def test_a_send_that_never_ran_has_done_nothing() -> None:
-    made = failed("2", CANCELLED, (0, 4), IDS)
+    made = failed("2", CANCELLED, (0, 5), IDS)
     assert (made.status, made.iterations, made.tool_calls_made, made.total_latency_ms) == ("error", 0, (), 0)
     assert made.failure is not None and made.failure.cancellation_source == "user"
+    older = failed("2", CANCELLED, (0, 4), IDS).failure
+    assert older is not None and older.cancellation_source is None

@@ -136,7 +136,7 @@ def result(id: str, summary: TurnSummary, version: Version, ids: Mapping[str, An
         usage=_usage(summary, version),
         iterations=summary.iterations,
         error=error,
-        failure=_failure(error, summary, calls) if error and version >= (0, 4) else None,
+        failure=_failure(error, summary, calls, version) if error else None,
         model_latency_ms=summary.model_ms,
         tool_latency_ms=summary.tool_ms,
         total_latency_ms=summary.total_ms,
@@ -152,7 +152,7 @@ def failed(id: str, error: ErrorEnvelope, version: Version, ids: Mapping[str, An
         tool_calls_made=(),
         iterations=0,
         error=error,
-        failure=_failure(error, TurnSummary(), ()) if version >= (0, 4) else None,
+        failure=_failure(error, TurnSummary(), (), version),
         model_latency_ms=0,
         tool_latency_ms=0,
         total_latency_ms=0,
@@ -168,14 +168,23 @@ def _usage(summary: TurnSummary, version: Version) -> ResultUsage | None:
     return ResultUsage(**counts(usage, version))
 
 
-def _failure(error: ErrorEnvelope, summary: TurnSummary, calls: tuple[ToolCall, ...]) -> Failure:
+def _failure(
+    error: ErrorEnvelope, summary: TurnSummary, calls: tuple[ToolCall, ...], version: Version
+) -> Failure | None:
+    if version < (0, 4):
+        return None
+    more: dict[str, Any] = {}
+    if version >= (0, 5):
+        more = {
+            "last_tool": calls[-1] if calls else None,
+            "cancellation_source": "user" if error.code == "cancelled" else None,
+        }
     return Failure(
         code=error.code,
         termination_reason=error.message,
         iterations=summary.iterations,
         tool_calls_made=len(calls),
         last_tool_name=calls[-1].name if calls else None,
-        last_tool=calls[-1] if calls else None,
         loop_count=error.details.get("loop_count") if isinstance(error.details, dict) else None,
-        cancellation_source="user" if error.code == "cancelled" else None,
+        **more,
     )

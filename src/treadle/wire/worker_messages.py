@@ -255,8 +255,9 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     iterations: int
     tool_calls_made: int
     last_tool_name: str | None = None
-    last_tool: ToolCall | None = None
     loop_count: int | None = None
+    last_tool: ToolCall | None = None
+    """0.5, as is the one below"""
     cancellation_source: str | None = None
 
 
