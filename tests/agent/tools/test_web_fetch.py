@@ -155,7 +155,7 @@ async def test_redirects_are_followed_and_the_last_address_is_told(
 
 async def test_a_redirect_to_where_rules_forbid_to_go_is_refused(server: Server, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path, refused=lambda url: "no" if "evil" in url else "")
-    workspace.context.state[web_fetch.ALLOW_PRIVATE] = True
+    workspace.context.state[ALLOW_PRIVATE] = True
     server.answers["/"] = http(b"", status="302 Found", Location="http://evil.example/")
     with pytest.raises(ToolError, match="redirects to http://evil.example/: no"):
         await workspace.run("web_fetch", url=f"http://127.0.0.1:{server.port}/")
