@@ -102,7 +102,7 @@ async def test_a_check_ends_when_the_run_is_stopped(source: Path, store: Receipt
     job = Job(order=order(source), backend=scripted("good"), timing=QUICK, check=f"touch {begun}; sleep 3600")
     host = HostRun(job, store)
     task = asyncio.create_task(host.run())
-    await until(begun.exists)
+    await until(begun.exists, 60)
     await host.stop(Cancelled("enough"))
     receipt = await task
     assert receipt.outcome == "partial" and more(receipt)["observed"]["check"]["exit_code"] is None
@@ -113,7 +113,7 @@ async def test_a_run_is_stopped_before_the_sidecar_has_said_hello(source: Path, 
     job = Job(order=order(source), backend=scripted("no_hello"), timing=replace(QUICK, handshake=3600.0))
     host = HostRun(job, store)
     task = asyncio.create_task(host.run())
-    await until(lambda: bool(left_running(job)))
+    await until(lambda: left_running(job), 60)
     await host.stop(TimedOut("enough"))
     end = more(await task)["end"]
     assert (end["code"], end["error_code"], end["cancelled_because"]) == ("timeout", "backend_timeout", "enough")
@@ -124,7 +124,7 @@ async def test_one_that_may_not_take_its_time_is_ended_at_once(source: Path, sto
     job = Job(order=order(source), backend=scripted("hang_and_deaf"), timing=replace(QUICK, cancel_grace=3600.0))
     host = HostRun(job, store)
     task = asyncio.create_task(host.run())
-    await until(lambda: host.observed.trace.seen > 0)
+    await until(lambda: host.observed.trace.seen > 0, 60)
     await host.stop(Cancelled("enough"))
     host.kill()
     assert (await task).outcome == "failed" and left_running(job) == []
