@@ -73,6 +73,16 @@ def test_a_peer_that_is_no_supervisor_gives_an_error_of_ours(
         thread.join(50)
 
 
+async def test_a_supervisor_that_does_not_greet_is_stalled(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        with pytest.raises(PeerStalled, match="does not answer"):
+            Client(str(tmp_path / "s"), timeout=0.1)
+        with pytest.raises(PeerStalled, match="does not answer"):
+            await AsyncClient.connect(str(tmp_path / "s"), timeout=0.1)
+
+
 def test_a_supervisor_without_our_additions_is_told_apart_by_its_silence(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))

@@ -32,6 +32,9 @@ class Client:
         self._aside: list[wire.Message] = []
         try:
             self._next(self._deadline(timeout))  # the mode byte
+        except TimedOut:
+            self.sock.close()
+            raise PeerStalled(f"the supervisor at {path} does not answer") from None
         except BaseException:
             self.sock.close()
             raise
@@ -189,6 +192,9 @@ class AsyncClient:
         client = cls(reader, writer, timeout)
         try:
             await asyncio.wait_for(client._next(), timeout)  # the mode byte
+        except TimeoutError:
+            await client.close()
+            raise PeerStalled(f"the supervisor at {path} does not answer") from None
         except BaseException:
             await client.close()
             raise

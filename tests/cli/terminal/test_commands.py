@@ -214,6 +214,18 @@ def test_kill_ends_everything_and_tells_what_died(shell: Shell) -> None:
     assert report["survivors"] == [] and report["code"] == 137
 
 
+def test_kill_does_without_a_supervisor_that_is_stuck(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "stuck", "--", "sleep", "60")
+    supervisor, child = shell.place("stuck").pids()
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        assert shell("kill", "stuck", "--grace", "1") == f"stuck ended\n  SIGTERM  {child} sleep\n"
+        assert not alive(child)
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+    shell("wait", "stuck", "--exit", code=143)
+
+
 def test_ps_lists_a_terminal_until_it_is_gone(shell: Shell) -> None:
     shell("run", "--detach", "--id", "x", "--linger", "0", "--", "sleep", "60")
     supervisor, child = shell.place("x").pids()

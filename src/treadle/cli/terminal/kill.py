@@ -37,7 +37,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _tell(name: str, report: dict[str, Any]) -> None:
-    sys.stdout.write(f"{name} ended with code {report['code']}\n")
+    with_code = "" if report["code"] is None else f" with code {report['code']}"
+    sys.stdout.write(f"{name} ended{with_code}\n")
     for entry in report["ended"]:
         sys.stdout.write(f"  {entry['by']:8} {entry['pid']} {entry['name']}\n")
     for entry in report["survivors"]:

@@ -12,7 +12,7 @@ import sys
 
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, directory, show
-from treadle.errors import PeerStalled, TimedOut, TreadleError
+from treadle.errors import PeerStalled, TreadleError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _row(place: Any) -> dict[str, Any]:
             status = client.status()
         if status.alive:
             return _living(place.id, status.pid, status.state_name, status.state_ms, status.idle_ms)
-    except (PeerStalled, TimedOut):
+    except PeerStalled:
         return _living(place.id, place.pids()[1] or None, "unknown", None, None)
     except TreadleError:
         pass

@@ -67,7 +67,7 @@ def _wait_for_exit(where: Place, deadline: float | None) -> int:
             for message in client.messages(_left(deadline)):
                 if isinstance(message, wire.Exit):
                     return message.code
-    except (NotFound, PeerExited, PeerStalled):
+    except (NotFound, PeerExited):
         pass
     from treadle.terminal.history import exit_record
 
