@@ -464,6 +464,19 @@ async def test_what_came_of_a_background_task_while_nobody_spoke_is_heard_in_the
     assert heard.startswith("[background task ") and "built" in heard and asked == "and now?"
 
 
+async def test_what_came_of_a_background_task_too_late_for_a_turn_is_heard_in_the_next(opened: Opened) -> None:
+    session = await opened(SAY * 3, mode="plan", answers=True)
+    async for event in run_turn(session, "plan it"):
+        if isinstance(event, Asked):  # all steps are taken
+            await session.tasks.start_process("echo built", cwd=session.spec.cwd, env=dict(os.environ))
+            await until(lambda: session.tasks.list()[0].status == "completed")
+            await session.answer(event.request, Answer(decision="deny"))
+    await session.configure(Change(mode="suggest"))
+    await turn(session, "and now?")
+    said = [message.text for message in session.context.messages if isinstance(message, UserMessage)]
+    assert said[0] == "plan it" and "built" in said[1] and said[2] == "and now?"
+
+
 async def test_the_time_limit_is_one_for_a_plan_and_for_carrying_it_out(opened: Opened) -> None:
     script = '[[reply]]\ntext = "1. write it"\n[[reply]]\ntext = "slow"\ndelay = 60\n'
     session = await opened(script, mode="plan", answers=True, limits=Limits(max_seconds=3))

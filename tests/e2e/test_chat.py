@@ -32,6 +32,7 @@ text = "It is written."
 when = "talk"
 text = "one two three four five six seven eight nine ten"
 pace = 0.3
+times = "always"
 
 [[reply]]
 when = "still there"
@@ -272,6 +273,26 @@ def test_what_is_typed_while_the_agent_works_comes_next_and_then_ctrl_d(terminal
     terminal.until("Yes, I am.")
     terminal.until("treadle --resume")
     assert terminal.process.wait(60) == 0
+
+
+def test_lines_pasted_at_once_are_prompts_one_after_the_other(terminal: Terminal) -> None:
+    terminal.until("> ")
+    terminal.key(b"talk\rstill there?\rtalk\rst")
+    terminal.until("nine ten")
+    terminal.until("Yes, I am.")
+    terminal.until("nine ten")
+    terminal.until("> st")
+    terminal.type("ill there?")
+    terminal.until("Yes, I am.")
+
+
+def test_a_line_begun_while_the_agent_works_waits_for_its_end(terminal: Terminal) -> None:
+    terminal.until("> ")
+    terminal.key(b"talk\rstill th")  # in one write: the rest is there before the turn is
+    terminal.until("nine ten")
+    terminal.until("> still th")
+    terminal.type("ere?")
+    terminal.until("Yes, I am.")
 
 
 def test_ctrl_d_at_a_question_refuses_and_leaves_when_the_turn_is_over(terminal: Terminal, tmp_path: Path) -> None:

@@ -20,13 +20,13 @@ class TypedLines:
         self._pending: asyncio.Future[str] | None = None
         self._ahead: deque[str] = deque()
         """Typed while nobody asked."""
+        self._begun = ""
+        """The beginning of the line after those."""
         self._ended = False
         try:
             self._terminal = termios.tcgetattr(0)
         except termios.error:
             self._terminal = []
-        with contextlib.suppress(ImportError):
-            import readline  # noqa: F401  # line editing and history for input()
 
     async def line(self, prompt: str, *, fresh: bool = False) -> str:
         """The next line; raises EOFError at the end of input, from then on always.
@@ -36,6 +36,7 @@ class TypedLines:
         self._take_what_is_there()
         if fresh:
             self._ahead.clear()
+            self._begun = ""
             with contextlib.suppress(termios.error):
                 termios.tcflush(0, termios.TCIFLUSH)  # and what has no Enter behind it yet
         if self._ahead or self._ended:
@@ -47,7 +48,8 @@ class TypedLines:
             loop = asyncio.get_running_loop()
             self._pending = loop.create_future()
             # A daemon, not the loop's executor: a person who never presses Enter must not keep us from exiting.
-            threading.Thread(target=_read, args=(prompt, loop, self._pending), daemon=True).start()
+            threading.Thread(target=_read, args=(prompt, self._begun, loop, self._pending), daemon=True).start()
+            self._begun = ""
         else:
             print(prompt, end="", flush=True)
         await asyncio.wait([self._pending])
@@ -73,7 +75,9 @@ class TypedLines:
             except OSError:  # the terminal is gone
                 said = b""
             self._ended = not said
-            self._ahead += said.decode(errors="replace").splitlines()
+            # Enter is still a CR in what came before the line editor gave the terminal back.
+            *lines, self._begun = (self._begun + said.decode(errors="replace")).replace("\r", "\n").split("\n")
+            self._ahead += lines
 
     def close(self) -> None:
         """Leave the terminal as it was: a line still being typed is edited without the terminal's own echo."""
@@ -81,12 +85,16 @@ class TypedLines:
             termios.tcsetattr(0, termios.TCSADRAIN, self._terminal)
 
 
-def _read(prompt: str, loop: asyncio.AbstractEventLoop, future: asyncio.Future[str]) -> None:
+def _read(prompt: str, begun: str, loop: asyncio.AbstractEventLoop, future: asyncio.Future[str]) -> None:
     def settle(text: str | None) -> None:
         if not future.done():
             future.set_exception(EOFError()) if text is None else future.set_result(text)
 
     try:
+        with contextlib.suppress(ImportError):
+            import readline  # line editing and history for input()
+
+            readline.set_startup_hook(lambda: readline.insert_text(begun))
         # What a terminal sends need not be UTF-8, and half a character could not be kept or sent on.
         text: str | None = mended(input(prompt))
     except (EOFError, KeyboardInterrupt, ValueError):
