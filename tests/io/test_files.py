@@ -290,17 +290,19 @@ def small_disk(tmp_path: Path) -> Path:
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        # Without the right to mount: the same errno from a device that is always full.
-        return Path("/dev/full")
+        return Path("/dev/full")  # without the right to mount
     return disk
+
+
+def test_a_device_that_is_full_says_so_though_it_cannot_be_cut_back() -> None:
+    with pytest.raises(StorageError, match="disk is full"):
+        append_line("/dev/full", b"x")
 
 
 def test_a_full_disk_is_named_and_loses_nothing_already_written(
     small_disk: Path, request: pytest.FixtureRequest
 ) -> None:
     if small_disk == Path("/dev/full"):
-        with pytest.raises(StorageError, match="disk is full"):
-            append_line("/dev/full", b"x")
         return
     request.addfinalizer(lambda: subprocess.run(["umount", str(small_disk)], check=True))
     log = str(small_disk / "log")

@@ -28,6 +28,7 @@ from treadle.errors import (
 from treadle.io import child as children
 from treadle.io import procs
 from treadle.io.link import Link
+from treadle.io.within import within
 from treadle.wire.base import CAP
 from treadle.wire.receipts import AnyAgentEvent
 from treadle.wire.sidecar import (
@@ -177,7 +178,7 @@ class SidecarPeer:
         """Its hello, which must be its first line, in time, and of a version that fits ours."""
         messages: Sequence[Message | RemoteProtocolError] | None = ()
         try:
-            async with asyncio.timeout(self.timing.handshake):
+            async with within(self.timing.handshake):
                 while messages is not None and not messages:
                     messages = await self._lines()
         except TimeoutError:
@@ -206,7 +207,7 @@ class SidecarPeer:
 
     async def _exited(self) -> TreadleError:
         try:
-            async with asyncio.timeout(self.timing.exit_grace):
+            async with within(self.timing.exit_grace):
                 code: int | None = await self.child.wait()
         except (TimeoutError, LocalError):
             code = self.child.exit_code
@@ -356,7 +357,7 @@ class SidecarPeer:
         try:
             if self.final is not None:
                 with contextlib.suppress(TimeoutError, LocalError):
-                    async with asyncio.timeout(self.timing.exit_grace):
+                    async with within(self.timing.exit_grace):
                         await self.child.wait()
             await self.child.stop(grace=1.0)
         finally:

@@ -32,6 +32,7 @@ from treadle.errors import (
 from treadle.events import Asked, Event, Failed, Outcome, TextDelta, TurnEnded, Usage, Warned
 from treadle.io.child import Child, start
 from treadle.io.programs import command_words
+from treadle.io.within import within
 from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
 from treadle.session import AgentInfo, SessionSpec
@@ -182,7 +183,7 @@ class Peer:
         version = f"{NEWEST[0]}.{NEWEST[1]}.0"
         seconds = self.patience.handshake
         try:
-            async with asyncio.timeout(seconds):
+            async with within(seconds):
                 await self.say(Init(id="init-1", protocol_version=version, config=init_config(spec)))
                 return await self._accepted(await self._init_answer(), version)
         except TimeoutError:
@@ -214,7 +215,7 @@ class Peer:
         if self.gone:
             return
         try:
-            async with asyncio.timeout(self.patience.shutdown):
+            async with within(self.patience.shutdown):
                 await self.say(Shutdown(id="shutdown-1"))
                 while not isinstance((await self.hear(self.patience.shutdown)).popleft(), ShutdownOk):
                     pass
@@ -235,7 +236,7 @@ class Peer:
     async def _gone_away(self) -> RemoteError:
         """It closed its output, which it should do by exiting."""
         try:
-            async with asyncio.timeout(self.patience.grace):
+            async with within(self.patience.grace):
                 await self._child.wait()
         except TimeoutError:
             return await self.blame(RemoteProtocolError, "closed its output and went on running")
@@ -299,7 +300,7 @@ class WorkerSession(BaseSession):
         incoming = Incoming(send.id, access_of)
         seconds = self._spec.limits.max_seconds
         try:
-            async with asyncio.timeout(seconds):
+            async with within(seconds):
                 await self._worker.say(send)
                 self._sent = send
                 return self._outcome(turn, await self._follow(turn, send, incoming))
@@ -372,7 +373,7 @@ class WorkerSession(BaseSession):
         if worker.gone:
             return
         try:
-            async with asyncio.timeout(worker.patience.cancel):
+            async with within(worker.patience.cancel):
                 await worker.say(Cancel(id=new_id("cancel"), target_id=send.id))
                 result = await self._follow(turn, send, incoming, limited=False)
                 turn.iterations = result.iterations or turn.iterations

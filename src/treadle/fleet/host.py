@@ -31,6 +31,7 @@ from treadle.fleet.supervise import Supervisor
 from treadle.io import child as children
 from treadle.io.files import locked, storage_error, write_atomic
 from treadle.io.paths import private_dir, state_dir
+from treadle.io.within import within
 from treadle.policy.environment import reduced
 from treadle.redact import Redactor
 from treadle.wire.base import CAP
@@ -365,7 +366,7 @@ async def run_check(command: str, cwd: str, seconds: float = CHECK_SECONDS) -> C
             return await child.wait()
 
         try:
-            async with asyncio.timeout(seconds):
+            async with within(seconds):
                 code: int | None = await collect()
         except TimeoutError:
             code = None

@@ -16,6 +16,7 @@ from typing import Literal
 
 from treadle.io import stem, tree
 from treadle.io.streams import FdStream, Waiting
+from treadle.io.within import within
 
 TAIL = 64 * 1024
 
@@ -147,7 +148,7 @@ class Child:
         """
         self.tree.ask_stop(grace)
         try:
-            async with asyncio.timeout(grace + stem.KILL_LIMIT + tree.ANSWER_TIMEOUT):
+            async with within(grace + stem.KILL_LIMIT + tree.ANSWER_TIMEOUT):
                 while not self.tree.ended:
                     await self._changed.wait()
         except TimeoutError:
@@ -177,7 +178,7 @@ class Child:
 
     async def _started(self) -> None:
         try:
-            async with asyncio.timeout(tree.ANSWER_TIMEOUT):
+            async with within(tree.ANSWER_TIMEOUT):
                 while not self.tree.pid and not self.tree.ended:
                     await self._changed.wait()
         except TimeoutError:

@@ -182,7 +182,10 @@ def _append(fd: int, data: bytes) -> None:
     try:
         _write_all(fd, data)
     except OSError:
-        os.ftruncate(fd, size)  # the disk filled up half-way: leave no part of a line
+        try:
+            os.ftruncate(fd, size)  # the disk filled up half-way: leave no part of a line
+        except OSError:
+            pass  # a device has no size; what went wrong first is what to tell
         raise
 
 

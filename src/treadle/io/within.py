@@ -1,0 +1,24 @@
+"""`asyncio.timeout` as it is from Python 3.11.3 on: its end is a TimeoutError also while the task is being cancelled.
+
+Before that a limit inside of a clean-up came out as another CancelledError, and what was to follow it was left undone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+@asynccontextmanager
+async def within(seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            yield limit
+    except asyncio.CancelledError as error:
+        if limit.expired() and task and task.cancelling() <= before:
+            raise TimeoutError from error
+        raise

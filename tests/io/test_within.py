@@ -1,0 +1,48 @@
+"""A limit ends in a TimeoutError wherever it is set, and a cancellation from outside stays one."""
+
+import asyncio
+
+import pytest
+
+from treadle.io.within import within
+
+
+async def test_what_takes_too_long_is_ended_and_what_does_not_is_left_alone() -> None:
+    with pytest.raises(TimeoutError):
+        async with within(0.01):
+            await asyncio.Event().wait()
+    async with within(60), within(None):
+        await asyncio.sleep(0)
+
+
+async def test_it_also_ends_in_time_while_its_task_is_being_cancelled() -> None:
+    ended: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            try:
+                async with within(0.01):
+                    await asyncio.Event().wait()
+            except TimeoutError:
+                ended.append("in time")
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == ["in time"]
+
+
+async def test_being_cancelled_inside_of_it_is_no_timeout() -> None:
+    async def work() -> None:
+        async with within(60):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
