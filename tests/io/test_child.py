@@ -6,12 +6,14 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.io.hostile import SELF, left
+from tests.waiting import until
 from treadle.errors import LocalError, NotFound
 from treadle.io import tree
 from treadle.io.child import Child, Tail, start
@@ -123,10 +125,11 @@ async def test_closing_without_stopping_ends_the_tree_a_moment_later() -> None:
     child.close()  # that nothing is left is checked at the end of every test here
 
 
-async def test_output_written_before_the_stop_can_still_be_read() -> None:
-    child = await start(["sh", "-c", "echo one; echo two; exec sleep 100"])
-    data = await child.stdio.read()
+async def test_output_written_before_the_stop_can_still_be_read(tmp_path: Path) -> None:
+    child = await start(["sh", "-c", "echo one; echo two; : > written; exec sleep 100"], cwd=str(tmp_path))
+    await until((tmp_path / "written").exists)
     await child.stop(0)
+    data = b""
     while chunk := await child.stdio.read():
         data += chunk
     child.close()
