@@ -35,7 +35,7 @@ test: check
 
 soak: setup
 	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=3600 tests/soak
-	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=3600 --hypothesis-profile=new tests
+	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=3600 --hypothesis-profile=new -n 2 tests
 
 bench: setup
 	$(BIN)/python -m benchmarks
