@@ -85,7 +85,8 @@ def test_a_working_directory_that_is_gone_is_an_error_of_few_words(words: str, g
 
 @pytest.mark.parametrize("program", ["treadle-worker", "treadle-sidecar"])
 def test_a_served_agent_says_so_too(program: str, gone: None) -> None:
-    done = run(program=str(Path(TREADLE).parent / program))
+    path = Path(TREADLE).with_name(program)
+    done = subprocess.run([path], input='{"type": "status", "id": "1"}\n', capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and done.stderr.startswith(f"{program}: the working directory is gone")
 
 
