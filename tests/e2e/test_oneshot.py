@@ -168,7 +168,7 @@ def _wait_for(work: Path, session: str, mark: bytes) -> None:
     """Until the history of the session, which is all that can be seen from outside, has the mark."""
     history = Path(os.environ["TREADLE_HOME"], "sessions", session, "history.jsonl")
     watching = subprocess.run(
-        ["sh", "-c", f"until grep -q {mark.decode()} {history} 2>/dev/null; do sleep 0.02; done"], timeout=20
+        ["sh", "-c", f"until grep -q {mark.decode()} {history} 2>/dev/null; do sleep 0.02; done"], timeout=60
     )
     assert watching.returncode == 0
 

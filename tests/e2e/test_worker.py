@@ -1,6 +1,8 @@
 """The installed `treadle-worker`, as programs use it."""
 
 import asyncio
+import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -8,7 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from tests.doors.test_worker_sequences import Talk, sequences
 from tests.e2e.worker_process import COMMAND, WorkerProcess
 from tests.wire.transcripts import Transcript, expected, fits, request, transcripts
 from treadle.agent.providers.script import load
+from treadle.io import procs
 from treadle.io.sandbox import available
 from treadle.testing.server import ModelServer
 
@@ -100,13 +102,14 @@ def test_the_worker_answers_as_recorded(name: str, piece: int | None, tmp_path: 
         Replay(transcript, worker, piece).run()
 
 
-def descendants(worker: WorkerProcess) -> list[psutil.Process]:
-    """Commands that the worker's tools run: they live under its keeper, not under it."""
-    return [
-        process
-        for process in psutil.process_iter(["cmdline"])
-        if process.info["cmdline"] and process.info["cmdline"][:1] == ["sleep"] and "123" in process.info["cmdline"][-1]
-    ]
+def descendants(worker: WorkerProcess) -> list[int]:
+    """Commands that the worker's tools run: they live under its keeper, not under it, and in its directory."""
+    found = []
+    for process in procs.table():
+        with contextlib.suppress(OSError):
+            if process.name == "sleep" and os.readlink(f"/proc/{process.pid}/cwd") == worker.cwd:
+                found.append(process.pid)
+    return found
 
 
 def until(check: Any, seconds: float = 60.0) -> None:

@@ -25,6 +25,7 @@ class WorkerProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+        self.cwd = os.path.realpath(cwd)
         self._buffer = b""
         self.lines: list[Any] = []
 

@@ -32,6 +32,6 @@ except OSError:
 def test_no_file_takes_the_place_of_a_stream_that_is_missing(closed: str, out: bytes, err: bytes) -> None:
     given = "" if "<" in closed else "</dev/null"
     done = subprocess.run(
-        ["sh", "-c", f'"$0" -c "$1" {given} {closed}', sys.executable, SCRIPT], capture_output=True, timeout=30
+        ["sh", "-c", f'"$0" -c "$1" {given} {closed}', sys.executable, SCRIPT], capture_output=True, timeout=60
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, out, err)

@@ -24,7 +24,7 @@ from treadle.terminal.launch import launch
 from treadle.terminal.settings import Settings
 from treadle.wire import terminal as wire
 
-LIMIT = 30.0
+LIMIT = 60.0
 
 
 class Violation(AssertionError):
