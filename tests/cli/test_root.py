@@ -83,10 +83,15 @@ def test_a_working_directory_that_is_gone_is_an_error_of_few_words(words: str, g
     assert done.returncode in (1, 2) and "Traceback" not in done.stderr and 1 <= len(done.stderr.splitlines()) <= 2
 
 
+@pytest.mark.parametrize("settings", [{}, {"TREADLE_MODEL": "m"}], ids=["no settings", "settings"])
 @pytest.mark.parametrize("program", ["treadle-worker", "treadle-sidecar"])
-def test_a_served_agent_says_so_too(program: str, gone: None) -> None:
-    path = Path(TREADLE).with_name(program)
-    done = subprocess.run([path], input='{"type": "status", "id": "1"}\n', capture_output=True, text=True, timeout=60)
+def test_a_served_agent_says_so_too(
+    program: str, settings: dict[str, str], gone: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TREADLE_TESTS_NO_SKIP", raising=False)
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    done = run(program=str(Path(TREADLE).with_name(program)))
     assert done.returncode == 2 and done.stderr.startswith(f"{program}: the working directory is gone")
 
 

@@ -61,9 +61,9 @@ def _look_at_settings(sandbox: bool) -> bool:
     from treadle.io.paths import here
     from treadle.work import config
 
-    harmless = False
+    harmless, place = False, here()
     try:
-        settings = config.load(here()).settings
+        settings = config.load(place).settings
         sandbox = sandbox or settings.sandbox
         harmless = not (settings.models or settings.weak_model or settings.key_command)
     except TreadleError:
@@ -71,7 +71,7 @@ def _look_at_settings(sandbox: bool) -> bool:
     if sandbox:
         from treadle.io.sandbox import enter
 
-        enter(here(), ())
+        enter(place, ())
     return harmless
 
 
