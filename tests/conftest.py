@@ -27,7 +27,7 @@ signal.pthread_sigmask(signal.SIG_SETMASK, ())
 os.umask(0o022)
 
 # What a machine or a person has set is nothing to test with: keys, models, shells, pagers, languages, time zones.
-KEPT = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "UPDATE_DOCS", "TREADLE_TESTS_NO_SKIP")
+KEPT = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "UPDATE_DOCS", "TESTS_NO_SKIP")
 for variable in list(os.environ):
     if variable not in KEPT and not variable.startswith(("PYTEST_", "COV", "SOAK_")):
         del os.environ[variable]
@@ -59,7 +59,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    if report.skipped and os.environ.get("TREADLE_TESTS_NO_SKIP"):
+    if report.skipped and os.environ.get("TESTS_NO_SKIP"):
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} may not be skipped here: {call.excinfo and call.excinfo.value}"
     return report

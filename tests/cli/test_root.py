@@ -88,7 +88,6 @@ def test_a_working_directory_that_is_gone_is_an_error_of_few_words(words: str, g
 def test_a_served_agent_says_so_too(
     program: str, settings: dict[str, str], gone: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("TREADLE_TESTS_NO_SKIP", raising=False)
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     done = run(program=str(Path(TREADLE).with_name(program)))
