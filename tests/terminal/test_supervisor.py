@@ -287,6 +287,17 @@ def test_a_flood_from_a_background_process_does_not_hold_up_exit_for_ever(stage:
     assert watch(place)[1] == 8
 
 
+def test_nothing_follows_exit_though_somebody_still_writes(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "trap '' HUP; yes flood & exit 8", kill_process_group=False)
+    with plain(place) as sock:
+        sock.sendall(b"\x02\x00\x00\x00\x00")
+        while receive_frame(sock)[0] != 0x83:
+            pass
+        for _ in range(20):
+            sock.sendall(b"\x03\x00\x00\x00\x00")
+            assert receive_frame(sock)[0] == 0x82
+
+
 # Input...
 
 

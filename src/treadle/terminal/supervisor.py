@@ -140,6 +140,8 @@ class Supervisor:
         self._watch_terminal()
 
     def _output(self, data: bytes) -> None:
+        if self.exit_frame is not None:
+            return  # EXIT is the last that anybody hears; who still writes has outlived the program
         self.last_output = now = time.monotonic()
         self.clients.output(data)
         self.history.write(data)
