@@ -19,13 +19,21 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from treadle.drivers.sidecar_peer import SidecarPeer
-from treadle.fleet.host import Backend, HostRun, Job
-from treadle.fleet.store import ReceiptStore
-from treadle.fleet.supervise import Supervisor
-from treadle.wire import receipts
-from treadle.wire.receipts import AnyAgentEvent, AssistantDelta, ToolCall, ToolResult
-from treadle.wire.sidecar import NO_POLICY, SAMPLE_ORDER, SAMPLE_RECEIPT, Requirements, Run, WorkOrder, WorkspaceSpec
+from treadle.drivers.sidecar.peer import SidecarPeer
+from treadle.host.run import Backend, HostRun, Job
+from treadle.host.store import ReceiptStore
+from treadle.host.supervise import Supervisor
+from treadle.wire.sidecar.connection import (
+    NO_POLICY,
+    SAMPLE_ORDER,
+    SAMPLE_RECEIPT,
+    Requirements,
+    Run,
+    WorkOrder,
+    WorkspaceSpec,
+    receipts,
+)
+from treadle.wire.sidecar.receipts import AnyAgentEvent, AssistantDelta, ToolCall, ToolResult
 
 ROUNDS = 5
 EVENTS = 400_000

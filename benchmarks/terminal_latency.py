@@ -8,7 +8,7 @@ import time
 
 from benchmarks._terminals import Bench, bench, client, installed, settle
 from treadle.terminal.client import Client
-from treadle.wire import terminal as wire
+from treadle.wire.terminal import frames as wire
 
 KEYS = 400
 ROUNDS = 5

@@ -12,7 +12,7 @@ from pathlib import Path
 import treadle
 from benchmarks._terminals import Bench, bench, client, pss
 from benchmarks._timing import interleaved
-from treadle.io import procs
+from treadle.io.process import procs
 from treadle.terminal.places import Place
 
 TREADLE = str(Path(sys.executable).with_name("treadle"))

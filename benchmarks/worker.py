@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from treadle.wire.worker import Connection
-from treadle.wire.worker_messages import Cancel, EventLine, Init, InitConfig, InitOk, Result, Send, StatusOk, ToolStart
-from treadle.wire.worker_messages import Status as StatusRequest
+from treadle.wire.worker.connection import Connection
+from treadle.wire.worker.messages import Cancel, EventLine, Init, InitConfig, InitOk, Result, Send, StatusOk, ToolStart
+from treadle.wire.worker.messages import Status as StatusRequest
 
 EVENTS = 200_000
 ROUNDS = 5
@@ -23,7 +23,7 @@ WORKER = [str(Path(sys.executable).parent / "treadle-worker")]
 
 DOOR = """
 import asyncio, sys
-from treadle.doors.worker import Worker
+from treadle.doors.worker.door import Worker
 from treadle.events import TextDelta
 from treadle.io.streams import take_stdio
 from treadle.testing.sessions import ScriptedAgent

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.io.trees import mark as mark
+from tests.io.process.trees import mark as mark
 
 # The gate tries the same examples every time; `make soak` looks for new ones.
 PATIENT = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])

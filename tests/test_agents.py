@@ -12,7 +12,7 @@ from treadle.agents import find_agent
 from treadle.errors import ConfigError
 from treadle.events import ToolDenied, ToolEnded
 from treadle.session import Agent, SessionSpec
-from treadle.work.session import run_turn
+from treadle.sessions.session import run_turn
 
 BIN = Path(sys.executable).parent
 

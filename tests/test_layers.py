@@ -11,10 +11,12 @@ SRC = Path(__file__).parent.parent / "src"
 LAYERS = [
     {"cli"},
     {"fleet"},
+    {"host"},
     {"agents"},
     {"doors", "drivers", "terminal"},
     {"agent", "coordination"},
-    {"work"},
+    {"receipts"},
+    {"sessions", "workspace", "settings"},
     {"io"},
     {"policy", "wire"},
     {"session"},
@@ -25,23 +27,23 @@ BESIDE = {"testing"}
 """Public helpers for tests may use what they help to test, and nothing in the product uses them."""
 
 LIGHT = [
-    "wire.framing",
-    "wire.worker_versions",
+    "wire.common.framing",
+    "wire.worker.versions",
     "agent.tools",
     "io.paths",
     "io.files",
-    "io.tree",
-    "io.keeper",
-    "io.stem",
-    "io.procs",
-    "io.kept",
+    "io.process.tree",
+    "io.process.keeper",
+    "io.process.reaper",
+    "io.process.procs",
+    "io.process.registry",
     "io.standard",
     "policy.patterns",
-    "wire.messages",
+    "wire.heimdall.messages",
     "errors",
     "cli",
     "agent.detached_guard",
-    "doors.worker_quick",
+    "doors.worker.quick",
     "cli.worker_entry",
 ]
 HEAVY = {"msgspec", "asyncio", "dataclasses", "psutil", "tomllib", "click"}
@@ -83,7 +85,9 @@ def exists(module: str) -> bool:
 
 
 def test_a_session_is_opened_without_the_http_client() -> None:
-    code = "import sys, treadle.agent.native, treadle.agent.providers.http, treadle.doors.worker; print(*sys.modules)"
+    code = (
+        "import sys, treadle.agent.native, treadle.agent.providers.http, treadle.doors.worker.door; print(*sys.modules)"
+    )
     loaded = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
     assert "httpx2" not in loaded.split()
 

@@ -13,10 +13,10 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "find_agent": "treadle.agents",
-    "run_turn": "treadle.work.session",
-    "fold": "treadle.work.fold",
-    "create_headless_runner": "treadle.doors.oneshot",
-    "create_headless_transport": "treadle.doors.oneshot",
+    "run_turn": "treadle.sessions.session",
+    "fold": "treadle.sessions.totals",
+    "create_headless_runner": "treadle.doors.oneshot.run",
+    "create_headless_transport": "treadle.doors.oneshot.run",
     "Agent": "treadle.session",
     "Session": "treadle.session",
     "SessionSpec": "treadle.session",
@@ -30,8 +30,8 @@ __all__ = ["__version__", *_WHERE]
 
 if TYPE_CHECKING:
     from treadle.agents import find_agent as find_agent
-    from treadle.doors.oneshot import create_headless_runner as create_headless_runner
-    from treadle.doors.oneshot import create_headless_transport as create_headless_transport
+    from treadle.doors.oneshot.run import create_headless_runner as create_headless_runner
+    from treadle.doors.oneshot.run import create_headless_transport as create_headless_transport
     from treadle.errors import TreadleError as TreadleError
     from treadle.session import Agent as Agent
     from treadle.session import Answer as Answer
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from treadle.session import Prompt as Prompt
     from treadle.session import Session as Session
     from treadle.session import SessionSpec as SessionSpec
-    from treadle.work.fold import fold as fold
-    from treadle.work.session import run_turn as run_turn
+    from treadle.sessions.session import run_turn as run_turn
+    from treadle.sessions.totals import fold as fold
 
 
 def __getattr__(name: str) -> Any:

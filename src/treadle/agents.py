@@ -13,7 +13,10 @@ from treadle.session import Agent, SessionSpec
 AGENTS = {"native": "treadle.agent.native:NativeAgent"}
 """Agents of our own, by name; each takes `bind`, which hands the guards in."""
 
-COMMANDS = {"sidecar": "treadle.drivers.sidecar:SidecarAgent", "worker": "treadle.drivers.worker:WorkerAgent"}
+COMMANDS = {
+    "sidecar": "treadle.drivers.sidecar.driver:SidecarAgent",
+    "worker": "treadle.drivers.worker.driver:WorkerAgent",
+}
 """Agents that are any program speaking a wire: `PREFIX:COMMAND ARGS`."""
 
 

@@ -5,7 +5,7 @@ import pytest
 from treadle.agent.budget import Budget
 from treadle.errors import BudgetExceeded, MaxIterations, TimedOut
 from treadle.session import Limits
-from treadle.work.fold import Totals
+from treadle.sessions.totals import Totals
 
 
 def test_without_limits_everything_goes() -> None:

@@ -19,8 +19,8 @@ from treadle.agent.native import NativeSession
 from treadle.agent.task_groups import succeeded
 from treadle.errors import StorageError
 from treadle.events import AnyEvent, Event, TaskChanged, TaskGroupChanged
-from treadle.io import procs
-from treadle.io.kept import kept_trees
+from treadle.io.process import procs
+from treadle.io.process.registry import kept_trees
 from treadle.session import CommandResult
 
 __all__ = ["opened", "work"]

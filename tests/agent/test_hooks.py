@@ -8,7 +8,7 @@ import pytest
 
 from treadle.agent.hooks import ShellHooks
 from treadle.session import Access
-from treadle.work.config import Hook, Hooks
+from treadle.settings.config import Hook, Hooks
 
 BASH = Access(tool="bash", kind="execute", command="make test")
 

@@ -46,8 +46,8 @@ from treadle.events import (
     Warned,
 )
 from treadle.session import Access, Answer, Decision, Limits, Prompt
-from treadle.work.fold import Totals, fold
-from treadle.work.session import Turn
+from treadle.sessions.session import Turn
+from treadle.sessions.totals import Totals, fold
 
 
 class NoArgs(msgspec.Struct, frozen=True):

@@ -14,8 +14,8 @@ from tests.agent.tools.workspace import Workspace
 from treadle.agent.mcp import McpServers, find_servers, tool_name
 from treadle.agent.tools import registry
 from treadle.errors import ToolError
-from treadle.work import trust
-from treadle.work.config import McpServer
+from treadle.settings import trust
+from treadle.settings.config import McpServer
 
 GOOD = """
 import os, subprocess, sys

@@ -34,8 +34,8 @@ from treadle.events import (
 )
 from treadle.io import paths
 from treadle.session import Access, Agent, Answer, Change, Limits, Prompt, Rules, Session, SessionSpec
-from treadle.work import config
-from treadle.work.session import Turn, run_turn
+from treadle.sessions.session import Turn, run_turn
+from treadle.settings import config
 
 WRITE = """
 [[reply]]

@@ -16,7 +16,7 @@ from treadle.agent.tasks import Tasks
 from treadle.errors import Denied, NotFound, ProviderError
 from treadle.events import Event, Task, TaskChanged, TextDelta, TurnEnded, Usage
 from treadle.session import AgentInfo, Session, Watching
-from treadle.work.session import BaseSession, Turn
+from treadle.sessions.session import BaseSession, Turn
 
 ENV = {"PATH": os.environ["PATH"]}
 

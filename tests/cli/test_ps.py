@@ -5,9 +5,9 @@ import os
 
 from click.testing import CliRunner
 
-from tests.io.trees import hostile
+from tests.io.process.trees import hostile
 from treadle.cli.ps import _age, ps
-from treadle.io import tree
+from treadle.io.process import tree
 
 
 def run(*arguments: str) -> str:

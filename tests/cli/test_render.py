@@ -15,7 +15,7 @@ from treadle.events import (
     ToolStarted,
     Usage,
 )
-from treadle.work.fold import fold
+from treadle.sessions.totals import fold
 
 
 def shown(*events: Event, colour: bool = False) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.coordination.conftest import Run
 from treadle.coordination import briefs, demo
 from treadle.coordination.planning import Planning
-from treadle.work.tokens import count
+from treadle.sessions.tokens import count
 
 
 def test_it_prints_the_three_lines_and_the_summary_with_what_it_counted(heimdall: Run, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from treadle.coordination.gate import to_message
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError, NotFound
-from treadle.wire.messages import faults
+from treadle.wire.heimdall.messages import faults
 
 
 def made(tmp_path: Path, report: Any, wave: str = "") -> dict[str, Any]:

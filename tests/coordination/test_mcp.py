@@ -12,7 +12,7 @@ from treadle.coordination.claims import Claims
 from treadle.coordination.identity import root
 from treadle.coordination.mcp import Server
 from treadle.coordination.planning import Planning
-from treadle.wire.jsonrpc import Fault
+from treadle.wire.common.jsonrpc import Fault
 
 SIX = ["read_claims", "make_claim", "release_claim", "read_capsules", "append_decision", "raise_conflict_pr"]
 

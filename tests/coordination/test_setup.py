@@ -12,7 +12,7 @@ from treadle.coordination.planning import Planning
 from treadle.coordination.setup import init, write_mcp_config
 from treadle.coordination.symbols import Symbols
 from treadle.errors import ConfigError
-from treadle.wire.messages import schema
+from treadle.wire.heimdall.messages import schema
 
 
 def test_init_makes_what_is_missing_and_keeps_what_is_there(project: Path) -> None:

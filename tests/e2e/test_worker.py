@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.doors.test_worker_sequences import Talk, sequences
+from tests.doors.worker.test_sequences import Talk, sequences
 from tests.e2e.worker_process import COMMAND, WorkerProcess
 from tests.wire.transcripts import Transcript, expected, fits, request, transcripts
 from treadle.agent.providers.script import load
-from treadle.io import procs
+from treadle.io.process import procs
 from treadle.io.sandbox import available
 from treadle.testing.server import ModelServer
 

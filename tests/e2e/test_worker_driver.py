@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.e2e.worker_process import COMMAND
-from treadle.drivers.worker import Patience, WorkerAgent, WorkerSession
+from treadle.drivers.worker.driver import Patience, WorkerAgent, WorkerSession
 from treadle.errors import RemoteError
 from treadle.events import Asked, TextDelta, ToolDenied, ToolEnded, ToolStarted, TurnEnded
 from treadle.session import Answer, Limits, Prompt, Rules, SessionSpec
-from treadle.work.fold import fold
-from treadle.work.session import run_turn
+from treadle.sessions.session import run_turn
+from treadle.sessions.totals import fold
 
 PATIENT = Patience(handshake=60, silence=60, cancel=60, shutdown=60)
 TOOLS = """

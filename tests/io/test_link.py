@@ -7,7 +7,7 @@ import pytest
 from treadle.errors import PeerStalled, RemoteProtocolError
 from treadle.io.link import Link
 from treadle.io.streams import pair
-from treadle.wire.framing import LineSplitter
+from treadle.wire.common.framing import LineSplitter
 
 
 class Lines:

@@ -30,7 +30,7 @@ detached = f"(setsid sh -c 'echo x > {work}/detached; echo x > {outside}/detache
 subprocess.run(["sh", "-c", detached], stderr=subprocess.DEVNULL)
 while not os.path.exists(f"{work}/done"):
     pass
-from treadle.io.tree import spawn
+from treadle.io.process.tree import spawn
 with spawn(["sh", "-c", f"echo x > {work}/kept; echo x > {outside}/kept"]) as tree:
     tree.wait(60)
 master, slave = os.openpty()

@@ -12,9 +12,9 @@ import time
 import uuid
 from pathlib import Path
 
-from treadle.fleet.host import runs_directory
-from treadle.fleet.recover import recover
-from treadle.fleet.store import ReceiptStore
+from treadle.host.recover import recover
+from treadle.host.run import runs_directory
+from treadle.host.store import ReceiptStore
 from treadle.testing import bad_sidecar
 
 ORDERS, AT_ONCE = 100, 20

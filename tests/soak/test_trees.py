@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.io import trees
-from tests.io.hostile import MODES, await_none_left, left
-from treadle.io import procs
+from tests.io.process import trees
+from tests.io.process.hostile import MODES, await_none_left, left
+from treadle.io.process import procs
 
 ROUNDS = int(os.environ.get("SOAK_TREES", "1000"))
 AT_ONCE = 4

@@ -7,10 +7,10 @@ from pathlib import Path
 import psutil
 
 from tests.e2e.worker_process import COMMAND
-from treadle.drivers.worker import Patience, WorkerAgent
+from treadle.drivers.worker.driver import Patience, WorkerAgent
 from treadle.events import TextDelta, TurnEnded
 from treadle.session import SessionSpec
-from treadle.work.session import run_turn
+from treadle.sessions.session import run_turn
 
 WORKERS = 200
 DELTAS = 1000

@@ -22,7 +22,7 @@ from typing import Any
 from treadle.terminal import supervisor  # noqa: F401  # loaded once, shared by all that are forked
 from treadle.terminal.launch import launch
 from treadle.terminal.settings import Settings
-from treadle.wire import terminal as wire
+from treadle.wire.terminal import frames as wire
 
 LIMIT = 60.0
 

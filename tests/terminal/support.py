@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from treadle.io import procs
+from treadle.io.process import procs
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import need
 from tests.terminal.support import Stage, alive, connected, until
-from treadle.io import procs
+from treadle.io.process import procs
 from treadle.terminal.attach import detach_forms
 from treadle.terminal.places import Place
 

@@ -4,7 +4,7 @@ import socket
 
 from treadle.terminal.broadcast import REPLIES_MAX, Client
 from treadle.terminal.scrollback import FRAME, Scrollback
-from treadle.wire import terminal as wire
+from treadle.wire.terminal import frames as wire
 
 
 def pair() -> tuple[Client, socket.socket]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.terminal.classify import Claude, Nothing, Simple, classifier
-from treadle.wire.terminal import ACTIVE, IDLE, STREAMING, THINKING, TOOL_USE
+from treadle.wire.terminal.frames import ACTIVE, IDLE, STREAMING, THINKING, TOOL_USE
 
 
 def feed(claude: Claude, events: Iterable[tuple[int, int]]) -> int:

@@ -11,7 +11,7 @@ import pytest
 from tests.terminal.support import Stage, connected, until
 from treadle.errors import NotFound, PeerExited, PeerStalled, RemoteProtocolError, TimedOut
 from treadle.terminal.client import AsyncClient, Client
-from treadle.wire import terminal as wire
+from treadle.wire.terminal import frames as wire
 
 # The one that waits...
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.terminal.support import Stage, connected, log_lines, plain, receive_frame, until
 from treadle.terminal.client import Client
-from treadle.wire import terminal as wire
+from treadle.wire.terminal import frames as wire
 
 
 def terminal(stack: ExitStack, path: str, size: tuple[int, int]) -> Client:

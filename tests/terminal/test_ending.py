@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from treadle.io import procs
+from treadle.io.process import procs
 from treadle.terminal.ending import Ending, exit_code, members
 
 

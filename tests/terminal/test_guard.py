@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.terminal.support import Stage, alive, connected, log_lines, until
-from treadle.io import procs
+from treadle.io.process import procs
 from treadle.terminal.places import Place
 
 HOSTILE = r"""

@@ -11,7 +11,7 @@ import pytest
 
 from tests.terminal.support import Stage, alive, connected, until
 from treadle.errors import Busy, StorageError
-from treadle.io import procs
+from treadle.io.process import procs
 from treadle.terminal import lock
 from treadle.terminal.places import Place
 

@@ -13,7 +13,7 @@ from tests.terminal.recordings import NAMES, load
 from tests.terminal.support import Stage, connected, until
 from treadle.terminal.settings import Settings
 from treadle.terminal.state import STALE, Watch
-from treadle.wire import terminal as wire
+from treadle.wire.terminal import frames as wire
 
 
 def watcher(classifier: str = "claude", path: str = "/nowhere") -> Watch:

@@ -23,9 +23,9 @@ from tests.terminal.support import (
     until,
     watch,
 )
-from treadle.io import procs
+from treadle.io.process import procs
 from treadle.terminal.client import Client
-from treadle.wire import terminal as wire
+from treadle.wire.terminal import frames as wire
 
 # The connection...
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.fleet.conftest import PINGING, QUICK, order, run, scripted, source, store  # noqa: F401
+from tests.host.conftest import PINGING, QUICK, order, run, scripted, source, store  # noqa: F401
 from treadle.errors import (
     BudgetExceeded,
     Denied,
@@ -24,10 +24,10 @@ from treadle.errors import (
     VersionMismatch,
     Violation,
 )
-from treadle.fleet.host import Job
+from treadle.host.run import Job
 from treadle.testing import bad_sidecar
-from treadle.wire.receipts import ErrorEvent, Receipt
-from treadle.wire.sidecar import NO_POLICY
+from treadle.wire.sidecar.connection import NO_POLICY
+from treadle.wire.sidecar.receipts import ErrorEvent, Receipt
 
 HANDSHAKE = "protocol_handshake_failed"
 LINE = "protocol_invalid_envelope"

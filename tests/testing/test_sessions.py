@@ -6,8 +6,8 @@ import pytest
 from treadle.errors import ProviderError
 from treadle.events import Asked, Event, Failed, Message, TextDelta, TurnEnded
 from treadle.session import Answer, Prompt, SessionSpec
+from treadle.sessions.session import Turn, run_turn
 from treadle.testing.sessions import ScriptedAgent, ScriptedSession
-from treadle.work.session import Turn, run_turn
 
 
 async def played(agent: ScriptedAgent, text: str = "hi", **spec: Any) -> list[Event]:

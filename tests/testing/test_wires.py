@@ -7,7 +7,7 @@ import pytest
 
 from treadle.errors import LocalProtocolError
 from treadle.testing.wires import CHECKS, check_protocol
-from treadle.wire import worker
+from treadle.wire.worker import connection as worker
 
 
 def protocol(connection: type) -> Any:

@@ -1,4 +1,4 @@
-"""One contract for every protocol in the folder; a new file is found because the folder is listed."""
+"""One contract for every protocol in the folder; a new folder is found because the folders are listed."""
 
 import importlib
 import pkgutil
@@ -12,13 +12,12 @@ from treadle.testing.wires import CHECKS
 
 
 def protocols() -> list[ModuleType]:
-    found = [
-        importlib.import_module(f"treadle.wire.{entry.name}") for entry in pkgutil.iter_modules(treadle.wire.__path__)
-    ]
+    entries = pkgutil.walk_packages(treadle.wire.__path__, "treadle.wire.")
+    found = [importlib.import_module(entry.name) for entry in entries]
     return [module for module in found if hasattr(module, "SAMPLES") and hasattr(module, "Connection")]
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
-@pytest.mark.parametrize("module", protocols(), ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("module", protocols(), ids=lambda module: module.__name__.split(".")[2])
 def test_every_wire_keeps_the_contract(module: ModuleType, check: Callable[[ModuleType], None]) -> None:
     check(module)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from treadle.errors import BudgetExceeded, MaxIterations, TimedOut
 from treadle.session import Limits
-from treadle.work.fold import Totals
+from treadle.sessions.totals import Totals
 
 
 class Budget:

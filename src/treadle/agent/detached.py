@@ -27,10 +27,10 @@ from treadle.agent.subagents import Assignment
 from treadle.errors import LineTooLong, LocalError, NotFound, PeerClosed, StorageError
 from treadle.events import FINISHED, ErrorInfo, Event, Task, TaskChanged, TaskGroup, TaskGroupChanged, decode, encode
 from treadle.io import files, paths
+from treadle.io.process.tree import detach
 from treadle.io.streams import FdStream, connect_unix
-from treadle.io.tree import detach
 from treadle.session import Limits, Mode, Rules, SessionSpec
-from treadle.wire.framing import LineSplitter
+from treadle.wire.common.framing import LineSplitter
 
 if TYPE_CHECKING:
     from treadle.agent.native import NativeSession

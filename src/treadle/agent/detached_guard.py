@@ -12,7 +12,7 @@ import os
 import sys
 
 from treadle.errors import TreadleError
-from treadle.io.tree import spawn
+from treadle.io.process.tree import spawn
 
 READY = b"ready"
 

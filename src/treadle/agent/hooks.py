@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from treadle.errors import PeerClosed, TreadleError
-from treadle.io.child import Child, start
+from treadle.io.process.child import Child, start
 from treadle.policy.rules import RuleSet
 from treadle.session import Access, Rules
-from treadle.work.config import Hook, Hooks
+from treadle.settings.config import Hook, Hooks
 
 OUTPUT_CAP = 24 * 1024
 BLOCK = 2

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from treadle.io.paths import private_dir, state_dir
-from treadle.work.git import Worktree, check_out
+from treadle.workspace.git import Worktree, check_out
 
 
 class Place:

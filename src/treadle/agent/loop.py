@@ -45,8 +45,8 @@ from treadle.events import (
     Warned,
 )
 from treadle.session import Access, Decision, Watching
-from treadle.work.fold import Totals
-from treadle.work.session import Turn, error_info, settled
+from treadle.sessions.session import Turn, error_info, settled
+from treadle.sessions.totals import Totals
 
 PARALLEL_READS = 8
 CONTINUATIONS = 3

@@ -20,11 +20,11 @@ import msgspec
 from treadle.agent.tools.base import AnyArgs, ToolContext
 from treadle.errors import LineTooLong, MissingExtra, PeerClosed, ToolError, TreadleError
 from treadle.events import ToolKind
-from treadle.io.child import Child, start
+from treadle.io.process.child import Child, start
 from treadle.session import Access
-from treadle.wire.framing import LineSplitter
-from treadle.work import trust
-from treadle.work.config import McpServer
+from treadle.settings import trust
+from treadle.settings.config import McpServer
+from treadle.wire.common.framing import LineSplitter
 
 if TYPE_CHECKING:
     from mcp import Client

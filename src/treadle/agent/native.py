@@ -48,9 +48,9 @@ from treadle.session import (
     Rules,
     SessionSpec,
 )
-from treadle.work.config_edit import add_allow_rules
-from treadle.work.fold import Totals
-from treadle.work.session import BaseSession, Turn, new_id
+from treadle.sessions.session import BaseSession, Turn, new_id
+from treadle.sessions.totals import Totals
+from treadle.settings.edit import add_allow_rules
 
 CAPABILITIES: Mapping[str, Any] = {
     name: "native"

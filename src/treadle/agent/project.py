@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import msgspec
 
 from treadle.io.paths import config_file
-from treadle.work.trust import up_to_top
+from treadle.settings.trust import up_to_top
 
 FILE_CAP = 64 * 1024
 KNOWLEDGE_CAP = 128 * 1024

@@ -11,12 +11,12 @@ import msgspec
 from treadle.agent.providers.base import Provider
 from treadle.agent.providers.names import ModelSettings, key_source, model_settings, resolve
 from treadle.errors import ConfigError
-from treadle.io.child import start
+from treadle.io.process.child import start
 from treadle.policy.environment import reduced
 from treadle.redact import is_secret_name
 from treadle.session import Limits, Rules, SessionSpec
-from treadle.work import config
-from treadle.work.config import Settings
+from treadle.settings import config
+from treadle.settings.config import Settings
 
 KEY_COMMAND_SECONDS = 30.0
 

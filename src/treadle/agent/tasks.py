@@ -34,11 +34,11 @@ from treadle.events import (
     Usage,
     Warned,
 )
-from treadle.io.child import Child, start
 from treadle.io.files import storage_error
+from treadle.io.process.child import Child, start
 from treadle.session import Session, Watching
-from treadle.work.fold import Fold, Totals, TurnSummary
-from treadle.work.session import error_info, run_turn
+from treadle.sessions.session import error_info, run_turn
+from treadle.sessions.totals import Fold, Totals, TurnSummary
 
 SUBAGENTS = 4
 PREVIEW = 200

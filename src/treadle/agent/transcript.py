@@ -27,7 +27,7 @@ from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, Tool
 from treadle.errors import Busy, ConfigError, NotFound, StorageError
 from treadle.events import Usage
 from treadle.io import files, paths
-from treadle.wire.jsonline import json_line
+from treadle.wire.common.jsonline import json_line
 
 FORMAT = 1
 LONGEST_ID = 128

@@ -19,8 +19,8 @@ from treadle.cli.reporting import Reporter
 from treadle.errors import NotFound, TreadleError
 from treadle.events import FINISHED, Answered, Asked, TaskChanged, TurnEnded
 from treadle.session import Answer, CommandResult, Prompt, Session
-from treadle.wire.oneshot import command_of
-from treadle.work.fold import Fold
+from treadle.sessions.totals import Fold
+from treadle.wire.oneshot.records import command_of
 
 SCOPES: dict[str, Literal["once", "session", "always"]] = {
     **dict.fromkeys(("y", "yes"), "once"),

@@ -15,9 +15,9 @@ from treadle.agents import find_agent
 from treadle.cli.render import Renderer
 from treadle.events import FileChanged
 from treadle.session import Limits, SessionSpec
-from treadle.work.fold import Fold
-from treadle.work.git import git
-from treadle.work.session import run_turn
+from treadle.sessions.session import run_turn
+from treadle.sessions.totals import Fold
+from treadle.workspace.git import git
 
 PROJECT = Path(__file__).parent / "demo_project"
 PROMPT = "The test in check_prices.py fails. Find out why and mend the code."

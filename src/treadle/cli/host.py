@@ -13,19 +13,20 @@ import msgspec
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.host_show import show_backends, show_events, show_probe, show_receipt
-from treadle.drivers.sidecar_peer import Timing
+from treadle.drivers.sidecar.peer import Timing
 from treadle.errors import Cancelled, ConfigError, NotFound
-from treadle.fleet import backends, workorder
-from treadle.fleet.host import Backend, HostRun, Job
-from treadle.fleet.recover import kept_runs
-from treadle.fleet.recover import recover as recover_runs
-from treadle.fleet.signing import load_signer
-from treadle.fleet.store import ReceiptStore
-from treadle.fleet.validate import check_file
-from treadle.wire.receipts import Receipt
-from treadle.wire.receipts import encode as encode_receipt
-from treadle.wire.sidecar import PolicyProfile, WorkOrder
-from treadle.wire.sidecar_schema import TYPES, text
+from treadle.host import backends
+from treadle.host import order as workorder
+from treadle.host.recover import kept_runs
+from treadle.host.recover import recover as recover_runs
+from treadle.host.run import Backend, HostRun, Job
+from treadle.host.signing import load_signer
+from treadle.host.store import ReceiptStore
+from treadle.host.validate import check_file
+from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
+from treadle.wire.sidecar.receipts import Receipt
+from treadle.wire.sidecar.receipts import encode as encode_receipt
+from treadle.wire.sidecar.schema import TYPES, text
 
 COMPLETE, FAILED, PARTIAL = 0, 1, 3
 

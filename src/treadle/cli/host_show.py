@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from treadle.cli.render import one_line, printable
-from treadle.fleet.backends import Known, Probe
-from treadle.wire.receipts import (
+from treadle.host.backends import Known, Probe
+from treadle.wire.sidecar.receipts import (
     AnyAgentEvent,
     AssistantMessage,
     CommandExecuted,

@@ -10,7 +10,7 @@ import termios
 import threading
 from collections import deque
 
-from treadle.wire.jsontext import mended
+from treadle.wire.common.jsontext import mended
 
 
 class TypedLines:

@@ -10,7 +10,7 @@ import msgspec
 
 from treadle.errors import ConfigError
 from treadle.redact import Redactor
-from treadle.wire.timestamps import timestamp
+from treadle.wire.common.timestamps import timestamp
 
 LEVELS = ("debug", "info", "warning", "error")
 

@@ -15,16 +15,16 @@ from treadle.agents import find_agent
 from treadle.cli.notes import opening_notes
 from treadle.cli.options import RunOptions, run_options, take
 from treadle.cli.render import printable
-from treadle.doors.oneshot import Runner
-from treadle.doors.oneshot_input import StreamInput
-from treadle.doors.oneshot_schema import SchemaCheck
-from treadle.doors.oneshot_verbose import Verbose
+from treadle.doors.oneshot.input import StreamInput
+from treadle.doors.oneshot.run import Runner
+from treadle.doors.oneshot.schema import SchemaCheck
+from treadle.doors.oneshot.verbose import Verbose
 from treadle.errors import ConfigError, PeerClosed
 from treadle.events import Warned
 from treadle.io import stdin
 from treadle.io.streams import FdStream, take_stdio
 from treadle.session import EventReader, Session
-from treadle.wire.oneshot import OutputFormat
+from treadle.wire.oneshot.records import OutputFormat
 
 BROKEN_PIPE = 141
 Interrupt: TypeAlias = Callable[[str], Coroutine[Any, Any, None]]

@@ -15,8 +15,8 @@ from treadle.errors import ConfigError
 from treadle.io.paths import here
 from treadle.policy.modes import parse_mode
 from treadle.session import Limits, Mode, Rules, SessionSpec
-from treadle.work import config
-from treadle.work.config import Settings
+from treadle.settings import config
+from treadle.settings.config import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 SANDBOX = "Let nothing be written outside the working directory."

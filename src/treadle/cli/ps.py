@@ -6,8 +6,8 @@ import click
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import one_line
-from treadle.io import procs
-from treadle.io.kept import Kept, kept_trees
+from treadle.io.process import procs
+from treadle.io.process.registry import Kept, kept_trees
 
 
 @click.command()

@@ -14,13 +14,13 @@ from treadle.cli.as_json import json_option, show_json
 from treadle.cli.host_show import show_receipt
 from treadle.cli.render import printable
 from treadle.errors import ConfigError, NotFound, TreadleError
-from treadle.fleet.backends import find_backends
-from treadle.fleet.signing import load_signer, make_key
-from treadle.fleet.store import ReceiptStore, signature_problems
+from treadle.host.backends import find_backends
+from treadle.host.signing import load_signer, make_key
+from treadle.host.store import ReceiptStore, signature_problems
 from treadle.io.files import storage_error
-from treadle.wire import receipts
-from treadle.wire.receipts import Receipt
-from treadle.wire.tolerant import Note, read_receipt
+from treadle.wire.common.tolerant import Note, read_receipt
+from treadle.wire.sidecar import receipts
+from treadle.wire.sidecar.receipts import Receipt
 
 store_option = click.option("--store", metavar="DIR", help="Where receipts are kept. Default: yours.")
 

@@ -24,7 +24,7 @@ from treadle.events import (
     TurnEnded,
     Warned,
 )
-from treadle.work.fold import TurnSummary
+from treadle.sessions.totals import TurnSummary
 
 DIM, RED, GREEN, YELLOW, CYAN, BOLD = "2", "31", "32", "33", "36", "1"
 DIFF_LINES = 24

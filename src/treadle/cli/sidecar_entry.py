@@ -21,11 +21,11 @@ def serve(agent: str, *, sandbox: bool = False) -> int:
     """Be a sidecar on our own stdin and stdout until there are no more orders; the exit code."""
     from treadle.agents import find_agent
     from treadle.cli import serving
-    from treadle.doors.sidecar import Sidecar
+    from treadle.doors.sidecar.door import Sidecar
     from treadle.errors import TreadleError
     from treadle.io import sandbox as confine
     from treadle.io.paths import here
-    from treadle.work import config
+    from treadle.settings import config
 
     def warn(message: str) -> None:
         print(f"treadle-sidecar: {message}", file=sys.stderr, flush=True)

@@ -8,7 +8,7 @@ import time
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.work import trust as store
+from treadle.settings import trust as store
 
 
 @click.command()

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from treadle.doors.worker_quick import Promise
+    from treadle.doors.worker.quick import Promise
     from treadle.io.streams import FdStream
 
 
@@ -27,7 +27,7 @@ def main() -> None:
 
 def serve(agent: str, *, sandbox: bool = False) -> int:
     """Be a worker on our own stdin and stdout until the client is done; the exit code."""
-    from treadle.doors.worker_quick import first_line, promise, settled
+    from treadle.doors.worker.quick import first_line, promise, settled
     from treadle.errors import TreadleError
 
     try:
@@ -59,7 +59,7 @@ def _look_at_settings(sandbox: bool) -> bool:
     """
     from treadle.errors import TreadleError
     from treadle.io.paths import here
-    from treadle.work import config
+    from treadle.settings import config
 
     harmless, place = False, here()
     try:
@@ -86,7 +86,7 @@ def _serve(agent: str, ahead: bytes, promised: Promise | None) -> int:
     gc.set_threshold(20_000, 20, 20)  # what is loaded now stays; to look for garbage in it takes a tenth of the time
     from treadle.agents import find_agent
     from treadle.cli.serving import serve
-    from treadle.doors.worker import Worker
+    from treadle.doors.worker.door import Worker
 
     def worker(stream: FdStream) -> Awaitable[int]:
         return Worker(find_agent(agent), stream, environ=os.environ, warn=_warn, ahead=ahead, promised=promised).run()

@@ -8,7 +8,7 @@ from treadle.coordination import repository
 from treadle.coordination.claims import Claims, Held, Overlap
 from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError
-from treadle.work.git import git
+from treadle.workspace.git import git
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

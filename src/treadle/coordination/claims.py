@@ -15,8 +15,8 @@ from treadle.coordination.planning import Planning, one_line, read_text, seconds
 from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError, Denied, NotFound
 from treadle.io.files import storage_error
-from treadle.wire.jsontext import dumps, loads
-from treadle.wire.shapes import ListOf, Record, Text
+from treadle.wire.common.jsontext import dumps, loads
+from treadle.wire.heimdall.shapes import ListOf, Record, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

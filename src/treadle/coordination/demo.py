@@ -14,8 +14,8 @@ from treadle.coordination.ledger import Ledger, signed
 from treadle.coordination.planning import Planning, write_text
 from treadle.coordination.setup import init
 from treadle.coordination.symbols import Symbols
-from treadle.wire.jsontext import dumps
-from treadle.wire.messages import faults
+from treadle.wire.common.jsontext import dumps
+from treadle.wire.heimdall.messages import faults
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def demo(keep: str = "") -> Iterator[str]:
     """The lines to print. With `keep`, everything that was counted is left in that directory to be read."""
     import tempfile
 
-    from treadle.work.tokens import count
+    from treadle.sessions.tokens import count
 
     with tempfile.TemporaryDirectory() as scratch:
         planning = Planning(os.path.join(scratch, ".planning"), project=scratch)

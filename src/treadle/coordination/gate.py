@@ -6,7 +6,7 @@ import os
 
 from treadle.coordination.planning import Planning, read_text
 from treadle.errors import ConfigError, NotFound
-from treadle.wire.jsontext import loads
+from treadle.wire.common.jsontext import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from treadle.coordination import changes, decisions
 from treadle.coordination.claims import Claims, Collision, Overlap
 from treadle.coordination.setup import command
 from treadle.errors import ConfigError
-from treadle.io.ask import ask
 from treadle.io.files import write_atomic
+from treadle.io.process.ask import ask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

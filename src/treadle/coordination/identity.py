@@ -12,7 +12,7 @@ import os
 from treadle.coordination import repository
 from treadle.coordination.planning import Document, Planning, seconds_of
 from treadle.errors import ConfigError, Denied, NotFound
-from treadle.io.ask import ask
+from treadle.io.process.ask import ask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

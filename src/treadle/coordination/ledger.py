@@ -11,8 +11,8 @@ import os
 from treadle.coordination.planning import Document, Planning, make_dirs
 from treadle.errors import ConfigError
 from treadle.io.files import append_line, storage_error
-from treadle.wire.jsontext import dumps, loads
-from treadle.wire.messages import VERSION
+from treadle.wire.common.jsontext import dumps, loads
+from treadle.wire.heimdall.messages import VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from treadle.coordination.identity import Agents, current
 from treadle.coordination.planning import Planning
 from treadle.coordination.seats import Seats
 from treadle.errors import TreadleError
-from treadle.wire.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
-from treadle.wire.jsontext import dumps
+from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
+from treadle.wire.common.jsontext import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

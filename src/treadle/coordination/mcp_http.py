@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
 from treadle.coordination.mcp import Server
-from treadle.wire.jsonrpc import reply
-from treadle.wire.jsontext import loads
+from treadle.wire.common.jsonrpc import reply
+from treadle.wire.common.jsontext import loads
 
 PATH = "/mcp"
 BODY_CAP = 16 * 1024 * 1024

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from treadle.coordination.mcp import Server
-from treadle.wire.framing import MessageSplitter
-from treadle.wire.jsonrpc import reply
+from treadle.wire.common.framing import MessageSplitter
+from treadle.wire.common.jsonrpc import reply
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import os
 from treadle.coordination.planning import Planning, make_dirs
 from treadle.errors import ConfigError
 from treadle.io.files import append_line, read_lines
-from treadle.wire.jsontext import dumps, loads
-from treadle.wire.messages import Receipt, faults, read
+from treadle.wire.common.jsontext import dumps, loads
+from treadle.wire.heimdall.messages import Receipt, faults, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from treadle.coordination import repository
 from treadle.errors import StorageError
 from treadle.io.files import append_line, locked, locked_beside, storage_error, write_atomic
 from treadle.io.paths import here
-from treadle.wire.jsontext import dumps, loads
+from treadle.wire.common.jsontext import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

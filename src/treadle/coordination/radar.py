@@ -8,7 +8,7 @@ from treadle.coordination import changes
 from treadle.coordination.claims import Claim, Claims
 from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError, LocalError
-from treadle.work.git import git
+from treadle.workspace.git import git
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

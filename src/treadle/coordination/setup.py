@@ -11,8 +11,8 @@ from treadle.coordination.ledger import Ledger
 from treadle.coordination.planning import Planning, make_dirs, read_text, write_text
 from treadle.coordination.symbols import Symbols
 from treadle.errors import ConfigError
-from treadle.wire.jsontext import dumps, loads
-from treadle.wire.messages import schema
+from treadle.wire.common.jsontext import dumps, loads
+from treadle.wire.heimdall.messages import schema
 
 SERVER = "heimdall-ledger"
 

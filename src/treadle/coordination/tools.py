@@ -15,7 +15,7 @@ from treadle.coordination.messages import EVERYBODY, Inbox
 from treadle.coordination.planning import read_text
 from treadle.coordination.symbols import Symbols
 from treadle.errors import ConfigError
-from treadle.wire.shapes import Flag, Integer, ListOf, Record, Shape, Text
+from treadle.wire.heimdall.shapes import Flag, Integer, ListOf, Record, Shape, Text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""Agents offered on wires: one file per protocol."""
+"""Agents offered on wires: one folder per protocol."""

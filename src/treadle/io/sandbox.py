@@ -21,7 +21,7 @@ import msgspec
 
 from treadle.errors import ConfigError, TreadleError
 from treadle.io.paths import private_dir, state_dir
-from treadle.io.programs import run_program
+from treadle.io.process.programs import run_program
 
 Method: TypeAlias = Literal["landlock", "bubblewrap"]
 

@@ -15,7 +15,7 @@ from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
 from treadle.terminal.places import Place
 from treadle.terminal.sequences import Modes, QueryFilter, Whole
-from treadle.wire import terminal as wire
+from treadle.wire.terminal import frames as wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ not read is no longer read from instead.
 from __future__ import annotations
 
 from treadle.terminal.scrollback import FRAME, Scrollback
-from treadle.wire import terminal as wire
+from treadle.wire.terminal import frames as wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

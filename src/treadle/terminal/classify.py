@@ -6,7 +6,7 @@ never goes back. All begin Idle. Death is not theirs to know.
 
 from __future__ import annotations
 
-from treadle.wire.terminal import ACTIVE, IDLE, STREAMING, THINKING, TOOL_USE
+from treadle.wire.terminal.frames import ACTIVE, IDLE, STREAMING, THINKING, TOOL_USE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import time
 
 from treadle.errors import NotFound, PeerExited, PeerStalled, RemoteProtocolError, TimedOut
 from treadle.terminal import native
-from treadle.wire import terminal as wire
+from treadle.wire.terminal import frames as wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

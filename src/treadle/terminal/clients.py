@@ -10,8 +10,8 @@ from treadle.terminal import native
 from treadle.terminal.broadcast import Client
 from treadle.terminal.loop import READ, WRITE, now_ms
 from treadle.terminal.sizes import choose
-from treadle.wire import terminal as wire
-from treadle.wire.jsontext import dumps, mended
+from treadle.wire.common.jsontext import dumps, mended
+from treadle.wire.terminal import frames as wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

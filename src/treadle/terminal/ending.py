@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from treadle.io import procs
+from treadle.io.process import procs
 from treadle.terminal import native
 
 HANGUP_AFTER = 0.5

@@ -26,15 +26,15 @@ except ImportError:
     _ctypes = None  # type: ignore[assignment]
 
 from treadle.errors import StorageError
-from treadle.io import procs, stem
 from treadle.io.files import write_atomic
+from treadle.io.process import procs, reaper
 from treadle.terminal import ending, native
 from treadle.terminal.history import Log
 from treadle.terminal.lock import Lock
 from treadle.terminal.places import Place
 from treadle.terminal.settings import Settings
-from treadle.wire.jsontext import dumps, mended
-from treadle.wire.timestamps import timestamp
+from treadle.wire.common.jsontext import dumps, mended
+from treadle.wire.common.timestamps import timestamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _adopt() -> None:
         prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
         _ctypes.call_function(prctl, (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
     except (ImportError, AttributeError, OSError, TypeError):
-        stem.mark(b"treadle-guard")
+        reaper.mark(b"treadle-guard")
 
 
 def _outlive(supervisor: int) -> int:
@@ -202,7 +202,7 @@ def _leave_record(place: Place, command: list[str], child: int, reason: str) -> 
 def _kill_all() -> list[int]:
     """Kill until nobody is left below us, as those that fork meanwhile would otherwise get away. Whom it was."""
     killed: set[int] = set()
-    deadline = time.monotonic() + stem.KILL_PATIENCE
+    deadline = time.monotonic() + reaper.KILL_PATIENCE
     while _reap() and time.monotonic() < deadline:
         killed |= {process.pid for process in procs.cull(_reap)}
         time.sleep(0.001)

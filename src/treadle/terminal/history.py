@@ -11,8 +11,8 @@ import stat
 import time
 
 from treadle.errors import NotFound, StorageError
-from treadle.wire.jsontext import dumps, mended
-from treadle.wire.timestamps import timestamp
+from treadle.wire.common.jsontext import dumps, mended
+from treadle.wire.common.timestamps import timestamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from treadle.errors import ConfigError
 from treadle.io.files import storage_error
 from treadle.redact import Redactor
 from treadle.terminal.settings import Settings, child_environment
-from treadle.wire.jsontext import dumps, mended, quote
+from treadle.wire.common.jsontext import dumps, mended, quote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from treadle.terminal.classify import classifier
 from treadle.terminal.reports import Report, StateFile, by_title, parse
 from treadle.terminal.settings import Settings
-from treadle.wire.terminal import ACTIVE, DEAD, IDLE, STATE_NAMES, STREAMING, THINKING, TOOL_USE
+from treadle.wire.terminal.frames import ACTIVE, DEAD, IDLE, STATE_NAMES, STREAMING, THINKING, TOOL_USE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import os
 import time
 
 from treadle.errors import StorageError
-from treadle.io import kept
 from treadle.io.files import write_atomic
+from treadle.io.process import registry
 from treadle.terminal import ending, native
 from treadle.terminal.clients import Clients
 from treadle.terminal.history import OUTPUT_MAX, Log, Rotated
@@ -22,9 +22,9 @@ from treadle.terminal.pty import Pty
 from treadle.terminal.scrollback import Scrollback
 from treadle.terminal.settings import Settings, child_environment
 from treadle.terminal.state import Watch
-from treadle.wire import terminal as wire
-from treadle.wire.jsontext import dumps, mended
-from treadle.wire.timestamps import timestamp
+from treadle.wire.common.jsontext import dumps, mended
+from treadle.wire.common.timestamps import timestamp
+from treadle.wire.terminal import frames as wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Supervisor:
         if hasattr(os, "pidfd_open"):
             self._pidfd = os.pidfd_open(self.pty.pid)
             self.loop.watch(self._pidfd, READ, lambda events: self._child_changed())
-        self._note = kept.note(os.getpid(), self.guard, self.pty.pid, settings.command)
+        self._note = registry.note(os.getpid(), self.guard, self.pty.pid, settings.command)
         self.log("info", "started", pid=self.pty.pid, command=list(settings.command), workdir=settings.workdir)
 
     def run(self) -> int:

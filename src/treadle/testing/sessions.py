@@ -16,7 +16,7 @@ import msgspec
 
 from treadle.events import Asked, Event, Message, TextDelta, TurnEnded
 from treadle.session import AgentInfo, SessionSpec
-from treadle.work.session import BaseSession, Turn, new_id
+from treadle.sessions.session import BaseSession, Turn, new_id
 
 Step: TypeAlias = "Event | asyncio.Event | BaseException | Callable[[ScriptedSession, Turn], Awaitable[None]]"
 

@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from treadle.errors import LocalProtocolError, RemoteProtocolError
-from treadle.wire.base import Connection, Conversation
+from treadle.wire.common.connection import Connection, Conversation
 
 
 class Pair:

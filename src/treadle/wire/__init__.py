@@ -1,1 +1,1 @@
-"""Protocols as pure functions and state, one file each. No I/O."""
+"""Protocols as pure functions and state, one folder each. No I/O."""

@@ -13,7 +13,7 @@ from treadle.agent.native import NativeSession
 from treadle.agent.subagents import Assignment
 from treadle.events import AnyEvent, TaskChanged, TaskGroupChanged, Usage, Warned
 from treadle.session import Limits, Prompt
-from treadle.work.session import run_turn
+from treadle.sessions.session import run_turn
 
 HELPERS = """
 [[reply]]

@@ -6,7 +6,7 @@ from tests.agent.commands.conftest import SAY, Opened, ran
 from treadle.agent.native import NativeSession
 from treadle.agent.transcript import Transcript
 from treadle.events import AnyEvent, ToolDenied
-from treadle.work.session import run_turn
+from treadle.sessions.session import run_turn
 
 WRITE = """
 [[reply]]

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.agent.commands.conftest import SAY, Opened, ran
 from treadle.agent.native import NativeSession
 from treadle.agent.transcript import Transcript
-from treadle.work.session import run_turn
+from treadle.sessions.session import run_turn
 
 WRITE = """
 [[reply]]

@@ -1,7 +1,7 @@
 """Commands that look: status, cost, context, tools, skills."""
 
 from tests.agent.commands.conftest import SAY, Opened, ran
-from treadle.work.session import run_turn
+from treadle.sessions.session import run_turn
 
 
 async def test_status_says_where_the_session_stands(opened: Opened) -> None:

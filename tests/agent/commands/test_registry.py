@@ -13,7 +13,7 @@ from tests.waiting import until
 from treadle.agent.commands import registry
 from treadle.events import TurnEnded, TurnStarted
 from treadle.session import CommandInfo, EventReader, Prompt
-from treadle.work.session import run_turn
+from treadle.sessions.session import run_turn
 
 SLOW = '[[reply]]\ntext = "at last"\ndelay = 60\n' + SAY
 PAGE = Path(__file__).parents[3] / "docs/reference/slash-commands.md"

@@ -13,7 +13,7 @@ from tests.conftest import need
 from tests.waiting import until
 from treadle.agent.tools.grep import Grep, GrepArgs
 from treadle.errors import ToolError
-from treadle.io import procs, tree
+from treadle.io.process import procs, tree
 
 ENGINES = {
     "rg on PATH": lambda: need("rg"),

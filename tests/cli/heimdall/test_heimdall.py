@@ -207,7 +207,7 @@ def test_the_reference_has_what_help_says(heimdall: Run, name: str) -> None:
 
 def test_the_reference_has_every_message_and_every_tool() -> None:
     from treadle.coordination.tools import ALL
-    from treadle.wire.messages import TYPES
+    from treadle.wire.heimdall.messages import TYPES
 
     protocol, server = ((DOCS / name).read_text() for name in ("coordination-protocol.md", "ledger-mcp.md"))
     for name, shape in TYPES.items():

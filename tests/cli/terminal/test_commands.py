@@ -16,7 +16,7 @@ from tests.terminal.support import alive, until
 from treadle.cli import TERMINAL
 from treadle.cli.terminal import duration
 from treadle.errors import ConfigError
-from treadle.io import procs
+from treadle.io.process import procs
 from treadle.terminal.places import Place
 
 TREADLE = str(Path(sys.executable).with_name("treadle"))

@@ -11,7 +11,7 @@ from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
 from treadle.agent.providers.failures import from_event
 from treadle.agent.providers.reading import arguments, count, cut, decode, dollars, tables
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
-from treadle.work.session import new_id
+from treadle.sessions.session import new_id
 
 FINISH: dict[str, FinishReason] = {
     "stop": "stop",

@@ -9,7 +9,7 @@ import msgspec
 
 from treadle.agent.messages import ModelRequest
 from treadle.errors import ProviderError
-from treadle.wire.jsontext import mended
+from treadle.wire.common.jsontext import mended
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from treadle.agent.tools.base import Tool, ToolContext
 from treadle.agent.tools.output import Output
 from treadle.errors import LocalError, ToolError
 from treadle.events import CommandRun, ToolKind, ToolOutput
-from treadle.io.child import Child, start
+from treadle.io.process.child import Child, start
 from treadle.session import Access
 
 GRACE = 2.0

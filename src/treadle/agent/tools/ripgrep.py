@@ -14,8 +14,8 @@ import msgspec
 
 from treadle.agent.tools.scan import MAX_FILE
 from treadle.errors import LineTooLong, ToolError
-from treadle.io.child import start
-from treadle.wire.framing import LineSplitter
+from treadle.io.process.child import start
+from treadle.wire.common.framing import LineSplitter
 
 LINE_CAP = 1 << 20
 _SCAN = "import sys; sys.path.append(sys.argv[1]); from treadle.agent.tools.scan import main; main()"

@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
 
 def _list(ids: list[str], as_json: bool) -> None:
     if as_json:
-        from treadle.wire.jsontext import dumps
+        from treadle.wire.common.jsontext import dumps
 
         out(dumps(ids, 2))
     else:

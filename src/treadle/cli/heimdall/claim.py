@@ -29,7 +29,7 @@ from treadle.coordination import repository
 from treadle.coordination.claims import Claim, Claims, Collision, Overlap
 from treadle.coordination.identity import checked, current, spawn
 from treadle.coordination.planning import Planning, one_line
-from treadle.wire.jsontext import dumps
+from treadle.wire.common.jsontext import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from treadle.cli.heimdall import Arguments, Usage, err, out
 from treadle.coordination.gate import to_message
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
-from treadle.wire.jsontext import dumps
+from treadle.wire.common.jsontext import dumps
 
 
 def main(arguments: list[str]) -> int:

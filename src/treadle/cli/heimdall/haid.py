@@ -20,7 +20,7 @@ from treadle.cli.heimdall import Arguments, Usage, err, out
 from treadle.coordination.identity import Agents, checked, current, spawn
 from treadle.coordination.planning import Planning
 from treadle.errors import NotFound
-from treadle.wire.jsontext import dumps
+from treadle.wire.common.jsontext import dumps
 
 
 def main(arguments: list[str]) -> int:

@@ -17,7 +17,7 @@ import sys
 from treadle.cli.heimdall import Arguments, Usage, err, out
 from treadle.coordination.ledger import Ledger, Totals, delta_text
 from treadle.coordination.planning import Planning, one_line
-from treadle.wire.jsontext import dumps
+from treadle.wire.common.jsontext import dumps
 
 
 def main(arguments: list[str]) -> int:
@@ -60,7 +60,7 @@ def _log(ledger: Ledger, args: Arguments) -> None:
 def _counted(path: str) -> str:
     from treadle.coordination.planning import read_text
     from treadle.errors import NotFound
-    from treadle.work.tokens import count
+    from treadle.sessions.tokens import count
 
     text = sys.stdin.buffer.read().decode(errors="replace") if path == "-" else read_text(path)
     if text is None:

@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
 
 def show_table(entries: dict[str, str], as_json: bool) -> None:
     if as_json:
-        from treadle.wire.jsontext import dumps
+        from treadle.wire.common.jsontext import dumps
 
         out(dumps(entries, 2))
         return

@@ -16,14 +16,14 @@ import sys
 from treadle.cli.heimdall import Arguments, err, out
 from treadle.coordination import messages
 from treadle.coordination.planning import Planning
-from treadle.wire.jsontext import dumps
+from treadle.wire.common.jsontext import dumps
 
 
 def main(arguments: list[str]) -> int:
     args = Arguments(arguments, flags="--on-receipt --schema")
     args.exactly(0, "no arguments: the message is read from standard input")
     if "--schema" in args.flags:
-        from treadle.wire.messages import schema
+        from treadle.wire.heimdall.messages import schema
 
         out(dumps(schema(), 2))
         return 0

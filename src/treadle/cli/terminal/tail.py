@@ -14,7 +14,7 @@ import os
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, connect, place
 from treadle.errors import NotFound, PeerStalled
-from treadle.wire import terminal as wire
+from treadle.wire.terminal import frames as wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

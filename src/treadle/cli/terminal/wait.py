@@ -16,7 +16,7 @@ import time
 from treadle.cli.arguments import Arguments, Usage
 from treadle.cli.terminal import TIMED_OUT, WHERE, connect, place, warn
 from treadle.errors import NotFound, PeerExited, PeerStalled, TimedOut
-from treadle.wire import terminal as wire
+from treadle.wire.terminal import frames as wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

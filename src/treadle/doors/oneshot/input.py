@@ -1,0 +1,181 @@
+"""`--input-format stream-json`: many prompts on stdin, one result each, with the control requests of Claude Code's SDK.
+
+A program that drives Claude Code through `claude-agent-sdk` can drive any session this way: prompts, interruption,
+mode, model, and permission questions that its own callback answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from treadle.doors.oneshot.run import Runner
+from treadle.errors import NotFound, RemoteProtocolError, TreadleError, Unsupported
+from treadle.events import Answered, Asked
+from treadle.io.streams import Stream
+from treadle.policy.modes import parse_mode
+from treadle.session import Answer, Change, Session
+from treadle.wire.common.framing import LineSplitter
+from treadle.wire.common.jsonline import json_line
+from treadle.wire.oneshot import records as wire
+
+
+class StreamInput:
+    """Reads records until the end of input, then finishes what was asked and gives the last exit code."""
+
+    def __init__(
+        self, session: Session, runner: Runner, stream: Stream, warn: Callable[[str], None], *, answers: bool = True
+    ) -> None:
+        """`answers`: whether the host can be asked anything."""
+        self._answers = answers
+        self._session = session
+        self._runner = runner
+        self._stream = stream
+        self._warn = warn
+        self._prompts: asyncio.Queue[str | None] = asyncio.Queue()
+        self._asking: dict[str, Asked] = {}
+
+    async def run(self) -> int:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                reading = tasks.create_task(self._read())
+                asking = tasks.create_task(self._ask())
+                try:
+                    return await self._answer()
+                finally:
+                    reading.cancel()
+                    asking.cancel()
+        except* TreadleError as group:
+            failed = group.exceptions[0]
+        raise failed
+
+    async def interrupt(self, reason: str) -> None:
+        """End what is under way, and leave out what was still to come."""
+        while not self._prompts.empty():
+            self._prompts.get_nowait()
+        self._prompts.put_nowait(None)
+        await self._runner.interrupt(reason)
+
+    async def _answer(self) -> int:
+        code = 0
+        while (prompt := await self._prompts.get()) is not None:
+            code = await self._runner.run(prompt)
+        return code
+
+    async def _read(self) -> None:
+        splitter = LineSplitter()
+        while data := await self._stream.read():
+            for line in splitter.feed(data):
+                if isinstance(line, RemoteProtocolError):
+                    self._warn(str(line))
+                elif line.strip():
+                    await self._take(bytes(line))
+        if rest := splitter.end():
+            await self._take(bytes(rest))
+        await self._prompts.put(None)
+
+    async def _take(self, line: bytes) -> None:
+        try:
+            record = msgspec.json.decode(line)
+            kind = record.get("type")
+        except (msgspec.DecodeError, AttributeError, RecursionError) as error:
+            self._warn(f"a line on stdin is not a JSON record and is left out: {error}")
+            return
+        if kind == "user":
+            await self._prompts.put(self._text(record))
+        elif kind == "control_request":
+            await self._control(record.get("request_id", ""), _table(record.get("request")))
+        elif kind == "control_response":
+            await self._answered(_table(record.get("response")))
+        elif kind != "keep_alive":
+            self._warn(f"a record of type {kind!r} on stdin is left out")
+
+    # Control
+
+    async def _control(self, request_id: str, request: dict[str, Any]) -> None:
+        try:
+            body = {"subtype": "success", "response": await self._obey(request)}
+        except TreadleError as error:
+            body = {"subtype": "error", "error": str(error)}
+        await self._write({"type": "control_response", "response": {**body, "request_id": request_id}})
+
+    async def _obey(self, request: dict[str, Any]) -> dict[str, Any]:
+        match request.get("subtype"):
+            case "initialize":
+                if request.get("hooks"):  # they may be there to forbid something
+                    raise Unsupported("hooks of the host are not run here", hint="[hooks] in your settings are")
+                return wire.command_lists(self._session.info, self._session.commands())
+            case "interrupt":
+                await asyncio.sleep(0)  # a prompt that came before it has begun then
+                await self._runner.interrupt("interrupted by the host")
+                return {}
+            case "set_permission_mode":
+                await self._session.configure(Change(mode=parse_mode(str(request.get("mode")))))
+                return {"mode": request.get("mode")}
+            case "set_model":
+                model = request.get("model")
+                await self._session.configure(Change(model=None if model is None else str(model)))
+                return {}
+        raise NotFound(f"the control request {request.get('subtype')!r} is not offered here")
+
+    async def _ask(self) -> None:
+        """Pass the session's permission questions to the host, and take back what nobody need answer any more."""
+        async for event in self._session.events(after=-1):
+            if isinstance(event, Asked) and self._answers:
+                request_id = wire.new_uuid()
+                self._asking[request_id] = event
+                await self._write(
+                    {"type": "control_request", "request_id": request_id, "request": _can_use_tool(event)}
+                )
+            elif isinstance(event, Answered):
+                for request_id in [name for name, asked in self._asking.items() if asked.request == event.request]:
+                    del self._asking[request_id]
+                    await self._write({"type": "control_cancel_request", "request_id": request_id})
+
+    async def _answered(self, response: dict[str, Any]) -> None:
+        asked = self._asking.pop(str(response.get("request_id")), None)
+        if asked is None:
+            return
+        said = _table(response.get("response"))
+        if response.get("subtype") == "error" or said.get("behavior") != "allow":
+            answer = Answer(decision="deny", text=str(said.get("message") or response.get("error") or ""), by="host")
+        else:
+            changed = said.get("updatedInput")
+            answer = Answer(decision="allow", changed_args=changed if changed != asked.args else None, by="host")
+        try:
+            await self._session.answer(asked.request, answer)
+        except NotFound as error:
+            self._warn(f"an answer came too late: {error}")
+
+    def _text(self, record: dict[str, Any]) -> str:
+        """The prompt of a user record, whose content is a string or a list of blocks."""
+        content = _table(record.get("message")).get("content")
+        if not isinstance(content, list):
+            return content if isinstance(content, str) else ""
+        texts = [block["text"] for block in content if isinstance(block, dict) and isinstance(block.get("text"), str)]
+        if len(texts) < len(content):
+            self._warn("a prompt has more than text in it: that is left out")
+        return "\n".join(texts)
+
+    async def _write(self, record: wire.Record) -> None:
+        await self._stream.write(json_line(record))
+
+
+def _can_use_tool(asked: Asked) -> dict[str, Any]:
+    return {
+        "subtype": "can_use_tool",
+        "tool_name": asked.name or asked.kind,
+        "display_name": asked.name or asked.kind,
+        "input": asked.args if isinstance(asked.args, dict) else {"text": asked.text},
+        "description": asked.text,
+        "permission_suggestions": [],
+        "blocked_path": None,
+        "tool_use_id": asked.call or "",
+    }
+
+
+def _table(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

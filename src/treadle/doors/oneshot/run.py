@@ -1,0 +1,429 @@
+"""One prompt through any session, printed: text, json or stream-json, and an exit code.
+
+The runner owns the output and the exit code and nothing else: it asks nobody, makes no provider, reads no arguments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterable
+from typing import Any, Protocol, get_args
+
+import msgspec
+
+from treadle.errors import ConfigError, LocalError, PeerClosed, StorageError
+from treadle.events import (
+    FINISHED,
+    AnyEvent,
+    ErrorInfo,
+    Task,
+    TaskChanged,
+    TaskGroupChanged,
+    ToolDenied,
+    TurnEnded,
+)
+from treadle.io.streams import Printing
+from treadle.session import CommandResult, EventReader, Prompt, Session
+from treadle.sessions.session import error_info
+from treadle.sessions.totals import Fold, Totals, TurnSummary
+from treadle.wire.common.jsonline import json_line
+from treadle.wire.oneshot import records as wire
+from treadle.wire.oneshot.records import OutputFormat, Result
+
+INTERRUPTED, TIMED_OUT, LIMITED, INCOMPLETE = 130, 124, 3, 4
+"""Exit codes with `strict`. Without it, interrupted is 0 and everything else here but INCOMPLETE is 1."""
+SETTLING = 1.0
+"""Seconds that an interrupted command has for its result, where the session does not wait for that."""
+
+
+class Output(Protocol):
+    """Where it is printed, such as any stream of `io.streams`."""
+
+    async def write(self, data: bytes) -> None: ...
+
+
+class Extra(Protocol):
+    """Writes further lines to stream-json, such as those of --verbose."""
+
+    def begin(self) -> list[wire.Record]: ...
+
+    def lines(self, event: AnyEvent) -> list[wire.Record]: ...
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """How the run came to its end: the first of a turn's end, a command's result or an exception."""
+
+    text: str = ""
+    error: ErrorInfo | None = None
+    turn: bool = False
+    """Whether a turn of the model decided it."""
+
+
+class Runner:
+    def __init__(
+        self,
+        session: Session,
+        output_format: OutputFormat = "text",
+        *,
+        out: Output | None = None,
+        err: Output | None = None,
+        strict: bool = False,
+        extra: Extra | None = None,
+        check: Answers | None = None,
+    ) -> None:
+        if output_format not in get_args(OutputFormat):
+            raise ConfigError(
+                f"there is no output format {output_format!r}", hint=f"one of {', '.join(get_args(OutputFormat))}"
+            )
+        self.session = session
+        self.format = output_format
+        self.result: Result | None = None
+        self._out = out or Printing("stdout")
+        self._err = err or Printing("stderr")
+        self._strict = strict
+        self._extra = extra
+        self._check = check
+        self._fold = Fold()
+        self._turn: str | None = None
+        self._command: str | None = None
+        self._operation: asyncio.Task[Ending | None] | None = None
+        self._started = 0.0
+        self._interrupted: str | None = None
+        self._in_tools = False
+        """Whether a tool was running when it was interrupted."""
+        self._turn_over: asyncio.Future[Ending]
+        self._ends: dict[str | None, TurnEnded] = {}
+        self._early: list[AnyEvent] = []
+        """Events of turns, from before we know which one is ours."""
+        self._idle = asyncio.Event()
+        self._tasks: dict[str, Task] = {}
+        self._detached: set[str] = set()
+
+    @property
+    def unfinished(self) -> list[Task]:
+        """Background tasks that are still under way, and will end with the session."""
+        return [task for task in self._tasks.values() if task.status not in FINISHED and task.id not in self._detached]
+
+    async def run(self, prompt: str) -> int:
+        """Do what the prompt says; returns when the session has settled and its history is on disk."""
+        self._fold, self._turn, self._ends, self._early = Fold(), None, {}, []
+        self._started = time.monotonic()
+        self._interrupted, self._in_tools = None, False
+        reader = self.session.events(after=-1)
+        try:
+            if self._extra is not None and self.format == "stream-json":
+                await self._write(self._extra.begin())
+            ending, structured = await self._answer(prompt, reader)
+        finally:
+            reader.close()
+        return await self._report(ending, structured)
+
+    async def interrupt(self, reason: str) -> None:
+        """End what is under way; the run then ends with what there is."""
+        if self._interrupted is None:
+            self._interrupted, self._in_tools = reason, self._fold.in_tools
+        if self._turn is not None:
+            await self.session.interrupt(self._turn, reason)
+        elif self._command is not None and self._operation is not None:
+            await self.session.interrupt(f"/{self._command}", reason)
+            await asyncio.wait([self._operation], timeout=SETTLING)
+            if self._turn is None:
+                self._operation.cancel()
+
+    # The work
+
+    async def _answer(self, prompt: str, reader: EventReader) -> tuple[Ending, Any]:
+        """The ending, and the checked value where an answer of a certain form is wanted."""
+        ending = await self._once(prompt, reader)
+        if self._check is None or not ending.turn or ending.error is not None or self._interrupted is not None:
+            return ending, msgspec.UNSET
+        for _ in range(self._check.retries):
+            value, complaint = self._check.examine(ending.text)
+            if complaint is None:
+                return ending, value
+            ending = await self._once(self._check.again(complaint), reader)
+            if ending.error is not None or self._interrupted is not None:
+                return ending, msgspec.UNSET
+        value, complaint = self._check.examine(ending.text)
+        if complaint is None:
+            return ending, value
+        error = ErrorInfo(code="schema_mismatch", message=f"the answer does not fit the schema: {complaint}")
+        return Ending(error=error, turn=True), msgspec.UNSET
+
+    async def _once(self, prompt: str, reader: EventReader) -> Ending:
+        self._turn = self._command = None
+        self._turn_over = asyncio.get_running_loop().create_future()
+        operation = self._operation = asyncio.create_task(self._operate(prompt))
+        pump = asyncio.create_task(self._pump(reader))
+        try:
+            await asyncio.wait([pump, operation], return_when=asyncio.FIRST_COMPLETED)
+            ending = operation.result() if operation.done() else None
+            if ending is None:
+                either: list[asyncio.Future[Any]] = [pump, self._turn_over]
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                ending = self._turn_over.result() if self._turn_over.done() else _broken(pump)
+            while not self._idle.is_set():  # woken, the pump may already have taken the next events
+                await self._idle.wait()
+        finally:
+            for task in (pump, operation):
+                task.cancel()
+            await asyncio.wait([pump, operation])
+        await self._events(reader.ready())
+        return ending
+
+    async def _pump(self, reader: EventReader) -> None:
+        """Write events as they come. It is never stopped between taking some and having written them."""
+        self._idle.set()
+        while events := await reader.batch():
+            self._idle.clear()
+            try:
+                await self._events(events)
+            finally:
+                self._idle.set()
+
+    async def _operate(self, prompt: str) -> Ending | None:
+        """Start the work; the ending when it has one already, None when a turn decides."""
+        try:
+            if self._interrupted is not None:
+                return Ending()
+            if not prompt.strip():
+                return Ending(error=ErrorInfo(code="empty_prompt", message="the prompt is empty"))
+            command = wire.command_of(prompt)
+            if command is None:
+                self._turn = await self.session.prompt(Prompt(text=prompt))
+            else:
+                self._command = command[0]
+                result = await self.session.command(*command)
+                if result is None or result.turn is None:
+                    return self._command_ended(command[0], result)
+                self._turn = result.turn
+            self._settle()
+            if self._interrupted is not None:  # while the turn was being started
+                await self.session.interrupt(self._turn, self._interrupted)
+            return None
+        except asyncio.CancelledError:
+            if self._interrupted is None:
+                raise
+            return Ending()
+        except Exception as error:
+            return Ending(error=error_info(error))
+
+    def _command_ended(self, name: str, result: CommandResult | None) -> Ending:
+        if result is None:
+            return Ending(error=ErrorInfo(code="unknown_command", message=f'Unknown command "/{name}".'))
+        if result.ok or self._interrupted is not None:
+            return Ending(text=result.message)
+        return Ending(error=ErrorInfo(code="command_failed", message=result.message))
+
+    async def _events(self, events: list[AnyEvent]) -> None:
+        records: list[wire.Record] = []
+        for event in events:
+            self._count(event)
+            if isinstance(event, TaskChanged) and event.task is not None:
+                self._tasks[event.task_id] = event.task
+            elif isinstance(event, TaskGroupChanged) and event.group.wait_policy == "detached":
+                self._detached.update(event.group.tasks)
+            if self.format == "stream-json" and (self._turn is None or event.turn in ("", self._turn)):
+                records += self._records(event)
+        await self._write(records)
+        self._ends |= {event.turn: event for event in events if isinstance(event, TurnEnded)}
+        self._settle()
+
+    def _count(self, event: AnyEvent) -> None:
+        if event.turn in ("", self._turn):
+            self._fold.add(event)
+        elif self._turn is None:
+            self._early.append(event)
+
+    def _settle(self) -> None:
+        """The turn may have ended before we were told which one it is: a command can run one to its end."""
+        if self._turn is not None:
+            early, self._early = self._early, []
+            for event in early:
+                self._count(event)
+        if self._turn in self._ends and not self._turn_over.done():
+            ended = self._ends[self._turn]
+            self._turn_over.set_result(Ending(text=ended.text, error=_failure(ended), turn=True))
+
+    def _records(self, event: AnyEvent) -> list[wire.Record]:
+        records = self._extra.lines(event) if self._extra is not None else []
+        body = wire.wrapped(event)
+        return records if body is None else [*records, wire.stream_event(body, self.session.id)]
+
+    async def _write(self, records: list[wire.Record]) -> None:
+        if records:
+            await self._out.write(b"".join(map(json_line, records)))
+
+    # The end
+
+    async def _report(self, ending: Ending, structured: Any) -> int:
+        summary = self._fold.summary()
+        code = self.exit_code(ending, summary)
+        self.result = self._result(ending, summary, code, structured)
+        if self.format != "text":
+            await self._out.write(json_line(self.result))
+        elif ending.error is not None:
+            await self._complain(f"treadle: {ending.error.message}\n")
+        elif ending.text or self._interrupted is None:
+            await self._out.write(ending.text.encode(errors="replace") + b"\n")
+        if self.format == "text" and summary.denials:
+            await self._complain(_refusals(summary.denials))
+        return code
+
+    async def _complain(self, text: str) -> None:
+        with contextlib.suppress(PeerClosed, StorageError):  # the exit code says that something is wrong too
+            await self._err.write(text.encode(errors="replace"))
+
+    def exit_code(self, ending: Ending, summary: TurnSummary) -> int:
+        if not self._strict:
+            return 1 if ending.error is not None else 0
+        if ending.error is not None:
+            return {"timeout": TIMED_OUT}.get(ending.error.code, LIMITED if summary.outcome == "limited" else 1)
+        if self._interrupted is not None or summary.outcome == "interrupted":
+            return INTERRUPTED
+        return INCOMPLETE if summary.denials or summary.stop_reason in ("length", "refusal") else 0
+
+    def _result(self, ending: Ending, summary: TurnSummary, code: int, structured: Any) -> Result:
+        error = ending.error
+        return Result(
+            result="" if error is not None else ending.text,
+            session_id=self.session.id,
+            subtype="success" if error is None else "error",
+            is_error=code != 0,
+            duration_ms=round((time.monotonic() - self._started) * 1000),
+            duration_api_ms=summary.model_ms,
+            num_turns=summary.iterations,
+            total_cost_usd=summary.usage.cost_usd,
+            stop_reason=wire.stop_reason(summary.stop_reason),
+            terminal_reason=self._terminal_reason(ending, summary),
+            usage=_usage(summary.usage),
+            model_usage={model: _model_usage(totals) for model, totals in summary.by_model.items()},
+            permission_denials=[
+                {"tool_name": denied.name, "tool_use_id": denied.call, "tool_input": denied.args}
+                for denied in summary.denials
+            ],
+            errors=[error.message] if error is not None else msgspec.UNSET,
+            error_code=error.code if error is not None else msgspec.UNSET,
+            structured_output=structured,
+        )
+
+    def _terminal_reason(self, ending: Ending, summary: TurnSummary) -> str:
+        if ending.error is not None:
+            return _REASONS.get(ending.error.code, "error")
+        if self._interrupted is not None or summary.outcome == "interrupted":
+            return "aborted_tools" if self._in_tools else "aborted_streaming"
+        return "completed"
+
+
+_REASONS = {"max_iterations": "max_turns", "budget_exceeded": "budget_exhausted"} | dict.fromkeys(
+    wire.PROVIDER_CODES, "api_error"
+)
+
+
+class Answers(Protocol):
+    """What a final answer must look like, such as `schema.SchemaCheck`."""
+
+    retries: int
+
+    def examine(self, text: str) -> tuple[Any, str | None]:
+        """The value, or what is wrong with the text."""
+        ...
+
+    def again(self, complaint: str) -> str:
+        """The prompt that asks for a better one."""
+        ...
+
+
+def _failure(ended: TurnEnded) -> ErrorInfo | None:
+    """An interruption is not an error: its partial text is the result."""
+    if ended.outcome in ("completed", "interrupted"):
+        return None
+    return ended.error or ErrorInfo(code="error", message=f"the turn ended as {ended.outcome}")
+
+
+def _refusals(denials: Iterable[ToolDenied]) -> str:
+    """A reader of plain text has no other way to learn that something was not done."""
+    reasons = dict.fromkeys(denied.reason for denied in denials)
+    return "".join(f"treadle: not allowed: {reason}\n" for reason in reasons)
+
+
+def _broken(pump: asyncio.Task[None]) -> Ending:
+    """Events have stopped before the turn ended: nobody reads what we write, or the session closed."""
+    pump.result()
+    return Ending(error=ErrorInfo(code="no_result", message="the session closed without an answer"))
+
+
+def _usage(totals: Totals) -> wire.Record:
+    """The four buckets; marked where a service did not count and we had to guess."""
+    counted = wire.usage(
+        input_tokens=totals.input_tokens,
+        output_tokens=totals.output_tokens,
+        cache_read=totals.cache_read_tokens,
+        cache_write=totals.cache_write_tokens,
+    )
+    return {**counted, "estimated": True} if totals.estimated else counted
+
+
+def _model_usage(totals: Totals) -> wire.Record:
+    return {
+        "inputTokens": totals.input_tokens,
+        "outputTokens": totals.output_tokens,
+        "cacheReadInputTokens": totals.cache_read_tokens,
+        "cacheCreationInputTokens": totals.cache_write_tokens,
+        "costUSD": totals.cost_usd,
+    }
+
+
+class Transport:
+    """The runner as a transport: attach a session, start, read the exit code."""
+
+    name = "headless"
+
+    def __init__(self, prompt: str, output_format: OutputFormat, out: Output | None, err: Output | None) -> None:
+        self._prompt = prompt
+        self._format = output_format
+        self._out = out
+        self._err = err
+        self._session: Session | None = None
+        self._exit_code = 0
+
+    def attach(self, session: Session) -> None:
+        self._session = session
+
+    async def start(self) -> None:
+        """Run the prompt and write the output."""
+        if self._session is None:
+            raise LocalError("the headless transport has no session", hint="call attach(session) before start()")
+        runner = Runner(self._session, self._format, out=self._out, err=self._err)
+        self._exit_code = await runner.run(self._prompt)
+
+    async def stop(self) -> None:
+        """Nothing: what start() began, it has ended."""
+
+    def get_exit_code(self) -> int:
+        """0 before any run."""
+        return self._exit_code
+
+
+def create_headless_runner(
+    session: Session,
+    output_format: OutputFormat = "text",
+    *,
+    out: Output | None = None,
+    err: Output | None = None,
+) -> Runner:
+    """A runner over any session: `await runner.run(prompt)` prints to stdout, or `out`, and gives the exit code."""
+    return Runner(session, output_format, out=out, err=err)
+
+
+def create_headless_transport(
+    prompt: str,
+    output_format: OutputFormat = "text",
+    *,
+    out: Output | None = None,
+    err: Output | None = None,
+) -> Transport:
+    """The same as a transport that is given its session later, by `attach`."""
+    return Transport(prompt, output_format, out, err)

@@ -1,0 +1,124 @@
+"""The lines that --verbose and --include-partial-messages add to stream-json, for scripts that look for them."""
+
+from __future__ import annotations
+
+from treadle import __version__
+from treadle.events import AnyEvent, Message, TextDelta, ThinkingDelta, ToolDenied, ToolStarted, TurnEnded, Usage
+from treadle.session import Mode, Session
+from treadle.wire.oneshot import records as wire
+
+
+class Verbose:
+    """`system/init` first, then one `assistant` line per block and one `user` line per tool result."""
+
+    def __init__(
+        self, session: Session, *, cwd: str, mode: Mode | None = None, lines: bool = True, partial: bool = False
+    ) -> None:
+        """`mode` is what to say of a session that does not tell its own."""
+        self._session = session
+        self._cwd = cwd
+        self._mode = mode
+        self._lines = lines
+        self._partial = Partial(session) if partial else None
+        self._message = ""
+        self._counted = True
+        self._model = ""
+        self._unsaid: list[str] = []
+        """Words of a reply that has not come as a whole: some agents send no other, and none does when interrupted."""
+
+    def begin(self) -> list[wire.Record]:
+        self._next_message()
+        self._model = ", ".join(self._session.info.models)
+        if not self._lines:
+            return []
+        info, commands = self._session.info, self._session.commands()
+        mode = info.mode or self._mode
+        return [wire.init_line(info, commands, mode, session_id=self._session.id, cwd=self._cwd, version=__version__)]
+
+    def lines(self, event: AnyEvent) -> list[wire.Record]:
+        records = self._partial.lines(event) if self._partial is not None else []
+        if not self._lines or event.parent is not None:
+            return records
+        return records + self._conversation(event)
+
+    def _conversation(self, event: AnyEvent) -> list[wire.Record]:
+        match event:
+            case TextDelta(text=text):
+                self._unsaid.append(text)
+            case Message(kind="text"):
+                self._unsaid.clear()
+            case ToolStarted() | ToolDenied() | TurnEnded() if self._unsaid:
+                said = Message(text="".join(self._unsaid))
+                self._unsaid.clear()
+                return self._blocks(said) + self._blocks(event)
+        return self._blocks(event)
+
+    def _blocks(self, event: AnyEvent) -> list[wire.Record]:
+        session_id = self._session.id
+        if isinstance(event, Message | Usage) and self._counted:
+            self._next_message()
+        if isinstance(event, Usage):
+            self._counted = True
+        if isinstance(event, Message):
+            self._model = event.model or self._model
+        lines = [wire.conversation_line(event, session_id, self._message, self._model)]
+        if isinstance(event, ToolDenied):
+            lines.insert(0, wire.denied_use(event, session_id, self._message, self._model))
+        return [line for line in lines if line is not None]
+
+    def _next_message(self) -> None:
+        """All blocks of one reply share an id. A reply is its words, if any, its usage, then the tools it asked for."""
+        self._message, self._counted = f"msg_{wire.new_uuid().replace('-', '')[:20]}", False
+
+
+class Partial:
+    """The frame of raw message events around the deltas, as the Anthropic API sends it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._index = -1
+        self._kind = ""
+
+    def lines(self, event: AnyEvent) -> list[wire.Record]:
+        if event.parent is not None:
+            return []
+        match event:
+            case TextDelta():
+                return self._open("text")
+            case ThinkingDelta(text=text):
+                delta = {"type": "thinking_delta", "thinking": text}
+                return [*self._open("thinking"), self._event("content_block_delta", index=self._index, delta=delta)]
+            case Message():
+                return self._close_block()
+            case Usage():
+                return self._finish(event)
+        return []
+
+    def _open(self, kind: str) -> list[wire.Record]:
+        if self._kind == kind:
+            return []
+        records = []
+        if self._index < 0:
+            records.append(self._event("message_start", message={"role": "assistant", "content": []}))
+        records += self._close_block()
+        self._kind = kind
+        self._index += 1
+        block = {"type": "text", "text": ""} if kind == "text" else {"type": "thinking", "thinking": ""}
+        return [*records, self._event("content_block_start", index=self._index, content_block=block)]
+
+    def _close_block(self) -> list[wire.Record]:
+        if not self._kind:
+            return []
+        self._kind = ""
+        return [self._event("content_block_stop", index=self._index)]
+
+    def _finish(self, usage: Usage) -> list[wire.Record]:
+        if self._index < 0:
+            return []
+        records = self._close_block()
+        self._index = -1
+        told = {"output_tokens": usage.output_tokens}
+        return [*records, self._event("message_delta", delta={}, usage=told), self._event("message_stop")]
+
+    def _event(self, kind: str, **fields: object) -> wire.Record:
+        return wire.stream_event({"type": kind, **fields}, self._session.id)

@@ -1,0 +1,1 @@
+"""An agent offered as a sidecar."""

@@ -1,0 +1,428 @@
+"""Any agent as a worker process: requests in, responses and events out.
+
+Requests are served in the order they came, one after the other, with four exceptions that act at once even while a send
+runs: `cancel`, `status`, `answer` and `steer`. The wire's own rules are in wire/worker.py; a line that breaks them is
+answered in its turn and changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from treadle.doors.outbox import Outbox
+from treadle.doors.worker.quick import Promise
+from treadle.doors.worker.session import (
+    CANCELLED,
+    failed,
+    heartbeat_seconds,
+    pinned_version,
+    result,
+    session_spec,
+)
+from treadle.errors import RemoteProtocolError, TreadleError, VersionMismatch
+from treadle.events import AnyEvent, ModelRouted, TextDelta, TurnEnded, Warned
+from treadle.io.streams import Stream
+from treadle.session import Agent, EventReader, Prompt, Session
+from treadle.session import Answer as PersonsAnswer
+from treadle.sessions.session import error_info
+from treadle.sessions.totals import Fold
+from treadle.wire.worker.codec import BadLine, encode
+from treadle.wire.worker.connection import NOT_INITIALIZED, Connection, protocol_error
+from treadle.wire.worker.events import Outgoing, envelope
+from treadle.wire.worker.messages import (
+    Answer,
+    AnswerOk,
+    AnyPayload,
+    AnyResponse,
+    Cancel,
+    ErrorEnvelope,
+    EventLine,
+    Heartbeat,
+    Init,
+    InitConfig,
+    InitOk,
+    Send,
+    Shutdown,
+    ShutdownOk,
+    Status,
+    StatusOk,
+    Steer,
+    SteerOk,
+    TurnState,
+)
+from treadle.wire.worker.versions import PROTOCOL_VERSION, Version, capabilities, negotiate
+
+log = logging.getLogger(__name__)
+
+PENDING, PENDING_BYTES = 1000, 64 * 1024 * 1024
+"""What may wait to be served. A client that writes ahead without end is held back, not stored."""
+
+
+class End:
+    """The client will ask nothing more."""
+
+
+Item: TypeAlias = Init | Send | Status | Answer | Steer | Shutdown | RemoteProtocolError | End
+
+
+def _weight(item: Item) -> int:
+    return len(item.message) if isinstance(item, Send) else 0
+
+
+class Active:
+    """The send under way."""
+
+    def __init__(self, id: str, out: Outgoing) -> None:
+        self.id = id
+        self.out = out
+        self.turn: str | None = None
+        self.seq = 0
+        self.started = time.monotonic()
+        self.cancelled = False
+        self.ended = False
+        self.fold = Fold()
+
+
+class Opened:
+    """What an accepted init settled."""
+
+    def __init__(self, session: Session, config: InitConfig, model: str, version: Version) -> None:
+        self.session = session
+        self.model = model
+        self.config = config
+        self.version = version
+        self.ids = {"session_id": session.id, "task_id": config.task_id, "worker_id": config.worker_id}
+        self.seen = 0
+        self.messages = 0
+        self.routed: str | None = None
+
+
+class Worker:
+    """`ahead` is what was read from the client before the stream; `promised` what was already answered to it."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        stream: Stream,
+        *,
+        environ: Mapping[str, str],
+        warn: Callable[[str], None],
+        ahead: bytes = b"",
+        promised: Promise | None = None,
+    ) -> None:
+        self._ahead = ahead
+        self._promised = promised
+        self._agent = agent
+        self._stream = stream
+        self._environ = environ
+        self._warn = warn
+        self._connection = Connection("worker")
+        self._pending: deque[Item] = deque()
+        self._pending_bytes = 0
+        self._cancelled: set[int] = set()
+        self._arrived, self._taken = asyncio.Event(), asyncio.Event()
+        self._out = Outbox(stream, warn)
+        self._opened: Opened | None = None
+        self._reason = NOT_INITIALIZED
+        self._active: Active | None = None
+        self._helpers: set[asyncio.Task[None]] = set()
+        self._interval = heartbeat_seconds(environ, warn)
+
+    async def run(self) -> int:
+        """Serve until the client is done with us. The exit code: 0, or 1 when it went away in the middle."""
+        reading, writing, serving = (
+            asyncio.create_task(work, name=f"worker {name}")
+            for name, work in (("reader", self._read()), ("writer", self._out.run()), ("server", self._serve()))
+        )
+        try:
+            waiting = {reading, writing, serving}
+            while not (serving.done() or writing.done()):
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    task.result()
+            if serving.done():
+                await self._out.flushed()
+            answered = serving.done() or not self._arrived.is_set()
+            return 0 if answered and self._out.empty else 1
+        except Exception as error:
+            # A bug of ours. A client that waits for an answer shall not wait for ever.
+            log.exception("the worker has a bug")
+            reason = f"The worker has a bug and ends: {type(error).__name__}: {error}"
+            self._out.put(encode(protocol_error(BadLine(reason))))  # whatever the wire allows in this state
+            await self._out.flushed()
+            return 1
+        finally:
+            for task in (reading, writing, serving, *self._helpers):
+                task.cancel()
+            await asyncio.gather(reading, writing, serving, *self._helpers, return_exceptions=True)
+            if self._opened is not None:
+                await self._opened.session.close()
+
+    # In
+
+    async def _read(self) -> None:
+        while data := self._ahead or await self._stream.read():
+            self._ahead = b""
+            self._take(self._connection.receive(data))
+            await self._hold_back()
+        try:
+            self._take(self._connection.end())
+        except RemoteProtocolError as error:
+            self._take([error])
+        self._queue(End())
+
+    async def _hold_back(self) -> None:
+        """Read no more while too much waits to be served, or too many answers to be read."""
+        while len(self._pending) >= PENDING or self._pending_bytes >= PENDING_BYTES:
+            self._taken.clear()
+            await self._taken.wait()
+        await self._out.room(4)  # more than events may take, so that a cancel gets past a busy agent
+
+    def _take(self, items: list[Any]) -> None:
+        """What acts at once does so here; the rest waits its turn."""
+        for item in items:
+            if isinstance(item, Cancel):
+                self._cancel(item.target_id)
+            elif isinstance(item, Answer | Steer | Status) and self._opened is not None:
+                self._at_once(self._opened, item)
+            else:
+                self._queue(item)
+
+    def _queue(self, item: Item) -> None:
+        self._pending.append(item)
+        self._pending_bytes += _weight(item)
+        self._arrived.set()
+
+    def _at_once(self, opened: Opened, item: Answer | Steer | Status) -> None:
+        match item:
+            case Status():
+                self._say_status(opened, item)
+            case Answer() if opened.config.asked("answers"):
+                self._help(self._answer(opened.session, item))
+            case Steer() if opened.config.asked("steer"):
+                self._help(self._steer(opened.session, item))
+            case _:
+                needed = "answers" if isinstance(item, Answer) else "steer"
+                self._refuse(item.id, f"config.capabilities of the init must name {needed!r} for this")
+
+    def _help(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._helpers.add(task)
+        task.add_done_callback(self._helpers.discard)
+
+    # Out
+
+    def _say(self, message: AnyResponse) -> None:
+        self._out.put(self._connection.send(message))
+
+    def _refuse(self, id: str, reason: str) -> None:
+        self._say(protocol_error(BadLine(reason, id)))
+
+    # In turn
+
+    async def _serve(self) -> None:
+        while True:
+            while not self._pending:
+                self._arrived.clear()
+                await self._arrived.wait()
+            item = self._pending.popleft()
+            self._pending_bytes -= _weight(item)
+            self._taken.set()
+            match item:
+                case Init():
+                    await self._init(item)
+                case Send():
+                    await self._send(item)
+                case Shutdown():
+                    for later in self._pending:
+                        self._settle(later)
+                    self._say(ShutdownOk(id=item.id))
+                    return
+                case End():
+                    return
+                case _:
+                    self._settle(item)
+
+    def _settle(self, item: Item) -> None:
+        """What takes no time: a bad line, or a request that would have acted at once and waited for the init."""
+        if isinstance(item, RemoteProtocolError):
+            self._say(protocol_error(item))
+        elif isinstance(item, Status | Answer | Steer):
+            if self._opened is None:
+                self._refuse(item.id, self._reason)
+            else:
+                self._at_once(self._opened, item)
+
+    async def _init(self, request: Init) -> None:
+        if self._opened is not None:
+            self._refuse(request.id, "Already initialized.")
+            return
+        promised, self._promised = self._promised, None
+        pinned = pinned_version(self._environ, self._warn)
+        try:
+            text, version = negotiate(request.protocol_version, pinned)
+            spec = session_spec(request.config, self._environ, self._warn, promised.session_id if promised else None)
+            session = await self._agent.open(spec)
+        except VersionMismatch as error:
+            said = ErrorEnvelope(code=error.code, message=error.message, retryable=False)
+            self._say(InitOk(id=request.id, session_id="", protocol_version=pinned or PROTOCOL_VERSION, error=said))
+            return
+        except Exception as error:
+            if promised is None:
+                self._refuse(request.id, error_info(error).message)
+            else:
+                self._break_promise(request, promised, error)
+            return
+        self._opened = Opened(session, request.config, spec.model or "", version)
+        line = self._connection.send(
+            InitOk(
+                id=request.id,
+                session_id=session.id,
+                protocol_version=text,
+                capabilities=capabilities(session.info.tools, request.config.capabilities, version),
+            )
+        )
+        if promised is None:
+            self._out.put(line)
+
+    def _break_promise(self, request: Init, promised: Promise, error: Exception) -> None:
+        """The init was answered already, and now the disk is full, or the like: every send will hear of it."""
+        self._connection.send(InitOk(id=request.id, session_id=promised.session_id, protocol_version=PROTOCOL_VERSION))
+        self._reason = error_info(error).message
+        self._warn(self._reason)
+
+    # A send
+
+    async def _send(self, request: Send) -> None:
+        opened = self._opened
+        cancelled = id(request) in self._cancelled
+        self._cancelled.discard(id(request))
+        if opened is None:
+            self._refuse(request.id, self._reason)
+            return
+        if cancelled:
+            self._say(failed(request.id, CANCELLED, opened.version, opened.ids))
+            return
+        active = Active(request.id, Outgoing(opened.version, answers=opened.config.asked("answers")))
+        reader = opened.session.events(after=opened.seen)
+        beating = asyncio.create_task(self._beat(opened, active))
+        self._active = active
+        try:
+            active.turn = await opened.session.prompt(Prompt(text=request.message))
+            self._catch_up(opened)
+            if active.cancelled:
+                self._help(opened.session.interrupt(active.turn, "cancelled"))
+            await self._stream_turn(opened, active, reader)
+            ending = result(request.id, active.fold.summary(), opened.version, opened.ids)
+        except Exception as error:
+            if active.turn is not None and not active.ended:
+                await opened.session.interrupt(active.turn, "its events could not be passed on")
+            ending = failed(request.id, envelope(error_info(error)), opened.version, opened.ids)
+        finally:
+            self._active = None
+            beating.cancel()
+            reader.close()
+        if opened.version >= (0, 5):
+            self._events(opened, active, [TurnState("completed")])
+        opened.messages += 1 + ending.iterations
+        self._say(ending)
+
+    async def _stream_turn(self, opened: Opened, active: Active, reader: EventReader) -> None:
+        while batch := await reader.batch():
+            payloads = self._take_in(opened, active, batch)
+            if payloads:
+                self._events(opened, active, payloads)
+            if active.ended:
+                return
+            await self._out.room()
+
+    def _take_in(self, opened: Opened, active: Active, events: list[AnyEvent]) -> list[AnyPayload]:
+        for event in events:
+            if type(event) is not TextDelta:
+                self._notice(opened, active, event)
+        opened.seen = events[-1].seq
+        ours = [event for event in events if event.turn == active.turn]
+        for event in ours:
+            active.fold.add(event)
+        return active.out.translate(ours)
+
+    def _notice(self, opened: Opened, active: Active, event: AnyEvent) -> None:
+        if isinstance(event, Warned):
+            self._warn(event.message)
+        elif isinstance(event, ModelRouted):
+            opened.routed = event.model
+        elif isinstance(event, TurnEnded) and event.turn == active.turn:
+            active.ended = True
+
+    def _events(self, opened: Opened, active: Active, payloads: Iterable[AnyPayload]) -> None:
+        send, (session, task, worker) = active.id, opened.ids.values()
+        lines = [
+            EventLine(payload, seq, send, session, task, worker) for seq, payload in enumerate(payloads, active.seq)
+        ]
+        active.seq += len(lines)
+        self._out.put(self._connection.send_events(lines))
+
+    async def _beat(self, opened: Opened, active: Active) -> None:
+        while True:
+            await asyncio.sleep(self._interval)
+            if self._out.empty:
+                self._events(opened, active, [Heartbeat(round((time.monotonic() - active.started) * 1000))])
+
+    def _catch_up(self, opened: Opened) -> None:
+        """Status requests written ahead of the init that they waited for wait no longer."""
+        waiting = [item for item in self._pending if isinstance(item, Status)]
+        for item in waiting:
+            self._pending.remove(item)
+            self._say_status(opened, item)
+
+    # At once
+
+    def _say_status(self, opened: Opened, request: Status) -> None:
+        self._say(
+            StatusOk(
+                id=request.id,
+                model=opened.model,
+                messages_count=opened.messages + (1 if self._active else 0),
+                session_id=opened.session.id,
+                active=self._active is not None,
+                last_routed_model=opened.routed if opened.version >= (0, 3) else None,
+            )
+        )
+
+    def _cancel(self, target: str) -> None:
+        """The active send, and those of that id that still wait. An id that is neither is forgotten."""
+        for item in self._pending:
+            if isinstance(item, Send) and item.id == target:
+                self._cancelled.add(id(item))
+        active, opened = self._active, self._opened
+        if active is None or opened is None or active.id != target or active.cancelled:
+            return
+        active.cancelled = True
+        if opened.version >= (0, 5):
+            self._events(opened, active, [TurnState("cancelling")])
+        if active.turn is not None:
+            self._help(opened.session.interrupt(active.turn, "cancelled"))
+
+    def _running(self, send: str) -> str | None:
+        """The turn of that send, when it is the one under way."""
+        return self._active.turn if self._active is not None and self._active.id == send else None
+
+    async def _answer(self, session: Session, request: Answer) -> None:
+        answer = PersonsAnswer(decision=request.decision, scope=request.scope, text=request.text, by="client")
+        accepted = self._running(request.target_id) is not None
+        if accepted:
+            try:
+                await session.answer(request.request_id, answer)
+            except TreadleError:
+                accepted = False
+        self._say(AnswerOk(id=request.id, accepted=accepted))
+
+    async def _steer(self, session: Session, request: Steer) -> None:
+        turn = self._running(request.target_id)
+        accepted = turn is not None and await session.steer(turn, request.message)
+        self._say(SteerOk(id=request.id, accepted=accepted))

@@ -1,0 +1,190 @@
+"""Between the worker wire and our sessions: what an init asks for, and what a finished turn amounts to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+from treadle.errors import ConfigError
+from treadle.io.paths import here
+from treadle.session import Limits, Mode, Rules, SessionSpec
+from treadle.sessions.totals import TurnSummary
+from treadle.settings.config import load
+from treadle.wire.worker.events import counts, envelope
+from treadle.wire.worker.messages import (
+    ErrorEnvelope,
+    Failure,
+    InitConfig,
+    Result,
+    ResultUsage,
+    ToolCall,
+)
+from treadle.wire.worker.versions import PROTOCOL_VERSION, Version, parse_version
+
+HEARTBEAT_MS = 5000
+
+
+def heartbeat_seconds(environ: Mapping[str, str], warn: Callable[[str], None]) -> float:
+    given = environ.get("HEDDLE_HEARTBEAT_INTERVAL", "").strip()
+    if not given:
+        return HEARTBEAT_MS / 1000
+    if given.isascii() and given.isdigit() and 0 < int(given) < 10**9:
+        return int(given) / 1000
+    warn(f"HEDDLE_HEARTBEAT_INTERVAL is {given[:40]!r}, not a positive number of milliseconds; using {HEARTBEAT_MS}")
+    return HEARTBEAT_MS / 1000
+
+
+def pinned_version(environ: Mapping[str, str], warn: Callable[[str], None]) -> str | None:
+    given = environ.get("HEDDLE_PROTOCOL_VERSION", "").strip()
+    if given and parse_version(given) is None:
+        warn(f"HEDDLE_PROTOCOL_VERSION is {given[:40]!r}, not a version such as {PROTOCOL_VERSION}; it is ignored")
+        return None
+    return given or None
+
+
+def session_spec(
+    config: InitConfig, environ: Mapping[str, str], warn: Callable[[str], None], session_id: str | None = None
+) -> SessionSpec:
+    """Raises ConfigError when the client or the environment asks for what cannot be."""
+    for field in ("approval_mode", "permissions", "budget", "cwd", "resume"):
+        if getattr(config, field) is not None and not config.asked(field):
+            warn(f"config.{field} is ignored, as config.capabilities does not name it")
+    cwd = _cwd(config)
+    permissions = config.permissions if config.asked("permissions") else None
+    return SessionSpec(
+        cwd=cwd,
+        model=config.model or environ.get("HEDDLE_MODEL") or None,
+        system_prompt=config.system_prompt or None,
+        tools=config.tools,
+        rules=Rules(allow=permissions.allow, ask=permissions.ask, deny=permissions.deny) if permissions else Rules(),
+        mode=_mode(config, cwd, environ),
+        limits=_limits(config),
+        resume=config.resume if config.asked("resume") else None,
+        answers=config.asked("answers"),
+        env=_provider(environ),
+        session_id=session_id,
+    )
+
+
+def _provider(environ: Mapping[str, str]) -> dict[str, str]:
+    """The ecosystem's own name for a server that speaks its gateway's dialect, in our terms."""
+    base, key = environ.get("HEDDLE_BASE_URL", "").strip(), environ.get("OPENROUTER_API_KEY", "")
+    if not base:
+        return {}
+    return {"TREADLE_BASE_URL": base, **({"TREADLE_API_KEY": key} if key else {})}
+
+
+def _cwd(config: InitConfig) -> str:
+    if config.cwd is None or not config.asked("cwd"):
+        return here()
+    if not os.path.isabs(config.cwd) or not os.path.isdir(config.cwd):
+        raise ConfigError(f"config.cwd is {config.cwd!r}, which is not the absolute path of a directory")
+    return config.cwd
+
+
+def _mode(config: InitConfig, cwd: str, environ: Mapping[str, str]) -> Mode | None:
+    if config.approval_mode is not None and config.asked("approval_mode"):
+        return config.approval_mode
+    given = environ.get("HEDDLE_APPROVAL_MODE", "").strip()
+    for mode in get_args(Mode):
+        if mode == given:
+            found: Mode = mode
+            return found
+    if given:
+        raise ConfigError(f"HEDDLE_APPROVAL_MODE is {given!r}", hint=f"the modes are {', '.join(get_args(Mode))}")
+    return load(cwd, environ).settings.mode
+
+
+def _limits(config: InitConfig) -> Limits:
+    if config.max_iterations is not None and config.max_iterations < 1:
+        raise ConfigError(f"config.max_iterations is {config.max_iterations}", hint="it must be at least 1")
+    budget = config.budget if config.asked("budget") else None
+    if budget is None:
+        return Limits(max_iterations=config.max_iterations)
+    return Limits(
+        max_iterations=config.max_iterations,
+        max_cost_usd=budget.max_cost_usd,
+        max_tokens=budget.max_tokens,
+        max_seconds=budget.max_seconds,
+    )
+
+
+CANCELLED = ErrorEnvelope(code="cancelled", message="cancelled", retryable=False)
+
+
+def result(id: str, summary: TurnSummary, version: Version, ids: Mapping[str, Any]) -> Result:
+    """The result of a send, from the totals of its turn. `ids`: session_id, task_id, worker_id."""
+    calls = tuple(
+        ToolCall(use.started.name, use.started.args, use.started.call if version >= (0, 5) else None)
+        for use in summary.tools
+    )
+    error: ErrorEnvelope | None = None
+    if summary.outcome == "interrupted":
+        error = CANCELLED
+    elif summary.outcome != "completed":
+        error = (
+            envelope(summary.error)
+            if summary.error
+            else ErrorEnvelope(code="provider_error", message="the session ended without saying why", retryable=True)
+        )
+    return Result(
+        id=id,
+        status="error" if error else "ok",
+        response=None if error else summary.text,
+        tool_calls_made=calls,
+        usage=_usage(summary, version),
+        iterations=summary.iterations,
+        error=error,
+        failure=_failure(error, summary, calls, version) if error else None,
+        model_latency_ms=summary.model_ms,
+        tool_latency_ms=summary.tool_ms,
+        total_latency_ms=summary.total_ms,
+        **ids,
+    )
+
+
+def failed(id: str, error: ErrorEnvelope, version: Version, ids: Mapping[str, Any]) -> Result:
+    """The result of a send that never ran."""
+    return Result(
+        id=id,
+        status="error",
+        tool_calls_made=(),
+        iterations=0,
+        error=error,
+        failure=_failure(error, TurnSummary(), (), version),
+        model_latency_ms=0,
+        tool_latency_ms=0,
+        total_latency_ms=0,
+        **ids,
+    )
+
+
+def _usage(summary: TurnSummary, version: Version) -> ResultUsage | None:
+    """Nothing rather than a guess, when a model call went by without saying what it used."""
+    usage = summary.usage
+    if not usage.calls or usage.estimated:
+        return None
+    return ResultUsage(**counts(usage, version))
+
+
+def _failure(
+    error: ErrorEnvelope, summary: TurnSummary, calls: tuple[ToolCall, ...], version: Version
+) -> Failure | None:
+    if version < (0, 4):
+        return None
+    more: dict[str, Any] = {}
+    if version >= (0, 5):
+        more = {
+            "last_tool": calls[-1] if calls else None,
+            "cancellation_source": "user" if error.code == "cancelled" else None,
+        }
+    return Failure(
+        code=error.code,
+        termination_reason=error.message,
+        iterations=summary.iterations,
+        tool_calls_made=len(calls),
+        last_tool_name=calls[-1].name if calls else None,
+        loop_count=error.details.get("loop_count") if isinstance(error.details, dict) else None,
+        **more,
+    )

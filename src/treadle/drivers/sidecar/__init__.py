@@ -1,0 +1,1 @@
+"""A foreign sidecar as an agent."""

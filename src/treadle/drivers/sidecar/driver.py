@@ -1,0 +1,186 @@
+"""Any program that speaks the sidecar wire as a Session. Every turn is one order, given to a fresh process.
+
+A sidecar has no memory of earlier orders and need not survive one, so nothing is lost by that. It tells what it does
+when it is done, not before, so a tool that the rules forbid cannot be held back: the rules go with the order, and what
+is seen to break them cancels the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import uuid
+from collections.abc import Sequence
+
+from treadle.drivers.sidecar.order import work_order
+from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer, Timing
+from treadle.errors import Denied, PeerFatal, TimedOut, TreadleError
+from treadle.events import Event, Failed, Message, TextDelta, ToolStarted, TurnEnded, Usage, Warned
+from treadle.io.paths import here
+from treadle.io.process.programs import command_words
+from treadle.policy.environment import reduced
+from treadle.policy.guess import access_of
+from treadle.policy.profile import build_guard
+from treadle.session import Access, AgentInfo, SessionSpec
+from treadle.sessions.session import BaseSession, Turn, new_id
+from treadle.wire.sidecar.connection import Hello
+from treadle.wire.sidecar.events import Incoming
+
+_ABILITIES = {"streaming": "streaming", "tool_use": "tools", "extended_thinking": "thinking", "mcp_client": "mcp"}
+
+
+class SidecarAgent:
+    def __init__(self, command: str | Sequence[str], *, timing: Timing | None = None) -> None:
+        self._argv = command_words(command) if isinstance(command, str) else list(command)
+        self._timing = timing or Timing()
+
+    @property
+    def name(self) -> str:
+        return f"sidecar:{shlex.join(self._argv)}"
+
+    async def probe(self) -> AgentInfo:
+        peer = await self.start(here(), {})
+        async with peer:
+            return agent_info(self.name, await peer.handshake())
+
+    async def open(self, spec: SessionSpec) -> SidecarSession:
+        peer = await self.start(spec.cwd, spec.env)
+        try:
+            hello = await peer.handshake()
+        except BaseException:
+            await peer.close()
+            raise
+        return SidecarSession(self, spec, peer, agent_info(self.name, hello))
+
+    async def start(self, cwd: str, env: dict[str, str]) -> SidecarPeer:
+        """A fresh process, which has yet to say hello."""
+        whole = reduced(os.environ, ENVIRONMENT, providers=True)
+        whole.pop("TREADLE_AGENT", None)  # that was for us: a sidecar told the same would start a sidecar, and so on
+        whole |= env
+        return await SidecarPeer.spawn(self._argv, env=whole, cwd=cwd, name=self.name, timing=self._timing)
+
+
+def agent_info(name: str, hello: Hello) -> AgentInfo:
+    return AgentInfo(
+        name=name,
+        version=hello.backend.backend_version or "",
+        tools=tuple(key.removeprefix("tool_") for key in hello.capabilities if key.startswith("tool_")),
+        capabilities={
+            "interrupt": "native",
+            **{
+                ours: level if isinstance(level, str) else "emulated"
+                for key, level in hello.capabilities.items()
+                if (ours := _ABILITIES.get(key)) is not None
+            },
+        },
+    )
+
+
+class SidecarSession(BaseSession):
+    def __init__(self, agent: SidecarAgent, spec: SessionSpec, peer: SidecarPeer, info: AgentInfo) -> None:
+        super().__init__(spec.session_id or new_id("session"), info)
+        self._agent = agent
+        self._spec = spec
+        self._peer: SidecarPeer | None = peer
+        self._guard = build_guard(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guard)
+
+    async def _turn(self, turn: Turn) -> TurnEnded:
+        peer = await self._ready()
+        work = asyncio.create_task(self._converse(peer, turn), name=f"sidecar run of {turn.id}")
+        try:
+            async with asyncio.timeout(self._spec.limits.max_seconds):
+                return await asyncio.shield(work)
+        except TimeoutError:
+            reason = f"the turn did not end within {self._spec.limits.max_seconds:g} s"
+            await self._wind_up(peer, work, reason)
+            raise TimedOut(reason) from None
+        except asyncio.CancelledError:
+            await self._wind_up(peer, work, turn.interrupted or "cancelled")
+            raise
+        finally:
+            await peer.close()
+
+    async def _ready(self) -> SidecarPeer:
+        peer, self._peer = self._peer, None
+        if peer is not None and peer.child.exit_code is None:
+            return peer
+        if peer is not None:
+            await peer.close()
+        peer = await self._agent.start(self._spec.cwd, self._spec.env)
+        try:
+            await peer.handshake()
+        except BaseException:
+            await peer.close()
+            raise
+        return peer
+
+    async def _wind_up(self, peer: SidecarPeer, work: asyncio.Task[TurnEnded], reason: str) -> None:
+        """Let the sidecar stop in its own way, within its grace; what it says meanwhile still counts."""
+        await peer.cancel(reason)
+        await asyncio.gather(work, return_exceptions=True)
+
+    async def _converse(self, peer: SidecarPeer, turn: Turn) -> TurnEnded:
+        order = work_order(self._spec, turn.prompt.text)
+        incoming = Incoming(access_of)
+        denied: Denied | None = None
+        told = failed = False
+        try:
+            async for events in peer.run(order, str(uuid.uuid4())):
+                for made in [made for event in events for made in incoming.translate(event)]:
+                    self._note(turn, made)
+                    told = told or isinstance(made, Usage)
+                    failed = failed or isinstance(made, Failed)
+                    reason = self._forbidden(made)
+                    if reason is not None and denied is None:
+                        denied = Denied(reason)
+                        await peer.cancel(reason)
+                await self.room()
+        except TreadleError:
+            if denied is None:
+                raise
+        for note in peer.notes:
+            self.emit(Warned(message=str(note), code="tolerated"))
+        if denied is not None:
+            raise denied
+        return self._finished(peer, turn, told=told, failed=failed)
+
+    def _note(self, turn: Turn, event: Event) -> None:
+        if isinstance(event, Message):
+            turn.text = event.text
+            turn.iterations += 1
+        elif isinstance(event, TextDelta):
+            turn.text += event.text
+        self.emit(event)
+
+    def _forbidden(self, event: Event) -> str | None:
+        if not isinstance(event, ToolStarted):
+            return None
+        paths = tuple(os.path.realpath(os.path.join(self._spec.cwd, path)) for path in event.paths)
+        access = Access(tool=event.name, kind=event.kind, paths=paths, command=event.command, args=event.args)
+        decision = self._guard(access)
+        return decision.reason if decision.verdict == "deny" else None
+
+    def _finished(self, peer: SidecarPeer, turn: Turn, *, told: bool, failed: bool) -> TurnEnded:
+        assert peer.final is not None
+        receipt = peer.final.receipt
+        used = receipt.usage
+        if not told and (used.input_tokens is not None or used.output_tokens is not None):
+            self.emit(
+                Usage(
+                    input_tokens=used.input_tokens or 0,
+                    output_tokens=used.output_tokens or 0,
+                    cache_read_tokens=used.cache_read_tokens or 0,
+                    cache_write_tokens=used.cache_write_tokens or 0,
+                    cost_usd=used.estimated_cost_usd,
+                )
+            )
+        if receipt.outcome == "failed":
+            raise PeerFatal("the sidecar says that the run failed" + ("; see its errors above" if failed else ""))
+        if receipt.outcome == "partial":
+            self.emit(Warned(message="the sidecar says that its work is only partly done", code="partial"))
+        return turn.ending("completed", stop_reason=receipt.outcome)
+
+    async def _close(self) -> None:
+        if self._peer is not None:
+            await self._peer.close()

@@ -1,0 +1,1 @@
+"""A foreign worker process as an agent."""

@@ -1,0 +1,430 @@
+"""Any program that speaks the worker wire as a Session: our own worker, or somebody else's.
+
+What a worker may do wrong ends in an error that says what it did, with its exit code and last words, and with nothing
+of its process tree left. What it may do differently (events and fields we do not know, a late heartbeat, no usage) is
+taken as it comes. Limits that it does not keep are kept here: by a cancel first, and by a kill when that is not heeded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from treadle.drivers.worker.init import init_config, not_kept
+from treadle.errors import (
+    BudgetExceeded,
+    LimitReached,
+    MaxIterations,
+    PeerClosed,
+    PeerExited,
+    PeerStalled,
+    RemoteError,
+    RemoteProtocolError,
+    TimedOut,
+    VersionMismatch,
+)
+from treadle.events import Asked, Event, Failed, Outcome, TextDelta, TurnEnded, Usage, Warned
+from treadle.io.process.child import Child, start
+from treadle.io.process.programs import command_words
+from treadle.io.within import within
+from treadle.policy.environment import reduced
+from treadle.policy.guess import access_of
+from treadle.session import AgentInfo, SessionSpec
+from treadle.sessions.session import BaseSession, Turn, new_id
+from treadle.sessions.totals import Totals
+from treadle.wire.worker.codec import UNKNOWN_ID, BadLine
+from treadle.wire.worker.connection import Connection
+from treadle.wire.worker.events import Incoming, error_info
+from treadle.wire.worker.messages import (
+    Answer,
+    AnswerOk,
+    AnyRequest,
+    Cancel,
+    EventLine,
+    Init,
+    InitOk,
+    Result,
+    Send,
+    Shutdown,
+    ShutdownOk,
+    Steer,
+    SteerOk,
+    UsageEvent,
+)
+from treadle.wire.worker.versions import BASE, NEWEST, parse_version
+
+HEARTBEAT_MS = 5000
+LAST_BYTES = 0.2
+"""Seconds for what a worker wrote before it exited to arrive."""
+LIMITED = {"max_iterations", "loop_detected", "budget_exceeded", "timeout", "limit_reached"}
+
+E = TypeVar("E", bound=RemoteError)
+
+
+class Patience(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds that a worker is given."""
+
+    handshake: float = 10.0
+    silence: float | None = None
+    """Without a line while it works; None is a few heartbeats."""
+    cancel: float = 5.0
+    shutdown: float = 5.0
+    grace: float = 2.0
+    """Between asking its processes to end and killing them."""
+
+
+class WorkerAgent:
+    def __init__(self, command: str | Sequence[str], *, patience: Patience | None = None) -> None:
+        self._argv = command_words(command) if isinstance(command, str) else list(command)
+        self._patience = patience or Patience()
+
+    @property
+    def name(self) -> str:
+        return f"worker:{shlex.join(self._argv)}"
+
+    async def probe(self) -> AgentInfo:
+        return AgentInfo(name=self.name)
+
+    async def open(self, spec: SessionSpec) -> WorkerSession:
+        env = {"HEDDLE_HEARTBEAT_INTERVAL": str(HEARTBEAT_MS)} | reduced(os.environ, providers=True)
+        env.pop("TREADLE_AGENT", None)  # that was for us: a worker told the same would start a worker, and so on
+        env |= spec.env
+        silence = self._patience.silence or _a_few_heartbeats(env)
+        worker = Peer(self.name, await start(self._argv, cwd=spec.cwd, env=env, stdin="pipe"), self._patience, silence)
+        try:
+            opened = await worker.shake_hands(spec)
+        except BaseException:
+            await worker.end()
+            raise
+        return WorkerSession(self.name, spec, worker, opened)
+
+
+def _a_few_heartbeats(env: Mapping[str, str]) -> float:
+    given = env["HEDDLE_HEARTBEAT_INTERVAL"]
+    interval = int(given) if given.isascii() and given.isdigit() else HEARTBEAT_MS
+    return 4 * max(interval, HEARTBEAT_MS) / 1000
+
+
+class Peer:
+    """The process and the conversation with it, for one session."""
+
+    def __init__(self, name: str, child: Child, patience: Patience, silence: float) -> None:
+        self.name = name
+        self.patience = patience
+        self._silence = silence
+        self._child = child
+        self._connection = Connection("client")
+        self._left: deque[Any] = deque()
+        self._limit: asyncio.Timeout | None = None
+        self._watch = asyncio.create_task(self._see_it_exit(), name=f"exit of {name}")
+        self._exited = False
+        self._words = ""
+        self.gone = False
+
+    async def say(self, request: AnyRequest) -> None:
+        try:
+            async with asyncio.timeout(self._silence):
+                await self._child.stdio.write(self._connection.send(request))
+        except TimeoutError:
+            raise await self.blame(PeerStalled, f"took no input for {self._silence:g} s") from None
+        except PeerClosed:
+            raise await self._gone_away() from None
+
+    async def hear(self, seconds: float | None = None) -> deque[Any]:
+        """The next messages, at least one; whoever takes only some of them leaves the rest for the next call."""
+        seconds = seconds or self._silence
+        while not self._left:
+            data = b""
+            try:
+                async with asyncio.timeout(LAST_BYTES if self._exited else seconds) as self._limit:
+                    data = await self._child.stdio.read()
+            except TimeoutError:
+                if not self._exited:
+                    raise await self.blame(PeerStalled, f"said nothing for {seconds:g} s") from None
+            if data:
+                self._left.extend(self._connection.receive(data))
+            elif not self._last_line():
+                raise await self._gone_away()
+        return self._left
+
+    def _last_line(self) -> bool:
+        """Whether a line without its newline was left, which counts when it is whole."""
+        try:
+            self._left.extend(self._connection.end())
+        except RemoteProtocolError:
+            pass
+        return bool(self._left)
+
+    async def _see_it_exit(self) -> None:
+        """A process it left behind can hold its output open, so the end of output is not the only sign."""
+        await self._child.wait()
+        self._exited = True
+        if self._limit is not None and not self._limit.expired():
+            self._limit.reschedule(asyncio.get_running_loop().time() + LAST_BYTES)
+
+    async def wrong(self, item: Any) -> None:
+        """Something other than what was due has come: skip what may be skipped, and raise for the rest."""
+        if isinstance(item, BadLine) and isinstance(item.untimely, EventLine):
+            return  # such as a heartbeat that was overtaken by the result
+        if isinstance(item, RemoteProtocolError):
+            more = f" ({item.details})" if item.details else ""
+            raise await self.blame(RemoteProtocolError, f"broke the protocol: {item.message}{more}")
+        if isinstance(item, Result):
+            raise await self.blame(RemoteProtocolError, f"gave a result for {item.id!r}, which nobody asked for")
+
+    async def shake_hands(self, spec: SessionSpec) -> InitOk:
+        """Open the session at the other end, in the time there is for all of it."""
+        version = f"{NEWEST[0]}.{NEWEST[1]}.0"
+        seconds = self.patience.handshake
+        try:
+            async with within(seconds):
+                await self.say(Init(id="init-1", protocol_version=version, config=init_config(spec)))
+                return await self._accepted(await self._init_answer(), version)
+        except TimeoutError:
+            raise await self.blame(PeerStalled, f"did not answer the init within {seconds:g} s") from None
+
+    async def _init_answer(self) -> InitOk:
+        while True:
+            heard = await self.hear(2 * self.patience.handshake)
+            while heard:
+                item = heard.popleft()
+                if isinstance(item, InitOk):
+                    return item
+                if isinstance(item, Result):
+                    said = item.error.message if item.error else "no reason given"
+                    raise await self.blame(RemoteError, f"refused to start a session: {said}")
+                await self.wrong(item)
+
+    async def _accepted(self, answer: InitOk, version: str) -> InitOk:
+        if answer.error is not None:
+            kind = VersionMismatch if answer.error.code == VersionMismatch.code else RemoteError
+            raise await self.blame(kind, f"refused to start a session: {answer.error.message}")
+        theirs = parse_version(answer.protocol_version) if answer.protocol_version is not None else BASE
+        if theirs is None or theirs[0] != NEWEST[0]:
+            raise await self.blame(VersionMismatch, f"speaks version {answer.protocol_version}, we speak {version}")
+        return answer
+
+    async def say_goodbye(self) -> None:
+        """Ask it to end, and see to it that it does."""
+        if self.gone:
+            return
+        try:
+            async with within(self.patience.shutdown):
+                await self.say(Shutdown(id="shutdown-1"))
+                while not isinstance((await self.hear(self.patience.shutdown)).popleft(), ShutdownOk):
+                    pass
+                await self._child.wait()
+        except (TimeoutError, RemoteError):
+            pass  # it has had its chance
+        finally:
+            await self.end()
+
+    async def end(self) -> None:
+        if not self.gone:
+            self.gone = True
+            self._watch.cancel()
+            await self._child.stop(self.patience.grace)
+            self._words = await self._child.last_words()
+            self._child.close()
+
+    async def _gone_away(self) -> RemoteError:
+        """It closed its output, which it should do by exiting."""
+        try:
+            async with within(self.patience.grace):
+                await self._child.wait()
+        except TimeoutError:
+            return await self.blame(RemoteProtocolError, "closed its output and went on running")
+        await self.end()
+        return PeerExited(self.name, self._child.exit_code, self._words)
+
+    async def blame(self, kind: type[E], did: str) -> E:
+        """End the worker, and make the error that says what it did, how it ended and what it said last."""
+        await self.end()
+        tail = self._words.strip()[-2000:]
+        words = f"; its last words: {tail}" if tail else ""
+        details = {"exit_code": self._child.exit_code, "stderr": tail}
+        return kind(f"{self.name} {did}{words}", details=details)
+
+
+def _strings(told: Any) -> tuple[str, ...]:
+    return tuple(item for item in told if isinstance(item, str)) if isinstance(told, list) else ()
+
+
+class WorkerSession(BaseSession):
+    def __init__(self, name: str, spec: SessionSpec, worker: Peer, opened: InitOk) -> None:
+        told = opened.capabilities or {}
+        self._extensions = frozenset(_strings(told.get("extensions")))
+        info = AgentInfo(
+            name=name,
+            version=opened.protocol_version or "",
+            models=(spec.model,) if spec.model else (),
+            tools=_strings(told.get("enabled_tools")) or spec.tools or (),
+            capabilities={
+                "streaming": "native",
+                "tools": "native",
+                "interrupt": "native",
+                "usage": "native",
+                "questions": "native" if "answers" in self._extensions else "unsupported",
+                "steer": "native" if "steer" in self._extensions else "unsupported",
+                "resume": "native" if "resume" in self._extensions else "unsupported",
+            },
+        )
+        super().__init__(opened.session_id or new_id("session"), info, answers=spec.answers)
+        self._spec = spec
+        self._worker = worker
+        self._spent = Totals()
+        self._sent: Send | None = None
+        self._said: list[str] = []
+        self._failed = False
+        self._waiting: dict[str, asyncio.Future[bool]] = {}
+        self._questions_out: set[asyncio.Task[None]] = set()
+        for wish in not_kept(spec, self._extensions):
+            self.emit(Warned(message=f"{name} does not promise to keep {wish}", code="not_enforced"))
+
+    async def _close(self) -> None:
+        await self._worker.say_goodbye()
+
+    # A turn
+
+    async def _turn(self, turn: Turn) -> TurnEnded:
+        if self._worker.gone:
+            raise RemoteError(f"{self._worker.name} has ended", hint="open a new session")
+        send = Send(id=new_id("send"), message=turn.prompt.text)
+        self._said, self._failed = [], False
+        incoming = Incoming(send.id, access_of)
+        seconds = self._spec.limits.max_seconds
+        try:
+            async with within(seconds):
+                await self._worker.say(send)
+                self._sent = send
+                return self._outcome(turn, await self._follow(turn, send, incoming))
+        except TimeoutError:
+            await self._call_off(turn, send, incoming)
+            raise TimedOut(f"the turn took more than {seconds:g} s") from None
+        except (asyncio.CancelledError, LimitReached):
+            await self._call_off(turn, send, incoming)
+            raise
+        finally:
+            self._sent = None
+            for question in self._questions_out:
+                question.cancel()
+            turn.text = turn.text or "".join(self._said)
+
+    async def _follow(self, turn: Turn, send: Send, incoming: Incoming, *, limited: bool = True) -> Result:
+        """Pass on what the worker says until the result."""
+        worker = self._worker
+        while True:
+            heard = await worker.hear()
+            while heard:
+                item = heard.popleft()
+                if type(item) is EventLine:
+                    for event in incoming.events(item.event):
+                        self._pass_on(event, turn, send, incoming, limited)
+                elif isinstance(item, Result) and item.id in (send.id, UNKNOWN_ID):
+                    return item
+                elif isinstance(item, SteerOk | AnswerOk):
+                    if (waiting := self._waiting.pop(item.id, None)) is not None and not waiting.done():
+                        waiting.set_result(item.accepted)
+                else:
+                    await worker.wrong(item)
+            await self.room()
+
+    def _pass_on(self, event: Event, turn: Turn, send: Send, incoming: Incoming, limited: bool) -> None:
+        if type(event) is TextDelta:
+            self._said.append(event.text)
+            self.emit(event)
+            return
+        match event:
+            case Usage():
+                turn.iterations += not incoming.busy  # while a tool runs, it is a subagent that asks its model
+                event = msgspec.structs.replace(event, model=self._spec.model or "")
+                self._spent = self._spent.plus(event)
+            case Asked() if event.request:
+                question = asyncio.create_task(self._put(event, send))
+                self._questions_out.add(question)
+                question.add_done_callback(self._questions_out.discard)
+                return
+            case Failed():
+                self._failed = True
+        self.emit(event)
+        if limited and type(event) is Usage:
+            self._check_limits(turn)
+
+    def _check_limits(self, turn: Turn) -> None:
+        limits, spent = self._spec.limits, self._spent
+        if limits.max_iterations is not None and turn.iterations > limits.max_iterations:
+            raise MaxIterations(f"the worker went on after {limits.max_iterations} iterations")
+        if limits.max_cost_usd is not None and (spent.cost_usd or 0) > limits.max_cost_usd:
+            raise BudgetExceeded(f"{spent.cost_usd:.4f} USD are spent, {limits.max_cost_usd:g} were allowed")
+        if limits.max_tokens is not None and spent.total_tokens > limits.max_tokens:
+            raise BudgetExceeded(f"{spent.total_tokens} tokens are used, {limits.max_tokens} were allowed")
+
+    async def _call_off(self, turn: Turn, send: Send, incoming: Incoming) -> None:
+        """Cancel, and wait for the result; a worker that does not heed it is ended."""
+        worker = self._worker
+        if self._sent is None:  # half of the send may be written, and nothing can follow that
+            await worker.end()
+        if worker.gone:
+            return
+        try:
+            async with within(worker.patience.cancel):
+                await worker.say(Cancel(id=new_id("cancel"), target_id=send.id))
+                result = await self._follow(turn, send, incoming, limited=False)
+                turn.iterations = result.iterations or turn.iterations
+        except RemoteError:
+            pass
+        except TimeoutError:
+            self.emit(Warned(message=f"{worker.name} did not heed the cancel and was ended", code="cancel_not_heeded"))
+            await worker.end()
+
+    def _outcome(self, turn: Turn, result: Result) -> TurnEnded:
+        turn.text = result.response or "".join(self._said)
+        if result.usage is not None and turn.iterations == 0:
+            counts = UsageEvent(**msgspec.structs.asdict(result.usage))
+            incoming = Incoming(result.id, access_of)
+            for event in incoming.events(counts):
+                self._pass_on(event, turn, Send(id=result.id, message=""), incoming, False)
+        turn.iterations = result.iterations or turn.iterations
+        if result.status == "ok":
+            return turn.ending("completed")
+        error = error_info(result.error) if result.error else None
+        outcome: Outcome = "failed"
+        if result.status == "cancelled" or (error and error.code == "cancelled"):
+            outcome = "interrupted"
+        elif error and error.code in LIMITED:
+            outcome = "limited"
+        if error and outcome != "interrupted" and not self._failed:
+            self.emit(Failed(error=error))
+        return turn.ending(outcome, error)
+
+    # Questions and steering
+
+    async def _put(self, asked: Asked, send: Send) -> None:
+        """Somebody here answers what the worker asks."""
+        asked = msgspec.structs.replace(asked, deadline=self.deadline())
+        answer = await self.ask(asked)
+        await self._worker.say(
+            Answer(
+                id=new_id("answer"),
+                target_id=send.id,
+                request_id=asked.request,
+                decision=answer.decision,
+                scope=answer.scope,
+                text=answer.text,
+            )
+        )
+
+    async def steer(self, turn: str, text: str) -> bool:
+        if "steer" not in self._extensions or self._current is None or self._current.id != turn or not self._sent:
+            return False
+        id = new_id("steer")
+        accepted = self._waiting[id] = asyncio.get_running_loop().create_future()
+        await self._worker.say(Steer(id=id, target_id=self._sent.id, message=text))
+        done, _ = await asyncio.wait([accepted], timeout=self._worker.patience.cancel)
+        return bool(done) and accepted.result()

@@ -1,0 +1,46 @@
+"""What a session spec asks of a worker, in its own words."""
+
+from __future__ import annotations
+
+from treadle.session import Rules, SessionSpec
+from treadle.wire.worker.messages import Budget, InitConfig, Permissions
+
+TOOLS = ("read_file", "write_file", "edit_file", "glob", "grep", "bash")
+"""The tools that every worker has, for when nobody says which are wanted: the wire has no word for "all"."""
+
+
+def init_config(spec: SessionSpec) -> InitConfig:
+    limits, rules = spec.limits, spec.rules
+    budget = Budget(max_cost_usd=limits.max_cost_usd, max_tokens=limits.max_tokens, max_seconds=limits.max_seconds)
+    asks = {
+        "answers": spec.answers,
+        "steer": True,
+        "cwd": True,
+        "approval_mode": spec.mode is not None,
+        "permissions": rules != Rules(),
+        "budget": budget != Budget(),
+        "resume": spec.resume is not None,
+    }
+    prompts = [text for text in (spec.system_prompt, spec.append_system_prompt) if text]
+    return InitConfig(
+        model=spec.model or "",
+        system_prompt="\n\n".join(prompts),
+        tools=tuple(name for name in (TOOLS if spec.tools is None else spec.tools) if name not in spec.denied_tools),
+        max_iterations=limits.max_iterations,
+        capabilities=tuple(name for name, asked in asks.items() if asked),
+        approval_mode=spec.mode,
+        permissions=Permissions(allow=rules.allow, ask=rules.ask, deny=rules.deny) if asks["permissions"] else None,
+        budget=budget if asks["budget"] else None,
+        cwd=spec.cwd,
+        resume=spec.resume,
+    )
+
+
+def not_kept(spec: SessionSpec, extensions: frozenset[str]) -> list[str]:
+    """What was asked for and the worker has not promised. The limits are not here: we keep those ourselves."""
+    wishes = {
+        "the approval mode": spec.mode is not None and "approval_mode" not in extensions,
+        "the permission rules": spec.rules != Rules() and "permissions" not in extensions,
+        "the guard of this session": spec.guard is not None,
+    }
+    return [wish for wish, broken in wishes.items() if broken]

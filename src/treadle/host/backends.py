@@ -1,0 +1,226 @@
+"""Which sidecars there are, what they can do, and which of them fits an order.
+
+Three sources, the later winning over the earlier by name: `backplane.toml`, `[backends.NAME]` in the person's settings,
+and our own agents, each served by `treadle sidecar`. A `backplane.toml` that lies in the working directory comes with
+whatever was cloned, so it counts only when it is named or the directory is trusted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from treadle.agents import AGENTS
+from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer, Timing
+from treadle.errors import ConfigError, NotFound, TreadleError, Unsupported
+from treadle.host.run import Backend, absolute_command
+from treadle.io import paths
+from treadle.io.files import storage_error
+from treadle.io.process.programs import command_words
+from treadle.policy.environment import reduced
+from treadle.settings import config, trust
+from treadle.wire.sidecar.connection import Requirements, satisfies, unmet
+from treadle.wire.sidecar.receipts import BackendIdentity, Manifest
+
+FILE = "backplane.toml"
+PROBES_AT_ONCE = 4
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="sidecar"):
+    command: str
+    args: tuple[str, ...] = ()
+    timeout_secs: float | None = None
+
+
+class Mock(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="mock"):
+    """A backend of the first implementation's own, for its tests. We have none."""
+
+
+class Backplane(msgspec.Struct, frozen=True, kw_only=True):
+    default_backend: str | None = None
+    workspace_dir: str | None = None
+    log_level: Literal["error", "warn", "info", "debug", "trace"] | None = None
+    receipts_dir: str | None = None
+    bind_address: str | None = None
+    port: int | None = None
+    policy_profiles: tuple[str, ...] = ()
+    backends: dict[str, Entry | Mock] = {}
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    backends: dict[str, Backend]
+    default: str | None = None
+    receipts_dir: str | None = None
+    policy_profiles: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+
+def own_backend(agent: str, *, sandbox: bool = False) -> Backend:
+    # -P: a module that lies in the workspace must not be imported in place of ours.
+    argv = (sys.executable, "-P", "-c", "from treadle.cli import main; main()", "sidecar", "--agent", agent)
+    return Backend(name=agent, argv=(*argv, "--sandbox") if sandbox else argv, source="treadle")
+
+
+def find_backends(path: str | None = None, cwd: str | None = None, environ: Mapping[str, str] | None = None) -> Known:
+    """All that can be named. `path` is a `backplane.toml`; without it, the one here, if it is trusted."""
+    cwd, environ = cwd or paths.here(), os.environ if environ is None else environ
+    ignored: list[str] = []
+    here = os.path.join(cwd, FILE)
+    if path is None and os.path.isfile(here):
+        if trust.is_trusted(cwd):
+            path = here
+        else:
+            ignored.append(f"{here} is not trusted: run treadle trust, or name it with --config {FILE}")
+    plane = read_backplane(path) if path is not None else Backplane()
+    found = _from_file(plane, path or "", ignored)
+    for name, entry in config.load(cwd).settings.backends.items():
+        found[name] = Backend(
+            name=name,
+            argv=(entry.command, *entry.args),
+            env=entry.env,
+            timeout=entry.timeout_secs,
+            source="settings",
+        )
+    found |= {name: own_backend(name) for name in AGENTS}
+    base = os.path.dirname(os.path.abspath(path)) if path else cwd
+    receipts = environ.get("ABP_RECEIPTS_DIR") or plane.receipts_dir
+    return Known(
+        backends=found,
+        default=environ.get("ABP_DEFAULT_BACKEND") or plane.default_backend,
+        receipts_dir=os.path.join(base, receipts) if receipts else None,
+        policy_profiles=tuple(os.path.join(base, profile) for profile in plane.policy_profiles),
+        ignored=tuple(ignored),
+    )
+
+
+def read_backplane(path: str) -> Backplane:
+    try:
+        with open(path, "rb") as file:
+            return msgspec.convert(tomllib.load(file), Backplane)
+    except OSError as error:
+        raise storage_error(error, path, "read") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise ConfigError(f"{path} cannot be used: {error}") from error
+
+
+def _from_file(plane: Backplane, path: str, ignored: list[str]) -> dict[str, Backend]:
+    found = {}
+    for name, entry in plane.backends.items():
+        if isinstance(entry, Mock):
+            ignored.append(f"{path}: the backend {name} is a mock, which only its own control plane has")
+        else:
+            found[name] = Backend(name=name, argv=(entry.command, *entry.args), timeout=entry.timeout_secs, source=path)
+    return found
+
+
+def named_backend(known: Known, name: str) -> Backend:
+    """By its name, also in the first implementation's way, `sidecar:NAME`."""
+    for form in (name, name.removeprefix("sidecar:")):
+        if form in known.backends:
+            return known.backends[form]
+    hint = f"there are {', '.join(sorted(known.backends))}"
+    raise NotFound(f"there is no backend {name!r}", hint="; ".join([hint, *known.ignored]))
+
+
+def command_backend(command: str) -> Backend:
+    argv = tuple(command_words(command))
+    if not argv:
+        raise ConfigError("--sidecar names no command", hint="such as --sidecar 'node host.js'")
+    return Backend(name=os.path.basename(argv[0]), argv=argv, source="command line")
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of saying hello."""
+
+    name: str
+    ok: bool
+    milliseconds: int
+    identity: BackendIdentity | None = None
+    contract_version: str | None = None
+    mode: str | None = None
+    capabilities: Manifest = {}
+    notes: tuple[str, ...] = ()
+    code: str | None = None
+    error: str | None = None
+
+
+async def probe(backend: Backend, timing: Timing = Timing()) -> Probe:  # noqa: B008
+    """Start it, hear its hello, end it."""
+    started = time.monotonic()
+
+    def spent() -> int:
+        return round((time.monotonic() - started) * 1000)
+
+    try:
+        peer = await SidecarPeer.spawn(
+            absolute_command(backend.argv),
+            env=reduced(os.environ, (*ENVIRONMENT, *backend.env), providers=True),
+            cwd=paths.here(),
+            name=backend.name,
+            timing=timing,
+        )
+        async with peer:
+            hello = await peer.handshake()
+            return Probe(
+                name=backend.name,
+                ok=True,
+                milliseconds=spent(),
+                identity=hello.backend,
+                contract_version=hello.contract_version,
+                mode=hello.mode,
+                capabilities=hello.capabilities,
+                notes=tuple(map(str, peer.notes)),
+            )
+    except TreadleError as error:
+        return Probe(name=backend.name, ok=False, milliseconds=spent(), code=error.code, error=str(error))
+
+
+async def select(known: Known, requirements: Requirements) -> Backend:
+    """The backend that offers what the order requires; among several, the one that offers most of it natively."""
+    if known.default is not None and not requirements.required:
+        return named_backend(known, known.default)
+    backends = list(known.backends.values())
+    if not requirements.required and len(backends) == 1:
+        return backends[0]
+    if not requirements.required:
+        raise ConfigError(
+            "several backends could do this, and none is named",
+            hint=f"name one with --backend: {', '.join(sorted(known.backends))}",
+        )
+    limit = asyncio.Semaphore(PROBES_AT_ONCE)
+
+    async def ask(backend: Backend) -> Probe:
+        async with limit:
+            return await probe(backend)
+
+    probes = await asyncio.gather(*map(ask, backends))
+    return named_backend(known, best(probes, requirements, known.default).name)
+
+
+def best(probes: Sequence[Probe], requirements: Requirements, default: str | None = None) -> Probe:
+    """Coverage first, then what is native, then the default, then the name. Raises when none offers everything."""
+
+    def rank(found: Probe) -> tuple[int, int, bool, str]:
+        met = [need for need in requirements.required if _meets(found, need.capability, need.min_support)]
+        native = [need for need in met if found.capabilities.get(need.capability) == "native"]
+        return -len(met), -len(native), found.name != default, found.name
+
+    alive = sorted((found for found in probes if found.ok), key=rank)
+    if not alive:
+        said = "; ".join(f"{found.name}: {found.error}" for found in probes)
+        raise NotFound(f"no backend answers: {said}")
+    missing = unmet(requirements, alive[0].capabilities)
+    if missing:
+        raise Unsupported(f"no backend offers all that is required; {alive[0].name} lacks {'; '.join(missing)}")
+    return alive[0]
+
+
+def _meets(found: Probe, capability: str, wanted: Literal["native", "emulated", "any"]) -> bool:
+    return satisfies(found.capabilities.get(capability), wanted)  # type: ignore[call-overload]

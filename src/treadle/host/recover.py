@@ -1,0 +1,153 @@
+"""After a control plane has died: every run it left behind gets its receipt, from what is on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from treadle.errors import Busy, LocalError, TreadleError
+from treadle.host.run import (
+    FORMAT,
+    MAKING,
+    RunRecord,
+    describe,
+    keep_receipt,
+    runs_directory,
+    settle,
+    write_copy,
+)
+from treadle.host.store import ReceiptStore
+from treadle.io.files import iter_lines, locked, write_atomic
+from treadle.receipts.trace import Observed
+from treadle.wire.common.tolerant import Note
+from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt
+from treadle.workspace.workspace import Place, Workspace, abandon, remove_tree
+
+log = logging.getLogger(__name__)
+
+_event: msgspec.json.Decoder[AnyAgentEvent] = msgspec.json.Decoder(AnyAgentEvent)
+
+
+def recover(store: ReceiptStore, warn: Callable[[str], None] = log.warning) -> list[Receipt]:
+    """Finish all runs whose control plane is gone. Those that still run are left alone."""
+    done = []
+    for directory in _directories():
+        try:
+            with locked(os.path.join(directory, "lock"), 0):
+                receipt = _finish(directory, store, warn)
+        except Busy:
+            continue
+        except Exception as error:
+            if os.path.isdir(directory):  # else somebody else has just finished it
+                if not isinstance(error, TreadleError):
+                    log.exception("a run could not be recovered, in a way nobody foresaw")
+                warn(f"what was left in {directory} cannot be seen to: {error}")
+            continue
+        if receipt is not None:
+            done.append(receipt)
+    return done
+
+
+def _directories() -> Iterator[str]:
+    base = runs_directory()
+    for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
+        directory = os.path.join(base, name)
+        if os.path.isdir(directory):
+            yield directory
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What is left of a finished run: a workspace with work in it, its patch, events that did not fit the receipt."""
+
+    run_id: str
+    directory: str
+    files: tuple[str, ...]
+    workspace: Place | None = None
+
+    def discard(self) -> None:
+        if self.workspace is not None:
+            Workspace(self.workspace).discard()
+        remove_tree(self.directory)
+
+
+def kept_runs() -> dict[str, Kept]:
+    found = {}
+    for directory in _directories():
+        files = sorted(set(os.listdir(directory)) - {"lock", "workspace.json", "shadow.git"})
+        if files and "run.json" not in files:
+            workspace = Workspace.open(directory)
+            name = os.path.basename(directory)
+            found[name] = Kept(
+                run_id=name,
+                directory=directory,
+                files=tuple(files),
+                workspace=workspace.place if workspace else None,
+            )
+    return found
+
+
+def _finish(directory: str, store: ReceiptStore, warn: Callable[[str], None]) -> Receipt | None:
+    record = _read(directory)
+    if record is None:
+        with contextlib.suppress(FileNotFoundError):
+            if set(os.listdir(directory)) <= {"lock"} and _is_old(directory):
+                remove_tree(directory)  # it died before it wrote anything down
+        return None
+    if record.receipts is not None:
+        store = store.at(record.receipts)
+    observed = Observed(record.run_id, record.order, record.backend, record.started)
+    workspace = Workspace.open(directory)
+    _look_at(observed, workspace, directory)
+    known = store.has(record.run_id)  # then it died after its receipt, which may not have been copied yet
+    receipt = store.get(record.run_id) if known else keep_receipt(observed, store)
+    try:
+        if record.out_path is not None:
+            write_copy(receipt, record.out_path)
+    except TreadleError as error:
+        warn(str(error))
+    if workspace is None:
+        # It died while the workspace was being made: nobody has worked in it.
+        abandon(record.mode, record.order.workspace.root, directory, record.run_id[:8])
+    settle(directory, observed, workspace)
+    return None if known else receipt
+
+
+def _is_old(directory: str) -> bool:
+    """Whether whoever made it cannot be about to lock it."""
+    return time.time() - os.stat(directory).st_mtime > 60.0 or not os.path.basename(directory).startswith(MAKING)
+
+
+def _read(directory: str) -> RunRecord | None:
+    try:
+        with open(os.path.join(directory, "run.json"), "rb") as file:
+            record = msgspec.json.decode(file.read(), type=RunRecord)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+    return record if record.format <= FORMAT else None
+
+
+def _look_at(observed: Observed, workspace: Workspace | None, directory: str) -> None:
+    observed.resumed = True
+    observed.handshaking = False
+    observed.error = LocalError("the control plane ended before the run did")
+    events = os.path.join(directory, "events.jsonl")
+    for line in iter_lines(events):
+        with contextlib.suppress(msgspec.MsgspecError):
+            observed.trace.extend([_event.decode(line)], len(line))
+    with contextlib.suppress(OSError):
+        observed.finished = max(observed.started, os.stat(events).st_mtime)
+    if workspace is None:
+        return
+    try:
+        observed.difference = workspace.difference()
+        if observed.difference.changes:
+            observed.patch_path = os.path.join(directory, "patch.diff")
+            write_atomic(observed.patch_path, observed.difference.patch)
+    except TreadleError as error:
+        observed.notes.append(Note(where="workspace", problem=str(error)))
+    observed.workspace = describe(workspace, observed)

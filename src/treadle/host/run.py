@@ -1,0 +1,407 @@
+"""The control plane: give an order to a sidecar, watch it, and leave a receipt, whatever happens.
+
+    state/host/<run_id>/      one directory for each run under way
+        lock                  held while the run's host lives
+        run.json              the order, and who was to do it
+        events.jsonl          what the sidecar has said so far
+        workspace/, shadow.git, workspace.json, patch.diff
+
+When the host dies, its keeper ends the sidecar, and the next host, or `treadle host recover`, finds the directory
+without a holder of its lock and writes the receipt from what is there (`recover.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer, Timing
+from treadle.errors import Cancelled, LocalError, StorageError, TimedOut, TreadleError, Unsupported
+from treadle.host.store import ReceiptStore
+from treadle.host.supervise import Supervisor
+from treadle.io.files import locked, storage_error, write_atomic
+from treadle.io.paths import private_dir, state_dir
+from treadle.io.process import child as children
+from treadle.io.within import within
+from treadle.policy.environment import reduced
+from treadle.receipts.trace import Check, Observed
+from treadle.redact import Redactor
+from treadle.wire.common.connection import CAP
+from treadle.wire.common.tolerant import Note
+from treadle.wire.sidecar.connection import Hello, WorkOrder, unmet
+from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, encode
+from treadle.workspace.workspace import Workspace, WorkspaceMode, prepare, remove_tree
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+CHECK_SECONDS = 600.0
+MAKING = ".making-"
+Listener = Callable[[Sequence[AnyAgentEvent]], None]
+
+
+class Backend(msgspec.Struct, frozen=True, kw_only=True):
+    """A sidecar that can be started."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: tuple[str, ...] = ()
+    """Further variables that it may see."""
+    timeout: float | None = None
+    source: str = ""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """An order, and how this control plane is to see to it. `order.workspace.root` is the source directory."""
+
+    order: WorkOrder
+    backend: Backend
+    mode: WorkspaceMode = "staged"
+    timeout: float | None = None
+    check: str | None = None
+    apply: bool = False
+    keep_workspace: bool = False
+    events_path: str | None = None
+    out_path: str | None = None
+    timing: Timing = Timing()
+    line_cap: int = CAP
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    format: int = FORMAT
+    run_id: str
+    order: WorkOrder
+    backend: str
+    mode: WorkspaceMode
+    started: float
+    out_path: str | None = None
+    receipts: str | None = None
+    """Where its receipt belongs, if not in the store of whoever recovers it."""
+
+
+def runs_directory() -> str:
+    return os.path.join(state_dir(), "host")
+
+
+class HostRun:
+    """One order on its way. `stop` may be called at any time, from the same loop."""
+
+    def __init__(self, job: Job, store: ReceiptStore, *, listener: Listener | None = None) -> None:
+        self.job = job
+        self.run_id = str(uuid.uuid4())
+        self.directory = os.path.join(runs_directory(), self.run_id)
+        self.observed = Observed(self.run_id, job.order, job.backend.name, time.time())
+        self._store = store
+        self._listener = listener
+        self._peer: SidecarPeer | None = None
+        self._workspace: Workspace | None = None
+        self._checking: asyncio.Task[Check] | None = None
+        self._outputs: list[_EventFile] = []
+        self.not_copied: TreadleError | None = None
+        """Why the receipt is not in `job.out_path`, when it is not."""
+
+    async def run(self) -> Receipt:
+        """The receipt, stored. What went wrong in the run is in it, and in `observed.error`; only what keeps a receipt
+        from being stored is raised."""
+        # Made under another name, so that it is locked before anybody can take it for a run that was left behind.
+        making = private_dir(os.path.join(runs_directory(), f"{MAKING}{self.run_id}"))
+        with locked(os.path.join(making, "lock"), 0):
+            os.rename(making, self.directory)
+            self._record()
+            timer = asyncio.create_task(self._time_out())
+            try:
+                await self._work()
+            except TreadleError as error:
+                self.observed.error = error
+            except Exception as error:
+                log.exception("a run failed in a way nobody foresaw", extra={"run": self.run_id})
+                self.observed.error = LocalError(f"{type(error).__name__}: {error}")
+            finally:
+                timer.cancel()
+                await asyncio.gather(timer, return_exceptions=True)
+            return await self._conclude()
+
+    def _record(self) -> None:
+        record = RunRecord(
+            run_id=self.run_id,
+            order=self.job.order,
+            backend=self.job.backend.name,
+            mode=self.job.mode,
+            started=self.observed.started,
+            out_path=os.path.abspath(self.job.out_path) if self.job.out_path else None,
+            receipts=os.path.abspath(self._store.directory),
+        )
+        write_atomic(os.path.join(self.directory, "run.json"), msgspec.json.encode(record), sync=False)
+
+    async def stop(self, why: TreadleError) -> None:
+        """Ask the sidecar to stop, for this reason; what it then says within the grace still counts."""
+        if self.observed.stopped is None:
+            self.observed.stopped = why
+            if self._checking is not None:
+                self._checking.cancel()
+            if self._peer is not None:
+                await self._peer.cancel(str(why))
+
+    def kill(self) -> None:
+        """Do not wait for the sidecar to stop in its own way."""
+        if self._peer is not None:
+            self._peer.abort(Cancelled("it was not given the time to stop"))
+
+    async def _time_out(self) -> None:
+        seconds = self.job.timeout if self.job.timeout is not None else self.job.backend.timeout
+        if seconds is not None:
+            await asyncio.sleep(seconds)
+            await self.stop(TimedOut(f"the run did not end within {seconds:g} s"))
+
+    # The work
+
+    async def _work(self) -> None:
+        order = self.job.order
+        Supervisor(order)  # a policy that cannot be understood is refused before anything is started
+        self._workspace = await asyncio.to_thread(
+            prepare,
+            self.job.mode,
+            order.workspace.root,
+            self.directory,
+            name=self.run_id[:8],
+            include=order.workspace.include,
+            exclude=order.workspace.exclude,
+        )
+        wire_mode = "pass_through" if self.job.mode == "pass_through" else "staged"
+        order = replace(order, workspace=replace(order.workspace, root=self._workspace.root, mode=wire_mode))
+        self.observed.order = order
+        self.observed.notes += [Note(where="workspace", problem=note) for note in self._workspace.notes]
+        self._check_stopped()
+        self._peer = await SidecarPeer.spawn(
+            absolute_command(self.job.backend.argv),
+            env=self._environment(order),
+            cwd=order.workspace.root,
+            name=self.job.backend.name,
+            timing=self.job.timing,
+            cap=self.job.line_cap,
+        )
+        try:
+            self._check_stopped()
+            self.observed.hello = await self._peer.handshake()
+            self.observed.handshaking = False
+            await self._converse(self._peer, self.observed.hello, order)
+        finally:
+            await self._part(self._peer)
+
+    def _check_stopped(self) -> None:
+        if self.observed.stopped is not None:
+            raise self.observed.stopped
+
+    def _environment(self, order: WorkOrder) -> dict[str, str]:
+        allowed = (*ENVIRONMENT, *self.job.backend.env)
+        return {**reduced(os.environ, allowed, providers=True), **order.config.env}
+
+    async def _converse(self, peer: SidecarPeer, hello: Hello, order: WorkOrder) -> None:
+        observed = self.observed
+        observed.unmet = unmet(order.requirements, hello.capabilities)
+        if observed.unmet:
+            raise Unsupported(
+                f"{self.job.backend.name} does not offer what the order requires: {'; '.join(observed.unmet)}",
+                hint="choose another backend, or require less",
+            )
+        self._check_stopped()
+        supervisor = Supervisor(order)
+        self._open_outputs()
+        async with contextlib.aclosing(peer.run(order, self.run_id)) as batches:
+            async for events in batches:
+                self._keep(events)
+                why = supervisor.watch(events)
+                if why is not None:
+                    await self.stop(why)
+        observed.final = peer.final
+
+    def _open_outputs(self) -> None:
+        self._outputs.append(_EventFile(os.path.join(self.directory, "events.jsonl")))
+        if self.job.events_path is not None:
+            self._outputs.append(_EventFile(self.job.events_path))
+
+    def _keep(self, events: Sequence[AnyAgentEvent]) -> None:
+        lines = _lines.encode_lines(events)
+        self.observed.trace.extend(events, len(lines))
+        for output in list(self._outputs):
+            try:
+                output.write(lines)
+            except StorageError as error:
+                # The run goes on: what was seen is still in memory, and the receipt says what is missing.
+                self.observed.notes.append(Note(where="events", problem=str(error)))
+                self._outputs.remove(output)
+                output.close()
+        if self._listener is not None:
+            try:
+                self._listener(events)
+            except OSError as error:  # such as a terminal that was closed: nobody looks any more
+                self.observed.notes.append(Note(where="listener", problem=str(error)))
+                self._listener = None
+
+    async def _part(self, peer: SidecarPeer) -> None:
+        await peer.close()
+        self.observed.exit_code = peer.child.exit_code
+        self.observed.stderr_tail = peer.child.tail.text
+        self.observed.commands_seen = list(peer.commands_seen)
+        self.observed.notes += peer.notes
+        if peer.wire.notes_left_out:
+            self.observed.notes.append(Note(where="notes", problem=f"{peer.wire.notes_left_out} more were made"))
+        for output in self._outputs:
+            output.close()
+
+    # After the work
+
+    async def _conclude(self) -> Receipt:
+        workspace, observed = self._workspace, self.observed
+        if workspace is not None:
+            await self._look_at(workspace)
+        observed.finished = time.time()
+        receipt = await asyncio.to_thread(keep_receipt, observed, self._store)
+        try:
+            if self.job.out_path is not None:
+                write_copy(receipt, self.job.out_path)
+        except TreadleError as error:
+            self.not_copied = error
+        await asyncio.to_thread(settle, self.directory, observed, workspace, self.job.keep_workspace)
+        return receipt
+
+    async def _look_at(self, workspace: Workspace) -> None:
+        observed = self.observed
+        try:
+            if self.job.check is not None and observed.final is not None:
+                observed.check = await self._check(self.job.check, workspace.root)
+            observed.difference = await asyncio.to_thread(workspace.difference)
+            if observed.difference.unread:
+                observed.notes.append(Note(where="workspace", problem=f"not looked at: {observed.difference.unread}"))
+            if observed.difference.changes:
+                observed.patch_path = os.path.join(self.directory, "patch.diff")
+                write_atomic(observed.patch_path, observed.difference.patch)
+            observed.stopped = observed.stopped or Supervisor(observed.order).judge(observed.difference.changes)
+            if self.job.apply and observed.outcome() == "complete":
+                observed.merged = await asyncio.to_thread(workspace.apply)
+        except TreadleError as error:
+            observed.notes.append(Note(where="workspace", problem=str(error)))
+        observed.workspace = describe(workspace, observed, self.job.keep_workspace)
+
+    async def _check(self, command: str, cwd: str) -> Check | None:
+        if isinstance(self.observed.stopped, Cancelled):  # somebody wants this to end
+            return None
+        self._checking = asyncio.create_task(run_check(command, cwd), name="check")
+        try:
+            return await self._checking
+        except asyncio.CancelledError:
+            if self.observed.stopped is None:
+                raise
+            return Check(command=command, exit_code=None, output_tail="[stopped]")
+
+
+def describe(workspace: Workspace, observed: Observed, keep: bool = False) -> dict[str, Any]:
+    place = workspace.place
+    try:
+        kept = place.mode != "pass_through" and (keep or workspace.holds_work(applied=_applied(observed)))
+    except TreadleError:
+        kept = True  # who cannot look must not remove
+    return {
+        "mode": place.mode,
+        "source": place.source,
+        "branch": place.branch,
+        "kept": place.root if kept else None,
+    }
+
+
+def _applied(observed: Observed) -> bool:
+    return observed.merged is not None and not observed.merged.conflicts
+
+
+def keep_receipt(observed: Observed, store: ReceiptStore) -> Receipt:
+    redactor = Redactor.of_environment({**os.environ, **observed.order.config.env})
+    try:
+        made = observed.receipt(redactor)
+    except Exception as error:
+        log.exception("what was seen of a run makes no receipt", extra={"run": observed.run_id})
+        made = observed.without_its_words(error).receipt(redactor)
+    return store.add(made)
+
+
+def write_copy(receipt: Receipt, path: str) -> None:
+    write_atomic(path, msgspec.json.format(encode(receipt), indent=2) + b"\n", 0o644)
+
+
+def settle(directory: str, observed: Observed, workspace: Workspace | None, keep: bool = False) -> None:
+    """Leave of a run whose receipt is written only what that points to. What cannot be removed counts as kept."""
+    try:
+        if workspace is not None and not keep:
+            workspace.release(applied=_applied(observed))
+    except TreadleError as error:
+        log.warning("the workspace of the run is left: %s", error, extra={"run": observed.run_id})
+    done_with = ["run.json"]
+    if not os.path.isdir(os.path.join(directory, "workspace")):
+        done_with.append("workspace.json")
+    if not observed.trace.left_out:
+        done_with.append("events.jsonl")
+    for name in done_with:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(directory, name))
+    if set(os.listdir(directory)) <= {"lock"}:
+        remove_tree(directory)
+
+
+async def run_check(command: str, cwd: str, seconds: float = CHECK_SECONDS) -> Check:
+    """Whether the work is good, by a command of the person's, run in the workspace."""
+    async with await children.start(["sh", "-c", command], cwd=cwd, env=reduced(os.environ), stderr="stdout") as child:
+        tail = children.Tail(8192)
+
+        async def collect() -> int:
+            while data := await child.stdio.read():
+                tail.feed(data)
+            return await child.wait()
+
+        try:
+            async with within(seconds):
+                code: int | None = await collect()
+        except TimeoutError:
+            code = None
+            tail.feed(f"\n[it did not end within {seconds:g} s]".encode())
+    return Check(command=command, exit_code=code, output_tail=tail.text)
+
+
+def absolute_command(argv: Sequence[str]) -> list[str]:
+    """The sidecar runs in its workspace, so files that the command names here need their whole path."""
+    program, *rest = argv
+    if "/" in program:
+        program = os.path.abspath(program)
+    return [program, *(os.path.abspath(word) if os.path.isfile(word) else word for word in rest)]
+
+
+_lines = msgspec.json.Encoder()
+
+
+class _EventFile:
+    """Events, one JSON object per line."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        try:
+            self._file = open(path, "wb")
+        except OSError as error:
+            raise storage_error(error, path, "write") from error
+
+    def write(self, lines: bytes) -> None:
+        try:
+            self._file.write(lines)
+            self._file.flush()
+        except OSError as error:
+            raise storage_error(error, self._path, "write") from error
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # told when it was written
+            self._file.close()

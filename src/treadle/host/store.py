@@ -1,0 +1,271 @@
+"""Receipts on disk, each linked to the one before it, so that one removed, moved or edited is found.
+
+    receipts/chain.jsonl      one line for each receipt: sequence, run_id, sha256, previous
+    receipts/<run_id>.json    the receipt; its place in the chain is in usage_raw.treadle.chain
+    receipts/pending.json     one that was being added when somebody pulled the plug: the next to add finishes it
+
+A run has one receipt: a second one for the same run is refused. What lies in `usage_raw` is hashed like all the rest,
+so the link cannot be changed without changing the hash, and any other verifier of the contract accepts it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+import msgspec
+from msgspec.structs import replace
+
+from treadle.errors import NotFound, StorageError
+from treadle.host.signing import Signer, verify
+from treadle.io.files import append_line, iter_lines, locked, storage_error, write_atomic
+from treadle.io.paths import private_dir, state_dir
+from treadle.wire.common.tolerant import Note, read_receipt
+from treadle.wire.sidecar import receipts
+from treadle.wire.sidecar.receipts import Receipt
+
+FORMAT = 1
+_RUN_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
+    format: int = FORMAT
+    sequence: int
+    run_id: str
+    sha256: str
+    previous: str | None
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that an untouched store cannot have."""
+
+    kind: str
+    """edited, removed, reordered, unlisted, unsigned, bad_signature, unreadable."""
+    run_id: str | None
+    message: str
+
+
+def default_directory() -> str:
+    return os.path.join(state_dir(), "receipts")
+
+
+class ReceiptStore:
+    def __init__(self, directory: str | None = None, signer: Signer | None = None) -> None:
+        self.directory = directory or default_directory()
+        self._signer = signer
+        self._chain = os.path.join(self.directory, "chain.jsonl")
+        self._pending = os.path.join(self.directory, "pending.json")
+
+    def at(self, directory: str) -> ReceiptStore:
+        """The store in another place, with the same key."""
+        return ReceiptStore(directory, self._signer)
+
+    def _lock(self) -> locked:
+        private_dir(self.directory)
+        return locked(os.path.join(self.directory, "lock"), 60.0)
+
+    def path(self, run_id: str) -> str:
+        if not _RUN_ID.fullmatch(run_id):
+            raise NotFound(f"{run_id!r} is not the id of a run", hint="ids look like 550e8400-e29b-41d4-...")
+        return os.path.join(self.directory, f"{run_id}.json")
+
+    def add(self, receipt: Receipt) -> Receipt:
+        """Give it its place in the chain, sign it if there is a key, hash it and keep it. Returns it as it is kept."""
+        with self._lock():
+            last = self._finish_pending()
+            path = self.path(receipt.meta.run_id)
+            if os.path.exists(path):
+                raise StorageError(f"the run {receipt.meta.run_id} has a receipt already", hint=f"it is {path}")
+            done = self._linked(receipt, last)
+            assert done.receipt_sha256 is not None
+            write_atomic(self._pending, _pretty(done))
+            self._append(last, done)
+            os.rename(self._pending, path)
+        return done
+
+    def _linked(self, receipt: Receipt, last: ChainLink | None) -> Receipt:
+        raw = receipt.usage_raw if isinstance(receipt.usage_raw, dict) else {"claimed": receipt.usage_raw}
+        more = dict(raw.get("treadle") or {})
+        more["chain"] = {
+            "sequence": last.sequence + 1 if last else 1,
+            "previous_sha256": last.sha256 if last else None,
+        }
+        more["signature"] = None
+        unsigned = receipts.normal(replace(receipt, usage_raw={**raw, "treadle": more}, receipt_sha256=None))
+        if self._signer is None:
+            return receipts.sealed(unsigned)
+        more["signature"] = {
+            "algorithm": self._signer.algorithm,
+            "public_key": self._signer.public_key,
+            "value": self._signer.sign(receipts.canonical(unsigned)),
+        }
+        return receipts.sealed(replace(unsigned, usage_raw={**raw, "treadle": more}))
+
+    def _append(self, last: ChainLink | None, receipt: Receipt) -> None:
+        link = ChainLink(
+            sequence=last.sequence + 1 if last else 1,
+            run_id=receipt.meta.run_id,
+            sha256=receipt.receipt_sha256 or "",
+            previous=last.sha256 if last else None,
+        )
+        append_line(self._chain, msgspec.json.encode(link), sync=True)
+
+    def _finish_pending(self) -> ChainLink | None:
+        """The last link, after what a crash interrupted has been done to its end."""
+        last = self._last()
+        if not os.path.exists(self._pending):
+            return last
+        receipt = self._read(self._pending)
+        if last is None or last.run_id != receipt.meta.run_id:
+            self._append(last, receipt)
+        os.rename(self._pending, self.path(receipt.meta.run_id))
+        return self._finish_pending()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in iter_lines(self._chain))
+
+    def links(self) -> Iterator[ChainLink]:
+        for line in iter_lines(self._chain):
+            yield self._link(line)
+
+    def _link(self, line: bytes) -> ChainLink:
+        try:
+            link = msgspec.json.decode(line, type=ChainLink)
+        except msgspec.MsgspecError as error:
+            raise StorageError(f"a line of {self._chain} cannot be read: {line[:80]!r}: {error}") from error
+        if link.format > FORMAT:
+            raise StorageError(f"{self._chain} was written by a newer treadle", hint="upgrade treadle")
+        return link
+
+    def _last(self) -> ChainLink | None:
+        """The last link, without reading all of them: there may be many. What a crash left of a line is cut off."""
+        try:
+            with open(self._chain, "r+b") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - 8192))
+                *lines, torn = file.read().split(b"\n")
+                if torn:
+                    file.truncate(file.tell() - len(torn))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise storage_error(error, self._chain, "read") from error
+        return self._link(lines[-1]) if lines else None
+
+    def get(self, run_id: str) -> Receipt:
+        return self._read(self.path(run_id))
+
+    def has(self, run_id: str) -> bool:
+        return os.path.exists(self.path(run_id))
+
+    def _read(self, path: str) -> Receipt:
+        try:
+            with open(path, "rb") as file:
+                return read_receipt(file.read(), [])
+        except FileNotFoundError as error:
+            raise NotFound(f"there is no receipt {os.path.basename(path).removesuffix('.json')}") from error
+        except OSError as error:
+            raise storage_error(error, path, "read") from error
+        except msgspec.MsgspecError as error:
+            raise StorageError(f"{path} is no receipt: {error}") from error
+
+    # Whether anybody has been at it...
+
+    def check(self, *, public_key: str | None = None, expect_last: str | None = None) -> list[Problem]:
+        """Every trace of a receipt that was removed, moved or edited; with a key, also of one it does not vouch for."""
+        problems: list[Problem] = []
+        links: list[ChainLink] = []
+        for line in iter_lines(self._chain):
+            try:
+                link = self._link(line)
+            except StorageError as error:
+                problems.append(Problem(kind="unreadable", run_id=None, message=str(error)))
+                continue
+            found = [*_misplaced(link, links[-1] if links else None), *self._check_one(link, public_key)]
+            if public_key and not found:
+                # Signed, and it holds the hash of the one before it: so it vouches for all that come before.
+                problems = [problem for problem in problems if problem.kind != "unsigned"]
+            problems += found
+            links.append(link)
+        last = links[-1].sha256 if links else None
+        if expect_last is not None and last != expect_last:
+            problems.append(Problem(kind="removed", run_id=None, message=f"the last receipt is {last or 'nothing'}"))
+        return [*problems, *self._unlisted({link.run_id for link in links})]
+
+    def _unlisted(self, listed: set[str]) -> list[Problem]:
+        names = sorted(os.listdir(self.directory)) if os.path.isdir(self.directory) else []
+        ids = [name.removesuffix(".json") for name in names]
+        return [
+            Problem(kind="unlisted", run_id=run_id, message="it is not in the chain")
+            for run_id in ids
+            if _RUN_ID.fullmatch(run_id) and run_id not in listed
+        ]
+
+    def _check_one(self, link: ChainLink, public_key: str | None) -> list[Problem]:
+        def problem(kind: str, message: str) -> list[Problem]:
+            return [Problem(kind=kind, run_id=link.run_id, message=message)]
+
+        notes: list[Note] = []
+        try:
+            with open(self.path(link.run_id), "rb") as file:
+                receipt = receipts.normal(read_receipt(file.read(), notes))
+        except FileNotFoundError:
+            return problem("removed", f"receipt {link.sequence} is gone")
+        except (OSError, ValueError, NotFound) as error:
+            return problem("unreadable", str(error))
+        if notes:
+            return problem("edited", f"it is not as it was written: {notes[0]}")
+        if receipts.receipt_hash(receipt) != link.sha256 or receipt.receipt_sha256 != link.sha256:
+            return problem("edited", "its content does not have the hash that the chain holds")
+        chain = _chain_of(receipt)
+        if chain != {"sequence": link.sequence, "previous_sha256": link.previous}:
+            return problem("reordered", f"it is not number {link.sequence} by its own word, but {_place(chain)}")
+        return [
+            Problem(kind=kind, run_id=link.run_id, message=message)
+            for kind, message in signature_problems(receipt, public_key)
+        ]
+
+
+def _misplaced(link: ChainLink, previous: ChainLink | None) -> list[Problem]:
+    expected = previous.sequence + 1 if previous else 1
+    if link.sequence > expected:
+        text = f"{link.sequence - expected} receipts before it are missing from the chain"
+        return [Problem(kind="removed", run_id=link.run_id, message=text)]
+    if link.sequence < expected:
+        return [
+            Problem(kind="reordered", run_id=link.run_id, message=f"number {link.sequence} comes after {expected - 1}")
+        ]
+    if link.previous != (previous.sha256 if previous else None):
+        return [Problem(kind="reordered", run_id=link.run_id, message="it does not follow the one before it")]
+    return []
+
+
+def _place(chain: object) -> str:
+    return f"number {chain.get('sequence')}" if isinstance(chain, dict) else "in no chain"
+
+
+def _chain_of(receipt: Receipt) -> object:
+    raw = receipt.usage_raw
+    more = raw.get("treadle") if isinstance(raw, dict) else None
+    return more.get("chain") if isinstance(more, dict) else None
+
+
+def signature_problems(receipt: Receipt, public_key: str | None = None) -> list[tuple[str, str]]:
+    """What is wrong with the signature of a receipt in normal form; without a key to hold it to, none is needed."""
+    raw = receipt.usage_raw
+    more = raw.get("treadle") if isinstance(raw, dict) else None
+    signature = more.get("signature") if isinstance(more, dict) else None
+    if not isinstance(signature, dict):
+        return [("unsigned", "it has no signature")] if public_key else []
+    if public_key is not None and signature.get("public_key") != public_key:
+        return [("bad_signature", "it is signed with another key")]
+    assert isinstance(raw, dict) and isinstance(more, dict)
+    unsigned = replace(receipt, usage_raw={**raw, "treadle": {**more, "signature": None}})
+    key, value = str(signature.get("public_key")), str(signature.get("value"))
+    if not verify(key, value, receipts.canonical(unsigned)):
+        return [("bad_signature", "its signature does not fit its content")]
+    return []
+
+
+def _pretty(receipt: Receipt) -> bytes:
+    return msgspec.json.format(receipts.encode(receipt), indent=2) + b"\n"

@@ -1,0 +1,101 @@
+"""What a control plane holds a running sidecar to: its order's policy and limits, judged from the events it sends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import UNSET, to_builtins
+from msgspec.structs import replace
+
+from treadle.errors import BudgetExceeded, Denied, MaxIterations, TreadleError
+from treadle.policy.guess import access_of
+from treadle.policy.lists import ListPolicy, Lists
+from treadle.session import Access, Decision
+from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
+from treadle.wire.sidecar.receipts import (
+    AnyAgentEvent,
+    AssistantDelta,
+    AssistantMessage,
+    CommandExecuted,
+    FileChanged,
+    ToolCall,
+    ToolResult,
+)
+from treadle.workspace.snapshot import Change
+
+
+def policy_of(profile: PolicyProfile, root: str) -> ListPolicy:
+    return ListPolicy(Lists(**to_builtins(profile)), root)
+
+
+class Supervisor:
+    """`watch` says why a run must be stopped, or None. A turn is what the agent says between two rounds of tools."""
+
+    def __init__(self, order: WorkOrder) -> None:
+        self._policy = policy_of(order.policy, order.workspace.root)
+        self._max_turns = order.config.max_turns
+        self._max_cost = order.config.max_budget_usd
+        self._between_turns = True
+        self.turns = 0
+        self.cost: float | None = None
+
+    def watch(self, events: Sequence[AnyAgentEvent]) -> TreadleError | None:
+        telling = [event for event in events if type(event) is not AssistantDelta or event.ext is not UNSET]
+        if self._between_turns and events and not telling:
+            self._begin_turn()
+        for event in telling:
+            reason = self._judge(event)
+            if reason is not None:
+                return Denied(reason.reason)
+            self._count(event)
+        return self._over()
+
+    def judge(self, changes: Sequence[Change]) -> TreadleError | None:
+        """Why what was really changed may not be, or None. It need not have been told of."""
+        for path in [path for change in changes for path in (change.path, change.old_path) if path]:
+            denied = self._policy.denies_change(path)
+            if denied is not None:
+                return Denied(f"{path} was changed; {denied.reason}")
+        return None
+
+    def _judge(self, event: AnyAgentEvent) -> Decision | None:
+        match event:
+            case ToolCall():
+                access = access_of(event.tool_name, event.input)
+                decision = self._policy(access)
+                if decision.verdict != "allow":
+                    return decision
+                # Whatever it does with a path, it can hardly do without reading it.
+                return self._policy.denied_path(replace(access, kind="read")) if access.kind == "other" else None
+            case FileChanged():
+                return self._policy.forbidden(Access(tool="file_changed", kind="write", paths=(event.path,)))
+            case CommandExecuted():
+                return self._policy.forbidden(Access(tool="bash", kind="execute", command=event.command))
+        return None
+
+    def _count(self, event: AnyAgentEvent) -> None:
+        if isinstance(event, ToolResult):
+            self._between_turns = True
+        elif self._between_turns and isinstance(event, AssistantMessage | AssistantDelta | ToolCall):
+            self._begin_turn()
+        if event.ext is not UNSET:
+            self._spend(event.ext)
+
+    def _begin_turn(self) -> None:
+        self._between_turns = False
+        self.turns += 1
+
+    def _spend(self, ext: dict[str, Any]) -> None:
+        """Totals so far, from those that tell: in `ext.usage`, or in a usage event of their own."""
+        for told in (ext.get("usage"), ext.get("unknown_event")):
+            cost = told.get("estimated_cost_usd") if isinstance(told, dict) else None
+            if isinstance(cost, int | float) and not isinstance(cost, bool):
+                self.cost = max(self.cost or 0.0, float(cost))
+
+    def _over(self) -> TreadleError | None:
+        if self._max_turns is not None and self.turns > self._max_turns:
+            return MaxIterations(f"the order allows {self._max_turns} turns, and this is the next one")
+        if self._max_cost is not None and self.cost is not None and self.cost > self._max_cost:
+            return BudgetExceeded(f"the order allows {self._max_cost:g} USD, and {self.cost:g} USD are spent")
+        return None

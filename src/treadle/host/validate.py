@@ -1,0 +1,71 @@
+"""Whether a file is what a strict peer would take, and if not, why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from treadle.errors import ConfigError
+from treadle.host.backends import read_backplane
+from treadle.host.order import TASK_MAX, read_tree
+from treadle.wire.common.tolerant import Note, convert
+from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
+from treadle.wire.sidecar.receipts import Receipt, normal, normal_uuid
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    kind: str
+    valid: bool
+    problems: tuple[str, ...] = ()
+
+
+def check_file(path: str) -> Report:
+    """Tells by its content what a file is meant to be. ConfigError when it is none of what we know."""
+    if path.endswith(".toml"):
+        tree = read_tree(path)
+        if "backends" in tree or "default_backend" in tree:
+            read_backplane(path)
+            return Report(kind="backplane.toml", valid=True)
+    else:
+        tree = read_tree(path)
+    if isinstance(tree, dict) and tree.get("t") == "run":
+        tree = tree.get("work_order")
+    kind, name = _kind(tree)
+    if kind is None:
+        raise ConfigError(f"{path} is no work order, receipt, policy or backplane.toml")
+    notes: list[Note] = []
+    try:
+        value = convert(tree, kind, name.replace(" ", "_"), notes)
+    except msgspec.ValidationError as error:
+        return Report(kind=name, valid=False, problems=(str(error), *map(str, notes)))
+    if kind is PolicyProfile:
+        notes = [note for note in notes if note.problem != "missing"]  # an empty list, as whoever leaves it out means
+    problems = [*map(str, notes), *_more(value)]
+    return Report(kind=name, valid=not problems, problems=tuple(problems))
+
+
+def _kind(tree: Any) -> tuple[Any, str]:
+    if not isinstance(tree, dict):
+        return None, ""
+    if "meta" in tree or "receipt_sha256" in tree:
+        return Receipt, "receipt"
+    if "task" in tree:
+        return WorkOrder, "work order"
+    if tree.keys() & set(PolicyProfile.__struct_fields__):
+        return PolicyProfile, "policy"
+    return None, ""
+
+
+def _more(value: Any) -> list[str]:
+    """What types cannot say."""
+    try:
+        if isinstance(value, Receipt):
+            normal(value)
+        if isinstance(value, WorkOrder):
+            normal_uuid(value.id)
+    except ValueError as error:
+        return [str(error)]
+    if isinstance(value, WorkOrder) and not 0 < len(value.task.strip()) <= TASK_MAX:
+        return [f"work_order.task must have from 1 to {TASK_MAX} characters"]
+    return []

@@ -1,0 +1,1 @@
+"""Processes: starting them, watching them, and ending whole trees of them."""

@@ -1,0 +1,209 @@
+"""A child process with its tree, from asyncio: start it, talk to it, wait for it, stop it.
+
+    async with await start(["codex", "proto"], stdin="pipe") as child:
+        async for message in Link(child.stdio, connection): ...
+
+The tree runs under the keeper and is gone when the `async with` is left, however it is left. See `tree.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Literal
+
+from treadle.io.process import reaper, tree
+from treadle.io.streams import FdStream, Waiting
+from treadle.io.within import within
+
+TAIL = 64 * 1024
+
+
+class Tail:
+    """The last bytes of something that may be endless."""
+
+    def __init__(self, limit: int = TAIL) -> None:
+        self.limit = limit
+        self.dropped = 0
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> None:
+        self._held += data
+        if len(self._held) > 2 * self.limit:
+            self._trim()
+
+    def _trim(self) -> None:
+        over = len(self._held) - self.limit
+        if over > 0:
+            self.dropped += over
+            del self._held[:over]
+
+    @property
+    def content(self) -> bytes:
+        self._trim()
+        return bytes(self._held)
+
+    @property
+    def text(self) -> str:
+        return self.content.decode("utf-8", "replace")
+
+
+async def start(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: str | None = None,
+    stdin: int | Literal["pipe"] | None = None,
+    stdout: int | Literal["pipe"] | None = "pipe",
+    stderr: int | Literal["pipe", "stdout", "tail"] | None = "tail",
+    tty: bool = False,
+    limits: Iterable[tuple[int, int, int]] = (),
+) -> Child:
+    """Start `argv` and wait until it runs.
+
+    A standard stream is a descriptor of yours, `"pipe"`, or `None` for /dev/null. With `stderr="tail"` its last 64 KiB
+    are kept in `Child.tail`; with `"stdout"` it goes where stdout goes. The rest is as in `tree.spawn`.
+    """
+    ours: dict[str, int] = {}
+    theirs: list[int] = []
+
+    def end_of(name: str, wanted: int | str | None) -> int | None:
+        if not isinstance(wanted, str):
+            return wanted
+        read, write = os.pipe()
+        mine, its = (write, read) if name == "stdin" else (read, write)
+        ours[name] = mine
+        theirs.append(its)
+        return its
+
+    started: tree.Tree | None = None
+    try:
+        input_, output = end_of("stdin", stdin), end_of("stdout", stdout)
+        errors = output if stderr == "stdout" else end_of("stderr", stderr)
+        started = tree.request(
+            argv, env=env, cwd=cwd, stdin=input_, stdout=output, stderr=errors, tty=tty, limits=limits
+        )
+        child = Child(started)
+        await child._started()
+    except BaseException:
+        if started is not None:
+            started.close()
+        for fd in ours.values():
+            os.close(fd)
+        raise
+    finally:
+        for fd in theirs:
+            os.close(fd)
+    child._adopt(ours, keep_tail=stderr == "tail")
+    return child
+
+
+class Child:
+    """A running command. `stdio` reads its stdout and writes its stdin, where these are pipes."""
+
+    def __init__(self, started: tree.Tree) -> None:
+        self.tree = started
+        self.stdio = FdStream(-1, -1)
+        self.stderr = FdStream(-1, -1)
+        self.tail = Tail()
+        self._reading_tail: asyncio.Task[None] | None = None
+        self._changed = Waiting()
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(started.fileno(), self._update)
+
+    def __repr__(self) -> str:
+        return repr(self.tree).replace("tree", "child", 1)
+
+    @property
+    def pid(self) -> int:
+        return self.tree.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        return self.tree.exit_code
+
+    async def __aenter__(self) -> Child:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self.stop()
+        finally:
+            self.close()
+
+    async def wait(self) -> int:
+        """The exit code of the command, negative for a signal. What it left running is still there; `stop` ends it."""
+        while self.tree.exit_code is None and not self.tree.ended:
+            await self._changed.wait()
+        return self.tree.wait(0)
+
+    async def stop(self, grace: float = tree.GRACE) -> tree.Report:
+        """Ask everyone in the tree to end, give them `grace` seconds, kill who is left; returns when none is left.
+
+        What the command wrote until then can still be read.
+        """
+        self.tree.ask_stop(grace)
+        try:
+            async with within(grace + reaper.KILL_LIMIT + tree.ANSWER_TIMEOUT):
+                while not self.tree.ended:
+                    await self._changed.wait()
+        except TimeoutError:
+            pass
+        self._unwatch()
+        if self.tree.report is None:
+            return await asyncio.to_thread(self.tree.conclude)  # its stem was killed or hangs, so this takes a moment
+        return self.tree.conclude()
+
+    def signal(self, signum: int, *, everyone: bool = False) -> None:
+        self.tree.signal(signum, everyone=everyone)
+
+    async def last_words(self, patience: float = 1.0) -> str:
+        """The end of its stderr. Waits a little for what is still under way."""
+        if self._reading_tail is not None:
+            await asyncio.wait([self._reading_tail], timeout=patience)
+        return self.tail.text
+
+    def close(self) -> None:
+        """Close our ends. What still runs is ended by the keeper, without being waited for."""
+        self._unwatch()
+        if self._reading_tail is not None:
+            self._reading_tail.cancel()
+        self.tree.close()
+        self.stdio.close()
+        self.stderr.close()
+
+    async def _started(self) -> None:
+        try:
+            async with within(tree.ANSWER_TIMEOUT):
+                while not self.tree.pid and not self.tree.ended:
+                    await self._changed.wait()
+        except TimeoutError:
+            pass
+        finally:
+            if not self.tree.pid:
+                self._unwatch()
+        self.tree.check_started()
+
+    def _adopt(self, ours: dict[str, int], *, keep_tail: bool) -> None:
+        self.stdio = FdStream(ours.get("stdout", -1), ours.get("stdin", -1))
+        self.stderr = FdStream(ours.get("stderr", -1), -1)
+        if keep_tail:
+            self._reading_tail = asyncio.create_task(self._read_tail())
+
+    async def _read_tail(self) -> None:
+        while data := await self.stderr.read():
+            self.tail.feed(data)
+
+    def _update(self) -> None:
+        self.tree.update()
+        if self.tree.ended:
+            self._unwatch()
+        self._changed.wake()
+
+    def _unwatch(self) -> None:
+        if self.tree.fileno() >= 0 and not self._loop.is_closed():
+            self._loop.remove_reader(self.tree.fileno())

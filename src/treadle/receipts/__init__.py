@@ -1,0 +1,1 @@
+"""Records of what a run claimed, what was observed, and what was verified."""

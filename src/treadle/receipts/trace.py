@@ -1,0 +1,332 @@
+"""From what was seen of a run to its receipt. What the sidecar claims and what we observed are kept apart.
+
+The contract's fields hold what was observed wherever it can be observed: the trace, the difference of the workspace,
+the result of the check. The rest (usage, artifacts) is the sidecar's word. What the contract has no field for is in
+`usage_raw.treadle`, which any verifier accepts, as `usage_raw` is free.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from treadle import __version__
+from treadle.errors import LocalError, PeerExited, TreadleError
+from treadle.redact import Redactor
+from treadle.wire.common.jsontext import mended
+from treadle.wire.common.tolerant import Note
+from treadle.wire.sidecar.connection import Final, Hello, WorkOrder
+from treadle.wire.sidecar.events import contract_code
+from treadle.wire.sidecar.receipts import (
+    CONTRACT,
+    AnyAgentEvent,
+    Artifact,
+    BackendIdentity,
+    CommandExecuted,
+    ErrorCode,
+    ErrorEvent,
+    FileChanged,
+    Outcome,
+    Receipt,
+    ReceiptMeta,
+    Usage,
+    Verification,
+    Warned,
+    normal,
+    normal_time,
+    plain,
+    receipt_hash,
+    timestamp,
+)
+from treadle.workspace.merge import Merged
+from treadle.workspace.snapshot import quoted
+from treadle.workspace.workspace import Difference
+
+FORMAT = 1
+TRACE_EVENTS = 10_000
+TRACE_TAIL = 500
+TRACE_BYTES = 32 * 1024 * 1024
+BIG_EVENT = 64 * 1024
+NOTES = 200
+DIFF_CAP = 4 * 1024 * 1024
+
+
+class Trace:
+    """The events of a run, the first and the last of them when there are too many, none of them when it is too big."""
+
+    def __init__(self, keep: int = TRACE_EVENTS, keep_bytes: int = TRACE_BYTES) -> None:
+        self._keep = keep
+        self._keep_bytes = keep_bytes
+        self._head: list[AnyAgentEvent] = []
+        self._tail: deque[AnyAgentEvent] = deque(maxlen=TRACE_TAIL)
+        self.seen = 0
+
+    def extend(self, events: Sequence[AnyAgentEvent], size: int = 0) -> None:
+        """`size` is how long they are as JSON, together; events that are huge are replaced by a word about them."""
+        self.seen += len(events)
+        if size > BIG_EVENT:
+            events = [_small(event) for event in events]
+        room = self._keep - len(self._head) if self._keep_bytes > 0 else 0
+        if room > 0:
+            self._keep_bytes -= size
+            self._head += events[:room]
+            events = events[room:]
+        self._tail.extend(events[-TRACE_TAIL:])
+
+    @property
+    def left_out(self) -> int:
+        return self.seen - len(self._head) - len(self._tail)
+
+    def events(self, now: str) -> list[AnyAgentEvent]:
+        if not self.left_out:
+            return [*self._head, *self._tail]
+        gap = Warned(ts=now, message=f"{self.left_out} events are left out here", ext={"left_out": self.left_out})
+        return [*self._head, gap, *self._tail]
+
+
+def _small(event: AnyAgentEvent) -> AnyAgentEvent:
+    text = msgspec.json.encode(event)
+    if len(text) <= BIG_EVENT:
+        return event
+    start = text[:200].decode("utf-8", "replace")
+    return Warned(ts=event.ts, message=f"an event of {len(text)} bytes is left out", ext={"begins": start})
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """The command that a person gave to find out whether the work is good."""
+
+    command: str
+    exit_code: int | None
+    output_tail: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.exit_code == 0
+
+
+class Observed:
+    """Everything seen of one run, filled in as it happens."""
+
+    def __init__(self, run_id: str, order: WorkOrder, backend: str, started: float) -> None:
+        self.run_id = run_id
+        self.order = order
+        self.backend = backend
+        self.started = started
+        self.finished = started
+        self.hello: Hello | None = None
+        self.trace = Trace()
+        self.notes: list[Note] = []
+        self.final: Final | None = None
+        self.error: TreadleError | None = None
+        self.handshaking = True
+        self.stopped: TreadleError | None = None
+        """Why we cancelled it, when we did."""
+        self.exit_code: int | None = None
+        self.stderr_tail = ""
+        self.commands_seen: Sequence[str] = ()
+        self.difference: Difference | None = None
+        self.check: Check | None = None
+        self.workspace: dict[str, Any] = {}
+        self.merged: Merged | None = None
+        self.patch_path: str | None = None
+        self.unmet: list[str] = []
+        self.resumed = False
+
+    def without_its_words(self, error: Exception) -> Observed:
+        """What we know ourselves: for when something that the sidecar said keeps a receipt from being made."""
+        made = Observed(self.run_id, self.order, self.backend, self.started)
+        made.error = LocalError(f"what the sidecar said makes no receipt: {type(error).__name__}: {error}")
+        made.handshaking, made.finished, made.exit_code = False, self.finished, self.exit_code
+        made.workspace, made.patch_path = self.workspace, self.patch_path
+        return made
+
+    def receipt(self, redactor: Redactor) -> Receipt:
+        """In normal form, without secrets, without a hash: the store gives it its place in the chain first."""
+        started, finished = timestamp(self.started), timestamp(self.finished)
+        claim = self.final.receipt if self.final else None
+        trace = [_dated(event, finished) for event in self.trace.events(finished)]
+        if self.failure is not None:
+            trace.append(self._error_event(self.failure, finished))
+        made = Receipt(
+            meta=ReceiptMeta(
+                run_id=self.run_id,
+                work_order_id=self.order.id,
+                contract_version=CONTRACT,
+                started_at=started,
+                finished_at=finished,
+                duration_ms=max(0, round(self.finished * 1000) - round(self.started * 1000)),
+            ),
+            backend=self.hello.backend if self.hello and self.hello.backend.id else BackendIdentity(id=self.backend),
+            capabilities=self.hello.capabilities if self.hello else {},
+            mode=claim.mode if claim else self.hello.mode if self.hello else "mapped",
+            usage_raw={**_object(claim.usage_raw if claim else None), "treadle": self._more(claim)},
+            usage=claim.usage if claim else Usage(),
+            trace=trace,
+            artifacts=[*(claim.artifacts if claim else []), *self._patch()],
+            verification=self._verification(),
+            outcome=self.outcome(),
+        )
+        return normal(_redacted(made, redactor))
+
+    @property
+    def failure(self) -> TreadleError | None:
+        """Why it did not end well. What we stopped it for comes before what it then did."""
+        return self.stopped or self.error
+
+    def _told(self, failure: TreadleError) -> str:
+        return str(failure) if self.error in (None, failure) else f"{failure}; {self.error}"
+
+    def _code(self, failure: TreadleError) -> ErrorCode | None:
+        code = contract_code(failure.code, failure.details)
+        early = ("protocol_unexpected_message", "protocol_invalid_envelope", "backend_timeout")
+        if self.handshaking and self.stopped is None and code in early:
+            return "protocol_handshake_failed"
+        return code
+
+    def _error_event(self, failure: TreadleError, ts: str) -> ErrorEvent:
+        code = self._code(failure)
+        ext: dict[str, Any] = {"observed_by": "treadle", "code": failure.code}
+        if isinstance(failure, PeerExited):
+            ext["exit_code"] = failure.exit_code
+        return ErrorEvent(ts=ts, message=self._told(failure), error_code=UNSET if code is None else code, ext=ext)
+
+    def outcome(self) -> Outcome:
+        if self.final is None or self.error is not None:
+            return "failed"
+        if self.stopped is not None and self.stopped.code == "permission_denied":
+            return "failed"
+        claimed = self.final.receipt.outcome
+        doubtful = self.stopped is not None or (self.check is not None and not self.check.ok)
+        return "partial" if claimed == "complete" and doubtful else claimed
+
+    def _verification(self) -> Verification:
+        found = self.difference
+        diff = found.patch.decode("utf-8", "replace") if found else None
+        if diff is not None and len(diff) > DIFF_CAP:
+            diff = diff[:DIFF_CAP] + f"\n[{len(diff) - DIFF_CAP} more characters are in {self.patch_path}]\n"
+        return Verification(
+            harness_ok=self.check is not None and self.check.ok,
+            git_diff=diff,
+            git_status=found.status if found else None,
+        )
+
+    def _patch(self) -> list[Artifact]:
+        return [Artifact(kind="patch", path=self.patch_path)] if self.patch_path else []
+
+    def _more(self, claim: Receipt | None) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "host": f"treadle {__version__}",
+            "end": self._end(),
+            "claimed": _claims(claim, self.trace.events("1970-01-01T00:00:00Z"), self.order.workspace.root),
+            "observed": self._observations(),
+            "differences": self._differences(),
+            "unmet_requirements": self.unmet,
+            "unknown_capabilities": {
+                note.where.rpartition(".")[2]: note.value
+                for note in self.notes
+                if note.problem == "unknown capability" and note.where.startswith("hello")
+            },
+            "notes": [_noted(note) for note in self.notes[:NOTES]],
+            "notes_left_out": max(0, len(self.notes) - NOTES),
+            "workspace": {**self.workspace, "applied": msgspec.to_builtins(self.merged)},
+            "resumed_after_crash": self.resumed,
+        }
+
+    def _end(self) -> dict[str, Any]:
+        failure = self.failure
+        return {
+            "by": "final" if self.final else "error",
+            "code": failure.code if failure else None,
+            "error_code": self._code(failure) if failure else None,
+            "message": self._told(failure) if failure else None,
+            "cancelled_because": str(self.stopped) if self.stopped else None,
+            "exit_code": self.exit_code,
+            "stderr_tail": self.stderr_tail[-4000:] or None,
+        }
+
+    def _observations(self) -> dict[str, Any]:
+        return {
+            "files": msgspec.to_builtins(self.difference.changes) if self.difference else None,
+            "processes_seen": list(self.commands_seen),
+            "check": {**msgspec.to_builtins(self.check), "ok": self.check.ok} if self.check else None,
+            "events": self.trace.seen,
+            "events_left_out": self.trace.left_out,
+        }
+
+    def _differences(self) -> list[str]:
+        """Where the claim and what was seen do not agree, in words."""
+        if self.difference is None:
+            return []
+        real = {path for change in self.difference.changes for path in (change.path, change.old_path) if path}
+        told = set(_files(self.trace.events("1970-01-01T00:00:00Z"), self.order.workspace.root))
+        found = [f"said that it changed {quoted(path)}, which did not change" for path in sorted(told - real)]
+        found += [f"changed {quoted(path)} and did not say so" for path in sorted(real - told)]
+        claim = self.final.receipt if self.final else None
+        if claim and claim.verification.harness_ok and self.check and not self.check.ok:
+            found.append(f"said that the checks passed, and {self.check.command!r} did not")
+        return found[:NOTES]
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {} if value is None else {"claimed": value}
+
+
+def _claims(claim: Receipt | None, trace: Sequence[AnyAgentEvent], root: str) -> dict[str, Any] | None:
+    if claim is None:
+        return None
+    try:
+        matches: bool | None = claim.receipt_sha256 == receipt_hash(normal(claim)) if claim.receipt_sha256 else None
+    except ValueError:
+        matches = False
+    return {
+        "outcome": claim.outcome,
+        "run_id": claim.meta.run_id,
+        "work_order_id": claim.meta.work_order_id,
+        "harness_ok": claim.verification.harness_ok,
+        "trace_events": len(claim.trace),
+        "files": _files(trace, root),
+        "commands": [event.command for event in trace if isinstance(event, CommandExecuted)][:NOTES],
+        "sha256": claim.receipt_sha256,
+        "sha256_matches": matches,
+    }
+
+
+def _files(trace: Sequence[AnyAgentEvent], root: str) -> list[str]:
+    """The files that events say have changed, relative to the workspace."""
+    found: dict[str, None] = {}
+    for event in trace:
+        if isinstance(event, FileChanged) and len(found) < NOTES:
+            path = os.path.normpath(event.path)
+            found[os.path.relpath(path, root) if os.path.isabs(path) else path] = None
+    return list(found)
+
+
+def _dated(event: AnyAgentEvent, now: str) -> AnyAgentEvent:
+    """An event whose time nobody can read is still an event."""
+    try:
+        normal_time(event.ts)
+    except ValueError:
+        ext = {} if event.ext is UNSET else event.ext
+        return msgspec.structs.replace(event, ts=now, ext={**ext, "ts": event.ts})
+    return event
+
+
+def _noted(note: Note) -> dict[str, Any]:
+    value = plain(note.value)
+    if len(msgspec.json.encode(value)) > 2000:
+        value = str(value)[:2000]
+    return {"where": note.where, "problem": note.problem, "value": value}
+
+
+def _redacted(receipt: Receipt, redactor: Redactor) -> Receipt:
+    tree = msgspec.to_builtins(receipt)
+    # Names that the contract gives cannot be secrets, and ids that happen to look like one must stay ids.
+    kept = {name: tree[name] for name in ("meta", "capabilities", "mode", "outcome")}
+    clean: Receipt = msgspec.convert({**redactor.tree(mended(tree)), **kept}, Receipt)
+    return clean

@@ -1,0 +1,342 @@
+"""What every session needs, native or driven, once: the event log, the turn queue, pending questions with deadlines,
+and the rule that every turn ends with exactly one TurnEnded.
+
+A kind of session says what a turn does (`_turn`) and how it ends its own things (`_close`); everything else is here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from treadle.errors import Busy, Cancelled, LimitReached, LocalError, NotFound, TreadleError
+from treadle.events import (
+    Answered,
+    AnyEvent,
+    Asked,
+    Closed,
+    ErrorInfo,
+    Event,
+    Failed,
+    Outcome,
+    TurnEnded,
+    TurnStarted,
+)
+from treadle.session import AgentInfo, Answer, Change, CommandInfo, CommandResult, EventReader, Prompt, Session, TurnId
+from treadle.sessions.log import EventLog
+from treadle.wire.common.jsontext import mended
+
+log = logging.getLogger(__name__)
+
+QUEUED_TURNS = 32
+QUESTION_SECONDS = 300.0
+
+
+def new_id(prefix: str) -> str:
+    return f"{prefix}_{secrets.token_hex(8)}"
+
+
+def error_info(error: BaseException) -> ErrorInfo:
+    """Any exception as the envelope. What is not ours is a bug in us, and says so."""
+    if isinstance(error, TreadleError):
+        return ErrorInfo(
+            code=error.code,
+            message=str(error),
+            retryable=error.retryable,
+            details=error.details,
+            retry_after_ms=error.retry_after_ms,
+        )
+    return ErrorInfo(code="internal_error", message=f"{type(error).__name__}: {error}")
+
+
+class Turn:
+    """A turn under way or waiting. What was reached so far lives here, so that an interruption can still tell it."""
+
+    def __init__(self, prompt: Prompt) -> None:
+        self.id: TurnId = new_id("turn")
+        self.prompt = prompt
+        self.task: asyncio.Task[TurnEnded] | None = None
+        self.ended = asyncio.Event()
+        self.interrupted: str | None = None
+        self.text = ""
+        self.iterations = 0
+        self.steering: deque[str] = deque()
+        self.hears = True
+        """Whether there is still a step to come, in front of which a person's further words can be put."""
+
+    def steer(self, text: str) -> bool:
+        """Put text in front of the next step; False when there is none any more."""
+        if self.hears:
+            self.steering.append(text)
+        return self.hears
+
+    def ending(self, outcome: Outcome, error: ErrorInfo | None = None, stop_reason: str = "") -> TurnEnded:
+        return TurnEnded(
+            outcome=outcome,
+            text=self.text,
+            error=error,
+            iterations=self.iterations,
+            stop_reason=stop_reason or (error.code if error else ""),
+        )
+
+
+class BaseSession(ABC):
+    def __init__(
+        self,
+        session_id: str,
+        info: AgentInfo,
+        *,
+        answers: bool = False,
+        queue_limit: int = QUEUED_TURNS,
+        question_seconds: float = QUESTION_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._id = session_id
+        self._info = info
+        self._answers = answers
+        self._queue: deque[Turn] = deque()
+        self._queue_limit = queue_limit
+        self._question_seconds = question_seconds
+        self._clock = clock
+        self._log = EventLog(clock)
+        self._current: Turn | None = None
+        self._gate = asyncio.Lock()
+        """Held by the turn that runs, or by a command that must not meet one."""
+        self._pump: asyncio.Task[None] | None = None
+        self._questions: dict[str, asyncio.Future[Answer]] = {}
+        self._commands: dict[asyncio.Task[CommandResult | None], str] = {}
+        self._closing: asyncio.Future[None] | None = None
+
+    # What a kind of session says
+
+    @abstractmethod
+    async def _turn(self, turn: Turn) -> TurnEnded:
+        """Do what the prompt asks, emitting events; keep turn.text and turn.iterations current.
+
+        It may raise: a TreadleError is a failure with that code, anything else is a bug that is reported as one, and
+        cancellation is how an interrupt arrives. What is durable is on disk when this returns or raises.
+        """
+
+    async def _command(self, name: str, args: str) -> CommandResult | None:
+        """Run a slash command. Cancellation is how an interrupt arrives; it may then still give what it has."""
+        return None
+
+    async def _close(self) -> None:  # noqa: B027
+        """End what this kind of session holds, after its turns have ended."""
+
+    async def _interrupt_other(self, target: str, reason: str) -> None:  # noqa: B027
+        """An interrupt that names no turn: perhaps a call or a task of this kind of session."""
+
+    # The contract
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    @property
+    def info(self) -> AgentInfo:
+        return self._info
+
+    @property
+    def busy(self) -> bool:
+        return self._gate.locked() or bool(self._queue)
+
+    def alone(self) -> asyncio.Lock:
+        """`async with session.alone():` for what must not meet a turn: those that come wait. Raises Busy during one."""
+        if self.busy:
+            raise Busy("Another prompt or command is already running", hint="wait for it to end, or interrupt it")
+        return self._gate
+
+    def events(self, after: int = 0, *, observer: bool = False) -> EventReader:
+        return self._log.read(after, observer=observer)
+
+    async def prompt(self, prompt: Prompt) -> TurnId:
+        if self._closing is not None:
+            raise LocalError("this session is closed", hint="open a new one, or resume it by its id")
+        if len(self._queue) >= self._queue_limit:
+            raise Busy(f"{self._queue_limit} turns are waiting already", hint="wait for one to end")
+        # A prompt from a command line can hold half characters, which no wire and no file could carry.
+        text = mended(prompt.text)
+        turn = Turn(prompt if text == prompt.text else Prompt(text=text, source=prompt.source))
+        self._queue.append(turn)
+        if self._pump is None or self._pump.done():
+            self._pump = asyncio.create_task(self._run_queue(), name=f"turns of {self._id}")
+        return turn.id
+
+    async def steer(self, turn: TurnId, text: str) -> bool:
+        return self._current is not None and self._current.id == turn and self._current.steer(text)
+
+    def commands(self) -> list[CommandInfo]:
+        return []
+
+    async def command(self, name: str, args: str) -> CommandResult | None:
+        """It ends with whoever waits for it, and with the session."""
+        work = asyncio.create_task(self._command(name, args), name=f"/{name} of {self._id}")
+        self._commands[work] = f"/{name}"
+        try:
+            await asyncio.wait([work])
+        finally:
+            work.cancel()
+            await settled(work)
+            del self._commands[work]
+        return CommandResult(message="", ok=False) if work.cancelled() else work.result()
+
+    async def answer(self, request: str, answer: Answer) -> None:
+        question = self._questions.get(request)
+        if question is None or question.done():
+            raise NotFound(f"no open question {request!r}", hint="it may have been answered, or its time has run out")
+        question.set_result(answer)
+
+    async def interrupt(self, target: str, reason: str = "") -> None:
+        if self._current is not None and self._current.id == target:
+            await self._interrupt_turn(self._current, reason)
+            return
+        for turn in self._queue:
+            if turn.id == target:
+                self._queue.remove(turn)
+                self._skip(turn, reason)
+                return
+        commands = [work for work, name in self._commands.items() if name == target]
+        for work in commands:
+            work.cancel()
+        if commands:
+            await asyncio.wait(commands)
+        else:
+            await self._interrupt_other(target, reason)
+
+    async def configure(self, change: Change) -> None:
+        raise LocalError(f"{self._info.name} cannot change its model or mode during a session")
+
+    async def close(self) -> None:
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
+            return
+        self._closing = asyncio.get_running_loop().create_future()
+        for work in self._commands:
+            work.cancel()
+        try:
+            while self._queue:
+                self._skip(self._queue.popleft(), "the session was closed")
+            if self._current is not None:
+                await self._interrupt_turn(self._current, "the session was closed")
+            if self._pump is not None:
+                await asyncio.wait([self._pump])
+            await self._close()
+        finally:
+            self.emit(Closed())
+            self._log.close()
+            self._closing.set_result(None)
+
+    # For kinds of session
+
+    def emit(self, event: Event, turn: TurnId | None = None) -> None:
+        """Put an event into the log, unless the session has closed: what a dying helper says then has no reader."""
+        if not self._log.closed:
+            self._log.append(event, turn if turn is not None else (self._current.id if self._current else ""))
+
+    async def room(self) -> None:
+        """Wait for lossless readers that are far behind. Call it wherever events are made in numbers."""
+        await self._log.room()
+
+    async def ask(self, asked: Asked) -> Answer:
+        """Wait for a person's answer, at most until the deadline; then the answer is no."""
+        if not self._answers:
+            return Answer(decision="deny", text="nobody can be asked in this session", by="nobody")
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._questions[asked.request] = future
+        self.emit(asked)
+        # Nobody need answer any more when the one who asked was stopped.
+        answer = Answer(decision="deny", text="what it was asked for was stopped", by="nobody")
+        try:
+            answer = await asyncio.wait_for(future, self._question_seconds)
+        except TimeoutError:
+            answer = Answer(decision="deny", text=f"no answer within {self._question_seconds:g} s", by="deadline")
+        finally:
+            del self._questions[asked.request]
+            self.emit(
+                Answered(
+                    request=asked.request, decision=answer.decision, text=answer.text, scope=answer.scope, by=answer.by
+                )
+            )
+        return answer
+
+    def deadline(self) -> float:
+        """When a question asked now runs out."""
+        return self._clock() + self._question_seconds
+
+    # Turns
+
+    async def _run_queue(self) -> None:
+        while self._queue:
+            async with self._gate:
+                if self._queue:  # it may have been emptied while we waited
+                    await self._run(self._queue.popleft())
+
+    async def _run(self, turn: Turn) -> None:
+        self._current = turn
+        self.emit(TurnStarted(prompt=turn.prompt.text, source=turn.prompt.source))
+        turn.task = asyncio.create_task(self._turn(turn), name=f"{turn.id} of {self._id}")
+        await asyncio.wait([turn.task])
+        self.emit(self._ending(turn, turn.task))
+        self._current = None
+        turn.ended.set()
+
+    def _ending(self, turn: Turn, task: asyncio.Task[TurnEnded]) -> TurnEnded:
+        if task.cancelled():
+            return turn.ending("interrupted", error_info(Cancelled(turn.interrupted or "cancelled")))
+        error = task.exception()
+        if error is None:
+            return task.result()
+        if not isinstance(error, TreadleError):
+            log.error(
+                "a turn failed in a way nobody foresaw", exc_info=error, extra={"session": self._id, "turn": turn.id}
+            )
+        self.emit(Failed(error=error_info(error), provider=getattr(error, "provider", None) or None))
+        outcome: Outcome = "limited" if isinstance(error, LimitReached) else "failed"
+        return turn.ending(outcome, error_info(error))
+
+    async def _interrupt_turn(self, turn: Turn, reason: str) -> None:
+        """Cancel the turn and wait for its TurnEnded."""
+        if turn.interrupted is None:
+            turn.interrupted = reason or "cancelled"
+            if turn.task is not None:
+                turn.task.cancel()
+        if asyncio.current_task() is not turn.task:
+            await turn.ended.wait()
+
+    def _skip(self, turn: Turn, reason: str) -> None:
+        """A turn that never ran still begins and ends."""
+        self.emit(TurnStarted(prompt=turn.prompt.text, source=turn.prompt.source), turn.id)
+        self.emit(turn.ending("interrupted", error_info(Cancelled(reason or "cancelled"))), turn.id)
+
+
+async def settled(task: asyncio.Task[Any]) -> None:
+    """Wait for the end of a task that was cancelled, also when we are cancelled once more meanwhile."""
+    again: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            again = error
+    if again is not None:
+        raise again
+
+
+async def run_turn(session: Session, text: str, **more: Any) -> AsyncIterator[AnyEvent]:
+    """Prompt and iterate: the events of that one turn, the last of them its TurnEnded."""
+    reader = session.events(after=-1)
+    try:
+        turn = await session.prompt(Prompt(text=text, **more))
+        async for event in reader:
+            if event.turn == turn:
+                yield event
+                if isinstance(event, TurnEnded):
+                    return
+    finally:
+        reader.close()

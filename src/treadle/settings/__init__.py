@@ -1,0 +1,1 @@
+"""What the user configured, and which projects the user trusts."""

@@ -1,0 +1,331 @@
+"""Settings: defaults, then the user's `config.toml`, then the project's `.treadle/config.toml`, the environment, flags.
+
+A project's file comes with a cloned repository, so until a person trusts it (`work/trust.py`) it may only narrow what
+is allowed: forbid more, ask more, lower limits. What it asked for beyond that is ignored, and named in
+`Loaded.ignored`. Keys never come from a project's file, trusted or not.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, get_args, get_type_hints
+
+import msgspec
+
+from treadle.errors import ConfigError
+from treadle.io.files import storage_error
+from treadle.io.paths import config_file
+from treadle.policy.modes import parse_mode, stricter
+from treadle.policy.rules import parse_rule
+from treadle.session import Limits, Mode, Rules
+from treadle.settings import trust
+
+
+class Hook(msgspec.Struct, frozen=True, kw_only=True):
+    command: str
+    matcher: str = "*"
+    """A permission rule; the hook runs for the tool calls that it matches."""
+    timeout: float = 10.0
+
+
+class Hooks(msgspec.Struct, frozen=True, kw_only=True):
+    pre_tool: tuple[Hook, ...] = ()
+    post_tool: tuple[Hook, ...] = ()
+    turn_end: tuple[Hook, ...] = ()
+
+
+class McpServer(msgspec.Struct, frozen=True, kw_only=True):
+    """Either a command that speaks on its standard streams, or a URL."""
+
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    cwd: str = ""
+    url: str = ""
+    headers: dict[str, str] = {}
+    type: str = ""
+    """As other programs write it: stdio, http, streamable-http. It follows from the rest and is not needed."""
+    disabled: bool = False
+
+
+class BackendCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """A sidecar that `treadle host` can start."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    """Names of further environment variables that it may see."""
+    timeout_secs: float | None = None
+
+
+class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds."""
+
+    tool: float = 120.0
+    mcp_start: float = 10.0
+    question: float = 300.0
+    interrupt: float = 5.0
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    protect_tokens: Annotated[int, msgspec.Meta(ge=0)] = 40_000
+    compact_at: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    model: str | None = None
+    weak_model: str | None = None
+    models: dict[str, Any] = {}
+    """base_url, api_key, headers, prices ...: for the providers, which check it."""
+    key_command: str | None = None
+    """Prints the API key; run when no variable and no setting has it."""
+    system_prompt: str | None = None
+    append_system_prompt: str | None = None
+    permission_mode: str | None = None
+    permissions: Rules = Rules()
+    tools: tuple[str, ...] | None = None
+    add_dirs: tuple[str, ...] = ()
+    sandbox: bool = False
+    web_fetch_private: bool = False
+    """Whether web_fetch may reach this machine and the local network."""
+    env: tuple[str, ...] = ()
+    """Names (or `PREFIX_*`) of further environment variables that children may see."""
+    limits: Limits = Limits()
+    timeouts: Timeouts = Timeouts()
+    context: Context = Context()
+    hooks: Hooks = Hooks()
+    mcp_servers: dict[str, McpServer] = {}
+    backends: dict[str, BackendCommand] = {}
+
+    @property
+    def mode(self) -> Mode | None:
+        return None if self.permission_mode is None else parse_mode(self.permission_mode)
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    settings: Settings
+    files: tuple[str, ...] = ()
+    """What was read, in order."""
+    warnings: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    """What an untrusted project asked for and did not get."""
+    project: str | None = None
+    """The directory that holds the project's `.treadle`."""
+    trusted: bool = False
+
+
+ENVIRONMENT: dict[str, tuple[str, ...]] = {
+    "TREADLE_MODEL": ("model",),
+    "TREADLE_WEAK_MODEL": ("weak_model",),
+    "TREADLE_PERMISSION_MODE": ("permission_mode",),
+    "TREADLE_SYSTEM_PROMPT": ("system_prompt",),
+    "TREADLE_SANDBOX": ("sandbox",),
+    "TREADLE_TOOLS": ("tools",),
+    "TREADLE_MAX_ITERATIONS": ("limits", "max_iterations"),
+    "TREADLE_MAX_COST_USD": ("limits", "max_cost_usd"),
+    "TREADLE_MAX_TOKENS": ("limits", "max_tokens"),
+    "TREADLE_MAX_SECONDS": ("limits", "max_seconds"),
+}
+"""Variables that set something; those of the providers are read by the providers."""
+_SECRETS = (("key_command",), ("models", "api_key"), ("models", "headers"))
+_GROWING = ("permissions", "hooks", "mcp_servers")
+"""Tables in which the layers add up; in all others the later layer replaces the earlier."""
+
+
+def load(
+    cwd: str,
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, Any] | None = None,
+    *,
+    trusted: bool | None = None,
+) -> Loaded:
+    """All layers put together. `flags` has the shape of the file. `trusted` None: as `treadle trust` recorded it."""
+    environ = os.environ if environ is None else environ
+    warnings: list[str] = []
+    ignored: list[str] = []
+    files = []
+    merged: dict[str, Any] = {}
+    user = config_file()
+    if os.path.exists(user):
+        files.append(user)
+        merged = read_file(user, warnings)
+    project = find_project(cwd)
+    if project is not None:
+        path = os.path.join(project, ".treadle", "config.toml")
+        files.append(path)
+        trusted = trust.is_trusted(project) if trusted is None else trusted
+        table = _without_secrets(read_file(path, warnings), path, warnings)
+        merged = _merge(merged, table if trusted else _narrowed(merged, table, path, ignored))
+    merged = _merge(merged, _from_environment(environ))
+    merged = _merge(merged, dict(flags or {}))
+    return Loaded(
+        settings=_convert(merged, "the command line"),
+        files=tuple(files),
+        warnings=tuple(warnings),
+        ignored=tuple(ignored),
+        project=project,
+        trusted=bool(trusted),
+    )
+
+
+def find_project(cwd: str) -> str | None:
+    """The nearest directory with a `.treadle/config.toml`, from here up to the top of the git repository."""
+    for directory in trust.up_to_top(cwd):
+        if os.path.isfile(os.path.join(directory, ".treadle", "config.toml")):
+            return directory
+    return None
+
+
+def read_file(path: str, warnings: list[str]) -> dict[str, Any]:
+    """One file as a table that has only known keys, with the right types."""
+    try:
+        with open(path, "rb") as file:
+            table = tomllib.load(file)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not valid TOML: {error}") from error
+    except OSError as error:
+        raise storage_error(error, path, "read") from error
+    known = _known_part(table, Settings, path, warnings)
+    _convert(known, path)
+    return known
+
+
+_hints = cache(get_type_hints)
+
+
+def _known_part(
+    table: dict[str, Any], shape: type[msgspec.Struct], path: str, warnings: list[str], at: str = ""
+) -> dict[str, Any]:
+    hints = _hints(shape)
+    known = {}
+    for key, value in table.items():
+        if key not in hints:
+            warnings.append(f"{path}: there is no setting {at}{key}")
+            continue
+        known[key] = _known_value(value, hints[key], path, warnings, f"{at}{key}.")
+    return known
+
+
+def _known_value(value: Any, hint: Any, path: str, warnings: list[str], at: str) -> Any:
+    inner = [hint, *get_args(hint)]
+    shape = next((one for one in inner if isinstance(one, type) and issubclass(one, msgspec.Struct)), None)
+    if shape is None:
+        return value
+    if isinstance(value, list):
+        return [_known_value(item, shape, path, warnings, at) for item in value]
+    if isinstance(value, dict) and hint is not shape:
+        return {name: _known_value(item, shape, path, warnings, f"{at}{name}.") for name, item in value.items()}
+    return _known_part(value, shape, path, warnings, at) if isinstance(value, dict) else value
+
+
+def _convert(table: dict[str, Any], path: str) -> Settings:
+    try:
+        settings = msgspec.convert(table, Settings)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `")
+        key = where.rstrip("`").removeprefix("$").removeprefix(".") or "a setting"
+        raise ConfigError(f"{path}: {key}: {what}") from error
+    try:
+        _ = settings.mode
+        rules = settings.permissions
+        for rule in (*rules.allow, *rules.ask, *rules.deny):
+            parse_rule(rule)
+        for hook in (*settings.hooks.pre_tool, *settings.hooks.post_tool, *settings.hooks.turn_end):
+            parse_rule(hook.matcher)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.message}", hint=error.hint) from error
+    return settings
+
+
+def _merge(below: dict[str, Any], above: dict[str, Any], grows: bool = False) -> dict[str, Any]:
+    merged = dict(below)
+    for key, value in above.items():
+        old = merged.get(key)
+        if isinstance(value, dict) and isinstance(old, dict):
+            merged[key] = _merge(old, value, grows or key in _GROWING)
+        elif grows and isinstance(value, list | tuple) and isinstance(old, list | tuple):
+            merged[key] = [*old, *(item for item in value if item not in old)]
+        else:
+            merged[key] = value
+    return merged
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    table: dict[str, Any] = {}
+    for variable, place in ENVIRONMENT.items():
+        text = environ.get(variable, "").strip()
+        if not text:
+            continue
+        inner = table
+        for key in place[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[place[-1]] = _value_of(variable, place[-1], text)
+    _convert(table, "the environment")
+    return table
+
+
+def _value_of(variable: str, key: str, text: str) -> Any:
+    if key == "tools":
+        return [name.strip() for name in text.split(",") if name.strip()]
+    if key == "sandbox":
+        if text.lower() not in ("0", "1", "true", "false"):
+            raise ConfigError(f"{variable} is {text!r}", hint="set it to 1 or 0")
+        return text.lower() in ("1", "true")
+    if key.startswith("max_"):
+        try:
+            return float(text) if key in ("max_cost_usd", "max_seconds") else int(text)
+        except ValueError:
+            raise ConfigError(f"{variable} is {text!r}, which is not a number") from None
+    return text
+
+
+def _without_secrets(table: dict[str, Any], path: str, warnings: list[str]) -> dict[str, Any]:
+    for *outer, key in _SECRETS:
+        inner: Any = table
+        for name in outer:
+            inner = inner.get(name, {})
+        if key in inner:
+            del inner[key]
+            name = ".".join([*outer, key])
+            warnings.append(f"{path}: {name} is never taken from a project; set it in {config_file()}")
+    return table
+
+
+def _narrowed(base: dict[str, Any], table: dict[str, Any], path: str, ignored: list[str]) -> dict[str, Any]:
+    """What a file that nobody trusts may still say."""
+    kept: dict[str, Any] = {}
+
+    def ignore(key: str) -> None:
+        ignored.append(f"{path}: {key}")
+
+    for key, value in table.items():
+        if key == "permissions":
+            kept[key] = {name: rules for name, rules in value.items() if name != "allow"}
+            if value.get("allow"):
+                ignore("permissions.allow")
+        elif key == "limits":
+            kept[key] = {name: limit for name, limit in value.items() if limit < _limit(base, name)}
+            for name in value.keys() - kept[key].keys():
+                ignore(f"limits.{name}")
+        elif key == "permission_mode" and _narrower(base.get(key), value):
+            kept[key] = value
+        elif key == "sandbox" and value:
+            kept[key] = value
+        elif key == "tools":
+            offered = base.get("tools")
+            kept[key] = [name for name in value if offered is None or name in offered]
+        else:
+            ignore(key)
+    return kept
+
+
+def _limit(base: dict[str, Any], name: str) -> float:
+    limit = base.get("limits", {}).get(name, getattr(Limits(), name))
+    return float("inf") if limit is None else float(limit)
+
+
+def _narrower(base: str | None, mode: str) -> bool:
+    return stricter(parse_mode(base or "suggest"), parse_mode(mode)) == parse_mode(mode)

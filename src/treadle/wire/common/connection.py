@@ -1,0 +1,105 @@
+"""What every wire has in common: one end of a conversation as a value, without I/O.
+
+A protocol is one module beside this one, with its message types, a `Connection` made from this class, and `SAMPLES`:
+legal conversations, each a list of (role, message). `tests/wire/test_contract.py` finds it by listing the folder;
+a protocol kept elsewhere is checked with `treadle.testing.wires.check_protocol`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+
+from treadle.errors import LocalProtocolError, RemoteProtocolError
+from treadle.wire.common.framing import LINE_CAP
+
+CAP = LINE_CAP
+"""The longest line or frame that is taken, in bytes."""
+
+M = TypeVar("M")
+Transitions: TypeAlias = Mapping[tuple[Any, type], Hashable]
+Conversation: TypeAlias = list[tuple[str, Any]]
+
+
+class Connection(Generic[M]):
+    """`receive` bytes to get messages, `send` a message to get bytes; `state` follows both.
+
+    A subclass gives the tables and `decode`/`encode`. What a table cannot say (ids that must match, counters that must
+    grow) goes into `refusal`, which looks, and `said`, which takes note.
+    """
+
+    SAYS: ClassVar[Mapping[str, frozenset[type]]]
+    """Each of the two roles, and the message types it may send."""
+    START: ClassVar[Hashable]
+    TRANSITIONS: ClassVar[Transitions]
+    """(state, message type) -> state after it. What is not here may not be said."""
+
+    def __init__(self, role: str, *, cap: int = CAP) -> None:
+        if role not in self.SAYS:
+            raise ValueError(f"role must be one of {', '.join(self.SAYS)}, not {role!r}")
+        self.role = role
+        self.peer = next(other for other in self.SAYS if other != role)
+        self.cap = cap
+        self.state = self.START
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.Connection {self.role} {self.state}>"
+
+    def receive(self, data: bytes) -> list[M | RemoteProtocolError]:
+        """The messages that these bytes complete, in order.
+
+        A message that cannot be read, or may not be said now, leaves its error in its place and changes no state: the
+        messages after it still count. Bytes that leave no way to find the next message raise the error instead.
+        """
+        return self.judge(self.decode(data))
+
+    def judge(self, messages: Iterable[M | RemoteProtocolError]) -> list[M | RemoteProtocolError]:
+        """Hold each message against the tables, and move the state by those that pass."""
+        found: list[M | RemoteProtocolError] = []
+        for message in messages:
+            if not isinstance(message, RemoteProtocolError):
+                reason = self.refusal(self.peer, message)
+                if reason is not None:
+                    found.append(self.refused(message, reason))
+                    continue
+                self.said(self.peer, message)
+            found.append(message)
+        return found
+
+    def end(self) -> list[M | RemoteProtocolError]:
+        """The peer will send nothing more: what its last bytes still amount to, such as a line without its newline.
+
+        Raises RemoteProtocolError when it stopped inside a message.
+        """
+        raise NotImplementedError
+
+    def send(self, message: M) -> bytes:
+        """The bytes of this message. Raises LocalProtocolError, and changes nothing, when it may not be said now."""
+        reason = self.refusal(self.role, message)
+        if reason is not None:
+            raise LocalProtocolError(reason)
+        data = self.encode(message)
+        self.said(self.role, message)
+        return data
+
+    def decode(self, data: bytes) -> Iterable[M | RemoteProtocolError]:
+        raise NotImplementedError
+
+    def encode(self, message: M) -> bytes:
+        raise NotImplementedError
+
+    def refusal(self, sender: str, message: M) -> str | None:
+        """Why `sender` may not say this now; None when it may."""
+        kind = type(message)
+        if kind not in self.SAYS[sender]:
+            return f"a {sender} does not send {kind.__name__}"
+        if (self.state, kind) not in self.TRANSITIONS:
+            return f"{kind.__name__} may not be sent while {self.state}"
+        return None
+
+    def refused(self, message: M, reason: str) -> RemoteProtocolError:
+        """The error that stands for a received message which may not be said now."""
+        return RemoteProtocolError(reason)
+
+    def said(self, sender: str, message: M) -> None:
+        self.state = self.TRANSITIONS[self.state, type(message)]

@@ -1,0 +1,18 @@
+"""A message as one line of JSON, whatever strings it holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from treadle.wire.common.jsontext import mended
+
+_encoder = msgspec.json.Encoder()
+
+
+def json_line(message: Any) -> bytes:
+    try:
+        return _encoder.encode(message) + b"\n"
+    except UnicodeEncodeError:
+        return _encoder.encode(mended(msgspec.to_builtins(message))) + b"\n"

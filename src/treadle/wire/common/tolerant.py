@@ -1,0 +1,265 @@
+"""Reading `abp` types from peers that get them wrong. Nothing is fatal that can be understood.
+
+What the contract does not name is taken out, so that the rest can be read exactly, and kept in a `Note`: an unknown
+capability, field or error code, a missing value that has an obvious blank. An unknown event becomes a warning event
+that carries the original in `ext`. Only what nobody can make sense of raises `msgspec.ValidationError`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, get_args, get_origin
+
+import msgspec
+from msgspec.structs import FieldInfo, fields
+
+from treadle.wire.sidecar.receipts import (
+    CAPABILITIES,
+    EVENT_TYPES,
+    AgentEvent,
+    AnyAgentEvent,
+    ErrorEvent,
+    Level,
+    Manifest,
+    Receipt,
+    decode_exact,
+)
+
+NOWHEN = "1970-01-01T00:00:00Z"
+NOBODY = "00000000-0000-0000-0000-000000000000"
+
+BLANKS: dict[str, Any] = {
+    "BackendIdentity.id": "",
+    "run_id": NOBODY,
+    "work_order_id": NOBODY,
+    "contract_version": "",
+    "started_at": NOWHEN,
+    "finished_at": NOWHEN,
+    "ts": NOWHEN,
+    "duration_ms": 0,
+    "outcome": "complete",
+    "mode": "mapped",
+    "harness_ok": False,
+    "is_error": False,
+    "usage_raw": None,
+    "input": None,
+    "output": None,
+    "message": "",
+    "text": "",
+    "summary": "",
+    "tool_name": "",
+    "lane": "patch_first",
+    "root": ".",
+    "kind": "",
+    "min_support": "any",
+}
+"""What stands for a required field that a peer left out. A list, map or struct is blank when it is empty."""
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that was not as the contract says; `value` is what was there."""
+
+    where: str
+    problem: str
+    value: Any = None
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.problem}"
+
+
+def tidy(value: Any, kind: Any, where: str, notes: list[Note]) -> Any:
+    """`value`, a decoded JSON tree, with everything taken out that would stop `msgspec.convert(value, kind)`."""
+    if kind == Manifest:
+        return _tidy_manifest(value, where, notes)
+    if kind == AnyAgentEvent:
+        return _tidy_event(value, where, notes)
+    if _is_struct(kind):
+        return _tidy_struct(value, kind, where, notes)
+    if get_origin(kind) is list and isinstance(value, list):
+        return _tidy_list(value, get_args(kind)[0], where, notes)
+    msgspec.convert(value, kind)
+    return value
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _tidy_list(value: list[Any], kind: Any, where: str, notes: list[Note]) -> list[Any]:
+    clean = []
+    for at, item in enumerate(value):
+        try:
+            clean.append(tidy(item, kind, f"{where}[{at}]", notes))
+        except msgspec.ValidationError as error:
+            notes.append(Note(where=f"{where}[{at}]", problem=str(error), value=item))
+    return clean
+
+
+def _tidy_struct(value: Any, kind: type[msgspec.Struct], where: str, notes: list[Note]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise msgspec.ValidationError(f"{where} is not an object")
+    tag = kind.__struct_config__.tag_field
+    known = {field.name: field for field in fields(kind)}
+    clean: dict[str, Any] = {tag: value[tag]} if tag and tag in value else {}
+    for name, field in known.items():
+        if value.get(name) is not None or (name in value and _takes_null(field)):
+            clean |= _tidy_field(value[name], kind, field, f"{where}.{name}", notes)
+        elif field.required:
+            clean[name] = _blank(kind, field, f"{where}.{name}")
+            notes.append(Note(where=f"{where}.{name}", problem="missing"))
+    for name in value.keys() - known.keys() - {tag}:
+        notes.append(Note(where=f"{where}.{name}", problem="not in the contract", value=value[name]))
+    return clean
+
+
+def _takes_null(field: FieldInfo) -> bool:
+    return field.type is Any or type(None) in get_args(field.type)
+
+
+def _tidy_field(
+    value: Any, kind: type[msgspec.Struct], field: FieldInfo, where: str, notes: list[Note]
+) -> dict[str, Any]:
+    """The field with its value, or with its blank, or left to its default."""
+    try:
+        return {field.name: tidy(value, field.type, where, notes)}
+    except msgspec.ValidationError as error:
+        blank = {field.name: _blank(kind, field, where, error)} if field.required else {}
+        notes.append(Note(where=where, problem=str(error), value=value))
+        return blank
+
+
+def _blank(kind: type[msgspec.Struct], field: FieldInfo, where: str, error: Exception | None = None) -> Any:
+    for name in (field.name, f"{kind.__name__}.{field.name}"):
+        if name in BLANKS:
+            return BLANKS[name]
+    if get_origin(field.type) is list:
+        return []
+    if get_origin(field.type) is dict:
+        return {}
+    if _is_struct(field.type):
+        return tidy({}, field.type, where, [])
+    raise msgspec.ValidationError(f"{where}: {error}" if error else f"{where} is missing")
+
+
+def _tidy_manifest(value: Any, where: str, notes: list[Note]) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        notes.append(Note(where=where, problem="not an object", value=value))
+        return {}
+    clean = {}
+    for name, level in value.items():
+        if name not in CAPABILITIES:
+            notes.append(Note(where=f"{where}.{name}", problem="unknown capability", value=level))
+            continue
+        if isinstance(level, dict) and len(level) == 1 and next(iter(level)) in ("native", "emulated", "unsupported"):
+            level = next(iter(level))
+        elif level == "restricted" or (isinstance(level, dict) and "restricted" in level):
+            inside = level.get("restricted") if isinstance(level, dict) else None
+            reason = inside.get("reason") if isinstance(inside, dict) else None
+            level = {"restricted": {"reason": reason if isinstance(reason, str) else ""}}
+        try:
+            msgspec.convert(level, Level)
+        except msgspec.ValidationError:
+            notes.append(Note(where=f"{where}.{name}", problem="unknown support level", value=level))
+            continue
+        clean[name] = level
+    return clean
+
+
+def _tidy_event(value: Any, where: str, notes: list[Note]) -> Any:
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        raise msgspec.ValidationError(f"{where} is not an event: it has no type")
+    kind = EVENT_TYPES.get(value["type"])
+    ts = value.get("ts")
+    if kind is None:
+        notes.append(Note(where=where, problem=f"unknown event type {value['type']!r}", value=value))
+        return {
+            "type": "warning",
+            "ts": ts if isinstance(ts, str) else NOWHEN,
+            "message": f"unknown event type {value['type']!r}",
+            "ext": {"unknown_event": value},
+        }
+    return _tidy_known_event(value, kind, where, notes)
+
+
+def _tidy_known_event(value: dict[str, Any], kind: type[AgentEvent], where: str, notes: list[Note]) -> Any:
+    found: list[Note] = []
+    clean = _tidy_struct(value, kind, where, found)
+    strange = {note.where.rpartition(".")[2]: note.value for note in found if note.problem == "not in the contract"}
+    if kind is ErrorEvent and value.get("error_code") is not None and "error_code" not in clean:
+        strange["error_code"] = value["error_code"]
+    if strange:
+        clean["ext"] = {**clean.get("ext", {}), "unknown_fields": strange}
+    notes += found
+    return clean
+
+
+def convert(tree: Any, kind: Any, where: str, notes: list[Note]) -> Any:
+    """`tree` as `kind`, as far as it can be understood."""
+    return msgspec.convert(tidy(tree, kind, where, notes), kind)
+
+
+# Receipts in files...
+
+_STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[0-9.eE+-]*', re.DOTALL)
+
+
+def read_receipt(data: bytes, notes: list[Note], *, as_abp: bool = False) -> Receipt:
+    """A receipt from a file. `as_abp` reads decimals as the first implementation does: one time in ten, for numbers of
+    16 digits or more, that is the double next to the right one, and its hash is over that."""
+    if as_abp or b"-0" in data:
+        data = _STRING_OR_NUMBER.sub(lambda match: _respelled(match.group(), as_abp), data)
+    try:
+        return decode_exact(data)
+    except msgspec.ValidationError:
+        return _read_receipt(data, notes)
+    except RecursionError as error:
+        raise msgspec.ValidationError("it is nested too deep") from error
+
+
+def _read_receipt(data: bytes, notes: list[Note]) -> Receipt:
+    try:
+        tree = msgspec.json.decode(data)
+        if not isinstance(tree, dict) or "meta" not in tree:
+            raise msgspec.ValidationError("it has no `meta`")
+        receipt: Receipt = convert(tree, Receipt, "receipt", notes)
+    except RecursionError as error:
+        raise msgspec.ValidationError("it is nested too deep") from error
+    return receipt
+
+
+def _respelled(token: bytes, as_abp: bool) -> bytes:
+    if token[:1] == b'"':
+        return token
+    if token == b"-0":
+        return b"-0.0"
+    if as_abp and not token.lstrip(b"-").isdigit():
+        return repr(inexact_float(token.decode())).encode()
+    return token
+
+
+def inexact_float(text: str) -> float:
+    """A decimal read by accumulating digits in 64 bits and scaling once, without correcting the last place."""
+    match = re.fullmatch(r"(-?)(\d+)(?:\.(\d*))?(?:[eE]([+-]?\d+))?", text)
+    if match is None:
+        raise msgspec.ValidationError(f"{text!r} is not a number")
+    sign, whole, fraction, power = match.groups()
+    significand, exponent = 0, int(power or 0)
+    full = False
+    for digit in whole:
+        full = full or significand * 10 + int(digit) >= 2**64
+        significand, exponent = (significand, exponent + 1) if full else (significand * 10 + int(digit), exponent)
+    for digit in fraction or "":
+        full = full or significand * 10 + int(digit) >= 2**64
+        if full:
+            break
+        significand, exponent = significand * 10 + int(digit), exponent - 1
+    value = float(significand)
+    if exponent < -308:
+        value, exponent = value / 1e308, exponent + 308
+    if exponent < -308:
+        value, exponent = 0.0, 0
+    if value and exponent > 308:
+        raise msgspec.ValidationError(f"{text} is out of range")
+    if value:
+        value = value * 10.0**exponent if exponent >= 0 else value / 10.0**-exponent
+    return -value if sign else value

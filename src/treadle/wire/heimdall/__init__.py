@@ -1,0 +1,1 @@
+"""The typed messages that agents of one repository leave for each other (seed 003)."""

@@ -1,0 +1,352 @@
+"""What a one-shot run writes and reads, as records and as functions between them and events. No I/O.
+
+The contract is `Result` with its first four keys and `stream_event`; the other keys and records are additions, there so
+that scripts and libraries written for Claude Code are not fooled.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from treadle.events import (
+    AnyEvent,
+    Asked,
+    Message,
+    Task,
+    TaskChanged,
+    TaskGroup,
+    TaskGroupChanged,
+    TextDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolStarted,
+)
+from treadle.session import AgentInfo, CommandInfo, Mode
+from treadle.wire.common.timestamps import timestamp
+
+OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
+Record: TypeAlias = dict[str, Any]
+
+PROVIDER_CODES = ("provider_error", "rate_limited", "auth_failed", "context_overflow", "empty_reply")
+"""Codes of errors that are the model service's."""
+
+
+_STOPS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "refusal": "refusal"}
+
+
+def stop_reason(reason: str) -> str | None:
+    """Why the model stopped, as Claude Code says it; None when it was not the model that did."""
+    return _STOPS.get(reason, reason if reason in _STOPS.values() else None)
+
+
+class Result(msgspec.Struct, kw_only=True, tag_field="type", tag="result", rename={"model_usage": "modelUsage"}):
+    """The one record that ends a run. Seed keys first."""
+
+    result: str
+    session_id: str
+    subtype: Literal["success", "error"]
+    is_error: bool
+    duration_ms: int = 0
+    duration_api_ms: int = 0
+    num_turns: int = 0
+    total_cost_usd: float | None = None
+    stop_reason: str | None = None
+    terminal_reason: str = "completed"
+    usage: Record
+    model_usage: dict[str, Record] = {}
+    permission_denials: list[Record] = []
+    uuid: str = msgspec.field(default_factory=lambda: str(uuid.uuid4()))
+    errors: list[str] | msgspec.UnsetType = msgspec.UNSET
+    error_code: str | msgspec.UnsetType = msgspec.UNSET
+    structured_output: Any = msgspec.UNSET
+
+
+def new_uuid() -> str:
+    return str(uuid.uuid4())
+
+
+def usage(*, input_tokens: int = 0, output_tokens: int = 0, cache_read: int = 0, cache_write: int = 0) -> Record:
+    """The four buckets under the names that Claude Code gives them."""
+    return {
+        "input_tokens": input_tokens,
+        "cache_creation_input_tokens": cache_write,
+        "cache_read_input_tokens": cache_read,
+        "output_tokens": output_tokens,
+    }
+
+
+# Stream events...
+
+
+def stream_event(event: Record, session_id: str) -> Record:
+    return {"type": "stream_event", "event": event, "session_id": session_id, "uuid": new_uuid()}
+
+
+def text_delta(text: str) -> Record:
+    return {"type": "content_block_delta", "delta": {"type": "text_delta", "text": text}}
+
+
+def wrapped(event: AnyEvent) -> Record | None:
+    """The stream event for this event; None when the contract has none for it."""
+    match event:
+        case TextDelta(text=text) if event.parent is None:
+            return text_delta(text)
+        case TaskChanged():
+            return {"type": "background_task_event", "background_task_event": task_event(event)}
+        case Asked(kind="permission") if event.parent is not None:
+            return {"type": "background_task_event", "background_task_event": _permission_request(event)}
+        case TaskGroupChanged():
+            return {"type": "background_job_group_event", "background_job_group_event": group_event(event)}
+    return None
+
+
+def task_event(event: TaskChanged) -> Record:
+    kind = {"text": "text_delta"}.get(event.change, event.change)
+    body: Record = {"type": f"background_task_{kind}"}
+    if event.task is not None:
+        return {**body, "task": task_snapshot(event.task)}
+    body["taskId"] = event.task_id
+    match event.change:
+        case "text":
+            body["delta"] = event.data.get("delta", "")
+        case "tool_start":
+            body["toolName"] = event.data.get("tool", "")
+            if event.data.get("first") is not None:
+                body["firstArg"] = event.data["first"]
+        case "tool_end":
+            body |= {"toolName": event.data.get("tool", ""), "success": event.data.get("ok", True)}
+            if event.data.get("error"):
+                body["error"] = event.data["error"]
+    return body
+
+
+def _permission_request(asked: Asked) -> Record:
+    return {
+        "type": "background_task_permission_request",
+        "taskId": asked.parent,
+        "requestId": asked.request,
+        "toolName": asked.name or "",
+        "toolArgs": asked.args if isinstance(asked.args, dict) else {},
+    }
+
+
+def group_event(event: TaskGroupChanged) -> Record:
+    return {"type": f"background_job_group_{event.change}", "group": group_snapshot(event.group)}
+
+
+def task_snapshot(task: Task) -> Record:
+    body: Record = {
+        "id": task.id,
+        "kind": task.kind,
+        "label": task.label,
+        "agentType": task.agent_type,
+        "status": task.status,
+        "mode": task.mode,
+        "parentSessionId": task.parent_session,
+        "parentTaskId": task.parent_task,
+        "depth": task.depth,
+        "cwd": task.cwd,
+        "pid": task.pid,
+        "startedAt": _iso(task.started_at),
+        "updatedAt": _iso(task.updated_at),
+        "completedAt": _iso(task.completed_at),
+        "promptPreview": task.prompt_preview,
+        "commandPreview": task.command_preview,
+        "isolation": task.isolation,
+        "worktreePath": task.worktree,
+        "branchName": task.branch,
+        "currentAction": task.current_action,
+        "unread": task.unread,
+        "logPath": task.log_path,
+        "result": _task_result(task),
+        "error": _task_error(task),
+    }
+    return {key: value for key, value in body.items() if value is not None}
+
+
+def _task_result(task: Task) -> Record | None:
+    if task.output is None and task.exit_code is None:
+        return None
+    body: Record = {"taskId": task.id, "kind": task.kind, "output": task.output or ""}
+    if task.exit_code is not None:
+        body["exitCode"] = task.exit_code
+    if task.usage is not None:
+        sent = task.usage.prompt_tokens
+        body["usage"] = {
+            "promptTokens": sent,
+            "completionTokens": task.usage.output_tokens,
+            "totalTokens": sent + task.usage.output_tokens,
+        }
+    return body
+
+
+def _task_error(task: Task) -> Record | None:
+    if task.error is None:
+        return None
+    category = {
+        "permission_denied": "permission",
+        "timeout": "timeout",
+        "busy": "capacity",
+        "peer_exited": "crash",
+        "config_error": "validation",
+        "not_found": "validation",
+    }.get(task.error.code, "process" if task.kind == "process" else "runner")
+    if task.error.code in PROVIDER_CODES:
+        category = "provider"
+    return {"category": category, "message": task.error.message, "recoverable": task.error.retryable}
+
+
+def group_snapshot(group: TaskGroup) -> Record:
+    body: Record = {
+        "id": group.id,
+        "parentSessionId": group.parent_session,
+        "waitPolicy": group.wait_policy,
+        "taskIds": list(group.tasks),
+        "status": group.status,
+        "createdAt": _iso(group.created_at),
+        "updatedAt": _iso(group.updated_at),
+        "completedAt": _iso(group.completed_at),
+        "label": group.label,
+        "results": [_member(task) for task in group.results],
+    }
+    return {key: value for key, value in body.items() if value is not None}
+
+
+def _member(task: Task) -> Record:
+    body: Record = {
+        "taskId": task.id,
+        "label": task.label,
+        "status": task.status,
+        "summary": task.output,
+        "outputRef": task.log_path,
+        "error": _task_error(task),
+        "startedAt": _iso(task.started_at),
+        "completedAt": _iso(task.completed_at),
+    }
+    return {key: value for key, value in body.items() if value is not None}
+
+
+def _iso(ts: float | None) -> str | None:
+    return timestamp(ts) if ts else None
+
+
+# The lines that --verbose adds, in Claude Code's shapes...
+
+
+_MODES: dict[Mode | None, str] = {"suggest": "default", "auto-edit": "acceptEdits", "plan": "plan"}
+
+
+SPOKEN = "2.0.0"
+"""The version of Claude Code whose protocol this is: its SDK asks for that one at least."""
+
+
+def init_line(
+    info: AgentInfo, commands: list[CommandInfo], mode: Mode | None, *, session_id: str, cwd: str, version: str
+) -> Record:
+    return {
+        "type": "system",
+        "subtype": "init",
+        "cwd": cwd,
+        "session_id": session_id,
+        "tools": list(info.tools),
+        "mcp_servers": [{"name": name, "status": state} for name, state in info.mcp_servers.items()],
+        "model": ", ".join(info.models),
+        "permissionMode": _MODES.get(mode, "bypassPermissions"),
+        "slash_commands": [command.name for command in commands],
+        "apiKeySource": info.key_source or "none",
+        "treadle_version": version,
+        "claude_code_version": SPOKEN,
+        "output_style": "default",
+        "agents": list(info.subagents),
+        "skills": [command.name for command in commands if command.skill],
+        "plugins": [],
+        "uuid": new_uuid(),
+    }
+
+
+def command_lists(info: AgentInfo, commands: list[CommandInfo]) -> Record:
+    """The answer to `initialize`."""
+    return {
+        "commands": [
+            {"name": command.name, "description": command.description, "argumentHint": command.arguments}
+            for command in commands
+        ],
+        "agents": [{"name": name} for name in info.subagents],
+        "output_style": "default",
+        "available_output_styles": ["default"],
+        "models": [{"value": name, "displayName": name, "description": ""} for name in info.models],
+        "account": {"apiKeySource": info.key_source or "none"},
+    }
+
+
+def conversation_line(event: AnyEvent, session_id: str, message_id: str, model: str) -> Record | None:
+    """The `assistant` or `user` line for this event, when there is one."""
+    match event:
+        case Message(kind="text", text=text):
+            return _assistant({"type": "text", "text": text}, session_id, message_id, model)
+        case Message(kind="thinking", text=text):
+            return _assistant({"type": "thinking", "thinking": text, "signature": ""}, session_id, message_id, model)
+        case ToolStarted():
+            return _assistant(_tool_use(event.call, event.name, event.args), session_id, message_id, model)
+        case ToolEnded():
+            return _user(event.call, event.result, not event.ok, session_id)
+        case ToolDenied():
+            return _user(event.call, f"not allowed: {event.reason}", True, session_id)
+    return None
+
+
+def denied_use(event: ToolDenied, session_id: str, message_id: str, model: str) -> Record:
+    """A denied call has no ToolStarted: its `assistant` line comes with the denial."""
+    return _assistant(_tool_use(event.call, event.name, event.args), session_id, message_id, model)
+
+
+def _tool_use(call: str, name: str, args: Any) -> Record:
+    return {"type": "tool_use", "id": call, "name": name, "input": args if isinstance(args, dict) else {}}
+
+
+def _assistant(block: Record, session_id: str, message_id: str, model: str) -> Record:
+    return {
+        "type": "assistant",
+        "message": {
+            "id": message_id,
+            "type": "message",
+            "role": "assistant",
+            "model": model,
+            "content": [block],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": usage(),
+        },
+        "parent_tool_use_id": None,
+        "session_id": session_id,
+        "uuid": new_uuid(),
+    }
+
+
+def _user(call: str, text: str, is_error: bool, session_id: str) -> Record:
+    block = {"tool_use_id": call, "type": "tool_result", "content": text, "is_error": is_error}
+    return {
+        "type": "user",
+        "message": {"role": "user", "content": [block]},
+        "parent_tool_use_id": None,
+        "session_id": session_id,
+        "uuid": new_uuid(),
+    }
+
+
+# Prompts...
+
+
+def command_of(prompt: str) -> tuple[str, str] | None:
+    """(name, arguments) when the prompt is a slash command. The arguments are the rest of the text, unchanged."""
+    text = prompt.lstrip()
+    if not text.startswith("/"):
+        return None
+    name = text[1:].split(maxsplit=1)[0] if text[1:].strip() and not text[1].isspace() else ""
+    if not name:
+        return None
+    rest = text[1 + len(name) :]
+    return name, rest[1:] if rest[:1].isspace() else rest

@@ -1,0 +1,467 @@
+"""The sidecar protocol `abp/v0.1`: one JSON object per line over stdio, told apart by `t`.
+
+A sidecar says `hello` first; a host answers with `run`; then `event`s, and one `final` or `fatal`. `cancel`, `ping` and
+`pong` may come at any time after `hello`. `Connection` is both ends' check of that sequence.
+
+Reading is tolerant: a line that is not the contract to the letter is read by `tolerant.py`, and what was strange about
+it is left in `Connection.notes`. Writing is strict: only what the contract names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Literal, TypeAlias, get_args
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from treadle.errors import InvalidJson, RemoteProtocolError, VersionMismatch, Violation
+from treadle.wire.common import connection as base
+from treadle.wire.common.framing import LineSplitter
+from treadle.wire.common.tolerant import Note, convert
+from treadle.wire.sidecar.receipts import (
+    CONTRACT,
+    AnyAgentEvent,
+    Artifact,
+    AssistantDelta,
+    AssistantMessage,
+    BackendIdentity,
+    Capability,
+    CommandExecuted,
+    ErrorCode,
+    ErrorEvent,
+    FileChanged,
+    Free,
+    Level,
+    Manifest,
+    Mode,
+    Part,
+    Reason,
+    Receipt,
+    ReceiptMeta,
+    Restricted,
+    RunCompleted,
+    RunStarted,
+    ToolCall,
+    ToolResult,
+    Usage,
+    Uuid,
+    Verification,
+    Warned,
+)
+
+Lane: TypeAlias = Literal["patch_first", "workspace_first"]
+WorkspaceMode: TypeAlias = Literal["pass_through", "staged"]
+MinSupport: TypeAlias = Literal["native", "emulated", "any"]
+
+
+# The work order...
+
+
+class WorkspaceSpec(Part, frozen=True, kw_only=True):
+    root: str
+    mode: WorkspaceMode = "staged"
+    include: list[str]
+    exclude: list[str]
+
+
+class Snippet(Part, frozen=True, kw_only=True):
+    name: str
+    content: str
+
+
+class ContextPacket(Part, frozen=True, kw_only=True):
+    files: list[str]
+    snippets: list[Snippet]
+
+
+class PolicyProfile(Part, frozen=True, kw_only=True):
+    """An empty list is no rule: an empty `allowed_tools` allows all of them."""
+
+    allowed_tools: list[str]
+    disallowed_tools: list[str]
+    deny_read: list[str]
+    deny_write: list[str]
+    allow_network: list[str]
+    deny_network: list[str]
+    require_approval_for: list[str]
+
+
+class Requirement(Part, frozen=True, kw_only=True):
+    capability: Capability
+    min_support: MinSupport
+
+
+class Requirements(Part, frozen=True, kw_only=True):
+    required: list[Requirement]
+
+
+class RuntimeConfig(Part, frozen=True, kw_only=True):
+    model: str | None = None
+    vendor: dict[str, Free]
+    env: dict[str, str]
+    max_budget_usd: float | None = None
+    max_turns: Annotated[int, Meta(ge=0, le=2**32 - 1)] | None = None
+
+
+class WorkOrder(Part, frozen=True, kw_only=True):
+    id: Uuid
+    task: str
+    lane: Lane
+    workspace: WorkspaceSpec
+    context: ContextPacket
+    policy: PolicyProfile
+    requirements: Requirements
+    config: RuntimeConfig
+
+
+NO_POLICY = PolicyProfile(
+    allowed_tools=[],
+    disallowed_tools=[],
+    deny_read=[],
+    deny_write=[],
+    allow_network=[],
+    deny_network=[],
+    require_approval_for=[],
+)
+
+
+# The envelopes...
+
+
+class Hello(Part, frozen=True, kw_only=True, tag_field="t", tag="hello"):
+    contract_version: str
+    backend: BackendIdentity
+    capabilities: Manifest
+    mode: Mode = "mapped"
+
+
+class Run(Part, frozen=True, kw_only=True, tag_field="t", tag="run"):
+    id: str
+    work_order: WorkOrder
+
+
+class Event(Part, frozen=True, kw_only=True, tag_field="t", tag="event"):
+    ref_id: str
+    event: AnyAgentEvent
+
+
+class Final(Part, frozen=True, kw_only=True, tag_field="t", tag="final"):
+    ref_id: str
+    receipt: Receipt
+
+
+class Fatal(Part, frozen=True, kw_only=True, tag_field="t", tag="fatal"):
+    ref_id: str | None = None
+    error: str
+    error_code: ErrorCode | UnsetType = UNSET
+
+
+class Cancel(Part, frozen=True, kw_only=True, tag_field="t", tag="cancel"):
+    ref_id: str
+    reason: str | None = None
+
+
+class Ping(Part, frozen=True, kw_only=True, tag_field="t", tag="ping"):
+    seq: int
+
+
+class Pong(Part, frozen=True, kw_only=True, tag_field="t", tag="pong"):
+    seq: int
+
+
+class Unknown(msgspec.Struct, frozen=True, kw_only=True):
+    """A `t` that a later version may have. It is read and skipped, and never sent."""
+
+    t: str
+    body: dict[str, Any]
+
+
+Envelope: TypeAlias = Hello | Run | Event | Final | Fatal | Cancel | Ping | Pong
+Message: TypeAlias = Envelope | Unknown
+KINDS: dict[str, type[Any]] = {str(kind.__struct_config__.tag): kind for kind in get_args(Envelope)}
+
+_VERSION = re.compile(r"abp/v(\d{1,9})\.(\d{1,9})")
+
+
+def compatible(version: str, ours: str = CONTRACT) -> bool:
+    """The same major version."""
+    one, other = _VERSION.fullmatch(ours), _VERSION.fullmatch(version)
+    return one is not None and other is not None and int(one[1]) == int(other[1])
+
+
+def satisfies(level: Level | None, wanted: MinSupport) -> bool:
+    """A capability that is not in the manifest satisfies nothing, also not `any`."""
+    if wanted == "any":
+        return level is not None
+    if wanted == "native":
+        return level == "native"
+    return level in ("native", "emulated") or isinstance(level, Restricted)
+
+
+def unmet(requirements: Requirements, manifest: Manifest) -> list[str]:
+    """What is required and not there, in words."""
+    return [
+        f"{need.capability} ({need.min_support} is required, {_level(manifest.get(need.capability))})"
+        for need in requirements.required
+        if not satisfies(manifest.get(need.capability), need.min_support)
+    ]
+
+
+def _level(level: Level | None) -> str:
+    if level is None:
+        return "the backend does not name it"
+    return f"the backend has it {level if isinstance(level, str) else 'restricted'}"
+
+
+# One end of the conversation...
+
+MAX_NOTES = 1000
+BIG_LINE = 64 * 1024
+"""Notes about longer lines do not keep what was there."""
+
+
+def _shown(line: bytes) -> dict[str, str]:
+    return {"line": line[:200].decode("utf-8", "replace")}
+
+
+def _not_json(line: bytes, error: Exception) -> InvalidJson:
+    shown = _shown(line)
+    return InvalidJson(f"not JSON: {shown['line'][:60]!r}: {error}", details=shown)
+
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Envelope] = msgspec.json.Decoder(Envelope)
+_event_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+
+
+class Connection(base.Connection[Message]):
+    """Roles: host and sidecar. `runs` are the ids under way and waiting, the first of them the one that runs."""
+
+    SAYS = {
+        "host": frozenset({Run, Cancel, Ping, Unknown}),
+        "sidecar": frozenset({Hello, Event, Final, Fatal, Pong, Unknown}),
+    }
+    START = "waiting for hello"
+    TRANSITIONS = {
+        (START, Hello): "idle",
+        **{("idle", kind): "idle" for kind in (Hello, Fatal, Cancel, Ping, Pong, Unknown)},
+        ("idle", Run): "running",
+        **{("running", kind): "running" for kind in KINDS.values()},
+        ("running", Unknown): "running",
+    }
+
+    def __init__(self, role: str, *, cap: int = base.CAP) -> None:
+        super().__init__(role, cap=cap)
+        self.notes: list[Note] = []
+        self.notes_left_out = 0
+        self.runs: deque[str] = deque()
+        self._lines = LineSplitter(cap)
+
+    def receive(self, data: bytes) -> list[Message | RemoteProtocolError]:
+        lines = self._lines.feed(data)
+        if self.role == "host" and self.state == "running":
+            flood = self._all_events(lines)
+            if flood is not None:
+                return flood
+        return self.judge(self._each(lines))
+
+    def _each(self, lines: Iterable[bytes | RemoteProtocolError]) -> Iterator[Message | RemoteProtocolError]:
+        for line in lines:
+            message = line if isinstance(line, RemoteProtocolError) else self._read(line)
+            if message is not None:
+                yield message
+
+    def _all_events(self, lines: list[Any]) -> list[Message | RemoteProtocolError] | None:
+        """Nearly all of what a host reads, decoded in one go; None when there is anything else among it."""
+        try:
+            found: list[Any] = _event_decoder.decode_lines(b"\n".join(lines))
+        except (msgspec.MsgspecError, TypeError, RecursionError, UnicodeDecodeError):
+            return None
+        # The decoder takes a newline for white space, so an object on two lines would pass for one on its own.
+        run = self.runs[0]
+        if len(found) != len(lines) or [message for message in found if message.ref_id != run]:
+            return None
+        return found
+
+    def _read(self, line: bytes) -> Message | RemoteProtocolError | None:
+        if not line.strip() and self.state != self.START:
+            return None
+        try:
+            return _decoder.decode(line)
+        except msgspec.ValidationError:
+            pass
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            return _not_json(line, error)
+        try:
+            tree = msgspec.json.decode(line)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            return _not_json(line, error)
+        try:
+            message = self._read_tolerantly(tree)
+            self._bound_notes(len(line))
+            return message
+        except (msgspec.ValidationError, RecursionError) as error:
+            named = {"id": tree["id"]} if isinstance(tree, dict) and isinstance(tree.get("id"), str) else {}
+            return Violation(f"a line does not say what it must: {error}", details={**_shown(line), **named})
+
+    def _bound_notes(self, size: int) -> None:
+        """A peer that is strange in every line must not fill our memory with notes about it."""
+        if size > BIG_LINE:
+            self.notes = [msgspec.structs.replace(note, value=None) if note.value else note for note in self.notes]
+        if len(self.notes) > MAX_NOTES:
+            self.notes_left_out += len(self.notes) - MAX_NOTES
+            del self.notes[MAX_NOTES:]
+
+    def _read_tolerantly(self, tree: Any) -> Message:
+        kind = tree.get("t") if isinstance(tree, dict) else None
+        if not isinstance(kind, str):
+            raise msgspec.ValidationError("it is not an object with a string `t`")
+        if kind not in KINDS:
+            self.notes.append(Note(where=kind, problem="unknown kind of message", value=tree))
+            return Unknown(t=kind, body=tree)
+        message: Message = convert(tree, KINDS[kind], kind, self.notes)
+        return message
+
+    def end(self) -> list[Message | RemoteProtocolError]:
+        rest = self._lines.end()
+        if not rest.strip():
+            return []
+        message = self._read(rest)
+        if isinstance(message, InvalidJson):
+            raise InvalidJson("the output ended inside a line", details=message.details)
+        return self.judge([message] if message is not None else [])
+
+    def encode(self, message: Message) -> bytes:
+        return _encoder.encode(message) + b"\n"
+
+    def refusal(self, sender: str, message: Message) -> str | None:
+        if self.state == self.START and type(message) is not Hello:
+            return f"the first line must be hello, not {self.named(message)}"
+        reason = super().refusal(sender, message)
+        if reason is not None:
+            return reason
+        match message:
+            case Hello() if not compatible(message.contract_version):
+                return f"the sidecar speaks {message.contract_version!r} and we speak {CONTRACT!r}"
+            case Hello() if sender == self.role and self.state != self.START:
+                return "hello is said once"
+            case Unknown() if sender == self.role:
+                return "only what the contract names is sent"
+            case Event() | Final() if message.ref_id != self.runs[0]:
+                return f"ref_id {message.ref_id!r} is not the run under way, {self.runs[0]!r}"
+            case Fatal(ref_id=str()) if self.runs and message.ref_id != self.runs[0]:
+                return f"ref_id {message.ref_id!r} is not the run under way, {self.runs[0]!r}"
+        return None
+
+    @staticmethod
+    def named(message: Message) -> str:
+        said = f": {message.error}" if isinstance(message, Fatal) else ""
+        kind = message.t if isinstance(message, Unknown) else str(type(message).__struct_config__.tag)
+        return f"{kind}{said}"
+
+    def refused(self, message: Message, reason: str) -> RemoteProtocolError:
+        if isinstance(message, Hello):
+            return VersionMismatch(reason, hint="versions must have the same major number")
+        return Violation(reason, details={"message": self.named(message)[:200]})
+
+    def said(self, sender: str, message: Message) -> None:
+        super().said(sender, message)
+        if isinstance(message, Run):
+            self.runs.append(message.id)
+        elif isinstance(message, Final | Fatal) and self.runs:
+            self.runs.popleft()
+            self.state = "running" if self.runs else "idle"
+
+
+# A conversation of each kind, for the contract test...
+
+_RUN = "550e8400-e29b-41d4-a716-446655440000"
+_ORDER = "00000000-0000-4000-8000-000000000002"
+_TS = "2024-01-15T10:30:00Z"
+
+SAMPLE_ORDER = WorkOrder(
+    id=_ORDER,
+    task="fix the failing test",
+    lane="patch_first",
+    workspace=WorkspaceSpec(root=".", mode="staged", include=["src/**"], exclude=["target/**"]),
+    context=ContextPacket(files=["README.md"], snippets=[Snippet(name="hint", content="look at tokens")]),
+    policy=PolicyProfile(
+        allowed_tools=["read"],
+        disallowed_tools=["bash"],
+        deny_read=["**/.env"],
+        deny_write=["**/.git/**"],
+        allow_network=["*.example.com"],
+        deny_network=["evil.example.com"],
+        require_approval_for=["write"],
+    ),
+    requirements=Requirements(required=[Requirement(capability="tool_read", min_support="native")]),
+    config=RuntimeConfig(
+        model="m-1", vendor={"abp": {"mode": "mapped"}}, env={"A": "b"}, max_budget_usd=1.5, max_turns=8
+    ),
+)
+SAMPLE_EVENTS: list[AnyAgentEvent] = [
+    RunStarted(ts=_TS, message="starting"),
+    AssistantDelta(ts=_TS, text="Hel"),
+    AssistantMessage(ts=_TS, text="Hello"),
+    ToolCall(ts=_TS, tool_name="read", input={"path": "a.py"}, tool_use_id="c1", parent_tool_use_id=None),
+    ToolResult(ts=_TS, tool_name="read", output="x = 1", is_error=False, tool_use_id="c1"),
+    FileChanged(ts=_TS, path="a.py", summary="modified"),
+    CommandExecuted(ts=_TS, command="make test", exit_code=0, output_preview="ok"),
+    Warned(ts=_TS, message="slow", ext={"raw_message": {"n": 1}}),
+    ErrorEvent(ts=_TS, message="rate limited", error_code="backend_rate_limited"),
+    RunCompleted(ts=_TS, message="done"),
+]
+SAMPLE_RECEIPT = Receipt(
+    meta=ReceiptMeta(
+        run_id=_RUN,
+        work_order_id=_ORDER,
+        contract_version=CONTRACT,
+        started_at=_TS,
+        finished_at=_TS,
+        duration_ms=0,
+    ),
+    backend=BackendIdentity(id="my-sidecar", backend_version="1.0.0"),
+    capabilities={"streaming": "native", "tool_read": Restricted(restricted=Reason(reason="small files"))},
+    mode="mapped",
+    usage_raw={"prompt_tokens": 3},
+    usage=Usage(input_tokens=3, output_tokens=4, estimated_cost_usd=0.5),
+    trace=SAMPLE_EVENTS[:2],
+    artifacts=[Artifact(kind="patch", path="out.patch")],
+    verification=Verification(harness_ok=True, git_diff="+x", git_status="M a.py"),
+    outcome="complete",
+)
+_HELLO = Hello(
+    contract_version=CONTRACT,
+    backend=BackendIdentity(id="my-sidecar", backend_version="1.0.0"),
+    capabilities={"streaming": "native", "tool_read": "emulated"},
+)
+_OPENING: base.Conversation = [("sidecar", _HELLO), ("host", Run(id=_RUN, work_order=SAMPLE_ORDER))]
+
+SAMPLES: list[base.Conversation] = [
+    [
+        *_OPENING,
+        *[("sidecar", Event(ref_id=_RUN, event=event)) for event in SAMPLE_EVENTS],
+        ("host", Ping(seq=1)),
+        ("sidecar", Pong(seq=1)),
+        ("sidecar", Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT)),
+    ],
+    [
+        *_OPENING,
+        ("host", Cancel(ref_id=_RUN, reason="user requested")),
+        ("sidecar", Fatal(ref_id=_RUN, error="stopped", error_code="internal")),
+        ("host", Run(id=_ORDER, work_order=SAMPLE_ORDER)),
+        ("sidecar", Fatal(error="ANTHROPIC_API_KEY not set")),
+    ],
+]
+CROSSINGS = [
+    (_OPENING, ("host", Cancel(ref_id=_RUN)), ("sidecar", Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT))),
+    (_OPENING, ("host", Ping(seq=2)), ("sidecar", Fatal(ref_id=_RUN, error="gone"))),
+    (
+        _OPENING,
+        ("host", Run(id=_ORDER, work_order=SAMPLE_ORDER)),
+        ("sidecar", Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT)),
+    ),
+]

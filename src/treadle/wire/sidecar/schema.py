@@ -1,0 +1,83 @@
+"""JSON Schemas of the sidecar protocol, made from its types. `python -m` this module writes them anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from treadle.wire.sidecar.connection import (
+    Cancel,
+    Envelope,
+    Event,
+    Fatal,
+    Final,
+    Hello,
+    Ping,
+    PolicyProfile,
+    Pong,
+    Run,
+    WorkOrder,
+)
+from treadle.wire.sidecar.receipts import CAPABILITIES, CONTRACT, AnyAgentEvent, Receipt
+
+HERE = Path(__file__).parent / "abp-v0.1"
+TYPES: dict[str, Any] = {
+    "work-order": WorkOrder,
+    "receipt": Receipt,
+    "policy": PolicyProfile,
+    "event": AnyAgentEvent,
+    "envelope": Envelope,
+    "hello": Hello,
+    "run": Run,
+    "event-envelope": Event,
+    "final": Final,
+    "fatal": Fatal,
+    "cancel": Cancel,
+    "ping": Ping,
+    "pong": Pong,
+}
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The schema of one of `TYPES`. Fields that it does not name are allowed: a reader ignores them."""
+    (made,), parts = msgspec.json.schema_components([TYPES[name]], ref_template="#/$defs/{name}")
+    whole = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"{CONTRACT} {name}",
+        **made,
+        "$defs": parts,
+    }
+    _correct(whole)
+    return whole
+
+
+def _correct(node: Any) -> None:
+    """Say what the types cannot: the names a manifest may hold, and that unknown fields are no error."""
+    if isinstance(node, list):
+        for inside in node:
+            _correct(inside)
+    if not isinstance(node, dict):
+        return
+    if node.get("additionalProperties") is False:
+        del node["additionalProperties"]
+    manifest = node.get("properties", {}).get("capabilities")
+    if manifest is not None:
+        manifest["propertyNames"] = {"enum": list(CAPABILITIES)}
+    for inside in node.values():
+        _correct(inside)
+
+
+def text(name: str) -> str:
+    return msgspec.json.format(msgspec.json.encode(schema(name)), indent=2).decode() + "\n"
+
+
+def write() -> None:
+    HERE.mkdir(exist_ok=True)
+    for name in TYPES:
+        (HERE / f"{name}.schema.json").write_text(text(name))
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,436 @@
+"""The terminal wire: a program in a pty, its supervisor on a Unix socket, and any number of clients.
+
+The supervisor greets with one unframed mode byte, 0x00. Everything after it, both ways, is `[type u8][length u32 BE]
+[payload]`. Types up to 0x05 and 0x83 are the protocol; the others are our additions, which a supervisor only uses
+towards a client that sent one first (`docs/reference/terminal-protocol.md`).
+
+Light: the supervisor and the small commands import this, so `Connection` has the shape of `wire.base.Connection` but is
+not made from it, and messages are plain classes.
+"""
+
+from __future__ import annotations
+
+from treadle.errors import LocalProtocolError, RemoteProtocolError
+from treadle.wire.common.framing import FrameSplitter
+from treadle.wire.common.framing import frame as frame
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, ClassVar
+
+BINARY = 0x00
+FRAME_CAP = 1024 * 1024
+"""The longest payload that is taken. None that is sent is longer."""
+
+INPUT, SUBSCRIBE, STATUS, RESIZE, KILL, HELLO, DETAIL, STOP = range(0x01, 0x09)
+OUTPUT, STATUS_RESP, EXIT, GAP, STATE, HELLO_RESP, DETAIL_RESP, STOPPED, SIZE, LEADER = range(0x81, 0x8B)
+
+IDLE, THINKING, STREAMING, TOOL_USE, ACTIVE, DEAD = 0x00, 0x01, 0x02, 0x03, 0x04, 0xFF
+STATE_NAMES = {
+    IDLE: "idle",
+    THINKING: "thinking",
+    STREAMING: "streaming",
+    TOOL_USE: "tool_use",
+    ACTIVE: "active",
+    DEAD: "dead",
+}
+
+WANT_GAPS, WANT_STATES, WANT_SIZES, IS_TERMINAL, READ_ONLY, FROM = 1, 2, 4, 8, 16, 32
+"""What a client can say of itself in HELLO: tell me what I missed, of state changes, of size changes; I am a person's
+terminal; I only watch; begin at this offset of the output instead of the whole scrollback."""
+VERSION = 1
+
+U32_MAX = 0xFFFFFFFF
+
+
+class Message:
+    """One thing said. `KIND` is its type byte; `FIELDS` are its fields as (name, bytes), big-endian and unsigned.
+
+    The payload of a message with no fixed fields is `data`.
+    """
+
+    KIND: ClassVar[int]
+    FIELDS: ClassVar[tuple[tuple[str, int], ...]] = ()
+    NAMES: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls.NAMES = tuple(name for name, _ in cls.FIELDS) or cls.NAMES
+
+    def __init__(self, *values: Any) -> None:
+        for name, value in zip(self.NAMES, values, strict=True):
+            setattr(self, name, value)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.values() == other.values()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.values()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.values()))})"
+
+    def values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self.NAMES)
+
+    def payload(self) -> bytes:
+        return b"".join([getattr(self, name).to_bytes(size, "big") for name, size in self.FIELDS])
+
+    @classmethod
+    def read(cls, payload: bytes) -> Message:
+        values, at = [], 0
+        for _, size in cls.FIELDS:
+            values.append(int.from_bytes(payload[at : at + size], "big"))
+            at += size
+        if len(payload) != at:
+            raise RemoteProtocolError(f"{cls.__name__} has {at} bytes of payload, not {len(payload)}")
+        return cls(*values)
+
+
+class Bare(Message):
+    """A question or an order without a payload; one that comes with it is taken all the same."""
+
+    @classmethod
+    def read(cls, payload: bytes) -> Message:
+        return cls()
+
+
+class Raw(Message):
+    """Bytes as they are."""
+
+    NAMES = ("data",)
+    data: bytes
+
+    def payload(self) -> bytes:
+        return self.data
+
+    @classmethod
+    def read(cls, payload: bytes) -> Message:
+        return cls(payload)
+
+
+class Record(Raw):
+    """A JSON object, for what is open-ended."""
+
+    @property
+    def body(self) -> dict[str, Any]:
+        import json
+
+        found: dict[str, Any] = json.loads(self.data)
+        return found
+
+    @classmethod
+    def read(cls, payload: bytes) -> Message:
+        import json
+
+        try:
+            if isinstance(json.loads(payload), dict):
+                return cls(payload)
+        except (ValueError, RecursionError):
+            pass
+        raise RemoteProtocolError(f"{cls.__name__} is not a JSON object")
+
+
+class Mode(Message):
+    """The supervisor's first byte; it has no frame."""
+
+    NAMES = ("mode",)
+    mode: int
+
+
+# What a client says...
+
+
+class Input(Raw):
+    KIND = INPUT
+
+
+class Subscribe(Bare):
+    KIND = SUBSCRIBE
+
+
+class Status(Bare):
+    KIND = STATUS
+
+
+class Resize(Message):
+    KIND = RESIZE
+    FIELDS = (("cols", 2), ("rows", 2))
+    cols: int
+    rows: int
+
+
+class Kill(Bare):
+    KIND = KILL
+
+
+class Hello(Message):
+    KIND = HELLO
+    FIELDS = (("wants", 4), ("start", 8))
+    wants: int
+    start: int
+
+
+class Detail(Bare):
+    KIND = DETAIL
+
+
+class Stop(Message):
+    """End the program: ask, wait this long, then kill all that belongs to it."""
+
+    KIND = STOP
+    FIELDS = (("grace_ms", 4),)
+    grace_ms: int
+
+    @classmethod
+    def within(cls, seconds: float) -> Stop:
+        """A time that does not fit is the longest that does."""
+        return cls(min(int(seconds * 1000), U32_MAX))
+
+
+# What a supervisor says...
+
+
+class Output(Raw):
+    KIND = OUTPUT
+
+
+class StatusReply(Message):
+    KIND = STATUS_RESP
+    FIELDS = (("pid", 4), ("idle_ms", 4), ("alive", 1), ("state", 1), ("state_ms", 4), ("reserved", 1))
+    pid: int
+    idle_ms: int
+    alive: int
+    state: int
+    state_ms: int
+    reserved: int
+
+    @classmethod
+    def of(cls, pid: int, idle_ms: int, alive: bool, state: int, state_ms: int) -> StatusReply:
+        """Times that do not fit are the longest that do."""
+        return cls(pid, min(idle_ms, U32_MAX), int(alive), state, min(state_ms, U32_MAX), 0)
+
+    @property
+    def state_name(self) -> str:
+        return STATE_NAMES.get(self.state, "unknown")
+
+
+class Exit(Message):
+    KIND = EXIT
+    NAMES = ("code",)
+    code: int
+
+    def payload(self) -> bytes:
+        return self.code.to_bytes(4, "big", signed=True)
+
+    @classmethod
+    def read(cls, payload: bytes) -> Message:
+        if len(payload) != 4:
+            raise RemoteProtocolError(f"Exit has 4 bytes of payload, not {len(payload)}")
+        return cls(int.from_bytes(payload, "big", signed=True))
+
+
+class Gap(Message):
+    """This many bytes of output were dropped here, because the client did not keep up."""
+
+    KIND = GAP
+    FIELDS = (("missed", 8),)
+    missed: int
+
+
+class State(Record):
+    """The state has changed: the same object as in DetailReply's `state`."""
+
+    KIND = STATE
+
+
+class HelloReply(Message):
+    """The offsets of the first byte that can be replayed and of the next to come, and the size now."""
+
+    KIND = HELLO_RESP
+    FIELDS = (("version", 1), ("granted", 4), ("start", 8), ("end", 8), ("cols", 2), ("rows", 2))
+    version: int
+    granted: int
+    start: int
+    end: int
+    cols: int
+    rows: int
+
+
+class DetailReply(Record):
+    KIND = DETAIL_RESP
+
+
+class Stopped(Record):
+    KIND = STOPPED
+
+
+class Size(Message):
+    KIND = SIZE
+    FIELDS = (("cols", 2), ("rows", 2))
+    cols: int
+    rows: int
+
+
+class Leader(Message):
+    """Whether this client's terminal is the one that answers the program's questions."""
+
+    KIND = LEADER
+    FIELDS = (("leads", 1),)
+    leads: int
+
+
+class Unknown(Message):
+    """A type that this version does not know. To be ignored."""
+
+    NAMES = ("kind", "data")
+    kind: int
+    data: bytes
+
+    def payload(self) -> bytes:
+        return self.data
+
+
+CLIENT = (Input, Subscribe, Status, Resize, Kill, Hello, Detail, Stop)
+SUPERVISOR = (Output, StatusReply, Exit, Gap, State, HelloReply, DetailReply, Stopped, Size, Leader)
+ORDERS = (Input, Status, Resize, Kill, Hello, Detail, Stop, Unknown)
+REPLIES = (StatusReply, HelloReply, DetailReply, Stopped, State, Size, Leader)
+
+
+def _transitions() -> dict[tuple[str, type[Message]], str]:
+    table: dict[tuple[str, type[Message]], str] = {("greeting", Mode): "open"}
+    for state in ("open", "subscribed", "ended"):
+        table |= {(state, kind): state for kind in (*ORDERS, *REPLIES)}
+        table[state, Subscribe] = state
+    table["open", Subscribe] = "subscribed"
+    table |= {("subscribed", kind): "subscribed" for kind in (Output, Gap)}
+    table["subscribed", Exit] = "ended"
+    return table
+
+
+class Connection:
+    """One end of the wire: `receive` bytes to get messages, `send` a message to get bytes."""
+
+    SAYS: ClassVar[dict[str, frozenset[type[Message]]]] = {
+        "client": frozenset((*CLIENT, Unknown)),
+        "supervisor": frozenset((*SUPERVISOR, Mode, Unknown)),
+    }
+    START = "greeting"
+    TRANSITIONS = _transitions()
+    """What an observer may hear when. The first SUBSCRIBE starts the output; after EXIT there is no more of it."""
+
+    def __init__(self, role: str, *, cap: int = FRAME_CAP) -> None:
+        self.role = role
+        self.peer = "supervisor" if role == "client" else "client"
+        self.state = self.START
+        self._frames = FrameSplitter(cap)
+        self._kinds = {kind.KIND: kind for kind in (CLIENT if self.peer == "client" else SUPERVISOR)}
+        self._greeted = role == "supervisor"
+
+    def receive(self, data: bytes) -> list[Message | RemoteProtocolError]:
+        """The messages that these bytes complete. One that is malformed leaves its error in its place."""
+        found: list[Message | RemoteProtocolError] = []
+        for message in self._decode(data):
+            if isinstance(message, Message):
+                reason = self.refusal(self.peer, message)
+                if reason is None:
+                    self.state = self.TRANSITIONS[self.state, type(message)]
+                else:
+                    message = RemoteProtocolError(reason)
+            found.append(message)
+        return found
+
+    def end(self) -> list[Message]:
+        """The peer will send nothing more. Raises when it stopped inside a message."""
+        if not self._greeted:
+            raise RemoteProtocolError("the supervisor closed the connection before its mode byte")
+        if rest := self._frames.end():
+            raise RemoteProtocolError(f"the connection ended inside a frame, after {len(rest)} bytes of it")
+        return []
+
+    def send(self, message: Message) -> bytes:
+        """The bytes of this message. Raises, and changes nothing, when it may not be said now."""
+        if reason := self.refusal(self.role, message):
+            raise LocalProtocolError(reason)
+        data = encode(message)
+        self.state = self.TRANSITIONS[self.state, type(message)]
+        return data
+
+    def refusal(self, sender: str, message: Message) -> str | None:
+        kind = type(message)
+        if kind not in self.SAYS[sender]:
+            return f"a {sender} does not send {kind.__name__}"
+        if (self.state, kind) not in self.TRANSITIONS:
+            return f"{kind.__name__} may not be sent while {self.state}"
+        return None
+
+    def _decode(self, data: bytes) -> Iterator[Message | RemoteProtocolError]:
+        if not self._greeted and data:
+            if data[0] != BINARY:
+                raise RemoteProtocolError(f"the supervisor speaks mode 0x{data[0]:02x}; only 0x00 is known")
+            self._greeted = True
+            yield Mode(data[0])
+            data = data[1:]
+        for found in self._frames.feed(data):
+            yield self._message(*found) if isinstance(found, tuple) else found
+
+    def _message(self, kind: int, payload: bytes) -> Message | RemoteProtocolError:
+        known = self._kinds.get(kind)
+        if known is None:
+            return Unknown(kind, payload)
+        try:
+            return known.read(payload)
+        except RemoteProtocolError as error:
+            return error
+
+
+def encode(message: Message) -> bytes:
+    if isinstance(message, Mode):
+        return bytes((message.mode,))
+    kind = message.kind if isinstance(message, Unknown) else message.KIND
+    payload = message.payload()
+    if len(payload) > FRAME_CAP:
+        raise LocalProtocolError(f"a frame carries at most {FRAME_CAP} bytes, not {len(payload)}")
+    return frame(kind, payload)
+
+
+SAMPLES = [
+    [
+        ("supervisor", Mode(BINARY)),
+        ("client", Status()),
+        ("supervisor", StatusReply.of(4242, 1500, True, THINKING, 2**40)),
+        ("client", Resize(220, 50)),
+        ("client", Unknown(0x7F, b"later")),
+        ("client", Kill()),
+    ],
+    [
+        ("supervisor", Mode(BINARY)),
+        ("client", Subscribe()),
+        ("supervisor", Output(b"\x1b[1mhello\x1b[0m\r\n")),
+        ("client", Input(b"ls\r")),
+        ("client", Status()),
+        ("supervisor", StatusReply.of(1, 0, True, ACTIVE, 0)),
+        ("supervisor", Output(b"")),
+        ("supervisor", Exit(-1)),
+        ("client", Input(b"too late")),
+    ],
+    [
+        ("supervisor", Mode(BINARY)),
+        ("client", Hello(WANT_GAPS | FROM, 1 << 40)),
+        ("supervisor", HelloReply(VERSION, WANT_GAPS | FROM, 7, 1 << 40, 80, 24)),
+        ("client", Subscribe()),
+        ("supervisor", Gap(1 << 33)),
+        ("supervisor", State(b'{"name": "idle"}')),
+        ("supervisor", Size(80, 25)),
+        ("supervisor", Leader(1)),
+        ("client", Detail()),
+        ("supervisor", DetailReply(b'{"id": "a"}')),
+        ("client", Stop(5000)),
+        ("supervisor", Exit(143)),
+        ("supervisor", Stopped(b'{"code": 143}')),
+    ],
+]
+CROSSINGS = [
+    (SAMPLES[1][:3], ("supervisor", Exit(0)), ("client", Input(b"x"))),
+    (SAMPLES[1][:3], ("supervisor", Exit(0)), ("client", Status())),
+]

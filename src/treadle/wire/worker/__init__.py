@@ -1,0 +1,1 @@
+"""The headless worker protocol: JSON lines between a client and an agent worker (seed 000)."""

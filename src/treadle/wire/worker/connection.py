@@ -1,0 +1,331 @@
+"""The headless worker protocol: an agent as a process that another program owns, JSON lines on its stdin and stdout.
+
+The client asks (`init`, `send`, `status`, `cancel`, `shutdown`), the worker answers; requests may be written ahead of
+the answers. The messages are in worker_messages.py, their bytes in worker_codec.py, the way to and from our events in
+worker_events.py, the versions in worker_versions.py, the reference in docs/reference/worker-protocol.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any
+
+from treadle.errors import LocalProtocolError, RemoteProtocolError
+from treadle.wire.common import connection as base
+from treadle.wire.common.framing import LineSplitter
+from treadle.wire.worker.codec import BadLine, decode_request, decode_response, encode, encode_lines, id_of
+from treadle.wire.worker.messages import (
+    Answer,
+    AnswerOk,
+    AnyPayload,
+    Cancel,
+    ContentDelta,
+    ErrorEnvelope,
+    ErrorEvent,
+    EventLine,
+    Heartbeat,
+    Init,
+    InitConfig,
+    InitOk,
+    Message,
+    PermissionRequest,
+    Result,
+    ResultUsage,
+    Send,
+    Shutdown,
+    ShutdownOk,
+    Status,
+    StatusOk,
+    Steer,
+    SteerOk,
+    ToolCall,
+    ToolEnd,
+    ToolStart,
+    Unknown,
+    UsageEvent,
+)
+
+NOT_INITIALIZED = "Not initialized. Send 'init' first."
+
+
+def _is_protocol_error(result: Result) -> bool:
+    return result.error is not None and result.error.code == "protocol_error"
+
+
+def protocol_error(error: RemoteProtocolError) -> Result:
+    """The answer to a bad line: no session ids and no latencies, as nothing ran."""
+    return Result(
+        id=id_of(error),
+        status="error",
+        tool_calls_made=(),
+        iterations=0,
+        error=ErrorEnvelope(code="protocol_error", message=str(error), retryable=False, details=error.details),
+    )
+
+
+# What may be said when...
+
+
+class State(Enum):
+    NEW = "new"
+    OPENING = "opening"
+    READY = "ready"
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+CLIENT = frozenset({Init, Send, Status, Cancel, Shutdown, Answer, Steer})
+WORKER = frozenset({InitOk, EventLine, Result, StatusOk, ShutdownOk, AnswerOk, SteerOk})
+
+NEW, OPENING, READY, CLOSING, CLOSED = State
+
+
+def _stays(state: State, *kinds: type) -> dict[tuple[State, type], State]:
+    return {(state, kind): state for kind in kinds}
+
+
+TRANSITIONS: dict[tuple[State, type], State] = {
+    **_stays(NEW, Cancel, Result),
+    (NEW, Init): OPENING,
+    (NEW, Shutdown): CLOSING,
+    # Written ahead: what the init will lead to is not known yet, so everything may follow it.
+    **_stays(OPENING, Init, Send, Status, Cancel, Answer, Steer, Result),
+    (OPENING, InitOk): READY,
+    (OPENING, Shutdown): CLOSING,
+    **_stays(READY, Send, Status, Cancel, Answer, Steer, EventLine, Result, StatusOk, AnswerOk, SteerOk),
+    (READY, Shutdown): CLOSING,
+    # A shutdown waits for what was asked before it, which can still be watched, steered and cancelled.
+    **_stays(CLOSING, Cancel, Status, Answer, Steer),
+    **_stays(CLOSING, InitOk, EventLine, Result, StatusOk, AnswerOk, SteerOk),
+    (CLOSING, ShutdownOk): CLOSED,
+}
+ANSWERED_BY: dict[type, type] = {InitOk: Init, StatusOk: Status, ShutdownOk: Shutdown, AnswerOk: Answer, SteerOk: Steer}
+
+
+def _one_less(counts: Counter[Any], key: Any) -> None:
+    """Counts that are used up leave nothing behind: a connection may live long."""
+    counts[key] -= 1
+    if counts[key] <= 0:
+        del counts[key]
+
+
+class Connection(base.Connection[Message]):
+    SAYS = {"client": CLIENT, "worker": WORKER}
+    START = NEW
+    TRANSITIONS = TRANSITIONS
+
+    def __init__(self, role: str, *, cap: int = base.CAP) -> None:
+        super().__init__(role, cap=cap)
+        self._lines = LineSplitter(cap)
+        self._decode_line = decode_response if role == "client" else decode_request
+        self._open: Counter[tuple[type, str]] = Counter()
+        self._bad: Counter[str] = Counter()
+        self._send: str | None = None
+        self._seq = 0
+
+    def decode(self, data: bytes) -> Iterable[Any]:
+        decode_line = self._decode_line
+        return [decode_line(line) if type(line) is bytes else line for line in self._lines.feed(data)]
+
+    def judge(self, messages: Iterable[Any]) -> list[Any]:
+        found: list[Any] = []
+        for message in messages:
+            if type(message) is EventLine and message.send_id == self._send:
+                # The next event of the send under way, which nearly every line is.
+                self._seq = message.event_seq + 1
+                found.append(message)
+                continue
+            [item] = super().judge((message,))
+            if isinstance(item, RemoteProtocolError) and self.role == "worker":
+                # A bad line is owed an answer too, and may bear the id of a good request.
+                self._bad[id_of(item)] += 1
+            found.append(item)
+        return found
+
+    def end(self) -> list[Any]:
+        rest = self._lines.end()
+        if not rest.strip():
+            return []
+        last = self._decode_line(rest)
+        if isinstance(last, RemoteProtocolError):
+            cut = BadLine("The input ended inside a line", id_of(last))
+            self.judge([cut])
+            raise cut
+        return self.judge([last])
+
+    def encode(self, message: Message) -> bytes:
+        return encode(message)
+
+    def send_events(self, lines: list[EventLine]) -> bytes:
+        """The bytes of events that follow each other in one send: the same as of each alone, at a third of the cost."""
+        first, last = lines[0], lines[-1]
+        reason = self.refusal(self.role, first)
+        if reason is not None:
+            raise LocalProtocolError(reason)
+        if last.send_id != first.send_id or last.event_seq != first.event_seq + len(lines) - 1:
+            raise LocalProtocolError(f"events of {first.send_id!r} are out of order")
+        data = encode_lines(lines)
+        self.said(self.role, last)
+        return data
+
+    def refusal(self, sender: str, message: Any) -> str | None:
+        kind = type(message)
+        if kind is EventLine:
+            return self._event_refusal(sender, message)
+        if kind is Unknown and sender != self.role:
+            return None
+        if kind in CLIENT and sender == "client":
+            if self.state is NEW and kind not in (Init, Cancel, Shutdown):
+                return NOT_INITIALIZED
+            if self.state is READY and kind is Init:
+                return "Already initialized."
+            if self.state in (CLOSING, CLOSED):
+                return "Shutting down." if (self.state, kind) not in TRANSITIONS else None
+        refusal = super().refusal(sender, message)
+        if refusal is None and kind in WORKER and not self._awaited(message):
+            return f"no {kind.__name__} is due for request {message.id!r}"
+        return refusal
+
+    def _event_refusal(self, sender: str, line: EventLine) -> str | None:
+        """Every event belongs to an open send. We number them without gaps; a peer's numbers are its own affair."""
+        if (self.state, EventLine) not in TRANSITIONS or sender != "worker":
+            return super().refusal(sender, line)
+        if line.send_id != self._send and not self._open[Send, line.send_id]:
+            return f"an event for {line.send_id!r}, which is no open send"
+        if sender == self.role and line.event_seq != (self._seq if line.send_id == self._send else 0):
+            return f"event {line.event_seq} of {line.send_id!r} is out of order"
+        return None
+
+    def _awaited(self, message: Any) -> bool:
+        if type(message) is Result:
+            # Any request can turn out to be one that cannot be served.
+            return _is_protocol_error(message) or bool(self._open[Send, message.id] or self._open[Init, message.id])
+        return bool(self._open[ANSWERED_BY[type(message)], message.id])
+
+    def refused(self, message: Any, reason: str) -> RemoteProtocolError:
+        id = message.send_id if type(message) is EventLine else message.id
+        return BadLine(reason, id, untimely=message)
+
+    def said(self, sender: str, message: Any) -> None:
+        kind = type(message)
+        if kind is EventLine:
+            self._send, self._seq = message.send_id, message.event_seq + 1
+        elif kind is InitOk and message.error is not None:
+            self._note(kind, message)
+            self._init_failed()
+        elif kind is not Unknown:
+            super().said(sender, message)
+            if self._note(kind, message) is Init and kind is Result:
+                self._init_failed()
+
+    def _note(self, kind: type, message: Any) -> type | None:
+        """Keep the list of what is open; which kind of request this message has answered."""
+        if kind in CLIENT:
+            if kind is not Cancel:
+                self._open[kind, message.id] += 1
+            return None
+        if kind is Result and _is_protocol_error(message) and self._bad[message.id]:
+            _one_less(self._bad, message.id)
+            return None
+        asked = ANSWERED_BY.get(kind) or (Send if self._open[Send, message.id] else Init)
+        _one_less(self._open, (asked, message.id))
+        if kind is Result and message.id == self._send:
+            self._send, self._seq = None, 0
+        return asked
+
+    def _init_failed(self) -> None:
+        """Back to the start, unless an earlier init has succeeded or a later one is still open."""
+        if self.state is OPENING and not any(kind is Init for kind, _ in self._open):
+            self.state = NEW
+
+
+# Samples: the conversation of the specification, a refused version, and everything our extensions add...
+
+_SESSION = "550e8400-e29b-41d4-a716-446655440000"
+_CONFIG = InitConfig(
+    model="m/large", system_prompt="Be brief.", tools=("read_file", "bash"), task_id="t", worker_id="w"
+)
+
+
+def _event(seq: int, payload: AnyPayload, send: str = "2") -> tuple[str, Message]:
+    return "worker", EventLine(payload, seq, send, _SESSION, "t", "w")
+
+
+_OPENED: base.Conversation = [
+    ("client", Init(id="1", config=_CONFIG, protocol_version="0.2.0")),
+    ("worker", InitOk(id="1", session_id=_SESSION, protocol_version="0.2.0")),
+    ("client", Send(id="2", message="Read a.py — and explain it\u2028please")),
+]
+_DONE = Result(
+    id="2",
+    status="ok",
+    response="It prints.",
+    tool_calls_made=(ToolCall("read_file", {"file_path": "a.py"}),),
+    iterations=2,
+    usage=ResultUsage(prompt_tokens=20, completion_tokens=5, total_tokens=25),
+    session_id=_SESSION,
+    model_latency_ms=1200,
+    tool_latency_ms=50,
+    total_latency_ms=1250,
+)
+_CANCELLED = Result(
+    id="2",
+    status="error",
+    tool_calls_made=(),
+    iterations=0,
+    error=ErrorEnvelope(code="cancelled", message="cancelled", retryable=False),
+)
+SAMPLES: list[base.Conversation] = [
+    [
+        *_OPENED,
+        _event(0, ContentDelta("It ")),
+        _event(1, ToolStart("read_file", {"file_path": "a.py"})),
+        ("client", Status(id="3")),
+        ("worker", StatusOk(id="3", model="m/large", messages_count=1, session_id=_SESSION, active=True)),
+        _event(2, ToolEnd("read_file", "print(1)")),
+        _event(3, Heartbeat(5000)),
+        _event(4, UsageEvent(prompt_tokens=20, completion_tokens=5, total_tokens=25)),
+        _event(5, ErrorEvent(code="provider_error", message="Rate limited", retryable=True, provider="openrouter")),
+        ("worker", _DONE),
+        ("client", Shutdown(id="4")),
+        ("worker", ShutdownOk(id="4")),
+    ],
+    [
+        ("client", Init(id="1", config=_CONFIG, protocol_version="1.0.0")),
+        (
+            "worker",
+            InitOk(
+                id="1",
+                session_id="",
+                protocol_version="0.2.0",
+                error=ErrorEnvelope(
+                    code="protocol_version_mismatch", message="Client requested 1.0.0, server is 0.2.0", retryable=False
+                ),
+            ),
+        ),
+        *_OPENED,
+        ("client", Shutdown(id="3")),
+        ("client", Cancel(id="4", target_id="2")),
+        ("worker", _CANCELLED),
+        ("worker", ShutdownOk(id="3")),
+    ],
+    [
+        *_OPENED,
+        _event(0, PermissionRequest(name="bash", reason="bash (execute) requires approval", request_id="q1")),
+        ("client", Answer(id="3", target_id="2", request_id="q1", decision="allow", scope="session")),
+        ("worker", AnswerOk(id="3", accepted=True)),
+        ("client", Steer(id="4", target_id="2", message="Only the first line.")),
+        ("worker", SteerOk(id="4", accepted=False)),
+        ("worker", _CANCELLED),
+    ],
+]
+CROSSINGS = [
+    (_OPENED, ("client", Cancel(id="3", target_id="2")), ("worker", _DONE)),
+    (_OPENED, ("client", Shutdown(id="3")), _event(0, ContentDelta("It "))),
+    (_OPENED[:1], ("client", Send(id="2", message="early")), ("worker", _OPENED[1][1])),
+]

@@ -1,0 +1,161 @@
+"""git, by subprocess, one writer at a time for each repository.
+
+Nothing that a repository or a person has configured runs code here or changes what we read: no hooks, no pager, no
+prompts, no external diff. All functions block; call them in a thread where a loop runs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from treadle.errors import NotFound, WorkspaceError
+from treadle.io.files import locked
+from treadle.io.paths import private_dir, state_dir
+from treadle.io.process.programs import Finished, run_program
+
+TIMEOUT = 60.0
+_SETTINGS = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.quotePath": "false",
+    "commit.gpgSign": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "advice.detachedHead": "false",
+}
+OPTIONS = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
+
+
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Ours, without anything that would point git elsewhere."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return {**kept, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8", **(more or {})}
+
+
+def git(
+    *arguments: str,
+    cwd: str,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    timeout: float = TIMEOUT,
+    check: bool = True,
+) -> Finished:
+    """Run git in `cwd`. A failure is a WorkspaceError with git's own words, unless `check` is off."""
+    done = run_program(["git", *OPTIONS, *arguments], cwd=cwd, env=environment(env), stdin=stdin, timeout=timeout)
+    if check and done.code != 0:
+        raise WorkspaceError(f"git {arguments[0]} failed in {cwd}: {done.complaint or f'exit code {done.code}'}")
+    return done
+
+
+class Repository:
+    """One working tree of a repository; `common` is what all its working trees share."""
+
+    def __init__(self, top: str, common: str) -> None:
+        self.top = top
+        self.common = common
+
+    @classmethod
+    def find(cls, path: str) -> Repository | None:
+        """The repository that `path` is in, or None when it is in none or git is not installed."""
+        try:
+            done = git("rev-parse", "--show-toplevel", "--git-common-dir", cwd=path, check=False)
+        except NotFound:
+            return None
+        if done.code != 0:
+            return None
+        top, common = os.fsdecode(done.stdout).splitlines()
+        return cls(top, os.path.realpath(os.path.join(path, common)))
+
+    def git(self, *arguments: str, **more: object) -> str:
+        return os.fsdecode(git(*arguments, cwd=self.top, **more).stdout)  # type: ignore[arg-type]
+
+    def lock(self, timeout: float = TIMEOUT) -> locked:
+        """Held around whatever writes to the repository: git itself fails when two add a worktree at once."""
+        name = hashlib.blake2b(os.fsencode(self.common), digest_size=12).hexdigest()
+        return locked(os.path.join(private_dir(os.path.join(state_dir(), "locks")), f"git-{name}"), timeout)
+
+    def commit(self, name: str = "HEAD") -> str:
+        """The id of a commit. A repository without commits has none to work from."""
+        done = git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", cwd=self.top, check=False)
+        if done.code != 0:
+            raise WorkspaceError(f"{self.top} has no commit {name!r}", hint="commit something first")
+        return done.stdout.decode().strip()
+
+    def add_worktree(self, path: str, branch: str, base: str = "HEAD") -> Worktree:
+        """A new working tree at `path`, on a new branch that starts at `base`."""
+        with self.lock():
+            start = self.commit(base)
+            self.git("worktree", "prune")
+            self.git("worktree", "add", "--quiet", "-b", branch, path, start)
+        return Worktree(self, os.path.realpath(path), branch, start)
+
+    def worktree(self, path: str, branch: str, start: str) -> Worktree:
+        """One that was added before."""
+        return Worktree(self, os.path.realpath(path), branch, start)
+
+
+class Checkout(NamedTuple):
+    """A new working tree, and where one works in it."""
+
+    tree: Worktree
+    cwd: str
+    pending: int
+    """How many changes of the original directory were not committed, and so are not here."""
+
+
+def check_out(cwd: str, path: str, branch: str, *, hint: str) -> Checkout:
+    """A working tree of the repository that `cwd` is in, at `path`, with a directory in the place of `cwd`."""
+    repository = Repository.find(cwd)
+    if repository is None:
+        raise WorkspaceError(f"{cwd} is not in a git repository, so it has no worktrees", hint=hint)
+    tree = repository.add_worktree(path, branch)
+    inside = os.path.relpath(os.path.realpath(cwd), os.path.realpath(repository.top))
+    here = os.path.normpath(os.path.join(tree.path, inside))
+    os.makedirs(here, exist_ok=True)
+    return Checkout(tree, here, len(repository.git("status", "--porcelain").splitlines()))
+
+
+class Worktree:
+    def __init__(self, repository: Repository, path: str, branch: str, start: str) -> None:
+        self.repository = repository
+        self.path = path
+        self.branch = branch
+        self.start = start
+
+    def changed(self) -> bool:
+        """Whether anything is there that `start` does not have: a commit, an edit, a new file that is not ignored."""
+        return bool(git("status", "--porcelain", "-z", cwd=self.path).stdout) or self.has_commits()
+
+    def has_commits(self) -> bool:
+        """Whether it, or its branch, has moved on from `start`."""
+        head = git("rev-parse", "--verify", "HEAD", cwd=self.path).stdout.decode().strip()
+        tip = self.repository.commit(f"refs/heads/{self.branch}")
+        return {head, tip} != {self.start}
+
+    def remove(self) -> None:
+        """With its branch, and all that is in them."""
+        with self.repository.lock():
+            if os.path.isdir(self.path):
+                self.repository.git("worktree", "remove", "--force", self.path)
+            self.repository.git("worktree", "prune")
+            git("branch", "--quiet", "-D", self.branch, cwd=self.repository.top, check=False)  # it may be gone
+
+    def remove_if_unchanged(self) -> bool:
+        """Remove the working tree and its branch, unless that would lose anything. Says whether it was removed."""
+        with self.repository.lock():
+            if os.path.isdir(self.path):
+                if self.changed():
+                    return False
+                # Without --force, so that git looks as well: what changes in between is kept.
+                done = git("worktree", "remove", self.path, cwd=self.repository.top, check=False)
+                if done.code != 0:
+                    if self.changed():
+                        return False
+                    self.repository.git("worktree", "remove", "--force", self.path)  # it has submodules
+            else:
+                self.repository.git("worktree", "prune")
+            self.repository.git("branch", "--quiet", "-D", self.branch)
+        return True

@@ -1,0 +1,213 @@
+"""What a directory holds, at one moment and at another, and the difference. No repository in it is touched.
+
+A git directory of our own, kept elsewhere, takes the snapshots; bytes are stored as they are, whatever attributes or
+settings say. What `.gitignore` files name is not looked at, and neither is anything called `.git`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from treadle.errors import WorkspaceError
+from treadle.io.process.programs import Finished
+from treadle.workspace.git import Repository, git
+
+_AS_THEY_ARE = "* -text -eol -ident -filter -working-tree-encoding !diff !merge\n"
+_CONFIG = """[core]
+    repositoryformatversion = 0
+    bare = false
+    autocrlf = false
+    symlinks = true
+    filemode = true
+"""
+_ALONE = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+_DIFF = ["--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", "--src-prefix=a/", "--dst-prefix=b/"]
+SNAPSHOT_TIMEOUT = 600.0
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def _files_under(root: str, path: str) -> Iterator[str]:
+    for folder, folders, names in os.walk(os.path.join(root, path)):
+        folders[:] = [name for name in folders if name != ".git"]
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        for name in (*names, *links):
+            place = os.path.join(folder, name)
+            if name != ".git" and stat.S_IFMT(os.lstat(place).st_mode) in (stat.S_IFREG, stat.S_IFLNK):
+                yield os.path.relpath(place, root)
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    kind: Literal["added", "modified", "deleted", "renamed"]
+    path: str
+    old_path: str | None = None
+    """Where a renamed file was."""
+    binary: bool = False
+    lines_added: int | None = None
+    lines_removed: int | None = None
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A file in a snapshot."""
+
+    mode: str
+    blob: str
+
+    @property
+    def is_link(self) -> bool:
+        return self.mode == "120000"
+
+    @property
+    def executable(self) -> bool:
+        return self.mode == "100755"
+
+
+class Shadow:
+    def __init__(self, directory: str, root: str) -> None:
+        self.directory = directory
+        self.root = root
+        self.unread = ""
+        """What the last snapshot lacks because it may not be read, in git's words."""
+
+    @classmethod
+    def create(cls, directory: str, root: str) -> Shadow:
+        git("init", "--quiet", "--bare", directory, cwd=root, env=_ALONE)
+        os.makedirs(os.path.join(directory, "info"), exist_ok=True)
+        _write(os.path.join(directory, "config"), _CONFIG)
+        _write(os.path.join(directory, "info", "attributes"), _AS_THEY_ARE)
+        shadow = cls(directory, root)
+        shadow._borrow(Repository.find(root))
+        return shadow
+
+    def _borrow(self, repository: Repository | None) -> None:
+        """Start from what the repository around `root` knows already, so that unchanged files need not be read."""
+        if repository is None or repository.git("rev-parse", "--show-object-format").strip() != "sha1":
+            return
+        _write(os.path.join(self.directory, "objects", "info", "alternates"), f"{repository.common}/objects\n")
+        excludes = os.path.join(repository.common, "info", "exclude")
+        if os.path.exists(excludes):
+            shutil.copyfile(excludes, os.path.join(self.directory, "info", "exclude"))
+        index = os.path.join(repository.top, repository.git("rev-parse", "--git-path", "index").strip())
+        if os.path.realpath(repository.top) == os.path.realpath(self.root) and os.path.exists(index):
+            ours = os.path.join(self.directory, "index")
+            shutil.copy2(index, ours)
+            if self._git("ls-files", "--stage", check=False).code != 0:
+                os.unlink(ours)  # a split index, or a form that needs its own repository
+
+    def _git(self, *arguments: str, check: bool = True, stdin: bytes = b"", timeout: float = 60.0) -> Finished:
+        env = {**_ALONE, "GIT_DIR": self.directory, "GIT_WORK_TREE": self.root}
+        return git(*arguments, cwd=self.root, env=env, check=check, stdin=stdin, timeout=timeout)
+
+    def snapshot(self) -> str:
+        """The id of the tree that is there now."""
+        done = self._git("add", "--all", "--ignore-errors", ".", check=False, timeout=SNAPSHOT_TIMEOUT)
+        if done.code not in (0, 1):
+            raise WorkspaceError(f"cannot look at {self.root}: {done.complaint}")
+        self.unread = done.complaint if "ermission denied" in done.complaint else ""
+        self._look_into_repositories()
+        return self._git("write-tree").stdout.decode().strip()
+
+    def _look_into_repositories(self) -> None:
+        """git does not look into a repository inside another, so that changes could be hidden there. We do."""
+        staged = os.fsdecode(self._git("ls-files", "--stage", "-z", timeout=SNAPSHOT_TIMEOUT).stdout)
+        others = os.fsdecode(self._git("ls-files", "--others", "--exclude-standard", "-z").stdout)
+        inner = [row.split("\t", 1)[1] for row in staged.split("\0")[:-1] if row.startswith("160000 ")]
+        inner += [path.rstrip("/") for path in others.split("\0") if path.endswith("/")]
+        for path in inner:
+            self._git("update-index", "--force-remove", "--", path, check=False)
+        files = [name for path in inner for name in _files_under(self.root, path)]
+        if files:
+            listed = b"".join(os.fsencode(name) + b"\0" for name in files)
+            self._git("update-index", "--add", "--replace", "-z", "--stdin", stdin=listed, timeout=SNAPSHOT_TIMEOUT)
+
+    def changes(self, before: str, after: str) -> list[Change]:
+        names = os.fsdecode(self._git("diff-tree", "-r", "-z", "--name-status", *_DIFF, before, after).stdout)
+        counts = self._counts(before, after)
+        found: list[Change] = []
+        fields = iter(names.split("\0")[:-1])
+        for status in fields:
+            path = next(fields)
+            old = path if status[0] in "RC" else None
+            path = next(fields) if old is not None else path
+            added, removed = counts.get(path, (None, None))
+            found.append(
+                Change(
+                    kind=_KINDS[status[0]],
+                    path=path,
+                    old_path=old,
+                    binary=path in counts and added is None,
+                    lines_added=added,
+                    lines_removed=removed,
+                )
+            )
+        return found
+
+    def _counts(self, before: str, after: str) -> dict[str, tuple[int | None, int | None]]:
+        text = os.fsdecode(self._git("diff-tree", "-r", "-z", "--numstat", *_DIFF, before, after).stdout)
+        fields = iter(text.split("\0")[:-1])
+        counts: dict[str, tuple[int | None, int | None]] = {}
+        for field in fields:
+            added, removed, path = field.split("\t", 2)
+            if not path:  # a rename: the old and the new name follow
+                next(fields)
+                path = next(fields)
+            counts[path] = (None, None) if added == "-" else (int(added), int(removed))
+        return counts
+
+    def patch(self, before: str, after: str) -> bytes:
+        """A patch from which `git apply` makes one out of the other, binary files included."""
+        return self._git("diff-tree", "-r", "-p", "--binary", "--full-index", *_DIFF, before, after).stdout
+
+    def entries(self, tree: str, paths: list[str]) -> dict[str, Entry]:
+        """Those of the paths that are in the snapshot."""
+        if not paths:
+            return {}
+        done = self._git("ls-tree", "-r", "-z", "--full-tree", tree)
+        wanted = set(paths)
+        found = {}
+        for row in os.fsdecode(done.stdout).split("\0")[:-1]:
+            head, path = row.split("\t", 1)
+            mode, kind, blob = head.split()
+            if path in wanted and kind == "blob":
+                found[path] = Entry(mode=mode, blob=blob)
+        return found
+
+    def read(self, entry: Entry) -> bytes:
+        return self._git("cat-file", "blob", entry.blob).stdout
+
+
+_KINDS: dict[str, Literal["added", "modified", "deleted", "renamed"]] = {
+    "A": "added",
+    "M": "modified",
+    "T": "modified",
+    "D": "deleted",
+    "R": "renamed",
+    "C": "added",
+}
+
+
+def status_lines(changes: list[Change]) -> str:
+    """In the form of `git status --porcelain`."""
+    marks = {"added": "A ", "modified": "M ", "deleted": "D ", "renamed": "R "}
+    return "\n".join(
+        f"{marks[change.kind]} {f'{quoted(change.old_path)} -> ' if change.old_path else ''}{quoted(change.path)}"
+        for change in changes
+    )
+
+
+def quoted(path: str) -> str:
+    """As git shows it: in quotes when it could be taken for something else."""
+    if not re.search(r'[\x00-\x1f\x7f"\\]| $|^ | -> ', path):
+        return path
+    text = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda match: f"\\{ord(match[0]):03o}", text) + '"'

@@ -1,0 +1,299 @@
+"""Where a run works: a copy, a git worktree, or the directory itself; and what it changed there.
+
+What `.gitignore` names is not part of the difference and goes with the copy. Anything else that is new or changed keeps
+its workspace, until it has been brought back or a person throws it away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from treadle.errors import WorkspaceError
+from treadle.io.files import storage_error, write_atomic
+from treadle.policy.patterns import match
+from treadle.workspace.git import Repository, Worktree, check_out, git
+from treadle.workspace.merge import Merged, bring_back
+from treadle.workspace.snapshot import Change, Shadow, status_lines
+
+WorkspaceMode: TypeAlias = Literal["staged", "worktree", "pass_through"]
+COPY_CAP = 8 * 1024**3
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    after: str
+    changes: tuple[Change, ...]
+    patch: bytes
+    status: str
+    unread: str = ""
+    """What could not be looked at."""
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """What has to be known to come back to a workspace after a crash."""
+
+    mode: WorkspaceMode
+    source: str
+    root: str
+    directory: str
+    before: str
+    branch: str | None = None
+    start: str | None = None
+
+
+class Workspace:
+    def __init__(self, place: Place, notes: Sequence[str] = ()) -> None:
+        self.place = place
+        self.root = place.root
+        self.notes = list(notes)
+        self._shadow = Shadow(os.path.join(place.directory, "shadow.git"), place.root)
+        self._difference: Difference | None = None
+
+    @classmethod
+    def open(cls, directory: str) -> Workspace | None:
+        """The one that was prepared in `directory`, or None when preparing did not get that far."""
+        try:
+            with open(os.path.join(directory, "workspace.json"), "rb") as file:
+                return cls(msgspec.json.decode(file.read(), type=Place))
+        except (FileNotFoundError, msgspec.MsgspecError):
+            return None
+
+    def difference(self) -> Difference:
+        """What is different now from what it was at the start."""
+        before, after = self.place.before, self._shadow.snapshot()
+        if self._shadow.unread and self.place.mode != "pass_through":
+            make_readable(self.root)
+            after = self._shadow.snapshot()
+        changes = self._shadow.changes(before, after)
+        self._difference = Difference(
+            after=after,
+            changes=tuple(changes),
+            patch=self._shadow.patch(before, after),
+            status=status_lines(changes),
+            unread=self._shadow.unread,
+        )
+        return self._difference
+
+    def apply(self) -> Merged:
+        """Bring the changes to the source, all of them or none."""
+        if self.place.mode == "pass_through":
+            return Merged()
+        found = self._difference or self.difference()
+        return bring_back(self._shadow, self.place.before, found.after, self.place.source)
+
+    def holds_work(self, *, applied: bool = False) -> bool:
+        """Whether removing it would lose anything that is not in the source."""
+        if self.place.mode == "pass_through" or not os.path.isdir(self.root):
+            return False
+        found = self._difference or self.difference()
+        return bool(found.unread or found.changes and not applied) or self._holds_more()
+
+    def _holds_more(self) -> bool:
+        """Whether a worktree has commits, or changes outside the directory that was worked on."""
+        tree = self._worktree()
+        if tree is None:
+            return self.place.mode == "worktree"
+        inside = os.path.relpath(self.root, tree.path)
+        above = ["--", ".", f":(exclude,literal){inside}"] if inside != "." else []
+        return tree.has_commits() or bool(above and git("status", "--porcelain", *above, cwd=tree.path).stdout)
+
+    def _worktree(self) -> Worktree | None:
+        repository = Repository.find(self.place.source) if self.place.mode == "worktree" else None
+        if repository is None or self.place.branch is None or self.place.start is None:
+            return None
+        return repository.worktree(os.path.join(self.place.directory, "workspace"), self.place.branch, self.place.start)
+
+    def release(self, *, applied: bool = False) -> str | None:
+        """Remove the workspace if nothing would be lost; else say where it is kept."""
+        if self.holds_work(applied=applied):
+            return self.root
+        self._remove()
+        remove_tree(os.path.join(self.place.directory, "shadow.git"))
+        return None
+
+    def discard(self) -> None:
+        """Throw it away with all that was done in it. Only a person may want that."""
+        self._remove()
+        remove_tree(self.place.directory)
+
+    def _remove(self) -> None:
+        tree = self._worktree()
+        if tree is not None:
+            tree.remove()
+        elif self.place.mode == "staged":
+            remove_tree(self.root)
+
+
+def prepare(
+    mode: WorkspaceMode,
+    source: str,
+    directory: str,
+    *,
+    name: str,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    cap: int = COPY_CAP,
+) -> Workspace:
+    """Make a workspace for `source`. `directory` is the run's own; `name` tells its branch from others."""
+    source = os.path.realpath(source)
+    if not os.path.isdir(source):
+        raise WorkspaceError(f"{source} is not a directory", hint="name the directory to work on with --root")
+    try:
+        return _prepare(mode, source, directory, name, include, exclude, cap)
+    except BaseException:
+        abandon(mode, source, directory, name)
+        raise
+
+
+def _prepare(
+    mode: WorkspaceMode,
+    source: str,
+    directory: str,
+    name: str,
+    include: Sequence[str],
+    exclude: Sequence[str],
+    cap: int,
+) -> Workspace:
+    notes: list[str] = []
+    root, branch, start = source, None, None
+    copy = os.path.join(directory, "workspace")
+    if mode == "staged":
+        root = copy
+        os.mkdir(copy, 0o700)
+        notes = Copy(source, copy, include, exclude, cap).run()
+    elif mode == "worktree":
+        branch = f"treadle/{name}"
+        root, start, notes = _add_worktree(source, copy, branch)
+    shadow = Shadow.create(os.path.join(directory, "shadow.git"), root)
+    before = shadow.snapshot()
+    place = Place(mode=mode, source=source, root=root, directory=directory, before=before, branch=branch, start=start)
+    write_atomic(os.path.join(directory, "workspace.json"), msgspec.json.encode(place), sync=False)
+    return Workspace(place, notes)
+
+
+def abandon(mode: WorkspaceMode, source: str, directory: str, name: str) -> None:
+    """Nobody has worked there yet, so nothing can be lost."""
+    copy = os.path.join(directory, "workspace")
+    repository = Repository.find(source) if mode == "worktree" and os.path.isdir(copy) else None
+    if repository is not None:
+        branch = f"treadle/{name}"
+        with contextlib.suppress(WorkspaceError):  # it may not have come so far as to have one
+            repository.worktree(copy, branch, repository.commit(f"refs/heads/{branch}")).remove_if_unchanged()
+    if mode == "staged":
+        remove_tree(copy)
+    remove_tree(os.path.join(directory, "shadow.git"))
+
+
+def _add_worktree(source: str, path: str, branch: str) -> tuple[str, str, list[str]]:
+    made = check_out(source, path, branch, hint="use --workspace-mode staged")
+    notes = [f"{made.pending} uncommitted changes of {source} are not in the worktree"] if made.pending else []
+    return made.cwd, made.tree.start, notes
+
+
+class Copy:
+    """A copy of a directory without `.git`, devices, or links that lead out of it."""
+
+    def __init__(self, source: str, target: str, include: Sequence[str], exclude: Sequence[str], cap: int) -> None:
+        self.source = source
+        self.target = target
+        self.include = tuple(include)
+        self.exclude = tuple(exclude)
+        self.left = cap
+        self.cap = cap
+        self.notes: list[str] = []
+
+    def run(self) -> list[str]:
+        """Do it; returns what was left out and might be missed."""
+        self._directory("")
+        if self.include and not os.listdir(self.target):
+            self.notes.append(f"nothing was copied: no file fits {', '.join(self.include)}")
+        return self.notes
+
+    def _directory(self, path: str) -> None:
+        try:
+            with os.scandir(os.path.join(self.source, path)) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except PermissionError as error:
+            self.notes.append(f"{path or '.'} was left out: {error.strerror}")
+            return
+        except OSError as error:
+            raise storage_error(error, os.path.join(self.source, path), "read") from error
+        if path and not found and not self.include:
+            os.makedirs(os.path.join(self.target, path), exist_ok=True)  # a program may want it to be there
+        for entry in found:
+            inside = os.path.join(path, entry.name)
+            if entry.name == ".git" or os.path.realpath(entry.path) == os.path.realpath(self.target):
+                continue
+            if any(match(pattern, inside) for pattern in self.exclude):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                self._directory(inside)
+            elif not self.include or any(match(pattern, inside) for pattern in self.include):
+                self._entry(entry, inside)
+
+    def _entry(self, entry: os.DirEntry[str], path: str) -> None:
+        target = os.path.join(self.target, path)
+        try:
+            if entry.is_symlink():
+                self._link(entry, path, target)
+            elif entry.is_file(follow_symlinks=False):
+                self._file(entry, path, target)
+        except PermissionError as error:
+            self.notes.append(f"{path} was left out: {error.strerror}")
+        except OSError as error:
+            raise storage_error(error, target, "copy") from error
+
+    def _link(self, entry: os.DirEntry[str], path: str, target: str) -> None:
+        # Where it really ends: `b/../x` is no longer inside when b itself is a link upwards.
+        to, end = os.readlink(entry.path), os.path.realpath(entry.path)
+        if os.path.isabs(to) or not f"{end}/".startswith(f"{self.source.rstrip('/')}/"):
+            self.notes.append(f"{path} was left out: it is a link that leads out of the directory")
+            return
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.symlink(to, target)
+
+    def _file(self, entry: os.DirEntry[str], path: str, target: str) -> None:
+        self.left -= entry.stat(follow_symlinks=False).st_size
+        if self.left < 0:
+            raise WorkspaceError(
+                f"{self.source} holds more than {self.cap} bytes, which is the most that is copied",
+                hint="leave things out with --exclude, or use --workspace-mode worktree",
+            )
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copy2(entry.path, target, follow_symlinks=False)
+
+
+def make_readable(root: str) -> None:
+    """Give ourselves back what a run has taken from the owner in a directory of ours; else it could hide things."""
+    os.chmod(root, stat.S_IMODE(os.stat(root).st_mode) | stat.S_IRWXU)
+    for folder, folders, names in os.walk(root):
+        for name in (*folders, *names):
+            place = os.path.join(folder, name)
+            mode = os.lstat(place).st_mode
+            needed = stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR
+            if not stat.S_ISLNK(mode) and mode & needed != needed:
+                with contextlib.suppress(PermissionError):  # somebody else's
+                    os.chmod(place, stat.S_IMODE(mode) | needed)
+
+
+def remove_tree(path: str) -> None:
+    """Remove a directory of ours, whatever its permissions have become."""
+
+    def retry(function: Callable[..., Any], place: str, error: Any) -> None:
+        for each in (os.path.dirname(place), place):
+            if os.path.isdir(each) and not os.path.islink(each):
+                os.chmod(each, stat.S_IRWXU)
+        if os.path.lexists(place):
+            shutil.rmtree(place) if os.path.isdir(place) and not os.path.islink(place) else os.unlink(place)
+
+    if os.path.lexists(path):
+        try:
+            shutil.rmtree(path, onerror=retry)
+        except OSError as error:
+            raise storage_error(error, path, "remove") from error

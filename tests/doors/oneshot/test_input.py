@@ -1,0 +1,238 @@
+"""Many prompts on one stdin, and a host that interrupts, changes mode and model, and answers permission questions."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+
+from treadle.doors.oneshot.input import StreamInput
+from treadle.doors.oneshot.run import Runner
+from treadle.errors import PeerClosed
+from treadle.events import Asked, TextDelta, TurnStarted
+from treadle.io.streams import pair
+from treadle.session import Answer, Change, SessionSpec
+from treadle.testing.sessions import ScriptedSession, Step
+
+ASK = Asked(request="q1", kind="permission", text="may I?", name="bash", args={"command": "ls"}, call="c1")
+
+
+class Configured(ScriptedSession):
+    def __init__(self, *turns: Sequence[Step]) -> None:
+        super().__init__(SessionSpec(cwd="/", session_id="s1", answers=True), list(turns))
+        self.changes: list[Change] = []
+        self.answers: list[Answer] = []
+
+    async def configure(self, change: Change) -> None:
+        self.changes.append(change)
+
+    async def answer(self, request: str, answer: Answer) -> None:
+        self.answers.append(answer)
+        await super().answer(request, answer)
+
+
+class Host:
+    """The program at the other end."""
+
+    def __init__(self, *turns: Sequence[Step], answers: bool = True) -> None:
+        self.stream, ours = pair()
+        self.session = Configured(*turns)
+        self.warnings: list[str] = []
+        runner = Runner(self.session, "stream-json", out=ours, err=ours)
+        self.door = StreamInput(self.session, runner, ours, self.warnings.append, answers=answers)
+        self.running = asyncio.create_task(self.door.run())
+        self.results: list[str] = []
+        self._rest = b""
+
+    async def say(self, *records: Any) -> None:
+        for record in records:
+            await self.stream.write(record if isinstance(record, bytes) else json.dumps(record).encode() + b"\n")
+
+    async def control(self, **request: Any) -> dict[str, Any]:
+        await self.say({"type": "control_request", "request_id": "r1", "request": request})
+        return (await self.until("control_response"))["response"]
+
+    async def until(self, kind: str) -> dict[str, Any]:
+        async with asyncio.timeout(60):
+            while True:
+                record = await self.record()
+                if record["type"] == kind:
+                    return record
+
+    async def record(self) -> dict[str, Any]:
+        while b"\n" not in self._rest:
+            self._rest += await self.stream.read()
+        line, _, self._rest = self._rest.partition(b"\n")
+        found: dict[str, Any] = json.loads(line)
+        if found["type"] == "result":
+            self.results.append(found["result"])
+        return found
+
+    async def end(self) -> int:
+        self.stream.close_write()
+        code = await asyncio.wait_for(self.running, 60)
+        await self.session.close()
+        return code
+
+
+def prompt(content: Any) -> dict[str, Any]:
+    return {"type": "user", "message": {"role": "user", "content": content}}
+
+
+@pytest.fixture
+async def echo() -> AsyncIterator[Host]:
+    host = Host()
+    yield host
+    if not host.running.done():
+        await host.end()
+
+
+async def test_each_prompt_gets_one_result_in_order(echo: Host) -> None:
+    await echo.say(prompt("one"), prompt([{"type": "text", "text": "two"}]))
+    assert [(await echo.until("result"))["result"] for _ in range(2)] == ["one", "two"]
+    assert await echo.end() == 0
+
+
+async def test_what_is_not_text_in_a_prompt_is_left_out_and_said(echo: Host) -> None:
+    await echo.say(prompt([{"type": "text", "text": "look"}, {"type": "image", "source": {}}]))
+    assert (await echo.until("result"))["result"] == "look" and "more than text" in echo.warnings[0]
+    await echo.say({"type": "user"})
+    assert (await echo.until("result"))["errors"] == ["the prompt is empty"]
+
+
+async def test_interrupted_from_outside_it_ends_the_turn_and_leaves_out_the_rest() -> None:
+    host = Host([TextDelta(text="par"), asyncio.Event()])
+    await host.say(prompt("go"), prompt("never"))
+    await host.until("stream_event")
+    await host.door.interrupt("enough")
+    assert await asyncio.wait_for(host.running, 60) == 0
+    assert (await host.until("result"))["result"] == "par"
+    assert [event.prompt for event in host.session.events().ready() if isinstance(event, TurnStarted)] == ["go"]
+    await host.session.close()
+
+
+async def test_interrupted_while_it_waits_for_a_prompt_it_ends(echo: Host) -> None:
+    await echo.say(prompt("one"))
+    await echo.until("result")
+    await echo.door.interrupt("enough")
+    assert await asyncio.wait_for(echo.running, 60) == 0
+
+
+async def test_an_interrupt_that_comes_with_its_prompt_is_not_lost() -> None:
+    host = Host([asyncio.Event()])
+    stop = {"type": "control_request", "request_id": "r1", "request": {"subtype": "interrupt"}}
+    await host.say(b"".join(json.dumps(record).encode() + b"\n" for record in (prompt("go"), stop)))
+    assert (await host.until("result"))["terminal_reason"] == "aborted_streaming"
+    assert await host.end() == 0
+
+
+async def test_a_question_that_nobody_need_answer_any_more_is_taken_back() -> None:
+    host = Host([ASK, TextDelta(text="done")])
+    await host.say(prompt("go"))
+    asked = await host.until("control_request")
+    await host.session.answer("q1", Answer(decision="deny"))
+    assert (await host.until("control_cancel_request"))["request_id"] == asked["request_id"]
+    assert (await host.until("result"))["result"] == "done"
+    await host.end()
+
+
+async def test_a_host_that_answers_nothing_is_not_asked() -> None:
+    async def plan(session: ScriptedSession, turn: Any) -> None:
+        session.emit(ASK)
+
+    host = Host([plan, TextDelta(text="done")], answers=False)
+    await host.say(prompt("go"))
+    assert [(await host.record())["type"] for _ in range(2)] == ["stream_event", "result"]
+    await host.end()
+
+
+async def test_the_end_of_input_finishes_what_was_asked(echo: Host) -> None:
+    await echo.say(json.dumps(prompt("last")).encode())
+    echo.stream.close_write()
+    assert (await echo.until("result"))["result"] == "last"
+
+
+async def test_garbage_and_unknown_records_are_warned_about_and_cost_nothing_else(echo: Host) -> None:
+    await echo.say(b"{not json\n", b"[]\n", b"\n", {"type": "weird"}, {"type": "keep_alive"}, prompt("fine"))
+    assert (await echo.until("result"))["result"] == "fine"
+    assert len(echo.warnings) == 3
+
+
+@pytest.mark.parametrize("odd", ["text", 7, [1], None, {"subtype": ["x"]}, {"subtype": "set_model", "model": {"a": 1}}])
+async def test_a_record_with_the_wrong_inside_costs_nothing_else(echo: Host, odd: Any) -> None:
+    await echo.say({"type": "control_request", "request_id": odd, "request": odd})
+    await echo.say({"type": "control_response", "response": odd}, {"type": "user", "message": odd})
+    await echo.say({"type": "control_response", "response": {"request_id": odd, "response": odd}}, prompt("fine"))
+    while echo.results[-1:] != ["fine"]:
+        await echo.record()
+    assert await echo.end() == 0
+
+
+async def test_a_host_that_goes_away_is_one_error_and_not_a_group_of_them() -> None:
+    host = Host([TextDelta(text="par"), asyncio.Event()])
+    await host.say(prompt("go"))
+    await host.until("stream_event")
+    host.stream.close()
+    host.session.emit(ASK)
+    with pytest.raises(PeerClosed):
+        await asyncio.wait_for(host.running, 60)
+    await host.session.close()
+
+
+async def test_initialize_is_answered(echo: Host) -> None:
+    response = await echo.control(subtype="initialize", hooks=None)
+    assert response["subtype"] == "success" and response["request_id"] == "r1" and "commands" in response["response"]
+
+
+async def test_hooks_of_the_host_are_refused_and_not_forgotten(echo: Host) -> None:
+    response = await echo.control(subtype="initialize", hooks={"PreToolUse": [{"hookCallbackIds": ["hook_0"]}]})
+    assert response["subtype"] == "error" and "not run here" in response["error"]
+
+
+async def test_an_unknown_control_request_is_an_error_that_names_it(echo: Host) -> None:
+    response = await echo.control(subtype="teleport")
+    assert response["subtype"] == "error" and "teleport" in response["error"]
+
+
+async def test_mode_and_model_are_changed_and_wrong_ones_refused(echo: Host) -> None:
+    assert (await echo.control(subtype="set_permission_mode", mode="acceptEdits"))["subtype"] == "success"
+    assert (await echo.control(subtype="set_model", model="anthropic:x"))["subtype"] == "success"
+    assert (await echo.control(subtype="set_permission_mode", mode="wild"))["subtype"] == "error"
+    assert echo.session.changes == [Change(mode="auto-edit"), Change(model="anthropic:x")]
+
+
+async def test_an_interrupt_ends_the_turn_and_keeps_the_session() -> None:
+    host = Host([TextDelta(text="par"), asyncio.Event()])
+    await host.say(prompt("go"))
+    await host.until("stream_event")
+    assert (await host.control(subtype="interrupt"))["subtype"] == "success"
+    await host.say(prompt("again"))
+    while len(host.results) < 2:
+        await host.record()
+    assert host.results == ["par", "again"]
+    await host.end()
+
+
+@pytest.mark.parametrize(
+    ("response", "expected"),
+    [
+        ({"behavior": "allow", "updatedInput": {"command": "ls"}}, Answer(decision="allow", by="host")),
+        (
+            {"behavior": "allow", "updatedInput": {"command": "ls -a"}},
+            Answer(decision="allow", changed_args={"command": "ls -a"}, by="host"),
+        ),
+        ({"behavior": "deny", "message": "no way"}, Answer(decision="deny", text="no way", by="host")),
+    ],
+)
+async def test_a_permission_question_is_put_to_the_host(response: dict[str, Any], expected: Answer) -> None:
+    host = Host([ASK, TextDelta(text="done")])
+    await host.say(prompt("go"))
+    asked = await host.until("control_request")
+    assert asked["request"]["subtype"] == "can_use_tool" and asked["request"]["tool_name"] == "bash"
+    assert asked["request"]["input"] == {"command": "ls"} and asked["request"]["tool_use_id"] == "c1"
+    answer = {"subtype": "success", "request_id": asked["request_id"], "response": response}
+    await host.say({"type": "control_response", "response": answer})
+    assert (await host.until("result"))["result"] == "done"
+    assert host.session.answers == [expected]
+    await host.end()

@@ -1,0 +1,923 @@
+"""One prompt through a session, printed: the contract of each format and each outcome, whatever the session does."""
+
+import asyncio
+import contextlib
+import io
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.waiting import until
+from treadle import create_headless_runner, create_headless_transport
+from treadle.doors.oneshot.run import Runner
+from treadle.doors.oneshot.schema import SchemaCheck
+from treadle.doors.oneshot.verbose import Verbose
+from treadle.errors import (
+    AuthFailed,
+    BudgetExceeded,
+    ConfigError,
+    EmptyReply,
+    LocalError,
+    MaxIterations,
+    PeerClosed,
+    ProviderError,
+    RateLimited,
+    StorageError,
+    TimedOut,
+)
+from treadle.events import (
+    AnyEvent,
+    Message,
+    Task,
+    TaskChanged,
+    TaskGroup,
+    TaskGroupChanged,
+    TextDelta,
+    ThinkingDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolStarted,
+    Usage,
+)
+from treadle.session import AgentInfo, CommandInfo, CommandResult, EventReader, Prompt, SessionSpec
+from treadle.sessions.session import Turn
+from treadle.testing.sessions import ScriptedSession, Step
+from treadle.wire.oneshot.records import OutputFormat, command_of
+
+FORMATS: list[OutputFormat] = ["text", "json", "stream-json"]
+SEED_KEYS = ["type", "result", "session_id", "subtype"]
+
+
+class Sink:
+    def __init__(self) -> None:
+        self.data = b""
+        self.writes = 0
+
+    async def write(self, data: bytes) -> None:
+        self.data += data
+        self.writes += 1
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.data.decode().splitlines()]
+
+
+class Commanded(ScriptedSession):
+    """A scripted session that has one command, which the test gives."""
+
+    def __init__(self, *turns: Sequence[Step], command: Callable[..., Any] | None = None, **more: Any) -> None:
+        super().__init__(SessionSpec(cwd="/", session_id="s1", **more), list(turns))
+        self.given: list[tuple[str, str]] = []
+        self._does = command
+
+    async def _command(self, name: str, args: str) -> CommandResult | None:
+        self.given.append((name, args))
+        return await self._does(self, args) if self._does else None
+
+
+class Ran:
+    def __init__(self, session: ScriptedSession, output_format: OutputFormat, **more: Any) -> None:
+        self.out, self.err = Sink(), Sink()
+        self.session = session
+        self.runner = Runner(session, output_format, out=self.out, err=self.err, **more)
+        self.code = -1
+
+    async def go(self, prompt: str = "go") -> "Ran":
+        self.code = await asyncio.wait_for(self.runner.run(prompt), 60)
+        return self
+
+    @property
+    def result(self) -> dict[str, Any]:
+        return self.out.records[-1]
+
+
+async def ran(*steps: Step, output_format: OutputFormat = "json", prompt: str = "go", **more: Any) -> Ran:
+    return await Ran(Commanded(steps), output_format, **more).go(prompt)
+
+
+HELLO = (TextDelta(text="Hel"), TextDelta(text="lo"))
+
+
+# Success
+
+
+async def test_text_is_the_answer_and_a_newline() -> None:
+    run = await ran(*HELLO, output_format="text")
+    assert (run.out.data, run.err.data, run.code) == (b"Hello\n", b"", 0)
+
+
+async def test_text_names_on_stderr_what_was_not_allowed_once_each() -> None:
+    denied = [ToolDenied(call=f"c{n}", name="bash", reason=reason) for n, reason in enumerate(("one", "two", "one"))]
+    run = await ran(*denied, *HELLO, output_format="text")
+    assert (run.out.data, run.code) == (b"Hello\n", 0)
+    assert run.err.data == b"treadle: not allowed: one\ntreadle: not allowed: two\n"
+
+
+async def test_json_is_exactly_one_object_in_one_write_with_the_seed_keys_first() -> None:
+    run = await ran(*HELLO)
+    [result] = run.out.records
+    assert list(result)[:4] == SEED_KEYS and run.out.writes == 1 and run.code == 0
+    assert [result[key] for key in SEED_KEYS] == ["result", "Hello", "s1", "success"]
+
+
+async def test_stream_json_is_a_line_per_delta_and_then_the_result() -> None:
+    run = await ran(*HELLO, output_format="stream-json")
+    first, second, result = run.out.records
+    assert first["event"] == {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "Hel"}}
+    assert list(first) == ["type", "event", "session_id", "uuid"] and first["uuid"] != second["uuid"]
+    assert (result["type"], result["result"], result["subtype"]) == ("result", "Hello", "success")
+
+
+async def test_the_result_has_what_scripts_for_claude_code_look_for() -> None:
+    use = Usage(model="m", input_tokens=5, output_tokens=2, cache_read_tokens=3, cache_write_tokens=1, cost_usd=0.25)
+    denied = ToolDenied(call="c1", name="bash", reason="no", args={"command": "ls"})
+    result = (await ran(use, denied, *HELLO)).result
+    assert result["is_error"] is False and result["num_turns"] == 1 and result["total_cost_usd"] == 0.25
+    assert result["usage"] == {
+        "input_tokens": 5,
+        "cache_creation_input_tokens": 1,
+        "cache_read_input_tokens": 3,
+        "output_tokens": 2,
+    }
+    assert result["modelUsage"]["m"]["costUSD"] == 0.25
+    assert result["permission_denials"] == [{"tool_name": "bash", "tool_use_id": "c1", "tool_input": {"command": "ls"}}]
+    assert result["terminal_reason"] == "completed" and result["stop_reason"] == "end_turn"
+    assert {"duration_ms", "duration_api_ms", "uuid"} <= set(result) and "errors" not in result
+
+
+async def test_what_was_refused_to_a_subagent_counts_too() -> None:
+    run = await ran(ToolDenied(call="c1", name="bash", reason="no", parent="agent_1"), *HELLO, strict=True)
+    assert run.code == 4 and [denied["tool_name"] for denied in run.result["permission_denials"]] == ["bash"]
+
+
+@pytest.mark.parametrize("error", [MaxIterations("x"), ProviderError("x")])
+async def test_a_stop_that_is_not_the_models_has_no_stop_reason(error: Step) -> None:
+    assert (await ran(*HELLO, error)).result["stop_reason"] is None
+
+
+async def test_tokens_that_were_only_estimated_say_so() -> None:
+    counted, guessed = Usage(input_tokens=5), Usage(input_tokens=5, source="estimate")
+    assert (await ran(counted, guessed, *HELLO)).result["usage"]["estimated"] is True
+    assert "estimated" not in (await ran(counted, *HELLO)).result["usage"]
+
+
+async def test_an_unknown_cost_is_null() -> None:
+    assert (await ran(Usage(model="m", input_tokens=5), *HELLO)).result["total_cost_usd"] is None
+
+
+# Failure
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+async def test_an_error_is_exit_1_with_its_message_where_it_belongs(output_format: OutputFormat) -> None:
+    run = await ran(TextDelta(text="par"), ProviderError("401: bad key"), output_format=output_format)
+    assert run.code == 1
+    if output_format == "text":
+        assert run.out.data == b"" and run.err.data == b"treadle: 401: bad key\n"
+    else:
+        assert run.result["result"] == "" and run.result["subtype"] == "error" and run.result["is_error"] is True
+        assert run.result["errors"] == ["401: bad key"] and run.result["error_code"] == "provider_error"
+
+
+async def test_a_session_that_closes_in_the_middle_is_exit_1() -> None:
+    async def leave(session: ScriptedSession, turn: Any) -> None:
+        session._log.close()
+
+    run = await ran(leave)
+    assert run.code == 1 and run.result["error_code"] == "no_result"
+
+
+async def test_a_session_that_refuses_the_prompt_is_exit_1() -> None:
+    session = Commanded()
+    await session.close()
+    run = await Ran(session, "json").go()
+    assert run.code == 1 and "closed" in run.result["errors"][0]
+
+
+# Interruption
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+async def test_an_interrupted_run_is_exit_0_with_the_partial_text(output_format: OutputFormat) -> None:
+    run = Ran(Commanded([TextDelta(text="partial"), asyncio.Event()]), output_format)
+    task = asyncio.create_task(run.go())
+    async for event in run.session.events():
+        if isinstance(event, TextDelta):
+            await run.runner.interrupt("enough")
+            break
+    await task
+    assert run.code == 0
+    if output_format == "text":
+        assert run.out.data == b"partial\n"
+    else:
+        assert run.result["result"] == "partial" and run.result["subtype"] == "success"
+        assert run.result["terminal_reason"] == "aborted_streaming" and run.result["is_error"] is False
+
+
+async def test_interrupted_with_nothing_said_prints_nothing() -> None:
+    run = Ran(Commanded([asyncio.Event()]), "text")
+    task = asyncio.create_task(run.go())
+    async for _ in run.session.events():
+        await run.runner.interrupt("enough")
+        break
+    await task
+    assert (run.out.data, run.code) == (b"", 0)
+
+
+async def test_a_message_that_speaks_of_an_abort_is_no_interruption() -> None:
+    run = await ran(ProviderError("request aborted by the gateway"))
+    assert run.code == 1 and run.result["subtype"] == "error"
+
+
+async def test_a_command_can_be_interrupted_in_any_session() -> None:
+    class Foreign(Commanded):
+        """A session that knows no interruption of commands."""
+
+        async def command(self, name: str, args: str) -> CommandResult | None:
+            self.given.append((name, args))
+            await asyncio.Event().wait()
+            return None
+
+    run = Ran(Foreign(), "json")
+    task = asyncio.create_task(run.go("/slow"))
+    await asyncio.sleep(0)
+    while not run.session.given:  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
+    await run.runner.interrupt("enough")
+    await task
+    assert run.code == 0 and run.result["terminal_reason"] == "aborted_streaming"
+
+
+class Interruptible(Commanded):
+    """Its command gives what it has when it is interrupted."""
+
+    async def _command(self, name: str, args: str) -> CommandResult | None:
+        self.given.append((name, args))
+        self.emit(TaskChanged(change="text", task_id="t", data={"delta": "half"}))
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if args == "nothing":
+                raise
+            self.emit(TaskChanged(change="closed", task_id="t"))
+        return CommandResult(message="half", ok=False)
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+async def test_an_interrupted_command_ends_with_what_it_has(output_format: OutputFormat) -> None:
+    session = Interruptible()
+    run = Ran(session, output_format)
+    task = asyncio.create_task(run.go("/slow"))
+    await until(lambda: session.given)
+    await run.runner.interrupt("enough")
+    await task
+    assert run.code == 0
+    if output_format == "text":
+        assert (run.out.data, run.err.data) == (b"half\n", b"")
+    else:
+        assert (run.result["result"], run.result["subtype"]) == ("half", "success")
+        assert len(run.out.records) == (3 if output_format == "stream-json" else 1)
+
+
+async def test_an_interrupted_command_that_has_nothing_prints_nothing() -> None:
+    session = Interruptible()
+    run = Ran(session, "text", strict=True)
+    task = asyncio.create_task(run.go("/slow nothing"))
+    await until(lambda: session.given)
+    await run.runner.interrupt("enough")
+    await task
+    assert (run.code, run.out.data, run.err.data) == (130, b"", b"")
+
+
+async def test_a_turn_that_a_command_starts_while_it_is_interrupted_is_interrupted_too() -> None:
+    async def skill(session: Commanded, args: str) -> CommandResult:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return CommandResult(message="", turn=await session.prompt(Prompt(text="expanded")))
+
+    run = Ran(Commanded([asyncio.Event()], command=skill), "json")
+    task = asyncio.create_task(run.go("/skill"))
+    await until(lambda: run.session.given)  # type: ignore[attr-defined]
+    await asyncio.gather(task, run.runner.interrupt("enough"))
+    assert run.code == 0 and run.result["terminal_reason"] == "aborted_streaming"
+
+
+async def test_interrupted_before_it_begins_it_does_nothing() -> None:
+    class Sudden(Sink):
+        async def write(self, data: bytes) -> None:
+            await super().write(data)
+            await run.runner.interrupt("enough")
+
+    session = Commanded()
+    run = Ran(session, "stream-json", extra=Verbose(session, cwd="/"))
+    run.runner._out = run.out = Sudden()
+    await run.go("/anything")
+    assert (run.code, run.result["result"], session.given) == (0, "", [])
+
+
+async def test_interrupted_in_a_tool_the_reason_says_so() -> None:
+    run = Ran(Commanded([ToolStarted(call="c1", name="bash"), asyncio.Event()]), "json")
+    task = asyncio.create_task(run.go())
+    await until(lambda: run.runner._fold.in_tools)
+    await run.runner.interrupt("enough")
+    await task
+    assert run.result["terminal_reason"] == "aborted_tools"
+
+
+# Strict exit codes
+
+
+def stopped(reason: str) -> Step:
+    """A turn that completes although the model was cut off or would not."""
+
+    async def stop(session: ScriptedSession, turn: Turn) -> None:
+        turn.ending = lambda outcome, *_, **__: Turn.ending(turn, outcome, stop_reason=reason)  # type: ignore[method-assign]
+
+    return stop
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        (MaxIterations("too many"), 3),
+        (BudgetExceeded("too much"), 3),
+        (TimedOut("too long"), 124),
+        (ProviderError("down"), 1),
+        (ToolDenied(call="c", name="bash", reason="no"), 4),
+        (stopped("length"), 4),
+        (stopped("refusal"), 4),
+        (TextDelta(text="fine"), 0),
+    ],
+)
+async def test_strict_exit_tells_outcomes_apart_and_is_error_agrees(step: Step, code: int) -> None:
+    run = await ran(step, strict=True)
+    assert run.code == code and run.result["is_error"] == (code != 0)
+
+
+async def test_strict_exit_of_an_interrupted_run_is_130() -> None:
+    run = Ran(Commanded([asyncio.Event()]), "json", strict=True)
+    task = asyncio.create_task(run.go())
+    async for _ in run.session.events():
+        await run.runner.interrupt("enough")
+        break
+    await task
+    assert run.code == 130 and run.result["is_error"] is True
+
+
+# Commands
+
+
+async def test_a_command_gets_the_rest_of_the_text_unchanged_and_no_turn_is_started() -> None:
+    async def done(session: Any, args: str) -> CommandResult:
+        return CommandResult(message="done")
+
+    session = Commanded(command=done)
+    run = await Ran(session, "text").go('/agent run  Plan\n --x "a  b"  ')
+    assert session.given == [("agent", ' run  Plan\n --x "a  b"  '[1:])] and run.out.data == b"done\n"
+    assert session.events().ready() == []
+
+
+@pytest.mark.parametrize(
+    ("prompt", "command"),
+    [
+        ("/help", ("help", "")),
+        ("  /help  me ", ("help", " me ")),
+        ("/a\nb", ("a", "b")),
+        ("/", None),
+        ("/ x", None),
+        ("not /x", None),
+        ("", None),
+    ],
+)
+def test_what_is_a_command(prompt: str, command: tuple[str, str] | None) -> None:
+    assert command_of(prompt) == command
+
+
+async def test_a_lone_slash_is_an_ordinary_prompt() -> None:
+    session = Commanded()
+    run = await Ran(session, "text").go("/")
+    assert session.given == [] and run.out.data == b"/\n"
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+async def test_an_unknown_command_is_an_error_that_names_it(output_format: OutputFormat) -> None:
+    run = await ran(output_format=output_format, prompt="/nope x")
+    assert run.code == 1
+    said = run.err.data.decode() if output_format == "text" else run.result["errors"][0]
+    assert 'Unknown command "/nope".' in said
+
+
+async def test_a_failed_command_is_an_error_with_its_message() -> None:
+    async def fail(session: Any, args: str) -> CommandResult:
+        return CommandResult(message="usage: /rename NAME", ok=False)
+
+    run = await Ran(Commanded(command=fail), "json").go("/rename")
+    assert run.code == 1 and run.result["result"] == "" and run.result["errors"] == ["usage: /rename NAME"]
+
+
+async def test_the_time_of_a_command_is_told_too() -> None:
+    async def slow(session: Any, args: str) -> CommandResult:
+        await asyncio.sleep(0.01)
+        return CommandResult(message="done")
+
+    assert (await Ran(Commanded(command=slow), "json").go("/slow")).result["duration_ms"] >= 10
+
+
+async def test_a_command_that_throws_is_exit_1_and_no_hang() -> None:
+    async def burst(session: Any, args: str) -> CommandResult:
+        raise LocalError("Unknown background job group: g9")
+
+    run = await Ran(Commanded(command=burst), "json").go("/agent wait g9")
+    assert run.code == 1 and run.result["errors"] == ["Unknown background job group: g9"]
+
+
+async def test_a_command_that_starts_a_turn_is_decided_by_the_turn() -> None:
+    async def skill(session: Commanded, args: str) -> CommandResult:
+        return CommandResult(message="started", turn=await session.prompt(Prompt(text="expanded")))
+
+    run = await Ran(Commanded(HELLO, command=skill), "text").go("/skill")
+    assert run.out.data == b"Hello\n"
+
+
+async def test_a_turn_that_ends_inside_its_command_is_not_missed() -> None:
+    async def skill(session: Commanded, args: str) -> CommandResult:
+        turn = await session.prompt(Prompt(text="expanded"))
+        async for event in session.events():
+            if type(event).__name__ == "TurnEnded":
+                break
+        return CommandResult(message="", turn=turn)
+
+    run = await Ran(Commanded([Usage(input_tokens=5), *HELLO], command=skill), "stream-json").go("/skill")
+    assert run.code == 0 and run.result["result"] == "Hello" and len(run.out.records) == 3
+    assert run.result["usage"]["input_tokens"] == 5
+
+
+async def test_background_events_before_the_commands_own_result_are_written_before_it() -> None:
+    task = Task(id="agent_1", kind="agent", label="count", status="queued", updated_at=1.5)
+    group = TaskGroup(id="group_1", tasks=("agent_1",), status="completed")
+
+    async def parallel(session: Commanded, args: str) -> CommandResult:
+        session.emit(TaskChanged(change="created", task_id="agent_1", task=task))
+        await asyncio.sleep(0)
+        session.emit(TaskChanged(change="text", task_id="agent_1", data={"delta": "hi"}))
+        session.emit(TaskGroupChanged(change="completed", group=group))
+        return CommandResult(message="all done")
+
+    run = await Ran(Commanded(command=parallel), "stream-json").go("/agent parallel")
+    created, text, completed, result = run.out.records
+    assert created["event"]["background_task_event"]["task"]["updatedAt"] == "1970-01-01T00:00:01.500Z"
+    assert text["event"] == {
+        "type": "background_task_event",
+        "background_task_event": {"type": "background_task_text_delta", "taskId": "agent_1", "delta": "hi"},
+    }
+    body = completed["event"]["background_job_group_event"]
+    assert body["type"] == "background_job_group_completed" and body["group"]["taskIds"] == ["agent_1"]
+    assert result["result"] == "all done"
+
+
+async def test_what_a_command_said_is_written_whole_however_slow_the_reader_is() -> None:
+    class Slow(Sink):
+        async def write(self, data: bytes) -> None:
+            for _ in range(20):
+                await asyncio.sleep(0)
+            await super().write(data)
+
+    async def talk(session: Commanded, args: str) -> CommandResult:
+        for number in range(3):
+            session.emit(TaskChanged(change="text", task_id="t", data={"delta": str(number)}))
+            if number == 0:  # while it is being written, the others come and the command ends
+                for _ in range(5):
+                    await asyncio.sleep(0)
+        return CommandResult(message="done")
+
+    run = Ran(Commanded(command=talk), "stream-json")
+    run.runner._out = run.out = Slow()
+    await run.go("/talk")
+    said = [record["event"]["background_task_event"]["delta"] for record in run.out.records[:-1]]
+    assert said == ["0", "1", "2"] and run.result["result"] == "done"
+
+
+async def test_what_a_command_said_last_is_written_also_when_its_events_come_late() -> None:
+    class Late(Commanded):
+        def events(self, after: int = 0, *, observer: bool = False) -> EventReader:
+            reader = super().events(after, observer=observer)
+            batch = reader.batch
+
+            async def late() -> list[AnyEvent]:
+                for _ in range(50):
+                    await asyncio.sleep(0)
+                return await batch()
+
+            reader.batch = late  # type: ignore[method-assign]
+            return reader
+
+    async def talk(session: Commanded, args: str) -> CommandResult:
+        session.emit(TaskChanged(change="text", task_id="t", data={"delta": "last"}))
+        return CommandResult(message="done")
+
+    run = await Ran(Late(command=talk), "stream-json").go("/talk")
+    assert [record["type"] for record in run.out.records] == ["stream_event", "result"]
+
+
+async def test_what_runs_on_in_the_background_is_known_as_unfinished_unless_it_is_detached() -> None:
+    async def start(session: Commanded, args: str) -> CommandResult:
+        for name, status in (("done", "completed"), ("own", "running"), ("away", "running")):
+            task = Task(id=name, kind="agent", label=name, status=status)  # type: ignore[arg-type]
+            session.emit(TaskChanged(change="updated", task_id=name, task=task))
+        group = TaskGroup(id="g", tasks=("away",), status="running", wait_policy="detached")
+        session.emit(TaskGroupChanged(change="created", group=group))
+        return CommandResult(message="started")
+
+    run = await Ran(Commanded(command=start), "text").go("/agent")
+    assert [task.id for task in run.runner.unfinished] == ["own"] and run.err.data == b""
+
+
+@pytest.mark.parametrize("prompt", ["", " \n"])
+async def test_an_empty_prompt_is_an_error_and_no_turn(prompt: str) -> None:
+    session = Commanded()
+    run = await Ran(session, "json").go(prompt)
+    assert run.code == 1 and run.result["error_code"] == "empty_prompt" and session.events().ready() == []
+
+
+# The lines that are only there when asked for
+
+
+async def test_verbose_adds_init_assistant_and_user_lines() -> None:
+    steps: list[Step] = [
+        ThinkingDelta(text="hm"),
+        Message(text="hm", kind="thinking", model="m"),
+        *HELLO,
+        Message(text="Hello", model="m"),
+        Usage(model="m"),
+        ToolStarted(call="c1", name="bash", args={"command": "ls"}),
+        ToolEnded(call="c1", name="bash", result="a\nb"),
+        ToolDenied(call="c2", name="bash", reason="no", args={"command": "rm"}),
+    ]
+    session = Commanded(steps)
+    verbose = Verbose(session, cwd="/work", mode="suggest")
+    run = await Ran(session, "stream-json", extra=verbose).go()
+    lines = [record for record in run.out.records if record["type"] != "stream_event"]
+    assert [line["type"] for line in lines] == [
+        "system",
+        "assistant",
+        "assistant",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+        "result",
+    ]
+    assert lines[0]["subtype"] == "init" and lines[0]["session_id"] == "s1"
+    blocks = [line["message"]["content"][0] for line in lines[1:-1]]
+    assert [block["type"] for block in blocks] == [
+        "thinking",
+        "text",
+        "tool_use",
+        "tool_result",
+        "tool_use",
+        "tool_result",
+    ]
+    assert blocks[3] == {"tool_use_id": "c1", "type": "tool_result", "content": "a\nb", "is_error": False}
+
+
+async def test_words_that_never_came_as_a_whole_message_are_a_line_too() -> None:
+    steps: list[Step] = [
+        *HELLO,
+        ToolStarted(call="c1", name="bash"),
+        ToolEnded(call="c1", name="bash", result=""),
+        TextDelta(text="By"),
+        asyncio.Event(),
+    ]
+    session = Commanded(steps)
+    run = Ran(session, "stream-json", extra=Verbose(session, cwd="/"))
+    task = asyncio.create_task(run.go())
+    async for event in session.events():
+        if isinstance(event, TextDelta) and event.text == "By":
+            await run.runner.interrupt("enough")
+            break
+    await task
+    lines = [record["message"]["content"][0] for record in run.out.records if record["type"] in ("assistant", "user")]
+    assert [line.get("text", line["type"]) for line in lines] == ["Hello", "tool_use", "tool_result", "By"]
+
+
+async def test_the_blocks_of_one_reply_share_an_id_and_replies_without_words_have_their_own() -> None:
+    def use(call: str) -> list[Step]:
+        return [ToolStarted(call=call, name="bash"), ToolEnded(call=call, name="bash", result="")]
+
+    steps: list[Step] = [
+        Message(text="hm", kind="thinking"),
+        Message(text="two at once"),
+        Usage(),
+        *use("a"),
+        *use("b"),
+        Usage(),
+        *use("c"),
+        Message(text="done"),
+        Usage(),
+    ]
+    session = Commanded(steps, steps)
+    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/")).go()
+    ids = [record["message"]["id"] for record in run.out.records if record["type"] == "assistant"]
+    assert [ids.index(name) for name in ids] == [0, 0, 0, 0, 4, 5]
+    await run.go()
+    assert len({record["message"]["id"] for record in run.out.records if record["type"] == "assistant"}) == 6
+
+
+async def test_init_says_what_the_session_has_now_in_claude_codes_words() -> None:
+    class Telling(Commanded):
+        about = AgentInfo(
+            name="x",
+            models=("m1",),
+            tools=("bash",),
+            mode="auto-edit",
+            key_source="X_KEY",
+            mcp_servers={"db": "connected", "web": "failed"},
+            subagents=("Explore",),
+        )
+
+        @property
+        def info(self) -> AgentInfo:
+            return self.about
+
+        def commands(self) -> list[CommandInfo]:
+            return [CommandInfo(name="help"), CommandInfo(name="weave", skill=True)]
+
+    session = Telling()
+    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/work")).go()
+    session.about = msgspec.structs.replace(session.about, mode="plan", models=("m2",))
+    await run.go()
+    first, second = (record for record in run.out.records if record["type"] == "system")
+    assert {key: first[key] for key in first if key not in ("uuid", "treadle_version")} == {
+        "type": "system",
+        "subtype": "init",
+        "cwd": "/work",
+        "session_id": "s1",
+        "tools": ["bash"],
+        "mcp_servers": [{"name": "db", "status": "connected"}, {"name": "web", "status": "failed"}],
+        "model": "m1",
+        "permissionMode": "acceptEdits",
+        "slash_commands": ["help", "weave"],
+        "apiKeySource": "X_KEY",
+        "claude_code_version": "2.0.0",
+        "output_style": "default",
+        "agents": ["Explore"],
+        "skills": ["weave"],
+        "plugins": [],
+    }
+    assert (second["permissionMode"], second["model"]) == ("plan", "m2")
+
+
+async def test_partial_messages_frame_the_deltas_as_the_api_does() -> None:
+    steps: list[Step] = [ThinkingDelta(text="hm"), *HELLO, Message(text="Hello"), Usage(output_tokens=2)]
+    session = Commanded(steps)
+    extra = Verbose(session, cwd="/", lines=False, partial=True)
+    run = await Ran(session, "stream-json", extra=extra).go()
+    assert [record["event"]["type"] for record in run.out.records[:-1]] == [
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_stop",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    ]
+
+
+async def test_each_message_is_a_block_of_its_own_among_the_partial_ones() -> None:
+    steps: list[Step] = [*HELLO, Message(text="Hello"), TextDelta(text="more"), Message(text="more"), Usage()]
+    session = Commanded(steps)
+    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/", lines=False, partial=True)).go()
+    kinds = [record["event"]["type"] for record in run.out.records[:-1]]
+    assert kinds.count("content_block_start") == kinds.count("content_block_stop") == 2
+
+
+async def test_what_a_subagent_does_is_no_line_of_the_conversation() -> None:
+    steps: list[Step] = [
+        ToolDenied(call="c1", name="bash", reason="no", parent="agent_1"),
+        Usage(parent="agent_1"),
+        Message(text="Hello"),
+    ]
+    session = Commanded(steps)
+    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/", partial=True)).go()
+    assert [record["type"] for record in run.out.records] == ["system", "assistant", "result"]
+
+
+# A final answer of a certain form
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+
+async def test_an_answer_that_fits_the_schema_is_in_the_result_as_a_value() -> None:
+    run = await ran(TextDelta(text='```json\n{"n": 3}\n```'), check=SchemaCheck(SCHEMA))
+    assert run.result["structured_output"] == {"n": 3} and run.code == 0
+
+
+async def test_an_answer_that_does_not_fit_is_asked_for_again_in_the_same_session() -> None:
+    session = Commanded([TextDelta(text="three")], [TextDelta(text='{"n": "3"}')], [TextDelta(text='{"n": 3}')])
+    run = await Ran(session, "json", check=SchemaCheck(SCHEMA)).go()
+    assert run.result["structured_output"] == {"n": 3} and run.result["num_turns"] == 3
+
+
+async def test_an_interrupted_answer_is_not_held_to_the_schema() -> None:
+    run = Ran(Commanded([TextDelta(text="par"), asyncio.Event()]), "json", check=SchemaCheck(SCHEMA))
+    task = asyncio.create_task(run.go())
+    async for event in run.session.events():
+        if isinstance(event, TextDelta):
+            await run.runner.interrupt("enough")
+            break
+    await task
+    assert (run.code, run.result["result"]) == (0, "par") and "structured_output" not in run.result
+
+
+async def test_an_answer_that_never_fits_is_an_error_of_its_own() -> None:
+    session = Commanded(*([TextDelta(text="no")] for _ in range(3)))
+    run = await Ran(session, "json", check=SchemaCheck(SCHEMA)).go()
+    assert run.code == 1 and run.result["error_code"] == "schema_mismatch" and "not JSON" in run.result["errors"][0]
+
+
+# The reader
+
+
+async def test_a_reader_that_goes_away_ends_the_run_with_peer_closed() -> None:
+    class Closed(Sink):
+        async def write(self, data: bytes) -> None:
+            raise PeerClosed("gone")
+
+    run = Ran(Commanded([*HELLO, asyncio.Event()]), "stream-json")
+    run.runner._out = Closed()
+    with pytest.raises(PeerClosed):
+        await run.go()
+    await run.session.close()
+
+
+async def test_output_that_fails_while_a_command_runs_ends_the_run_too() -> None:
+    class Full(Sink):
+        async def write(self, data: bytes) -> None:
+            raise StorageError("full")
+
+    async def tell(session: Commanded, args: str) -> CommandResult:
+        session.emit(TaskChanged(change="text", task_id="agent_1", data={"delta": "hi"}))
+        return CommandResult(message="done")
+
+    run = Ran(Commanded(command=tell), "stream-json")
+    run.runner._out = Full()
+    with pytest.raises(StorageError):
+        await run.go("/tell")
+    await run.session.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        *((error, "api_error") for error in (ProviderError("x"), RateLimited("x"), AuthFailed("x"), EmptyReply("x"))),
+        (MaxIterations("x"), "max_turns"),
+        (BudgetExceeded("x"), "budget_exhausted"),
+        (TimedOut("x"), "error"),
+    ],
+)
+async def test_the_reason_says_what_went_wrong(error: Exception, reason: str) -> None:
+    assert (await ran(error)).result["terminal_reason"] == reason
+
+
+async def test_nobody_listens_any_more_when_the_result_is_written() -> None:
+    class Watched(Commanded):
+        def events(self, after: int = 0, *, observer: bool = False) -> EventReader:
+            readers.append(super().events(after, observer=observer))
+            return readers[-1]
+
+    class Looking(Sink):
+        async def write(self, data: bytes) -> None:
+            await super().write(data)
+            held.append([not reader.observer for reader in readers])
+
+    readers: list[Any] = []
+    held: list[list[bool]] = []
+    run = Ran(Watched(HELLO), "stream-json")
+    run.runner._out = run.out = Looking()
+    await run.go()
+    assert held[0] == [True] and held[-1] == [False]
+
+
+async def test_another_turn_of_the_session_counts_for_nothing() -> None:
+    theirs = [TextDelta(text="x"), Usage(input_tokens=5), ToolDenied(call="c", name="bash", reason="no")]
+    session = Commanded(theirs, HELLO)
+    await session.prompt(Prompt(text="somebody else's"))
+    run = await Ran(session, "stream-json", strict=True).go()
+    assert (run.code, run.result["result"], run.result["num_turns"]) == (0, "Hello", 1)
+    assert run.result["usage"]["input_tokens"] == 0 and len(run.out.records) == 3
+
+
+async def test_a_second_run_begins_to_count_anew() -> None:
+    run = Ran(Commanded([Usage(input_tokens=5), *HELLO], [Usage(input_tokens=2), *HELLO]), "json")
+    await run.go()
+    await run.go()
+    assert (run.result["num_turns"], run.result["usage"]["input_tokens"]) == (1, 2)
+
+
+# The two factories
+
+
+async def test_the_runner_prints_text_to_stdout_unless_told_otherwise_and_can_run_again(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    runner = create_headless_runner(Commanded(HELLO, HELLO))
+    assert [await runner.run("a"), await runner.run("b")] == [0, 0]
+    assert capfdbinary.readouterr() == (b"Hello\nHello\n", b"")
+
+
+async def test_the_runner_prints_to_whatever_stdout_is_at_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = create_headless_runner(session=Commanded(HELLO), output_format="json")
+    monkeypatch.setattr("sys.stdout", printed := io.StringIO())
+    assert await runner.run("a") == 0
+    assert json.loads(printed.getvalue())["result"] == "Hello"
+
+
+async def test_a_format_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ConfigError, match="xml.*stream-json"):
+        create_headless_runner(Commanded(), "xml")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("output_format", FORMATS)
+async def test_the_transport_runs_the_prompt_when_started_and_keeps_the_exit_code(
+    output_format: OutputFormat, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    transport = create_headless_transport(output_format=output_format, prompt="go")
+    assert transport.name == "headless" and transport.get_exit_code() == 0
+    transport.attach(session := Commanded(HELLO, [ProviderError("down")]))
+    assert session.events().ready() == []
+    await transport.start()
+    await transport.stop()
+    assert transport.get_exit_code() == 0 and b"Hello" in capfdbinary.readouterr().out
+    await transport.start()
+    out, err = capfdbinary.readouterr()
+    assert transport.get_exit_code() == 1 and b"down" in (err if output_format == "text" else out)
+
+
+async def test_a_transport_without_a_session_says_what_to_do() -> None:
+    with pytest.raises(LocalError, match="attach"):
+        await create_headless_transport("go").start()
+
+
+async def test_an_error_that_nobody_can_read_is_still_the_exit_code() -> None:
+    class Closed(Sink):
+        async def write(self, data: bytes) -> None:
+            raise PeerClosed("gone")
+
+    assert await create_headless_runner(Commanded([TimedOut("late")]), err=Closed()).run("go") == 1
+
+
+# Whatever the session does
+
+
+STEPS = st.sampled_from(
+    [
+        TextDelta,
+        lambda: Message(text="m"),
+        lambda: ThinkingDelta(text="t"),
+        lambda: ToolStarted(call="c", name="bash"),
+        lambda: ToolEnded(call="c", name="bash", result="r"),
+        lambda: ToolDenied(call="d", name="bash", reason="r"),
+        lambda: Usage(model="m", cost_usd=0.1),
+        lambda: TaskChanged(change="text", task_id="t", data={"delta": "\ud83d"}),
+        lambda: ProviderError("down"),
+        lambda: ValueError("bug"),
+        lambda: asyncio.CancelledError(),
+    ]
+)
+
+
+@given(st.lists(STEPS, max_size=8), st.integers(0, 12), st.booleans(), st.booleans())
+def test_json_is_one_object_and_stream_json_ends_with_one_result_whatever_happens(
+    makers: list[Any], interrupt_after: int, strict: bool, verbose: bool
+) -> None:
+    async def play(output_format: OutputFormat) -> Ran:
+        steps: list[Step] = [TextDelta(text="x") if make is TextDelta else make() for make in makers]
+        session = Commanded(steps)
+        extra = Verbose(session, cwd="/", partial=True) if verbose else None
+        run = Ran(session, output_format, strict=strict, extra=extra)
+        task = asyncio.create_task(run.go())
+        for _ in range(interrupt_after):
+            await asyncio.sleep(0)
+        if interrupt_after % 2:
+            await run.runner.interrupt("enough")
+        await task
+        await session.close()
+        return run
+
+    for output_format in ("json", "stream-json"):
+        run = asyncio.run(play(output_format))  # type: ignore[arg-type]
+        records = run.out.records
+        assert [record["type"] for record in records].count("result") == 1 and records[-1]["type"] == "result"
+        assert output_format == "stream-json" or len(records) == 1
+        assert records[-1]["is_error"] == (run.code != 0)
+        assert re.fullmatch(r"[0-9a-f-]{36}", records[-1]["uuid"])

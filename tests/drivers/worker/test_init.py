@@ -1,0 +1,41 @@
+from treadle.drivers.worker.init import TOOLS, init_config, not_kept
+from treadle.session import Decision, Limits, Rules, SessionSpec
+from treadle.wire.worker.messages import Budget, Permissions
+
+
+def test_a_plain_spec_asks_for_little() -> None:
+    config = init_config(SessionSpec(cwd="/x"))
+    assert (config.model, config.system_prompt, config.tools) == ("", "", TOOLS)
+    assert config.capabilities == ("steer", "cwd")
+    assert (config.permissions, config.budget, config.approval_mode) == (None, None, None)
+
+
+def test_everything_that_the_wire_can_say_is_said() -> None:
+    spec = SessionSpec(
+        cwd="/x",
+        model="m",
+        system_prompt="one",
+        append_system_prompt="two",
+        tools=("bash", "grep"),
+        denied_tools=("bash",),
+        rules=Rules(deny=("Write",)),
+        mode="plan",
+        limits=Limits(max_iterations=5, max_cost_usd=1.0),
+        resume="old",
+        answers=True,
+    )
+    config = init_config(spec)
+    assert (config.system_prompt, config.tools, config.max_iterations) == ("one\n\ntwo", ("grep",), 5)
+    assert config.permissions == Permissions(deny=("Write",)) and config.budget == Budget(max_cost_usd=1.0)
+    assert set(config.capabilities) == {
+        *("answers", "steer", "cwd", "approval_mode", "permissions", "budget", "resume"),
+    }
+
+
+def test_what_a_worker_does_not_promise_is_named() -> None:
+    spec = SessionSpec(
+        cwd="/x", mode="plan", rules=Rules(deny=("Bash",)), guard=lambda access: Decision(verdict="allow")
+    )
+    assert len(not_kept(spec, frozenset())) == 3
+    assert not_kept(spec, frozenset({"approval_mode", "permissions"})) == ["the guard of this session"]
+    assert not_kept(SessionSpec(cwd="/x"), frozenset()) == []

@@ -1,0 +1,132 @@
+"""Which sidecars there are, and which one fits."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from treadle.errors import ConfigError, NotFound, Unsupported
+from treadle.host.backends import (
+    Known,
+    Probe,
+    best,
+    command_backend,
+    find_backends,
+    named_backend,
+    own_backend,
+    probe,
+    select,
+)
+from treadle.host.run import Backend
+from treadle.settings import trust
+from treadle.testing import bad_sidecar
+from treadle.wire.sidecar.connection import MinSupport, Requirement, Requirements
+from treadle.wire.sidecar.receipts import Manifest, Reason, Restricted
+
+FILE = """
+default_backend = "mine"
+receipts_dir = "kept"
+log_level = "info"
+
+[backends.mine]
+type = "sidecar"
+command = "node"
+args = ["host.js"]
+timeout_secs = 30
+
+[backends.pretend]
+type = "mock"
+"""
+
+
+def test_a_file_that_is_named_counts_and_one_that_lies_here_must_be_trusted(tmp_path: Path) -> None:
+    path = tmp_path / "backplane.toml"
+    path.write_text(FILE)
+    known = find_backends(str(path), str(tmp_path))
+    assert known.backends["mine"].argv == ("node", "host.js") and known.backends["mine"].timeout == 30
+    assert known.default == "mine" and known.receipts_dir == str(tmp_path / "kept")
+    assert "mock" in known.ignored[0]
+    known = find_backends(None, str(tmp_path))
+    assert "mine" not in known.backends and "not trusted" in known.ignored[0]
+    trust.trust(str(tmp_path))
+    assert "mine" in find_backends(None, str(tmp_path)).backends
+    path.write_text(FILE + "\n# changed\n")
+    assert "mine" not in find_backends(None, str(tmp_path)).backends
+
+
+def test_settings_and_our_own_agents_are_backends_too(tmp_path: Path, state_home: Path) -> None:
+    home = state_home / "treadle"
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "config.toml").write_text('[backends.other]\ncommand = "other"\nenv = ["OTHER_KEY"]\n')
+    known = find_backends(None, str(tmp_path))
+    assert known.backends["other"].env == ("OTHER_KEY",)
+    assert named_backend(known, "sidecar:native").source == "treadle"
+    with pytest.raises(NotFound, match="native"):
+        named_backend(known, "nobody")
+
+
+def test_the_environment_beats_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "backplane.toml"
+    path.write_text(FILE)
+    known = find_backends(str(path), str(tmp_path), {"ABP_DEFAULT_BACKEND": "native", "ABP_RECEIPTS_DIR": "/r"})
+    assert known.default == "native" and known.receipts_dir == "/r"
+
+
+@pytest.mark.parametrize(
+    "text", ["[backends.x]\ntype='sidecar'\n", "not toml", "default_backend = 3\n", "[backends.x]\ntype='other'\n"]
+)
+def test_a_broken_file_is_an_error(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "backplane.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match="backplane.toml"):
+        find_backends(str(path), str(tmp_path))
+
+
+def need(name: str, level: MinSupport = "any") -> Requirements:
+    return Requirements(required=[Requirement(capability=name, min_support=level)])  # type: ignore[arg-type]
+
+
+def offer(name: str, **capabilities: object) -> Probe:
+    manifest: Manifest = capabilities  # type: ignore[assignment]
+    return Probe(name=name, ok=True, milliseconds=1, capabilities=manifest)
+
+
+def test_the_best_is_the_one_that_covers_most_natively() -> None:
+    emulates, native = offer("a", vision="emulated"), offer("b", vision="native")
+    restricted = offer("c", vision=Restricted(restricted=Reason(reason="small")))
+    assert best([emulates, native, restricted], need("vision")).name == "b"
+    assert best([emulates, restricted], need("vision", "emulated"), "c").name == "c"
+    with pytest.raises(Unsupported, match="vision"):
+        best([emulates], need("vision", "native"))
+    with pytest.raises(NotFound, match="gone"):
+        best([Probe(name="x", ok=False, milliseconds=1, error="gone")], need("vision"))
+
+
+def scripted(act: str) -> Backend:
+    return Backend(name=act, argv=(sys.executable, "-I", "-S", str(bad_sidecar.__file__), act))
+
+
+async def test_a_probe_says_what_is_there_or_what_is_wrong() -> None:
+    found = await probe(scripted("unknown_capability"))
+    assert found.ok and found.capabilities == {"streaming": "native"} and "telepathy" in found.notes[0]
+    found = await probe(scripted("exit_before_hello"))
+    assert not found.ok and found.code == "peer_exited" and "cannot find module" in (found.error or "")
+    assert not (await probe(command_backend("/no/such/program"))).ok
+
+
+async def test_a_backend_is_chosen_by_asking_them_all() -> None:
+    known = Known(
+        backends={"good": scripted("good"), "native": own_backend("native"), "dead": scripted("exit_before_hello")}
+    )
+    assert (await select(known, need("tool_bash", "native"))).name == "native"
+    with pytest.raises(Unsupported):
+        await select(known, need("vision"))
+    with pytest.raises(ConfigError, match="none is named"):
+        await select(known, Requirements(required=[]))
+    assert (await select(Known(backends=known.backends, default="good"), Requirements(required=[]))).name == "good"
+
+
+def test_a_command_that_is_none_is_refused() -> None:
+    for text in ("", "   ", "unclosed 'quote"):
+        with pytest.raises(ConfigError):
+            command_backend(text)

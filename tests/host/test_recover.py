@@ -1,0 +1,170 @@
+"""A control plane that is killed leaves nothing behind that the next one cannot finish."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.host.conftest import MARK, marked
+from tests.workspace.test_git import branches, make
+from treadle.host.recover import recover
+from treadle.host.run import runs_directory
+from treadle.host.store import ReceiptStore
+from treadle.testing import bad_sidecar
+
+TREADLE = str(Path(sys.executable).parent / "treadle")
+
+
+def start(source: Path, act: str, *more: str) -> subprocess.Popen[bytes]:
+    command = f"{sys.executable} -I -S {bad_sidecar.__file__} {act}"
+    return subprocess.Popen(
+        [TREADLE, "host", "run", "--task", "600", "--sidecar", command, "--root", str(source), *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def wait_for_events(number: int = 1) -> Path:
+    """Until the sidecar of the one run that there is has said something."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        for path in Path(runs_directory()).glob("*/events.jsonl"):
+            if path.read_bytes().count(b"\n") >= number:
+                return path.parent
+        time.sleep(0.02)
+    raise AssertionError("nothing was said")
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def gone(mark: str) -> bool:
+    """Whether the keeper has ended them all, which takes it a moment."""
+    end = time.monotonic() + 60
+    while marked(mark) and time.monotonic() < end:
+        time.sleep(0.05)
+    return marked(mark) == []
+
+
+def test_a_killed_host_gets_its_receipt_from_the_next(source: Path, store: ReceiptStore, tmp_path: Path) -> None:
+    out = tmp_path / "receipt.json"
+    mark = f"killed-{os.getpid()}"
+    process = start(source, "hang", "--out", str(out), "--env", f"{MARK}={mark}")
+    directory = wait_for_events(1)
+    assert recover(store) == [], "a run that is under way is left alone"
+    kill(process)
+    assert gone(mark)
+    (receipt,) = recover(store)
+    assert receipt.outcome == "failed" and receipt.meta.run_id == directory.name
+    assert receipt.usage_raw["treadle"]["resumed_after_crash"] is True
+    assert len(receipt.trace) == 2, "what the sidecar had said, and the error"
+    assert msgspec.json.decode(out.read_bytes())["meta"]["run_id"] == directory.name
+    assert recover(store) == [] and store.check() == []
+    assert list(Path(runs_directory()).iterdir()) == []
+
+
+def test_a_copy_of_the_receipt_that_was_not_yet_written_is_written(
+    source: Path, store: ReceiptStore, tmp_path: Path
+) -> None:
+    out = tmp_path / "receipt.json"
+    process = start(source, "hang", "--out", str(out))
+    wait_for_events(1)
+    kill(process)
+    (directory,) = Path(runs_directory()).iterdir()
+    subprocess.run(["cp", "-r", directory, tmp_path / "copy"], check=True)
+    recover(store)
+    out.unlink()
+    subprocess.run(["cp", "-r", tmp_path / "copy", directory], check=True)
+    assert recover(store) == [] and out.exists()
+
+
+def test_a_copy_that_cannot_be_written_stops_nothing_and_is_told_once(
+    source: Path, store: ReceiptStore, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    process = start(source, "hang", "--out", str(tmp_path / "out" / "receipt.json"))
+    wait_for_events(1)
+    kill(process)
+    (tmp_path / "out").rmdir()
+    said: list[str] = []
+    assert len(recover(store, said.append)) == 1 and "receipt.json" in said[0]
+    assert recover(store, said.append) == [] and len(said) == 1
+
+
+def test_one_that_cannot_be_seen_to_does_not_stop_the_others(source: Path, store: ReceiptStore) -> None:
+    process = start(source, "hang")
+    wait_for_events(1)
+    kill(process)
+    broken = Path(runs_directory()) / "0"
+    broken.mkdir()
+    (broken / "lock").symlink_to(broken / "nowhere" / "lock")
+    said: list[str] = []
+    assert len(recover(store, said.append)) == 1
+    assert len(said) == 1 and str(broken) in said[0]
+
+
+def test_a_receipt_goes_to_the_store_that_its_run_had(
+    source: Path, store: ReceiptStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ABP_RECEIPTS_DIR", str(tmp_path / "theirs"))
+    process = start(source, "hang")
+    wait_for_events(1)
+    kill(process)
+    (receipt,) = recover(store)
+    assert store.at(str(tmp_path / "theirs")).has(receipt.meta.run_id) and not store.has(receipt.meta.run_id)
+
+
+def test_work_that_was_done_is_kept_and_named(source: Path, store: ReceiptStore) -> None:
+    process = start(source, "good_and_then_hangs")
+    directory = wait_for_events(1)
+    kill(process)
+    (receipt,) = recover(store)
+    kept = receipt.usage_raw["treadle"]["workspace"]["kept"]
+    assert kept == str(directory / "workspace") and Path(kept, "made.txt").exists()
+    assert "made.txt" in (receipt.verification.git_diff or "")
+
+
+def test_a_worktree_without_changes_goes_with_its_branch(tmp_path: Path, store: ReceiptStore) -> None:
+    repository = make(tmp_path / "repo")
+    process = start(Path(repository.top), "hang", "--workspace-mode", "worktree")
+    wait_for_events(1)
+    kill(process)
+    assert len(recover(store)) == 1
+    assert branches(repository) == {"main"} and list(Path(runs_directory()).iterdir()) == []
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_cancels_and_leaves_a_receipt(source: Path, store: ReceiptStore, signum: int) -> None:
+    process = start(source, "stops_when_cancelled")
+    wait_for_events(1)
+    process.send_signal(signum)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 3, output
+    (link,) = store.links()
+    end = store.get(link.run_id).usage_raw["treadle"]["end"]
+    assert end["code"] == "cancelled" and signal.Signals(signum).name in end["cancelled_because"]
+
+
+def test_what_was_barely_begun_is_cleared_away(store: ReceiptStore) -> None:
+    old = Path(runs_directory()) / ("0" * 8)
+    old.mkdir(parents=True)
+    assert recover(store) == [] and not old.exists()
+    new = Path(runs_directory()) / ".making-1"
+    new.mkdir()
+    assert recover(store) == [] and new.exists(), "somebody may be about to lock it"
+
+
+async def test_two_at_once_recover_a_run_only_once(source: Path, store: ReceiptStore) -> None:
+    process = start(source, "hang")
+    wait_for_events(1)
+    kill(process)
+    done = await asyncio.gather(*(asyncio.to_thread(recover, store) for _ in range(4)))
+    assert sum(map(len, done)) == 1

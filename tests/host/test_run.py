@@ -1,0 +1,269 @@
+"""The control plane with a sidecar that behaves: workspaces, requirements, checks, applying, secrets."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.host.conftest import QUICK, left_running, order, scripted
+from tests.waiting import until
+from tests.workspace.test_git import branches, make
+from treadle.errors import Cancelled, ConfigError, NotFound, TimedOut, Unsupported, WorkspaceError
+from treadle.host.recover import kept_runs
+from treadle.host.run import Backend, HostRun, Job, absolute_command, keep_receipt, runs_directory
+from treadle.host.store import ReceiptStore
+from treadle.wire.sidecar.connection import NO_POLICY, Requirement, Requirements, WorkspaceSpec
+from treadle.wire.sidecar.receipts import Receipt, ToolCall
+
+Runner = Callable[..., Any]
+
+
+def more(receipt: Receipt) -> dict[str, Any]:
+    found: dict[str, Any] = receipt.usage_raw["treadle"]
+    return found
+
+
+def left() -> list[str]:
+    return [path.name for path in Path(runs_directory()).iterdir()]
+
+
+async def test_changes_are_seen_and_the_source_is_untouched(run: Runner, source: Path) -> None:
+    receipt, host = await run("good")
+    assert receipt.outcome == "complete" and receipt.verification.git_status == "A  made.txt"
+    assert "+do it" in (receipt.verification.git_diff or "")
+    assert not (source / "made.txt").exists()
+    kept = more(receipt)["workspace"]["kept"]
+    assert Path(kept, "made.txt").read_text() == "do it\n"
+    assert receipt.artifacts[0].kind == "patch" and Path(receipt.artifacts[0].path).exists()
+
+
+async def test_applied_changes_come_to_the_source_and_nothing_is_left(run: Runner, source: Path) -> None:
+    receipt, host = await run("good", apply=True)
+    assert (source / "made.txt").read_text() == "do it\n"
+    assert more(receipt)["workspace"]["applied"]["written"] == ["made.txt"]
+    assert more(receipt)["workspace"]["kept"] is None
+    assert sorted(path.name for path in Path(host.directory).iterdir()) == ["lock", "patch.diff"]
+
+
+async def test_what_is_not_complete_is_not_applied(run: Runner, source: Path) -> None:
+    receipt, _ = await run("good", apply=True, check="false")
+    assert receipt.outcome == "partial" and not (source / "made.txt").exists()
+    assert more(receipt)["workspace"]["kept"]
+
+
+async def test_conflicts_are_named_and_the_work_is_kept(run: Runner, source: Path) -> None:
+    (source / "made.txt").mkdir()
+    workspace = WorkspaceSpec(root=str(source), mode="staged", include=[], exclude=["made.txt"])
+    receipt, _ = await run("good", order=order(source, workspace=workspace), apply=True)
+    (conflict,) = more(receipt)["workspace"]["applied"]["conflicts"]
+    assert conflict["path"] == "made.txt" and more(receipt)["workspace"]["kept"]
+
+
+async def test_a_run_without_changes_leaves_no_workspace(run: Runner) -> None:
+    await run("says_what_it_did_not_do")
+    assert left() == []
+
+
+async def test_the_directory_itself_can_be_worked_on(run: Runner, source: Path) -> None:
+    receipt, _ = await run("good", mode="pass_through")
+    assert (source / "made.txt").exists() and more(receipt)["workspace"]["kept"] is None
+    assert receipt.verification.git_status == "A  made.txt"
+
+
+async def test_a_worktree_is_kept_with_its_branch(run: Runner, tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    job = Job(order=order(Path(repository.top)), backend=scripted("good"), mode="worktree", timing=QUICK)
+    receipt, host = await run("", job)
+    branch = more(receipt)["workspace"]["branch"]
+    assert branch in branches(repository) and Path(more(receipt)["workspace"]["kept"], "made.txt").exists()
+    assert not Path(repository.top, "made.txt").exists()
+    receipt, _ = await run("", replace(job, apply=True))
+    assert Path(repository.top, "made.txt").exists()
+    assert branches(repository) == {"main", branch}
+
+
+@pytest.mark.parametrize(("command", "ok"), [("test -f made.txt", True), ("echo no; exit 3", False)])
+async def test_a_check_says_whether_it_really_worked(run: Runner, command: str, ok: bool) -> None:
+    receipt, _ = await run("good", check=command)
+    assert receipt.verification.harness_ok is ok
+    assert receipt.outcome == ("complete" if ok else "partial")
+    assert more(receipt)["observed"]["check"]["ok"] is ok
+    if not ok:
+        assert more(receipt)["observed"]["check"]["output_tail"] == "no\n"
+        assert any("said that the checks passed" in line for line in more(receipt)["differences"])
+
+
+async def test_a_check_ends_when_the_run_is_stopped(source: Path, store: ReceiptStore, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    job = Job(order=order(source), backend=scripted("good"), timing=QUICK, check=f"touch {begun}; sleep 3600")
+    host = HostRun(job, store)
+    task = asyncio.create_task(host.run())
+    await until(begun.exists, 60)
+    await host.stop(Cancelled("enough"))
+    receipt = await task
+    assert receipt.outcome == "partial" and more(receipt)["observed"]["check"]["exit_code"] is None
+    assert left_running(job) == []
+
+
+async def test_a_run_is_stopped_before_the_sidecar_has_said_hello(source: Path, store: ReceiptStore) -> None:
+    job = Job(order=order(source), backend=scripted("no_hello"), timing=replace(QUICK, handshake=3600.0))
+    host = HostRun(job, store)
+    task = asyncio.create_task(host.run())
+    await until(lambda: left_running(job), 60)
+    await host.stop(TimedOut("enough"))
+    end = more(await task)["end"]
+    assert (end["code"], end["error_code"], end["cancelled_because"]) == ("timeout", "backend_timeout", "enough")
+    assert left_running(job) == []
+
+
+async def test_one_that_may_not_take_its_time_is_ended_at_once(source: Path, store: ReceiptStore) -> None:
+    job = Job(order=order(source), backend=scripted("hang_and_deaf"), timing=replace(QUICK, cancel_grace=3600.0))
+    host = HostRun(job, store)
+    task = asyncio.create_task(host.run())
+    await until(lambda: host.observed.trace.seen > 0, 60)
+    await host.stop(Cancelled("enough"))
+    host.kill()
+    assert (await task).outcome == "failed" and left_running(job) == []
+
+
+async def test_a_denied_file_that_was_changed_without_a_word_fails_the_run_and_is_not_applied(
+    run: Runner, source: Path
+) -> None:
+    policy = replace(NO_POLICY, deny_write=["secret.*"])
+    backend = scripted("does_what_it_does_not_say")
+    receipt, _ = await run("", Job(order=order(source, policy=policy), backend=backend, timing=QUICK, apply=True))
+    end = more(receipt)["end"]
+    assert receipt.outcome == "failed" and end["error_code"] == "policy_denied" and "secret.txt" in end["message"]
+    assert not (source / "secret.txt").exists() and Path(more(receipt)["workspace"]["kept"], "secret.txt").exists()
+
+
+async def test_a_copy_that_cannot_be_written_costs_only_the_copy(run: Runner, tmp_path: Path) -> None:
+    receipt, host = await run("hello_again", out_path=str(tmp_path / "nowhere" / "receipt.json"))
+    assert receipt.outcome == "complete" and "nowhere" in str(host.not_copied)
+    assert left() == []
+
+
+async def test_a_missing_capability_is_refused_before_work_starts(run: Runner, source: Path) -> None:
+    asks = Requirements(required=[Requirement(capability="vision", min_support="native")])
+    receipt, host = await run("", Job(order=order(source, requirements=asks), backend=scripted("good"), timing=QUICK))
+    assert type(host.observed.error) is Unsupported and "vision" in str(host.observed.error)
+    assert more(receipt)["end"]["error_code"] == "capability_unsupported" and left() == []
+    assert host.observed.trace.seen == 0
+
+
+async def test_a_program_that_is_not_there_leaves_a_receipt_too(run: Runner) -> None:
+    receipt, host = await run("", backend=Backend(name="none", argv=("/no/such/program",)))
+    assert type(host.observed.error) is NotFound
+    assert more(receipt)["end"]["error_code"] == "sidecar_spawn_failed" and receipt.backend.id == "none"
+
+
+async def test_a_source_that_is_not_there_leaves_a_receipt_too(run: Runner, tmp_path: Path) -> None:
+    receipt, host = await run("", Job(order=order(tmp_path / "nowhere"), backend=scripted("good"), timing=QUICK))
+    assert type(host.observed.error) is WorkspaceError and left() == []
+    assert more(receipt)["end"]["error_code"] == "workspace_staging_failed"
+
+
+async def test_a_policy_that_is_nonsense_is_refused(run: Runner, source: Path) -> None:
+    job = Job(order=order(source, policy=replace(NO_POLICY, deny_read=[""])), backend=scripted("good"), timing=QUICK)
+    _, host = await run("", job)
+    assert type(host.observed.error) is ConfigError
+
+
+async def test_events_and_the_receipt_go_where_they_were_asked_to(run: Runner, tmp_path: Path) -> None:
+    events, out = tmp_path / "events.jsonl", tmp_path / "receipt.json"
+    receipt, host = await run("good", events_path=str(events), out_path=str(out))
+    kinds = [json.loads(line)["type"] for line in events.read_text().splitlines()]
+    assert kinds == ["run_started", "file_changed", "assistant_message", "run_completed"]
+    assert json.loads(out.read_text())["receipt_sha256"] == receipt.receipt_sha256
+
+
+async def test_a_full_disk_for_events_does_not_stop_the_run(run: Runner) -> None:
+    receipt, _ = await run("good", events_path="/dev/full")
+    assert receipt.outcome == "complete"
+    assert any("/dev/full" in note["problem"] for note in more(receipt)["notes"])
+
+
+async def test_secrets_do_not_get_into_the_receipt(run: Runner, source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "correct-horse-battery")
+    job = Job(order=order(source, task="the key is correct-horse-battery"), backend=scripted("good"), timing=QUICK)
+    receipt, host = await run("", job)
+    assert "correct-horse" not in (receipt.verification.git_diff or "") and "[redacted]" in str(receipt.verification)
+    assert "correct-horse" in Path(receipt.artifacts[0].path).read_text(), "the patch itself is whole"
+
+
+async def test_every_optional_field_is_written(run: Runner) -> None:
+    receipt, _ = await run("exit_before_hello")
+    tree = json.loads(await asyncio.to_thread(Path(ReceiptStore().path(receipt.meta.run_id)).read_text))
+    assert tree["usage"] == dict.fromkeys(tree["usage"], None) and len(tree["usage"]) == 6
+    assert tree["verification"]["git_diff"] == "" and tree["backend"]["backend_version"] is None
+
+
+async def test_twenty_at_once_do_not_mix_up_anything(source: Path, store: ReceiptStore) -> None:
+    jobs = [
+        Job(order=order(source, task=f"task {number}"), backend=scripted("good"), timing=QUICK) for number in range(20)
+    ]
+    done = await asyncio.gather(*(HostRun(job, store).run() for job in jobs))
+    for job, receipt in zip(jobs, done, strict=True):
+        assert receipt.meta.work_order_id == job.order.id and f"+{job.order.task}\n" in (
+            receipt.verification.git_diff or ""
+        )
+    assert store.check() == []
+
+
+async def test_a_listener_that_breaks_does_not_stop_the_run(source: Path, store: ReceiptStore) -> None:
+    def broken(events: object) -> None:
+        raise BrokenPipeError(32, "nobody looks")
+
+    job = Job(order=order(source), backend=scripted("good"), timing=QUICK)
+    assert (await HostRun(job, store, listener=broken).run()).outcome == "complete"
+
+
+async def test_a_bug_leaves_a_receipt_too(source: Path, store: ReceiptStore) -> None:
+    def broken(events: object) -> None:
+        raise KeyError("a bug")
+
+    job = Job(order=order(source), backend=scripted("hang"), timing=QUICK)
+    receipt = await HostRun(job, store, listener=broken).run()
+    assert receipt.outcome == "failed" and more(receipt)["end"]["error_code"] == "internal"
+
+
+def test_what_no_receipt_can_hold_costs_only_what_was_said(source: Path, store: ReceiptStore) -> None:
+    host = HostRun(Job(order=order(source), backend=scripted("good")), store)
+    host.observed.trace.extend([ToolCall(ts="2025-01-01T00:00:00Z", tool_name="x", input=object())])
+    receipt = keep_receipt(host.observed, store)
+    assert store.get(host.run_id) == receipt and receipt.outcome == "failed"
+    assert "makes no receipt: TypeError" in more(receipt)["end"]["message"]
+
+
+async def test_what_is_kept_is_known_and_can_be_thrown_away(run: Runner, tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    _, copied = await run("good")
+    job = Job(order=order(Path(repository.top)), backend=scripted("good"), mode="worktree", timing=QUICK)
+    _, worktree = await run("", job)
+    _, applied = await run("good", apply=True)
+    await run("says_what_it_did_not_do")
+    kept = kept_runs()
+    assert {run_id: found.files for run_id, found in kept.items()} == {
+        copied.run_id: ("patch.diff", "workspace"),
+        worktree.run_id: ("patch.diff", "workspace"),
+        applied.run_id: ("patch.diff",),
+    }
+    for found in kept.values():
+        found.discard()
+    assert kept_runs() == {} and branches(repository) == {"main"} and left() == []
+
+
+def test_files_of_the_command_get_their_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "host.js").touch()
+    assert absolute_command(["node", "host.js", "--flag", "none.js"]) == [
+        "node",
+        f"{tmp_path}/host.js",
+        "--flag",
+        "none.js",
+    ]
+    assert absolute_command(["./host.js"]) == [f"{tmp_path}/host.js"]

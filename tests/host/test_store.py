@@ -1,0 +1,238 @@
+"""A store of receipts: one for each run, and whoever touches them is found out."""
+
+import json
+import multiprocessing
+import os
+import signal
+import uuid
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from treadle.errors import NotFound, StorageError
+from treadle.host.signing import Signer, load_signer, make_key
+from treadle.host.store import ReceiptStore
+from treadle.wire.common.tolerant import read_receipt
+from treadle.wire.sidecar import receipts
+from treadle.wire.sidecar.connection import SAMPLE_RECEIPT
+
+
+def receipt(usage_raw: object = None) -> receipts.Receipt:
+    return replace(
+        SAMPLE_RECEIPT, meta=replace(SAMPLE_RECEIPT.meta, run_id=str(uuid.uuid4())), usage_raw=usage_raw or {"a": 1}
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ReceiptStore:
+    return ReceiptStore(str(tmp_path / "receipts"))
+
+
+def fill(store: ReceiptStore, number: int = 4) -> list[str]:
+    return [store.add(receipt()).meta.run_id for _ in range(number)]
+
+
+def kinds(store: ReceiptStore, **more: object) -> set[tuple[str, str | None]]:
+    return {(problem.kind, problem.run_id) for problem in store.check(**more)}  # type: ignore[arg-type]
+
+
+def edit(store: ReceiptStore, run_id: str, change: object) -> None:
+    path = Path(store.path(run_id))
+    tree = json.loads(path.read_text())
+    change(tree)  # type: ignore[operator]
+    path.write_text(json.dumps(tree))
+
+
+def test_each_receipt_holds_the_hash_of_the_one_before_it(store: ReceiptStore) -> None:
+    first, second = store.add(receipt()), store.add(receipt())
+    assert first.usage_raw["treadle"]["chain"] == {"sequence": 1, "previous_sha256": None}
+    assert second.usage_raw["treadle"]["chain"]["previous_sha256"] == first.receipt_sha256
+    assert store.get(second.meta.run_id) == second
+    assert store.check() == []
+
+
+def test_a_stock_verifier_accepts_the_hash(store: ReceiptStore) -> None:
+    kept = store.add(receipt({"cost": 0.00001, "n": 2**70}))
+    text = Path(store.path(kept.meta.run_id)).read_bytes()
+    assert receipts.receipt_hash(receipts.normal(read_receipt(text, []))) == kept.receipt_sha256
+
+
+def test_what_the_sidecar_put_in_usage_raw_stays(store: ReceiptStore) -> None:
+    assert store.add(receipt({"prompt_tokens": 3})).usage_raw["prompt_tokens"] == 3
+    assert store.add(receipt([1, 2])).usage_raw["claimed"] == [1, 2]
+
+
+def test_a_run_has_one_receipt(store: ReceiptStore) -> None:
+    one = receipt()
+    store.add(one)
+    with pytest.raises(StorageError, match="already"):
+        store.add(one)
+
+
+def test_an_edited_receipt_is_found(store: ReceiptStore) -> None:
+    ids = fill(store)
+    edit(store, ids[1], lambda tree: tree.update(outcome="failed"))
+    assert kinds(store) == {("edited", ids[1])}
+
+
+def test_an_edited_receipt_with_a_new_hash_is_found(store: ReceiptStore) -> None:
+    ids = fill(store)
+
+    def forge(tree: dict[str, object]) -> None:
+        tree["outcome"] = "failed"
+        forged = receipts.sealed(read_receipt(json.dumps(tree).encode(), []))
+        tree["receipt_sha256"] = forged.receipt_sha256
+
+    edit(store, ids[1], forge)
+    assert kinds(store) == {("edited", ids[1])}
+
+
+def test_a_removed_receipt_is_found(store: ReceiptStore) -> None:
+    ids = fill(store)
+    os.unlink(store.path(ids[2]))
+    assert kinds(store) == {("removed", ids[2])}
+
+
+def chain(store: ReceiptStore) -> Path:
+    return Path(store.directory) / "chain.jsonl"
+
+
+def test_a_receipt_removed_with_its_line_is_found(store: ReceiptStore) -> None:
+    ids = fill(store)
+    os.unlink(store.path(ids[1]))
+    lines = chain(store).read_text().splitlines(keepends=True)
+    chain(store).write_text("".join(lines[:1] + lines[2:]))
+    assert ("removed", ids[2]) in kinds(store)
+
+
+def test_renumbering_after_a_removal_is_found(store: ReceiptStore) -> None:
+    ids = fill(store)
+    os.unlink(store.path(ids[1]))
+    links = [json.loads(line) for line in chain(store).read_text().splitlines()]
+    del links[1]
+    for number, link in enumerate(links, 1):
+        link["sequence"], link["previous"] = number, links[number - 2]["sha256"] if number > 1 else None
+    chain(store).write_text("".join(json.dumps(link) + "\n" for link in links))
+    assert ("reordered", ids[2]) in kinds(store)
+
+
+def test_reordered_receipts_are_found(store: ReceiptStore) -> None:
+    fill(store)
+    lines = chain(store).read_text().splitlines(keepends=True)
+    chain(store).write_text("".join([lines[0], lines[2], lines[1], lines[3]]))
+    assert {kind for kind, _ in kinds(store)} == {"removed", "reordered"}
+
+
+def test_a_line_that_cannot_be_read_does_not_hide_the_rest(store: ReceiptStore) -> None:
+    ids = fill(store)
+    os.unlink(store.path(ids[3]))
+    lines = chain(store).read_text().splitlines(keepends=True)
+    chain(store).write_text("".join([lines[0], "nonsense\n", *lines[2:]]))
+    assert {("unreadable", None), ("removed", ids[2]), ("removed", ids[3])} <= kinds(store)
+    Path(store.path(ids[0])).write_text("[" * 200_000)
+    assert ("unreadable", ids[0]) in kinds(store)
+
+
+def test_a_receipt_that_was_put_there_is_found(store: ReceiptStore) -> None:
+    fill(store)
+    strange = receipts.sealed(receipt())
+    Path(store.path(strange.meta.run_id)).write_bytes(receipts.encode(strange))
+    assert kinds(store) == {("unlisted", strange.meta.run_id)}
+
+
+def test_a_cut_off_end_is_found_by_whoever_noted_the_last_hash(store: ReceiptStore) -> None:
+    ids = fill(store)
+    last = store.get(ids[-1]).receipt_sha256
+    assert store.check(expect_last=last) == []
+    os.unlink(store.path(ids[-1]))
+    lines = chain(store).read_text().splitlines(keepends=True)
+    chain(store).write_text("".join(lines[:-1]))
+    assert store.check() == []
+    assert kinds(store, expect_last=last) == {("removed", None)}
+
+
+def test_a_broken_line_is_reported_and_not_a_crash(store: ReceiptStore) -> None:
+    fill(store)
+    with chain(store).open("a") as file:
+        file.write("{broken}\n")
+    assert {kind for kind, _ in kinds(store)} == {"unreadable"}
+
+
+@pytest.mark.parametrize("moment", ["before the line", "after the line", "inside the line"])
+def test_what_a_crash_interrupted_is_finished_by_the_next(store: ReceiptStore, moment: str) -> None:
+    ids = fill(store, 2)
+    lines = chain(store).read_text().splitlines(keepends=True)
+    os.rename(store.path(ids[1]), Path(store.directory) / "pending.json")
+    if moment != "after the line":
+        chain(store).write_text(lines[0] + (lines[1][:30] if moment == "inside the line" else ""))
+    third = store.add(receipt())
+    assert store.check() == []
+    assert [link.run_id for link in store.links()] == [*ids, third.meta.run_id]
+
+
+def test_a_signed_receipt_vouches_for_those_before_it(tmp_path: Path) -> None:
+    signer = make_key(str(tmp_path / "k"))
+    before = fill(ReceiptStore(str(tmp_path / "receipts")))
+    store = ReceiptStore(str(tmp_path / "receipts"), signer)
+    assert len(store.check(public_key=signer.public_key)) == len(before)
+    store.add(receipt())
+    assert store.check(public_key=signer.public_key) == []
+    edit(store, before[1], lambda tree: tree.update(outcome="failed"))
+    assert kinds(store, public_key=signer.public_key) == {("edited", before[1])}
+
+
+def test_signatures_are_checked_against_the_key(tmp_path: Path) -> None:
+    signer = make_key(str(tmp_path / "keys" / "k"))
+    assert load_signer(str(tmp_path / "keys" / "k")).public_key == signer.public_key  # type: ignore[union-attr]
+    store = ReceiptStore(str(tmp_path / "receipts"), signer)
+    ids = fill(store, 2)
+    assert store.check(public_key=signer.public_key) == []
+    other = Signer(b"x" * 32)
+    assert {kind for kind, _ in kinds(store, public_key=other.public_key)} == {"bad_signature"}
+    ReceiptStore(store.directory).add(receipt())
+    assert {kind for kind, _ in kinds(store, public_key=signer.public_key)} == {"unsigned"}
+    assert len(ids) == 2
+
+
+def test_a_forger_without_the_key_cannot_rewrite_the_whole_chain(tmp_path: Path) -> None:
+    signer = make_key(str(tmp_path / "keys" / "k"))
+    real = ReceiptStore(str(tmp_path / "real"), signer)
+    fill(real, 2)
+    forged = ReceiptStore(str(tmp_path / "forged"), Signer(b"y" * 32))
+    fill(forged, 2)
+    assert forged.check() == []
+    assert {kind for kind, _ in kinds(forged, public_key=signer.public_key)} == {"bad_signature"}
+
+
+def test_an_id_cannot_lead_out_of_the_store(store: ReceiptStore) -> None:
+    with pytest.raises(NotFound):
+        store.get("../../etc/passwd")
+
+
+def _add_many(directory: str, number: int) -> None:
+    fill(ReceiptStore(directory), number)
+
+
+def test_many_writers_make_one_chain(store: ReceiptStore) -> None:
+    workers = [
+        multiprocessing.get_context("spawn").Process(target=_add_many, args=(store.directory, 10)) for _ in range(3)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [link.sequence for link in store.links()] == list(range(1, 31))
+    assert store.check() == []
+
+
+def test_a_writer_that_is_killed_leaves_a_chain_that_can_be_continued(store: ReceiptStore) -> None:
+    fill(store, 1)
+    worker = multiprocessing.get_context("spawn").Process(target=_add_many, args=(store.directory, 100_000))
+    worker.start()
+    while sum(1 for _ in store.links()) < 20:
+        pass
+    os.kill(worker.pid or 0, signal.SIGKILL)
+    worker.join()
+    store.add(receipt())
+    assert store.check() == []

@@ -1,0 +1,76 @@
+"""What events tell about turns, cost and what is forbidden."""
+
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from tests.host.conftest import order
+from treadle.errors import BudgetExceeded, Denied, MaxIterations, TreadleError
+from treadle.host.supervise import Supervisor
+from treadle.wire.sidecar.connection import NO_POLICY
+from treadle.wire.sidecar.receipts import (
+    AnyAgentEvent,
+    AssistantDelta,
+    AssistantMessage,
+    CommandExecuted,
+    FileChanged,
+    ToolCall,
+    ToolResult,
+    Warned,
+)
+from treadle.workspace.snapshot import Change
+
+T = "2025-01-01T00:00:00Z"
+DELTA = AssistantDelta(ts=T, text="w")
+MESSAGE = AssistantMessage(ts=T, text="m")
+CALL = ToolCall(ts=T, tool_name="read", input={"path": "a"})
+RESULT = ToolResult(ts=T, tool_name="read", output="", is_error=False)
+
+
+def watch(
+    tmp_path: Path, *events: AnyAgentEvent, max_turns: int | None = None, cost: float | None = None, **lists: Any
+) -> tuple[TreadleError | None, Supervisor]:
+    made = order(tmp_path, policy=replace(NO_POLICY, **lists))
+    supervisor = Supervisor(replace(made, config=replace(made.config, max_turns=max_turns, max_budget_usd=cost)))
+    found = None
+    for event in events:
+        found = found or supervisor.watch([event])
+    return found, supervisor
+
+
+def test_a_turn_is_what_is_said_between_rounds_of_tools(tmp_path: Path) -> None:
+    talk = (DELTA, DELTA, MESSAGE, CALL, CALL, RESULT, RESULT, DELTA, MESSAGE, MESSAGE)
+    assert watch(tmp_path, *talk)[1].turns == 2
+    assert watch(tmp_path, *talk, max_turns=2)[0] is None
+    assert isinstance(watch(tmp_path, *talk, max_turns=1)[0], MaxIterations)
+
+
+def test_totals_in_ext_and_in_foreign_usage_events_count(tmp_path: Path) -> None:
+    told = replace(MESSAGE, ext={"usage": {"estimated_cost_usd": 2.0}})
+    foreign = Warned(ts=T, message="", ext={"unknown_event": {"type": "usage", "estimated_cost_usd": 3}})
+    assert watch(tmp_path, told, cost=2.0)[0] is None
+    assert isinstance(watch(tmp_path, told, foreign, cost=2.0)[0], BudgetExceeded)
+    assert watch(tmp_path, foreign, told)[1].cost == 3.0, "what is spent does not come back"
+
+
+def test_tools_files_and_commands_are_judged(tmp_path: Path) -> None:
+    assert isinstance(watch(tmp_path, CALL, disallowed_tools=["read"])[0], Denied)
+    assert isinstance(watch(tmp_path, CALL, require_approval_for=["read"])[0], Denied)
+    assert isinstance(watch(tmp_path, CALL, deny_read=["a"])[0], Denied)
+    assert watch(tmp_path, CALL, deny_read=["b"])[0] is None
+    strange = ToolCall(ts=T, tool_name="lint", input={"path": "a"})
+    assert isinstance(watch(tmp_path, strange, deny_read=["a"])[0], Denied)
+    assert watch(tmp_path, strange, deny_write=["a"], disallowed_tools=["read"])[0] is None
+    assert isinstance(watch(tmp_path, FileChanged(ts=T, path="/etc/x", summary=""))[0], Denied)
+    assert isinstance(watch(tmp_path, CommandExecuted(ts=T, command="cat .env"), deny_read=[".env"])[0], Denied)
+    assert isinstance(watch(tmp_path, CommandExecuted(ts=T, command="ls"), disallowed_tools=["Bash"])[0], Denied)
+    assert watch(tmp_path, CommandExecuted(ts=T, command="ls"), allowed_tools=["my_runner"])[0] is None
+
+
+def test_what_was_really_changed_is_judged_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/etc/hosts")
+    supervisor = Supervisor(order(tmp_path, policy=replace(NO_POLICY, deny_write=["a/**"])))
+    assert supervisor.judge([Change(kind="added", path="link"), Change(kind="modified", path="b")]) is None
+    denied = supervisor.judge([Change(kind="renamed", path="b", old_path="a/c")])
+    assert isinstance(denied, Denied) and "a/c" in str(denied)

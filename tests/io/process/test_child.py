@@ -1,0 +1,174 @@
+"""A child from asyncio: its streams, its end, and that nothing of it stays."""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.io.process.hostile import SELF, left
+from tests.waiting import until
+from treadle.errors import LocalError, NotFound
+from treadle.io.process import tree
+from treadle.io.process.child import Child, Tail, start
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays(mark: str) -> Iterator[None]:
+    tree.spawn(["true"]).stop()  # the keeper's socket is there before we count
+    descriptors = len(os.listdir("/proc/self/fd"))
+    yield
+    assert len(os.listdir("/proc/self/fd")) <= descriptors
+
+
+async def hostile(*modes: str) -> Child:
+    child = await start([sys.executable, "-I", "-S", SELF, *modes])
+    assert await child.stdio.read() == b"ready\n"
+    return child
+
+
+async def test_a_child_hears_and_answers() -> None:
+    async with await start(["cat"], stdin="pipe") as child:
+        await child.stdio.write(b"hello")
+        assert await child.stdio.read() == b"hello"
+        child.stdio.close_write()
+        assert await child.stdio.read() == b""
+        assert await child.wait() == 0
+
+
+async def test_a_megabyte_without_a_newline_is_no_problem() -> None:
+    async with await start(["sh", "-c", "head -c 3000000 /dev/zero"]) as child:
+        size = 0
+        while data := await child.stdio.read():
+            size += len(data)
+        assert (size, await child.wait()) == (3_000_000, 0)
+
+
+async def test_the_last_words_of_a_child_that_floods_its_stderr_are_kept() -> None:
+    async with await start(["sh", "-c", "yes filler | head -c 2000000 >&2; echo the reason >&2; exit 3"]) as child:
+        assert await child.wait() == 3
+        said = await child.last_words()
+        assert said.endswith("the reason\n") and len(said) <= 64 * 1024
+        assert child.tail.dropped > 1_000_000
+
+
+async def test_stderr_can_be_a_stream_of_its_own_or_join_stdout() -> None:
+    async with await start(["sh", "-c", "echo out; echo err >&2"], stderr="pipe") as child:
+        assert (await child.stdio.read(), await child.stderr.read()) == (b"out\n", b"err\n")
+    async with await start(["sh", "-c", "echo out; echo err >&2"], stderr="stdout") as child:
+        data = b""
+        while chunk := await child.stdio.read():
+            data += chunk
+        assert data == b"out\nerr\n"
+
+
+async def test_without_a_pipe_the_child_reads_nothing_of_ours() -> None:
+    async with await start(["wc", "-c"]) as child:
+        assert (await child.stdio.read()).strip() == b"0"
+
+
+async def test_what_cannot_be_started_says_why_and_leaves_no_descriptor() -> None:
+    with pytest.raises(NotFound, match="on PATH"):
+        await start(["no-such-program"], stdin="pipe", stderr="pipe")
+
+
+async def test_leaving_the_block_ends_a_hostile_tree(mark: str) -> None:
+    async with await hostile("daemon", "session", "chain") as child:
+        await child.stop(0.05)
+        assert left(mark) == []
+    assert child.exit_code == -signal.SIGTERM
+
+
+async def test_an_error_in_the_block_ends_the_tree_too(mark: str) -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with await start(["sleep", "100"]):
+            raise ZeroDivisionError
+    assert left(mark) == []
+
+
+async def test_cancelling_the_task_ends_the_tree(mark: str) -> None:
+    running = asyncio.Event()
+
+    async def work() -> None:
+        async with await start(["sleep", "100"]) as child:
+            running.set()
+            await child.wait()
+
+    task = asyncio.create_task(work())
+    await running.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert left(mark) == []
+
+
+async def test_cancelling_while_it_starts_leaves_nothing() -> None:
+    for turns in range(6):
+        task = asyncio.create_task(start(["sleep", "100"], stdin="pipe"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        (result,) = await asyncio.gather(task, return_exceptions=True)
+        if isinstance(result, Child):
+            await result.stop(0)
+            result.close()
+
+
+async def test_closing_without_stopping_ends_the_tree_a_moment_later() -> None:
+    child = await hostile("deaf", "daemon")
+    child.close()  # that nothing is left is checked at the end of every test here
+
+
+async def test_output_written_before_the_stop_can_still_be_read(tmp_path: Path) -> None:
+    child = await start(["sh", "-c", "echo one; echo two; : > written; exec sleep 100"], cwd=str(tmp_path))
+    await until((tmp_path / "written").exists)
+    await child.stop(0)
+    data = b""
+    while chunk := await child.stdio.read():
+        data += chunk
+    child.close()
+    assert data == b"one\ntwo\n"
+
+
+async def test_a_signal_reaches_the_child() -> None:
+    async with await start(["sleep", "100"]) as child:
+        child.signal(signal.SIGUSR1)
+        assert await child.wait() == -signal.SIGUSR1
+
+
+async def test_a_child_whose_stem_was_killed_is_ended_and_said_to_be_lost(mark: str) -> None:
+    async with await hostile("daemon") as child:
+        os.kill(child.tree.stem, signal.SIGKILL)
+        with pytest.raises(LocalError, match="from outside"):
+            await child.wait()
+        await child.stop()
+        assert left(mark) == []
+
+
+async def test_thirty_children_at_once_need_no_thread() -> None:
+    before = threading.active_count()
+
+    async def one(number: int) -> bytes:
+        async with await start(["sh", "-c", f"echo {number}"]) as child:
+            said = await child.stdio.read()
+            assert threading.active_count() == before
+            await child.wait()
+            return said
+
+    assert await asyncio.gather(*map(one, range(30))) == [b"%d\n" % number for number in range(30)]
+
+
+@given(st.lists(st.binary(max_size=30), max_size=20), st.integers(1, 40))
+def test_a_tail_keeps_the_last_bytes_and_counts_the_rest(parts: list[bytes], limit: int) -> None:
+    tail = Tail(limit)
+    for part in parts:
+        tail.feed(part)
+    whole = b"".join(parts)
+    assert tail.content == whole[-limit:]
+    assert tail.dropped == max(0, len(whole) - limit)

@@ -1,0 +1,40 @@
+"""A helper program ends, with what it said, or is ended."""
+
+import os
+
+import pytest
+
+from treadle.errors import NotFound, TimedOut
+from treadle.io.process.programs import run_program
+
+
+def test_what_it_says_and_its_exit_code_come_back() -> None:
+    done = run_program(["sh", "-c", "cat; echo no >&2; exit 3"], stdin=b"yes")
+    assert done == (3, b"yes", b"no\n")
+    assert done.complaint == "no"
+
+
+def test_it_never_reads_our_stdin() -> None:
+    assert run_program(["cat"]).stdout == b""
+
+
+def test_a_program_that_is_not_there_is_named() -> None:
+    with pytest.raises(NotFound, match="no-such-program"):
+        run_program(["no-such-program"])
+    with pytest.raises(NotFound, match="no such directory"):
+        run_program(["true"], cwd="/no/such")
+
+
+def test_one_that_does_not_end_is_killed_with_its_children() -> None:
+    seconds = f"86400.{os.getpid()}"
+    with pytest.raises(TimedOut):
+        run_program(["sh", "-c", f"sleep {seconds} & wait"], timeout=0.3)
+    assert [pid for pid in os.listdir("/proc") if pid.isdigit() and _sleeps(pid, seconds)] == []
+
+
+def _sleeps(pid: str, seconds: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read() == f"sleep\0{seconds}\0".encode()
+    except OSError:
+        return False

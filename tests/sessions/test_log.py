@@ -1,0 +1,120 @@
+"""The event log: numbers, replay, lossless readers that hold back, observers that do not."""
+
+import asyncio
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.events import TextDelta, ToolEnded, Warned
+from treadle.sessions.log import LATEST, EventLog
+
+
+def filled(count: int, window: int = 8, keep: int = 16) -> EventLog:
+    log = EventLog(clock=lambda: 1.0, window=window, keep=keep)
+    for number in range(count):
+        log.append(TextDelta(text=str(number)), "t")
+    return log
+
+
+async def test_a_reader_replays_from_its_cursor_and_goes_on_live() -> None:
+    log = filled(3)
+    reader = log.read(after=1)
+    assert [event.seq for event in await reader.batch()] == [2, 3]
+    waiting = asyncio.create_task(reader.batch())
+    await asyncio.sleep(0)
+    log.append(TextDelta(text="new"), "t")
+    assert [event.seq for event in await waiting] == [4]
+
+
+async def test_minus_one_is_from_now_on() -> None:
+    log = filled(3)
+    reader = log.read(after=-1)
+    log.append(TextDelta(text="new"), "t")
+    assert (await anext(reader)).seq == 4
+
+
+async def test_what_is_no_longer_kept_is_a_gap_that_says_how_much() -> None:
+    log = filled(100)
+    first, *rest = await log.read().batch()
+    assert isinstance(first, Warned) and first.code == "gap"
+    assert rest[-1].seq == 100 and f"{rest[0].seq - 1} earlier" in first.message
+
+
+async def test_a_lossless_reader_a_window_behind_holds_the_session_until_it_reads() -> None:
+    log = filled(0)
+    reader = log.read()
+    for _ in range(8):
+        await asyncio.wait_for(log.room(), 60)
+        log.append(TextDelta(text="x"), "t")
+    held = asyncio.create_task(log.room())
+    await asyncio.sleep(0)
+    assert not held.done()
+    assert len(await reader.batch()) == 8
+    await asyncio.wait_for(held, 60)
+
+
+async def test_an_observer_never_holds_the_session() -> None:
+    log = filled(0)
+    log.read(observer=True)
+    observer = log.read(observer=True)
+    for _ in range(100):
+        await asyncio.wait_for(log.room(), 60)
+        log.append(TextDelta(text="x"), "t")
+    assert isinstance((await observer.batch())[0], Warned)
+
+
+async def test_a_forgotten_or_closed_reader_lets_go_of_the_session() -> None:
+    log = filled(0)
+    reader, other = log.read(), log.read()
+    for _ in range(8):
+        log.append(TextDelta(text="x"), "t")
+    held = asyncio.create_task(log.room())
+    await asyncio.sleep(0)
+    other.close()
+    await asyncio.sleep(0)
+    assert not held.done()
+    del reader
+    await asyncio.wait_for(held, 60)
+
+
+async def test_closing_ends_readers_after_the_last_event() -> None:
+    log = filled(2)
+    reader = log.read()
+    log.close()
+    assert [event.seq async for event in reader] == [1, 2]
+
+
+@given(st.lists(st.sampled_from(["append", "batch", "next"]), max_size=60))
+def test_however_it_reads_a_lossless_reader_sees_every_event_once_in_order(actions: list[str]) -> None:
+    async def play() -> None:
+        log = filled(0, window=100, keep=100)
+        reader = log.read()
+        seen, made = [], 0
+        for action in actions:
+            if action == "append":
+                made += 1
+                log.append(TextDelta(text="x"), "t")
+            elif len(seen) < made:
+                got = await reader.batch() if action == "batch" else [await anext(reader)]
+                seen += [event.seq for event in got]
+        log.close()
+        seen += [event.seq async for event in reader]
+        assert seen == list(range(1, made + 1))
+
+    asyncio.run(play())
+
+
+async def test_long_texts_are_forgotten_once_every_lossless_reader_has_seen_them() -> None:
+    log = EventLog(most=10_000)
+    reader, late = log.read(), log.read()
+    for _ in range(300):
+        log.append(ToolEnded(call="c", name="n", result="x" * 100), "t")
+    assert len(reader.ready()) == 300
+    log.append(TextDelta(text="y"), "t")
+    assert [event.seq for event in late.ready()] == list(range(1, 302))
+    reader.ready()
+    log.append(TextDelta(text="z"), "t")
+    gap, *kept = log.read().ready()
+    assert isinstance(gap, Warned) and gap.code == "gap" and kept[-1].seq == 302
+    assert LATEST <= len(kept) < 100
+    assert [event.seq for event in reader.ready()] == [302]

@@ -1,0 +1,289 @@
+"""Every session, native or driven: one TurnEnded per turn, a bounded queue, questions with deadlines."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.errors import Busy, LocalError, NotFound, ProviderError
+from treadle.events import Answered, AnyEvent, Asked, Closed, Failed, TextDelta, TurnEnded, TurnStarted
+from treadle.session import AgentInfo, Answer, Prompt
+from treadle.sessions.session import BaseSession, Turn, run_turn
+
+Behaviour = Callable[["Playing", Turn], Awaitable[TurnEnded]]
+
+
+class Playing(BaseSession):
+    """A session whose turns do what the test says."""
+
+    def __init__(self, behaviour: Behaviour, **more: object) -> None:
+        super().__init__("s1", AgentInfo(name="playing"), **more)  # type: ignore[arg-type]
+        self.behaviour = behaviour
+
+    async def _turn(self, turn: Turn) -> TurnEnded:
+        return await self.behaviour(self, turn)
+
+
+async def say(session: Playing, turn: Turn) -> TurnEnded:
+    turn.text = turn.prompt.text.upper()
+    session.emit(TextDelta(text=turn.text))
+    return turn.ending("completed", stop_reason="stop")
+
+
+async def hang(session: Playing, turn: Turn) -> TurnEnded:
+    turn.text = "half"
+    session.emit(TextDelta(text="half"))
+    await asyncio.Event().wait()
+    raise AssertionError("unreachable")
+
+
+async def turn_of(session: Playing, text: str = "hi") -> list[AnyEvent]:
+    return [event async for event in run_turn(session, text)]
+
+
+async def test_a_turn_starts_works_and_ends_once() -> None:
+    session = Playing(say)
+    events = await turn_of(session)
+    assert [type(event) for event in events] == [TurnStarted, TextDelta, TurnEnded]
+    assert isinstance(events[-1], TurnEnded) and events[-1].text == "HI"
+    assert [event.seq for event in events] == [1, 2, 3]
+    await session.close()
+
+
+async def test_turns_run_one_after_the_other_in_the_order_asked() -> None:
+    session = Playing(say)
+    reader = session.events()
+    for number in range(5):
+        await session.prompt(Prompt(text=str(number)))
+    kinds = []
+    async for event in reader:
+        kinds.append(type(event))
+        if kinds.count(TurnEnded) == 5:
+            break
+    assert kinds == [TurnStarted, TextDelta, TurnEnded] * 5
+    await session.close()
+
+
+async def test_an_error_of_ours_becomes_a_failed_turn_with_its_code() -> None:
+    async def fail(session: Playing, turn: Turn) -> TurnEnded:
+        raise ProviderError("the service is down", provider="acme", retryable=True)
+
+    session = Playing(fail)
+    _, failed, ended = await turn_of(session)
+    assert isinstance(failed, Failed) and failed.error.code == "provider_error" and failed.provider == "acme"
+    assert isinstance(ended, TurnEnded) and ended.outcome == "failed" and ended.error and ended.error.retryable
+    await session.close()
+
+
+async def test_a_bug_becomes_a_failed_turn_and_the_session_lives_on(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("treadle"), "propagate", True)
+
+    async def burst(session: Playing, turn: Turn) -> TurnEnded:
+        raise ZeroDivisionError("oops")
+
+    session = Playing(burst)
+    *_, ended = await turn_of(session)
+    assert isinstance(ended, TurnEnded) and ended.error and ended.error.code == "internal_error"
+    [logged] = caplog.records
+    assert (vars(logged)["session"], vars(logged)["turn"]) == (session.id, ended.turn) and logged.exc_info is not None
+    session.behaviour = say
+    *_, ended = await turn_of(session)
+    assert isinstance(ended, TurnEnded) and ended.outcome == "completed"
+    await session.close()
+
+
+async def test_an_interrupt_ends_the_turn_with_what_it_had_and_keeps_the_session() -> None:
+    session = Playing(hang)
+    events: list[AnyEvent] = []
+    async for event in run_turn(session, "hi"):
+        events.append(event)
+        if isinstance(event, TextDelta):
+            await session.interrupt(event.turn, "enough")
+    ended = events[-1]
+    assert isinstance(ended, TurnEnded) and ended.outcome == "interrupted" and ended.text == "half"
+    assert ended.error and ended.error.code == "cancelled" and ended.error.message == "enough"
+    session.behaviour = say
+    assert len(await turn_of(session)) == 3
+    await session.close()
+
+
+async def test_an_interrupt_before_the_first_step_still_starts_and_ends_the_turn() -> None:
+    session = Playing(hang)
+    reader = session.events()
+    turn = await session.prompt(Prompt(text="hi"))
+    assert isinstance(await anext(reader), TurnStarted)
+    await session.interrupt(turn)
+    kinds = [type(event) for event in await reader.batch()]
+    assert kinds[-1] is TurnEnded and kinds.count(TurnEnded) == 1
+    await session.close()
+
+
+async def test_a_queued_turn_can_be_interrupted_and_is_then_never_run() -> None:
+    session = Playing(hang)
+    reader = session.events()
+    running = await session.prompt(Prompt(text="first"))
+    queued = await session.prompt(Prompt(text="second"))
+    await session.interrupt(queued)
+    await session.interrupt(running)
+    await session.close()
+    mine = [event for event in await reader.batch() if event.turn == queued]
+    assert [type(event) for event in mine] == [TurnStarted, TurnEnded]
+
+
+async def test_unknown_targets_are_ignored() -> None:
+    session = Playing(say)
+    await session.interrupt("nothing")
+    await session.close()
+
+
+async def test_a_full_queue_says_busy() -> None:
+    session = Playing(hang, queue_limit=2)
+    reader = session.events()
+    await session.prompt(Prompt(text="runs"))
+    await anext(reader)
+    await session.prompt(Prompt(text="waits"))
+    await session.prompt(Prompt(text="waits"))
+    with pytest.raises(Busy, match="2 turns are waiting"):
+        await session.prompt(Prompt(text="too many"))
+    await session.close()
+
+
+async def test_close_ends_every_turn_then_says_closed_and_refuses_more() -> None:
+    session = Playing(hang)
+    reader = session.events()
+    await session.prompt(Prompt(text="one"))
+    await anext(reader)
+    await session.prompt(Prompt(text="two"))
+    await session.close()
+    await session.close()
+    rest = [event async for event in reader]
+    assert isinstance(rest[-1], Closed) and sum(isinstance(event, TurnEnded) for event in rest) == 2
+    with pytest.raises(LocalError, match="closed"):
+        await session.prompt(Prompt(text="late"))
+
+
+async def ask(session: Playing, turn: Turn) -> TurnEnded:
+    answer = await session.ask(Asked(request="q1", kind="permission", text="may I?", deadline=session.deadline()))
+    turn.text = f"{answer.decision} by {answer.by}"
+    return turn.ending("completed")
+
+
+async def test_what_must_be_alone_is_refused_during_a_turn_and_holds_back_the_next() -> None:
+    session = Playing(say)
+    reader = session.events()
+    async with session.alone():
+        with pytest.raises(Busy, match="Another prompt or command is already running"):
+            session.alone()
+        turn = await session.prompt(Prompt(text="x"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert reader.ready() == [] and session.busy
+        await session.interrupt(turn)
+    assert [type(event) for event in reader.ready()] == [TurnStarted, TurnEnded]
+    await session.close()
+
+
+async def test_a_question_waits_for_its_answer() -> None:
+    session = Playing(ask, answers=True)
+    events: list[AnyEvent] = []
+    async for event in run_turn(session, "go"):
+        events.append(event)
+        if isinstance(event, Asked):
+            await session.answer("q1", Answer(decision="allow", by="ada"))
+    assert isinstance(events[-2], Answered) and isinstance(events[-1], TurnEnded)
+    assert events[-1].text == "allow by ada"
+    with pytest.raises(NotFound):
+        await session.answer("q1", Answer(decision="allow"))
+    await session.close()
+
+
+async def test_a_question_nobody_answers_in_time_is_a_no() -> None:
+    session = Playing(ask, answers=True, question_seconds=0.01)
+    *_, ended = await turn_of(session)
+    assert isinstance(ended, TurnEnded) and ended.text == "deny by deadline"
+    await session.close()
+
+
+async def test_a_question_with_nobody_there_is_a_no_at_once_and_never_asked() -> None:
+    session = Playing(ask)
+    events = await turn_of(session)
+    assert not any(isinstance(event, Asked) for event in events)
+    assert isinstance(events[-1], TurnEnded) and events[-1].text == "deny by nobody"
+    await session.close()
+
+
+@given(
+    st.lists(
+        st.sampled_from(["prompt", "interrupt", "interrupt queued", "step", "fail next", "alone", "again"]), max_size=20
+    )
+)
+def test_whatever_is_done_every_turn_started_ends_exactly_once(actions: list[str]) -> None:
+    async def play() -> None:
+        failing = False
+
+        async def behave(session: Playing, turn: Turn) -> TurnEnded:
+            nonlocal failing
+            await asyncio.sleep(0)
+            if failing:
+                failing = False
+                raise ProviderError("down")
+            return turn.ending("completed")
+
+        session = Playing(behave, queue_limit=3)
+        turns: list[str] = []
+        held: asyncio.Lock | None = None
+        for action in actions:
+            if action == "alone" and not session.busy:
+                held = session.alone()
+                await held.acquire()
+            elif action == "again" and held is not None:
+                held.release()
+                held = None
+            elif action == "prompt":
+                try:
+                    turns.append(await session.prompt(Prompt(text="x")))
+                except Busy:
+                    pass
+            elif action == "interrupt" and turns:
+                await session.interrupt(turns[0])
+            elif action == "interrupt queued" and turns:
+                await session.interrupt(turns[-1])
+            elif action == "fail next":
+                failing = True
+            else:
+                await asyncio.sleep(0)
+        if held is not None:
+            held.release()
+        reader = session.events()
+        await session.close()
+        events = [event async for event in reader]
+        for turn in turns:
+            mine = [type(event) for event in events if event.turn == turn]
+            assert mine[0] is TurnStarted and mine[-1] is TurnEnded
+            assert mine.count(TurnStarted) == mine.count(TurnEnded) == 1
+
+    asyncio.run(play())
+
+
+async def test_a_question_ends_with_the_turn_that_asked_it() -> None:
+    asked = Asked(request="q", kind="question", text="which?")
+
+    async def ask(session: Playing, turn: Turn) -> TurnEnded:
+        await session.ask(asked)
+        return turn.ending("completed")
+
+    session = Playing(ask, answers=True)
+    events = []
+    async for event in run_turn(session, "go"):
+        events.append(event)
+        if isinstance(event, Asked):
+            interrupting = asyncio.create_task(session.interrupt(event.turn))
+    await interrupting
+    [answered] = [event for event in events if isinstance(event, Answered)]
+    assert (answered.request, answered.decision, answered.by) == ("q", "deny", "nobody")
+    await session.close()

@@ -1,0 +1,108 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from treadle.errors import ConfigError, StorageError
+from treadle.io.paths import state_dir
+from treadle.settings import trust
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    repo = tmp_path / "repo"
+    (repo / ".git").mkdir(parents=True)
+    (repo / ".treadle" / "hooks").mkdir(parents=True)
+    (repo / ".treadle" / "config.toml").write_text("")
+    (repo / ".treadle" / "hooks" / "check.sh").write_text("exit 0")
+    (repo / ".mcp.json").write_text("{}")
+    return repo
+
+
+def test_nothing_is_trusted_until_somebody_says_so(repo: Path) -> None:
+    assert not trust.is_trusted(str(repo))
+    [entry] = trust.trust(str(repo))
+    assert entry.files == (".mcp.json", ".treadle/config.toml", ".treadle/hooks/check.sh")
+    assert trust.is_trusted(str(repo))
+    assert trust.is_trusted(str(repo / "." / ".." / "repo"))
+    assert not trust.is_trusted(str(repo.parent))
+
+
+@pytest.mark.parametrize(
+    "change", [".treadle/config.toml", ".treadle/hooks/check.sh", ".mcp.json", ".treadle/new", "gone"]
+)
+def test_any_change_to_a_file_that_matters_ends_it(repo: Path, change: str) -> None:
+    trust.trust(str(repo))
+    if change == "gone":
+        (repo / ".mcp.json").unlink()
+    else:
+        (repo / change).write_text("different")
+    assert not trust.is_trusted(str(repo))
+    assert [entry.changed for entry in trust.entries()] == [True]
+
+
+def test_moving_content_between_files_is_a_change(repo: Path) -> None:
+    (repo / ".treadle" / "a").write_text("xy")
+    (repo / ".treadle" / "b").write_text("")
+    trust.trust(str(repo))
+    (repo / ".treadle" / "a").write_text("x")
+    (repo / ".treadle" / "b").write_text("y")
+    assert not trust.is_trusted(str(repo))
+
+
+def test_other_files_may_change(repo: Path) -> None:
+    trust.trust(str(repo))
+    (repo / "AGENTS.md").write_text("hello")
+    assert trust.is_trusted(str(repo))
+
+
+def test_trusting_a_subdirectory_trusts_the_places_above_that_have_files(repo: Path) -> None:
+    (repo / "sub").mkdir()
+    assert [entry.path for entry in trust.trust(str(repo / "sub"))] == [str(repo / "sub"), str(repo)]
+
+
+def test_trust_can_be_taken_back(repo: Path) -> None:
+    trust.trust(str(repo))
+    assert trust.remove(str(repo))
+    assert not trust.is_trusted(str(repo))
+    assert not trust.remove(str(repo))
+
+
+def test_what_cannot_be_hashed_cannot_be_trusted(repo: Path) -> None:
+    (repo / ".treadle" / "link").symlink_to("/etc")
+    with pytest.raises(ConfigError, match="link is not a plain file"):
+        trust.trust(str(repo))
+    (repo / ".treadle" / "link").unlink()
+    os.mkfifo(repo / ".treadle" / "fifo")
+    with pytest.raises(ConfigError, match="fifo"):
+        trust.trust(str(repo))
+
+
+def test_a_directory_full_of_files_is_refused(repo: Path) -> None:
+    for number in range(trust.MAX_FILES + 1):
+        (repo / ".treadle" / str(number)).touch()
+    with pytest.raises(ConfigError, match="files"):
+        trust.trust(str(repo))
+
+
+def test_a_damaged_or_newer_store_is_refused_untouched(repo: Path) -> None:
+    trust.trust(str(repo))
+    store = Path(state_dir(), "trust.json")
+    for content in ("{", json.dumps({"format": 2, "trusted": {}})):
+        store.write_text(content)
+        with pytest.raises(StorageError, match="trust.json"):
+            trust.trust(str(repo))
+        assert store.read_text() == content
+
+
+def test_two_at_once_lose_nothing(tmp_path: Path) -> None:
+    places = [tmp_path / str(number) for number in range(6)]
+    for place in places:
+        place.mkdir()
+    code = "import sys; from treadle.settings import trust; trust.trust(sys.argv[1])"
+    running = [subprocess.Popen([sys.executable, "-c", code, str(place)]) for place in places]
+    assert [process.wait(60) for process in running] == [0] * 6
+    assert [entry.path for entry in trust.entries()] == sorted(map(str, places))

@@ -1,0 +1,119 @@
+"""What real peers get wrong is read, and said."""
+
+import json
+import random
+import struct
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.wire.common.tolerant import Note, convert, inexact_float, read_receipt
+from treadle.wire.sidecar.connection import SAMPLE_EVENTS, SAMPLE_RECEIPT, WorkOrder
+from treadle.wire.sidecar.receipts import Receipt, Restricted
+
+RECEIPT = msgspec.to_builtins(SAMPLE_RECEIPT)
+
+
+def read(tree: object) -> tuple[Receipt, list[str]]:
+    notes: list[Note] = []
+    return convert(tree, Receipt, "receipt", notes), sorted(str(note) for note in notes)
+
+
+def test_an_empty_receipt_is_a_successful_run_of_which_nothing_is_known() -> None:
+    receipt, notes = read({})
+    assert receipt.outcome == "complete" and receipt.trace == [] and receipt.usage.input_tokens is None
+    assert "receipt.meta: missing" in notes and "receipt.outcome: missing" in notes
+
+
+def test_unknown_fields_are_taken_out_and_kept_in_a_note() -> None:
+    notes: list[Note] = []
+    receipt = convert({**RECEIPT, "stream_equivalent": True}, Receipt, "receipt", notes)
+    assert receipt == SAMPLE_RECEIPT
+    assert notes == [Note(where="receipt.stream_equivalent", problem="not in the contract", value=True)]
+
+
+def test_an_unknown_event_becomes_a_warning_that_carries_it() -> None:
+    strange = {"type": "usage", "ts": "2024-01-15T10:30:00Z", "input_tokens": 3}
+    receipt, notes = read({**RECEIPT, "trace": [strange]})
+    assert receipt.trace[0].ext == {"unknown_event": strange}
+    assert notes == ["receipt.trace[0]: unknown event type 'usage'"]
+
+
+def test_unknown_fields_and_codes_of_an_event_are_kept_in_its_ext() -> None:
+    event = {"type": "error", "ts": "2024-01-15T10:30:00Z", "message": "m", "error_code": "new_one", "x": 1}
+    receipt, _ = read({**RECEIPT, "trace": [event]})
+    assert receipt.trace[0].ext == {"unknown_fields": {"x": 1, "error_code": "new_one"}}
+
+
+def test_an_event_that_cannot_be_read_costs_only_itself() -> None:
+    good = msgspec.to_builtins(SAMPLE_EVENTS[0])
+    receipt, notes = read({**RECEIPT, "trace": [good, 7, {"no": "type"}, good]})
+    assert receipt.trace == [SAMPLE_EVENTS[0]] * 2
+    assert len(notes) == 2
+
+
+@pytest.mark.parametrize(
+    ("level", "read_as"),
+    [({"native": None}, "native"), ("restricted", Restricted), ({"restricted": {}}, Restricted), ("superb", None)],
+)
+def test_support_levels_are_read_generously(level: object, read_as: object) -> None:
+    receipt, _ = read({**RECEIPT, "capabilities": {"streaming": level, "telepathy": "native"}})
+    found = receipt.capabilities.get("streaming")
+    assert found == read_as or (isinstance(read_as, type) and isinstance(found, read_as))
+    assert list(receipt.capabilities) in ([], ["streaming"])
+
+
+def test_a_value_of_the_wrong_type_is_dropped_where_it_can_be_done_without() -> None:
+    receipt, notes = read({**RECEIPT, "usage": {"input_tokens": "many", "output_tokens": 4}, "mode": None})
+    assert receipt.usage.input_tokens is None and receipt.usage.output_tokens == 4 and receipt.mode == "mapped"
+    assert any(note.startswith("receipt.usage.input_tokens") for note in notes)
+
+
+def test_a_work_order_may_leave_out_what_is_empty() -> None:
+    notes: list[Note] = []
+    order = convert(
+        {"id": "x", "task": "t", "policy": {}, "context": {}, "workspace": {"root": "/w"}},
+        WorkOrder,
+        "work_order",
+        notes,
+    )
+    assert order.policy.deny_read == [] and order.config.env == {} and order.workspace.root == "/w"
+
+
+def test_a_work_order_without_a_task_cannot_be_understood() -> None:
+    with pytest.raises(msgspec.ValidationError, match="task"):
+        convert({"id": "x"}, WorkOrder, "work_order", [])
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.sampled_from([*RECEIPT, "x"]), inside, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.sampled_from(list(RECEIPT)), json_values))
+def test_any_receipt_that_is_an_object_can_be_read(changes: dict[str, object]) -> None:
+    receipt, _ = read({**RECEIPT, **changes})
+    assert isinstance(receipt, Receipt)
+
+
+def test_reading_decimals_as_the_first_implementation_does_differs_only_past_fifteen_digits() -> None:
+    chance = random.Random(5)
+    off = 0
+    for _ in range(3000):
+        short = f"{chance.randrange(10**15)}e{chance.randrange(-22, 8)}"
+        assert inexact_float(short) == float(short)
+        value = struct.unpack("d", struct.pack("Q", chance.getrandbits(64)))[0]
+        if value == value and abs(value) != float("inf"):
+            off += inexact_float(repr(value)) != value
+    assert 0 < off < 1500
+
+
+def test_minus_zero_stays_a_float_and_strings_are_left_alone() -> None:
+    text = json.dumps({**RECEIPT, "usage_raw": {"s": '-0 and "-0" and 1.5', "n": "@"}}).replace('"@"', "-0")
+    assert read_receipt(text.encode(), []).usage_raw == {"s": '-0 and "-0" and 1.5', "n": -0.0}
+    assert str(read_receipt(text.encode(), []).usage_raw["n"]) == "-0.0"
+    assert str(read_receipt(text.encode(), [], as_abp=True).usage_raw["n"]) == "-0.0"

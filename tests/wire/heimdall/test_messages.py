@@ -1,0 +1,119 @@
+"""The typed messages: wire texts, and schema and validator as one thing."""
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.wire.heimdall import messages
+from treadle.wire.heimdall.messages import Receipt
+
+GOOD: list[dict[str, Any]] = [
+    {"type": "task_claim", "from": "a", "msg_id": "m", "task": "3.2", "symbols": ["F12"], "capsules": []},
+    {"type": "task_result", "from": "a", "msg_id": "m", "task": "3.2", "status": "pass", "criteria": [1, 2, 4]},
+    {"type": "gate_report", "from": "a", "msg_id": "m", "gate_id": "g", "status": "fail", "wave": None},
+    {"type": "escalation", "from": "a", "msg_id": "m", "reason": "r", "severity": "info", "refs": ["x"]},
+    {"type": "question", "from": "a", "msg_id": "m", "question": "why?", "reply_to": "m0", "own": {"field": 1}},
+    {"type": "checkpoint", "from": "a", "msg_id": "m", "wave": "1", "state": "blocked", "ts": "now"},
+]
+JUDGE = jsonschema.Draft7Validator(messages.schema())
+
+
+def test_the_published_schema_is_a_legal_draft_07_schema_with_its_id() -> None:
+    jsonschema.Draft7Validator.check_schema(messages.schema())
+    assert messages.schema()["$id"] == "https://heimdall/protocol/message-schema-2.0.0.json"
+
+
+@pytest.mark.parametrize("message", GOOD, ids=lambda message: message["type"])
+def test_one_good_message_of_each_type_is_valid(message: dict[str, Any]) -> None:
+    assert messages.faults(message) == []
+    assert JUDGE.is_valid(message)
+
+
+VALUES = st.sampled_from([None, True, 0, 1, 1.5, "", "x", "pass", "info", "complete", [], ["a"], [1], {}])
+
+
+@given(
+    st.sampled_from(GOOD),
+    st.dictionaries(st.sampled_from(sorted({name for good in GOOD for name in good})), VALUES, max_size=3),
+    st.sets(st.sampled_from(sorted({name for good in GOOD for name in good})), max_size=2),
+)
+def test_the_validator_and_the_schema_never_disagree(
+    good: dict[str, Any], changed: dict[str, Any], removed: set[str]
+) -> None:
+    message = {name: value for name, value in {**good, **changed}.items() if name not in removed}
+    assert (messages.faults(message) == []) == JUDGE.is_valid(message)
+
+
+@pytest.mark.parametrize(
+    ("message", "faults"),
+    [
+        ({}, ["missing required field: type", "missing required field: from", "missing required field: msg_id"]),
+        ({"type": "frobnicate", "from": "a", "msg_id": "m"}, ["type not in enum: frobnicate"]),
+        ({"type": None, "from": "a", "msg_id": "m"}, ["type not in enum: null"]),
+        ({"type": ["a"], "from": "a", "msg_id": "m"}, ['type not in enum: ["a"]']),
+        (
+            {"type": "question", "from": "", "msg_id": 7, "question": ""},
+            [
+                "from must be a non-empty string",
+                "msg_id must be a non-empty string",
+                "question: question must be a non-empty string",
+            ],
+        ),
+        (
+            {"type": "task_result", "from": "a", "msg_id": "m", "status": "banana"},
+            [
+                "task_result: missing required field: task",
+                'task_result: status not in enum ["pass","fail","partial"]: banana',
+            ],
+        ),
+        ([1], ["message must be a JSON object"]),
+    ],
+)
+def test_faults_have_the_texts_of_the_wire_in_their_order(message: Any, faults: list[str]) -> None:
+    assert messages.faults(message) == faults
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"type": "task_claim", "from": "a", "msg_id": "m", "task": 3},
+        {"type": "task_result", "from": "a", "msg_id": "m", "task": "t", "status": "pass", "criteria": ["1"]},
+        {"type": "escalation", "from": "a", "msg_id": "m", "reason": "", "severity": "info"},
+        {"type": "checkpoint", "from": "a", "msg_id": "m", "wave": 1, "state": "started"},
+        {"type": None, "from": "a", "msg_id": "m"},
+    ],
+)
+def test_what_the_original_let_through_against_its_own_schema_is_refused(message: dict[str, Any]) -> None:
+    assert messages.faults(message)
+
+
+@given(st.binary() | st.text().map(str.encode) | VALUES.map(json.dumps).map(str.encode))
+def test_any_input_at_all_gives_a_list_of_texts(data: bytes) -> None:
+    _, faults = messages.read(data)
+    assert all(isinstance(fault, str) for fault in faults)
+
+
+@pytest.mark.parametrize("data", [b"", b'{"type":', b"\xff", b"{} {}", b"[" * 100_000, b"NaN"])
+def test_what_is_not_one_json_value_is_unparseable(data: bytes) -> None:
+    assert messages.read(data) == (None, ["unparseable JSON"])
+
+
+def test_what_an_editor_puts_in_front_of_the_text_is_no_part_of_it() -> None:
+    assert messages.read(b'\xef\xbb\xbf{"type":"question","from":"a","msg_id":"m","question":"q"}')[1] == []
+
+
+def test_a_receiver_grants_exactly_one_retry() -> None:
+    receipt = Receipt()
+    assert receipt.offer(b"nonsense") == ["unparseable JSON"]
+    assert not receipt.escalated
+    assert receipt.offer(json.dumps(GOOD[0]).encode()) == []
+    assert receipt.accepted and receipt.message == GOOD[0] and receipt.attempts == 2
+
+    receipt = Receipt()
+    receipt.offer(b"1")
+    receipt.offer(b"2")
+    assert receipt.escalated and not receipt.accepted

@@ -1,0 +1,350 @@
+"""The sidecar protocol: golden lines, who may say what when, and what is made of lines that are not quite right."""
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.errors import InvalidJson, LineTooLong, LocalProtocolError, RemoteProtocolError, VersionMismatch, Violation
+from treadle.wire.sidecar.connection import (
+    SAMPLE_EVENTS,
+    SAMPLE_ORDER,
+    SAMPLE_RECEIPT,
+    SAMPLES,
+    Cancel,
+    Connection,
+    Event,
+    Fatal,
+    Final,
+    Hello,
+    Ping,
+    Pong,
+    Requirement,
+    Requirements,
+    Run,
+    Unknown,
+    compatible,
+    satisfies,
+    unmet,
+)
+from treadle.wire.sidecar.receipts import CAPABILITIES, ERROR_CODES, Reason, Restricted, Warned
+
+RUN = "550e8400-e29b-41d4-a716-446655440000"
+OTHER = "550e8400-e29b-41d4-a716-446655440001"
+HELLO = b'{"t":"hello","contract_version":"abp/v0.1","backend":{"id":"s"},"capabilities":{}}\n'
+
+GOLDEN = [
+    '{"t":"hello","contract_version":"abp/v0.1","backend":{"id":"my-sidecar","backend_version":"1.0.0",'
+    '"adapter_version":null},"capabilities":{"streaming":"native","tool_read":"emulated"},"mode":"mapped"}',
+    '{"t":"run","id":"550e8400-e29b-41d4-a716-446655440000","work_order":{"id":"00000000-0000-4000-8000-000000000002",'
+    '"task":"fix the failing test","lane":"patch_first","workspace":{"root":".","mode":"staged","include":["src/**"],'
+    '"exclude":["target/**"]},"context":{"files":["README.md"],"snippets":[{"name":"hint",'
+    '"content":"look at tokens"}]},'
+    '"policy":{"allowed_tools":["read"],"disallowed_tools":["bash"],"deny_read":["**/.env"],"deny_write":["**/.git/**"],'
+    '"allow_network":["*.example.com"],"deny_network":["evil.example.com"],"require_approval_for":["write"]},'
+    '"requirements":{"required":[{"capability":"tool_read","min_support":"native"}]},"config":{"model":"m-1",'
+    '"vendor":{"abp":{"mode":"mapped"}},"env":{"A":"b"},"max_budget_usd":1.5,"max_turns":8}}}',
+    '{"t":"event","ref_id":"R","event":{"type":"run_started","ts":"T","message":"starting"}}',
+    '{"t":"event","ref_id":"R","event":{"type":"assistant_delta","ts":"T","text":"Hel"}}',
+    '{"t":"event","ref_id":"R","event":{"type":"assistant_message","ts":"T","text":"Hello"}}',
+    '{"t":"event","ref_id":"R","event":{"type":"tool_call","ts":"T","tool_name":"read","input":{"path":"a.py"},'
+    '"tool_use_id":"c1","parent_tool_use_id":null}}',
+    '{"t":"event","ref_id":"R","event":{"type":"tool_result","ts":"T","tool_name":"read","output":"x = 1",'
+    '"is_error":false,"tool_use_id":"c1"}}',
+    '{"t":"event","ref_id":"R","event":{"type":"file_changed","ts":"T","path":"a.py","summary":"modified"}}',
+    '{"t":"event","ref_id":"R","event":{"type":"command_executed","ts":"T","command":"make test","exit_code":0,'
+    '"output_preview":"ok"}}',
+    '{"t":"event","ref_id":"R","event":{"type":"warning","ts":"T","ext":{"raw_message":{"n":1}},"message":"slow"}}',
+    '{"t":"event","ref_id":"R","event":{"type":"error","ts":"T","message":"rate limited",'
+    '"error_code":"backend_rate_limited"}}',
+    '{"t":"event","ref_id":"R","event":{"type":"run_completed","ts":"T","message":"done"}}',
+    '{"t":"ping","seq":1}',
+    '{"t":"pong","seq":1}',
+    '{"t":"final","ref_id":"R","receipt":{"meta":{"run_id":"R","work_order_id":"00000000-0000-4000-8000-000000000002",'
+    '"contract_version":"abp/v0.1","started_at":"T","finished_at":"T","duration_ms":0},"backend":{"id":"my-sidecar",'
+    '"backend_version":"1.0.0","adapter_version":null},"capabilities":{"streaming":"native",'
+    '"tool_read":{"restricted":{"reason":"small files"}}},"mode":"mapped","usage_raw":{"prompt_tokens":3},'
+    '"usage":{"input_tokens":3,"output_tokens":4,"cache_read_tokens":null,"cache_write_tokens":null,'
+    '"request_units":null,"estimated_cost_usd":0.5},"trace":[{"type":"run_started","ts":"T","message":"starting"},'
+    '{"type":"assistant_delta","ts":"T","text":"Hel"}],"artifacts":[{"kind":"patch","path":"out.patch"}],'
+    '"verification":{"harness_ok":true,"git_diff":"+x","git_status":"M a.py"},"outcome":"complete",'
+    '"receipt_sha256":null}}',
+]
+GOLDEN_SECOND = [
+    '{"t":"cancel","ref_id":"R","reason":"user requested"}',
+    '{"t":"fatal","ref_id":"R","error":"stopped","error_code":"internal"}',
+]
+
+
+def golden(line: str) -> dict[str, object]:
+    return json.loads(line.replace('"R"', f'"{RUN}"').replace('"T"', '"2024-01-15T10:30:00Z"'))
+
+
+def said(conversation: list[tuple[str, object]]) -> list[dict[str, object]]:
+    ends = {role: Connection(role) for role in ("host", "sidecar")}
+    lines = []
+    for role, message in conversation:
+        data = ends[role].send(message)  # type: ignore[arg-type]
+        ends["sidecar" if role == "host" else "host"].receive(data)
+        lines.append(json.loads(data))
+    return lines
+
+
+def test_every_envelope_and_event_is_written_exactly_so() -> None:
+    assert said(SAMPLES[0]) == [golden(line) for line in GOLDEN]
+    assert said(SAMPLES[1])[2:4] == [golden(line) for line in GOLDEN_SECOND]
+
+
+def host() -> Connection:
+    """A host with a run under way."""
+    connection = Connection("host")
+    connection.receive(HELLO)
+    connection.send(Run(id=RUN, work_order=SAMPLE_ORDER))
+    return connection
+
+
+def line(**body: object) -> bytes:
+    return json.dumps(body).encode() + b"\n"
+
+
+def event(ref: str = RUN, **body: object) -> bytes:
+    return line(t="event", ref_id=ref, event={"ts": "2024-01-15T10:30:00Z", **body})
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"\n", InvalidJson),
+        (b"starting up...\n", InvalidJson),
+        (b"\xef\xbb\xbf" + HELLO, InvalidJson),
+        (b"[]\n", Violation),
+        (b"{}\n", Violation),
+        (event(type="warning", message="m"), Violation),
+        (line(t="fatal", error="no key"), Violation),
+        (line(t="later", x=1), Violation),
+        (HELLO.replace(b"v0.1", b"v1.0"), VersionMismatch),
+        (HELLO.replace(b"abp/v0.1", b"lol"), VersionMismatch),
+    ],
+)
+def test_only_a_compatible_hello_may_come_first(data: bytes, kind: type[Exception]) -> None:
+    connection = Connection("host")
+    found = connection.receive(data)
+    assert [type(item) for item in found] == [kind]
+    assert connection.state == Connection.START
+
+
+def test_a_fatal_instead_of_hello_is_refused_in_its_own_words() -> None:
+    (error,) = Connection("host").receive(line(t="fatal", error="ANTHROPIC_API_KEY not set"))
+    assert "ANTHROPIC_API_KEY not set" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"oops\n", InvalidJson),
+        (b"\xff\xfe\n", InvalidJson),
+        (b"[" * 5000 + b"\n", InvalidJson),
+        (event(OTHER, type="warning", message="m"), Violation),
+        (line(t="final", ref_id=OTHER, receipt={}), Violation),
+        (line(t="fatal", ref_id=OTHER, error="x"), Violation),
+        (line(t="event", event={"ts": "T", "type": "warning", "message": "m"}), Violation),
+        (line(t="ping", seq=1), Violation),
+        (line(t="run", id=RUN, work_order=msgspec.to_builtins(SAMPLE_ORDER)), Violation),
+        (line(t="pong"), Violation),
+    ],
+)
+def test_what_may_not_be_said_during_a_run_is_an_error_in_its_place(data: bytes, kind: type[Exception]) -> None:
+    connection = host()
+    good = event(type="warning", message="m")
+    found = connection.receive(good + data + good)
+    assert [type(item) for item in found] == [Event, kind, Event]
+    assert connection.state == "running"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"\n  \n", None),
+        (HELLO, Hello),
+        (line(t="pong", seq=9), Pong),
+        (line(t="later", x=1), Unknown),
+        (line(t="final", ref_id=RUN, receipt={}), Final),
+        (line(t="final", ref_id=RUN, receipt="done"), Final),
+        (line(t="fatal", error="x", error_code="brand_new"), Fatal),
+        (line(t="fatal", ref_id=None, error="x"), Fatal),
+    ],
+)
+def test_what_real_sidecars_do_is_taken(data: bytes, message: type | None) -> None:
+    found = host().receive(data)
+    assert [type(item) for item in found] == ([message] if message else [])
+
+
+def test_strange_things_are_noted_and_nothing_is_lost() -> None:
+    connection = Connection("host")
+    (hello,) = connection.receive(
+        line(
+            t="hello",
+            contract_version="abp/v0.2",
+            backend={"id": "s", "colour": "red"},
+            capabilities={"streaming": "native", "telepathy": "native"},
+            mode=None,
+        )
+    )
+    assert isinstance(hello, Hello) and hello.mode == "mapped" and hello.capabilities == {"streaming": "native"}
+    assert {str(note) for note in connection.notes} == {
+        "hello.backend.colour: not in the contract",
+        "hello.capabilities.telepathy: unknown capability",
+    }
+
+
+def test_an_unknown_event_arrives_as_a_warning_with_the_original() -> None:
+    (found,) = host().receive(event(type="usage", input_tokens=3))
+    assert isinstance(found, Event) and isinstance(found.event, Warned)
+    assert found.event.ext["unknown_event"]["input_tokens"] == 3  # type: ignore[index]
+
+
+def test_notes_do_not_fill_the_memory() -> None:
+    connection = host()
+    for _ in range(3000):
+        connection.receive(event(type="warning", message="m", strange=1))
+    assert len(connection.notes) == 1000 and connection.notes_left_out == 2000
+    connection = host()
+    connection.receive(event(type="warning", message="m", strange="x" * 100_000))
+    assert connection.notes[0].value is None
+
+
+def test_an_object_on_two_lines_is_none() -> None:
+    whole = event(type="warning", message="m")
+    found = host().receive(whole + whole.replace(b', "message"', b'\n, "message"') + whole)
+    assert [type(item) for item in found] == [Event, InvalidJson, InvalidJson, Event]
+
+
+def test_crlf_and_spaces_are_white_space() -> None:
+    assert [type(item) for item in host().receive(b'  {"t" : "pong", "seq" : 1}  \r\n')] == [Pong]
+
+
+def test_a_last_line_without_its_newline_counts_and_half_a_line_does_not() -> None:
+    connection = host()
+    assert connection.receive(line(t="final", ref_id=RUN, receipt={})[:-1]) == []
+    assert [type(item) for item in connection.end()] == [Final]
+    connection = host()
+    connection.receive(b'{"t":"final","ref')
+    with pytest.raises(InvalidJson):
+        connection.end()
+
+
+def test_a_line_over_the_cap_is_an_error_and_the_next_one_is_read() -> None:
+    connection = Connection("host", cap=1000)
+    connection.receive(HELLO)
+    connection.send(Run(id=RUN, work_order=SAMPLE_ORDER))
+    found = connection.receive(event(type="warning", message="m" * 2000) + line(t="pong", seq=1))
+    assert [type(item) for item in found] == [LineTooLong, Pong]
+
+
+def test_a_sidecar_takes_a_second_run_during_a_run_and_answers_in_order() -> None:
+    sidecar = Connection("sidecar")
+    sidecar.send(SAMPLES[0][0][1])
+    peer = Connection("host")
+    peer.receive(HELLO)
+    sidecar.receive(peer.send(Run(id=RUN, work_order=SAMPLE_ORDER)))
+    sidecar.receive(peer.send(Run(id=OTHER, work_order=SAMPLE_ORDER)))
+    with pytest.raises(LocalProtocolError):
+        sidecar.send(Final(ref_id=OTHER, receipt=SAMPLE_RECEIPT))
+    peer.receive(sidecar.send(Final(ref_id=RUN, receipt=SAMPLE_RECEIPT)))
+    assert (peer.state, sidecar.state) == ("running", "running")
+    peer.receive(sidecar.send(Final(ref_id=OTHER, receipt=SAMPLE_RECEIPT)))
+    assert (peer.state, sidecar.state) == ("idle", "idle")
+
+
+def test_nothing_outside_the_contract_is_sent() -> None:
+    for message in (
+        Unknown(t="x", body={}),
+        Ping(seq=1),
+        Hello(**{name: getattr(SAMPLES[0][0][1], name) for name in Hello.__struct_fields__}),
+    ):
+        sidecar = Connection("sidecar")
+        sidecar.send(SAMPLES[0][0][1])
+        with pytest.raises(LocalProtocolError):
+            sidecar.send(message)
+
+
+@pytest.mark.parametrize(
+    ("version", "fits"),
+    [
+        ("abp/v0.1", True),
+        ("abp/v0.2", True),
+        ("abp/v1.0", False),
+        ("abp/v0", False),
+        ("v0.1", False),
+        ("abp/v0.1x", False),
+        ("", False),
+    ],
+)
+def test_versions_of_one_major_number_fit_together(version: str, fits: bool) -> None:
+    assert compatible(version) is fits
+
+
+RESTRICTED = Restricted(restricted=Reason(reason="r"))
+
+
+@pytest.mark.parametrize(
+    ("level", "native", "emulated", "anything"),
+    [
+        ("native", True, True, True),
+        ("emulated", False, True, True),
+        (RESTRICTED, False, True, True),
+        ("unsupported", False, False, True),
+        (None, False, False, False),
+    ],
+)
+def test_a_support_level_satisfies_what_it_should(level: object, native: bool, emulated: bool, anything: bool) -> None:
+    assert (satisfies(level, "native"), satisfies(level, "emulated"), satisfies(level, "any")) == (
+        native,
+        emulated,
+        anything,
+    )  # type: ignore[arg-type]
+
+
+def test_what_is_missing_is_named() -> None:
+    wanted = Requirements(required=[Requirement(capability="vision", min_support="native")])
+    assert unmet(wanted, {"vision": "native"}) == []
+    assert unmet(wanted, {}) == ["vision (native is required, the backend does not name it)"]
+    assert "emulated" in unmet(wanted, {"vision": "emulated"})[0]
+
+
+def test_the_contract_has_these_many_names() -> None:
+    assert (len(CAPABILITIES), len(ERROR_CODES), len({type(event) for event in SAMPLE_EVENTS})) == (41, 44, 10)
+
+
+messages = st.one_of(
+    st.sampled_from([Event(ref_id=RUN, event=event) for event in SAMPLE_EVENTS]),
+    st.builds(Pong, seq=st.integers(0, 2**63)),
+)
+
+
+@given(st.lists(messages, max_size=30), st.data())
+def test_however_the_bytes_are_cut_the_same_messages_arrive(sent: list[Event], data: st.DataObject) -> None:
+    stream = b"".join(msgspec.json.encode(message) + b"\n" for message in sent)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
+    connection = host()
+    found: list[object] = []
+    for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        found += connection.receive(stream[start:stop])
+    assert found == sent
+
+
+@given(st.binary(max_size=300))
+def test_random_bytes_never_do_more_than_leave_an_error(data: bytes) -> None:
+    connection = host()
+    try:
+        connection.receive(data)
+        connection.end()
+    except RemoteProtocolError:
+        pass
+
+
+def test_cancel_names_the_run_and_may_cross_its_end() -> None:
+    connection = host()
+    assert json.loads(connection.send(Cancel(ref_id=RUN))) == {"t": "cancel", "ref_id": RUN, "reason": None}

@@ -1,0 +1,242 @@
+"""The normal form and the hash, held against vectors that another implementation made."""
+
+import hashlib
+import json
+import math
+import random
+
+import msgspec
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from treadle.wire.common.tolerant import read_receipt
+from treadle.wire.sidecar import receipts
+from treadle.wire.sidecar.connection import SAMPLE_EVENTS, SAMPLE_RECEIPT
+from treadle.wire.sidecar.receipts import (
+    Receipt,
+    canonical,
+    float_text,
+    normal,
+    normal_time,
+    normal_uuid,
+    plain,
+    receipt_hash,
+)
+
+MINIMAL = (
+    '{"artifacts":[],"backend":{"adapter_version":null,"backend_version":null,"id":"mock"},"capabilities":{},'
+    '"meta":{"contract_version":"abp/v0.1","duration_ms":0,"finished_at":"2025-01-15T12:00:00Z",'
+    '"run_id":"00000000-0000-4000-8000-000000000001","started_at":"2025-01-15T12:00:00Z",'
+    '"work_order_id":"00000000-0000-4000-8000-000000000002"},"mode":"mapped","outcome":"complete",'
+    '"receipt_sha256":null,"trace":[],"usage":{"cache_read_tokens":null,"cache_write_tokens":null,'
+    '"estimated_cost_usd":null,"input_tokens":null,"output_tokens":null,"request_units":null},"usage_raw":{},'
+    '"verification":{"git_diff":null,"git_status":null,"harness_ok":false}}'
+)
+POPULATED = {
+    "outcome": "complete",
+    "verification": {"git_diff": "+added line", "git_status": "M src/lib.rs", "harness_ok": True},
+    "artifacts": [{"kind": "patch", "path": "out.patch"}],
+    "trace": [
+        {"ts": "2024-01-01T00:00:00Z", "type": "run_started", "message": "starting"},
+        {"ts": "2024-01-01T00:00:00Z", "type": "run_completed", "message": "done"},
+    ],
+    "usage": {
+        "input_tokens": 200,
+        "output_tokens": 150,
+        "cache_read_tokens": 50,
+        "cache_write_tokens": 10,
+        "request_units": 1,
+        "estimated_cost_usd": 0.005,
+    },
+    "usage_raw": {"prompt_tokens": 200, "completion_tokens": 150},
+    "mode": "mapped",
+    "capabilities": {"streaming": "native", "tool_read": "native"},
+    "backend": {"id": "sidecar:node", "backend_version": "1.2.0", "adapter_version": "0.1.0"},
+    "meta": {
+        "run_id": "00000000-0000-0000-0000-000000000000",
+        "work_order_id": "00000000-0000-0000-0000-000000000001",
+        "contract_version": "abp/v0.1",
+        "started_at": "2024-01-01T00:00:00Z",
+        "finished_at": "2024-01-01T00:00:00Z",
+        "duration_ms": 1500,
+    },
+}
+UNTIDY = (
+    '{"meta":{"run_id":"00000000-0000-4000-8000-000000000001","work_order_id":"00000000-0000-4000-8000-000000000002",'
+    '"contract_version":"abp/v0.1","started_at":"2025-01-15T12:00:00.000Z","finished_at":"2025-01-15T12:00:00.250000Z",'
+    '"duration_ms":250},"backend":{"id":"mock","future":1},"capabilities":{"streaming":"native"},'
+    '"usage_raw":{"cost":0.00001234,"z":1,"a":[1.0,2]},"usage":{"input_tokens":3,"estimated_cost_usd":1},'
+    '"trace":[{"ts":"2025-01-15T12:00:00.1Z","type":"tool_call","tool_name":"read","input":{"b":1,"a":"é"}}],'
+    '"artifacts":[],"verification":{"harness_ok":true},"outcome":"partial","extra":"dropped","receipt_sha256":"zzz"}'
+)
+VECTORS = {
+    "minimal": (MINIMAL, "0212590d77e0b02cb58dc665b942ac349ff414684439525bb070958db080d6d8"),
+    "populated": (json.dumps(POPULATED), "de843463053eb8b367e50ce2c951ccaa421c7ab03abcc7c55d374b72802f7fd3"),
+    "untidy": (UNTIDY, "c538c7d609e58b9751781179c8fcc6b9e0164f12a66237b12aa6af86933a7bf3"),
+}
+
+
+def read(text: str) -> Receipt:
+    return normal(read_receipt(text.encode(), []))
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_the_hash_is_the_one_that_the_first_implementation_computes(name: str) -> None:
+    text, expected = VECTORS[name]
+    assert receipt_hash(read(text)) == expected
+
+
+def test_the_canonical_text_is_exactly_this() -> None:
+    assert canonical(read(MINIMAL)).decode() == MINIMAL
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**25), 10**25)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inside: st.lists(inside, max_size=4) | st.dictionaries(st.text(), inside, max_size=4),
+    max_leaves=12,
+)
+
+
+@st.composite
+def some_receipts(draw: st.DrawFn) -> Receipt:
+    moment = draw(st.sampled_from(["2025-01-15T12:00:00.100Z", "2025-01-15 13:00:00.25+01:00", "2025-01-15t12:00:00z"]))
+    events = [replace(event, ts=moment) for event in draw(st.lists(st.sampled_from(SAMPLE_EVENTS), max_size=5))]
+    if draw(st.booleans()):
+        events.append(receipts.ToolCall(ts=moment, tool_name="t", input=draw(json_values)))
+    return replace(
+        SAMPLE_RECEIPT,
+        usage_raw=draw(json_values),
+        trace=events,
+        receipt_sha256=draw(st.none() | st.text()),
+        usage=receipts.Usage(estimated_cost_usd=draw(st.floats(0, 1e6))),
+    )
+
+
+@given(some_receipts())
+def test_normalising_twice_is_normalising_once(receipt: Receipt) -> None:
+    once = normal(receipt)
+    assert receipts.encode(normal(once)) == receipts.encode(once)
+
+
+@given(some_receipts(), st.none() | st.text())
+def test_the_hash_does_not_count_the_stored_hash(receipt: Receipt, stored: str | None) -> None:
+    receipt = normal(receipt)
+    assert receipt_hash(receipt) == receipt_hash(replace(receipt, receipt_sha256=stored))
+
+
+@given(some_receipts(), st.randoms())
+def test_the_order_of_keys_does_not_count(receipt: Receipt, chance: random.Random) -> None:
+    receipt = normal(receipt)
+
+    def shuffled(node: object) -> object:
+        if isinstance(node, dict):
+            names = list(node)
+            chance.shuffle(names)
+            return {name: shuffled(node[name]) for name in names}
+        return [shuffled(inside) for inside in node] if isinstance(node, list) else node
+
+    text = msgspec.json.encode(shuffled(msgspec.json.decode(receipts.encode(receipt))))
+    assert receipt_hash(normal(read_receipt(text, []))) == receipt_hash(receipt)
+
+
+@given(some_receipts())
+def test_what_is_written_reads_back_with_the_same_hash(receipt: Receipt) -> None:
+    receipt = receipts.sealed(receipt)
+    again = normal(read_receipt(receipts.encode(receipt), []))
+    assert receipt_hash(again) == receipt.receipt_sha256
+
+
+@given(some_receipts())
+def test_the_canonical_text_is_a_dump_with_sorted_keys(receipt: Receipt) -> None:
+    text = canonical(normal(receipt)).decode()
+    numbers: list[str] = []
+    tree = json.loads(text, parse_float=lambda number: numbers.append(number) or float(number))
+    assume(not any("e" in number or "0.0000" in number for number in numbers))
+    assert text == json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.0, "1.0"),
+        (0.00001, "0.00001"),
+        (0.000012, "0.000012"),
+        (-0.0000123, "-0.0000123"),
+        (1.5e-7, "1.5e-7"),
+        (1e-6, "1e-6"),
+        (1e15, "1000000000000000.0"),
+        (1e16, "1e+16"),
+        (-2.5e300, "-2.5e+300"),
+        (5e-324, "5e-324"),
+        (-0.0, "-0.0"),
+    ],
+)
+def test_a_float_is_written_in_one_way(value: float, text: str) -> None:
+    assert float_text(value) == text
+    assert canonical(normal(replace(SAMPLE_RECEIPT, usage_raw=value))).decode().count(f'"usage_raw":{text},') == 1
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_every_float_reads_back_the_same_and_is_written_as_the_rule_says(value: float) -> None:
+    written = msgspec.json.encode(plain(value)).decode()
+    assert written == float_text(value)
+    assert math.copysign(1, float(written)) == math.copysign(1, value) and float(written) == value
+
+
+@pytest.mark.parametrize(
+    ("given_text", "expected"),
+    [
+        ("2025-01-15T12:00:00.000Z", "2025-01-15T12:00:00Z"),
+        ("2025-01-15T12:00:00.1Z", "2025-01-15T12:00:00.100Z"),
+        ("2025-01-15T12:00:00.123400Z", "2025-01-15T12:00:00.123400Z"),
+        ("2025-01-15T12:00:00.1234567899Z", "2025-01-15T12:00:00.123456789Z"),
+        ("2025-01-15 14:00:00.25+02:00", "2025-01-15T12:00:00.250Z"),
+        ("2025-01-01T00:30:00-00:45", "2025-01-01T01:15:00Z"),
+        ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+    ],
+)
+def test_a_time_is_written_in_one_way(given_text: str, expected: str) -> None:
+    assert normal_time(given_text) == expected
+    assert normal_time(expected) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2025-01-15T12:00:00",
+        "1736942400",
+        "2025-13-15T12:00:00Z",
+        "",
+        "2025-01-15",
+        "9999-12-31T23:59:59-01:00",
+        "0001-01-01T00:00:00+01:00",
+        "2024-01-01T23:59:60Z",
+    ],
+)
+def test_a_time_without_an_offset_or_that_never_was_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        normal_time(text)
+
+
+def test_a_uuid_is_written_in_one_way() -> None:
+    expected = "550e8400-e29b-41d4-a716-446655440000"
+    for text in (expected.upper(), expected.replace("-", ""), f"{{{expected}}}", f"urn:uuid:{expected}"):
+        assert normal_uuid(text) == expected
+
+
+def test_values_no_peer_can_hold_are_made_plain() -> None:
+    deep: object = 1
+    for _ in range(300):
+        deep = [deep]
+    made = plain({"nan": math.nan, "inf": math.inf, "lone": "a\ud800b", "set": {1}, "huge": 10**400, "deep": deep})
+    assert made["nan"] is None and made["inf"] is None
+    assert made["lone"] == "a?b"
+    assert made["set"] == [1]
+    assert made["huge"] == str(10**400)
+    hashlib.sha256(canonical(normal(replace(SAMPLE_RECEIPT, usage_raw=made))))

@@ -1,0 +1,194 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.errors import LineTooLong, LocalProtocolError, RemoteProtocolError
+from treadle.wire.worker import connection as worker
+from treadle.wire.worker.connection import BadLine, Connection, State
+from treadle.wire.worker.messages import (
+    Cancel,
+    ContentDelta,
+    ErrorEnvelope,
+    EventLine,
+    Init,
+    InitConfig,
+    InitOk,
+    Result,
+    Send,
+    Shutdown,
+    Status,
+    Unknown,
+)
+
+INIT = Init(id="1", config=InitConfig(model="m", system_prompt="s", tools=()))
+OK = InitOk(id="1", session_id="s1", protocol_version="0.2.0")
+
+
+def result(id: str, error: str | None = None) -> Result:
+    envelope = ErrorEnvelope(code=error, message=error, retryable=False) if error else None
+    return Result(id=id, status="error" if error else "ok", tool_calls_made=(), iterations=0, error=envelope)
+
+
+def line(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def opened(role: str) -> Connection:
+    """An end that has seen a whole handshake and a send with id 2."""
+    end = Connection(role)
+    for sender, message in [("client", INIT), ("worker", OK), ("client", Send(id="2", message="hi"))]:
+        if sender == role:
+            end.send(message)
+        else:
+            assert end.receive(worker.encode(message)) == [message]
+    return end
+
+
+def test_a_line_over_the_cap_costs_that_line_only() -> None:
+    end = Connection("worker", cap=200)
+    found = end.receive(line(type="send", id="1", message="x" * 500) + b"\n" + worker.encode(INIT))
+    assert isinstance(found[0], LineTooLong)
+    assert found[1:] == [INIT]
+
+
+def test_requests_may_be_written_all_at_once() -> None:
+    requests = [INIT, Send(id="2", message="a"), Cancel(id="3", target_id="2"), Status(id="4"), Shutdown(id="5")]
+    assert Connection("worker").receive(b"".join(map(worker.encode, requests))) == requests
+
+
+@pytest.mark.parametrize("request_", [Send(id="2", message="x"), Status(id="2")])
+def test_what_comes_before_init_is_told_to_send_it_first(request_: Any) -> None:
+    [error] = Connection("worker").receive(worker.encode(request_))
+    assert isinstance(error, BadLine) and (error.id, error.message) == ("2", "Not initialized. Send 'init' first.")
+
+
+def test_a_second_init_is_refused_and_the_session_goes_on() -> None:
+    end = opened("worker")
+    [error] = end.receive(worker.encode(INIT))
+    assert isinstance(error, BadLine) and error.id == "1"
+    assert end.state is State.READY
+    end.send(result("2"))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        InitOk(id="1", session_id="", error=ErrorEnvelope(code="x", message="x", retryable=False)),
+        result("1", "protocol_error"),
+    ],
+)
+def test_init_may_be_tried_again_after_it_failed(answer: Any) -> None:
+    end = Connection("worker")
+    end.receive(worker.encode(INIT))
+    end.send(answer)
+    assert end.state is State.NEW
+    assert end.receive(worker.encode(INIT)) == [INIT]
+    end.send(OK)
+    assert end.state is State.READY
+
+
+def test_a_bad_line_with_the_id_of_a_good_request_is_answered_beside_it() -> None:
+    end = Connection("worker")
+    [error, good] = end.receive(line(type="init", id="1") + b"\n" + worker.encode(INIT))
+    assert isinstance(error, BadLine) and good == INIT
+    end.send(worker.protocol_error(error))
+    end.send(OK)
+    assert end.state is State.READY
+
+
+def test_a_long_conversation_leaves_nothing_behind() -> None:
+    end = opened("worker")
+    end.send(result("2"))
+    for number in range(50):
+        [error] = end.receive(line(type="dance", id=f"bad{number}") + b"\n")
+        assert isinstance(error, BadLine)
+        end.send(worker.protocol_error(error))
+        end.receive(worker.encode(Send(id=f"s{number}", message="x")))
+        end.send(EventLine(ContentDelta("a"), 0, f"s{number}"))
+        end.send(result(f"s{number}"))
+    assert not end._open and not end._bad
+
+
+def test_an_init_written_ahead_twice_is_refused_once_the_first_has_succeeded() -> None:
+    end = Connection("worker")
+    second = Init(id="9", config=INIT.config)
+    assert end.receive(worker.encode(INIT) + worker.encode(second)) == [INIT, second]
+    end.send(OK)
+    end.send(result("9", "protocol_error"))
+    assert end.state is State.READY
+
+
+def test_an_init_written_ahead_may_follow_one_that_fails() -> None:
+    end = Connection("worker")
+    end.receive(worker.encode(INIT) + worker.encode(Init(id="9", config=INIT.config)))
+    end.send(result("1", "protocol_error"))
+    assert end.state is State.OPENING
+    end.send(InitOk(id="9", session_id="s"))
+    assert end.state is State.READY
+
+
+def test_a_worker_cannot_answer_a_send_twice_or_speak_of_it_afterwards() -> None:
+    end = opened("worker")
+    end.send(EventLine(ContentDelta("a"), 0, "2"))
+    end.send(result("2"))
+    for wrong in (result("2"), EventLine(ContentDelta("b"), 1, "2"), EventLine(ContentDelta("b"), 0, "2")):
+        with pytest.raises(LocalProtocolError):
+            end.send(wrong)
+
+
+def test_a_worker_numbers_its_events_without_gaps_from_zero() -> None:
+    end = opened("worker")
+    with pytest.raises(LocalProtocolError):
+        end.send(EventLine(ContentDelta("a"), 1, "2"))
+    end.send(EventLine(ContentDelta("a"), 0, "2"))
+    with pytest.raises(LocalProtocolError):
+        end.send(EventLine(ContentDelta("b"), 2, "2"))
+    end.send(EventLine(ContentDelta("b"), 1, "2"))
+
+
+def test_sends_that_share_an_id_each_get_their_own_result() -> None:
+    end = opened("worker")
+    end.receive(worker.encode(Send(id="2", message="again")))
+    end.send(EventLine(ContentDelta("a"), 0, "2"))
+    end.send(result("2"))
+    end.send(EventLine(ContentDelta("a"), 0, "2"))
+    end.send(result("2"))
+    with pytest.raises(LocalProtocolError):
+        end.send(result("2"))
+
+
+def test_a_client_refuses_a_result_that_is_not_its_own() -> None:
+    end = opened("client")
+    [error] = end.receive(worker.encode(result("99")))
+    assert isinstance(error, BadLine) and error.id == "99"
+    assert end.receive(worker.encode(result("2"))) == [result("2")]
+
+
+def test_an_unknown_event_or_response_is_a_value_to_skip() -> None:
+    end = opened("client")
+    strange = line(type="event", event={"event": "brain_wave", "hz": 7}, event_seq=0, send_id="2", session_id="s")
+    other = line(type="weather", id="9")
+    [event, response] = end.receive(strange + b"\n" + other + b"\n")
+    assert isinstance(event, EventLine) and event.event_seq == 0
+    assert isinstance(event.event, Unknown) and event.event.kind == "brain_wave"
+    assert isinstance(response, Unknown) and response.kind == "weather"
+
+
+@given(st.lists(st.binary(max_size=60), max_size=8), st.sampled_from(["client", "worker"]))
+def test_any_bytes_give_messages_or_protocol_errors_and_never_raise(parts: list[bytes], role: str) -> None:
+    end = Connection(role)
+    for part in parts:
+        end.receive(part)
+    try:
+        end.end()
+    except RemoteProtocolError:
+        pass
+
+
+def test_a_last_line_without_its_newline_counts() -> None:
+    end = Connection("worker")
+    assert end.receive(worker.encode(INIT)[:-1]) == []
+    assert end.end() == [INIT]

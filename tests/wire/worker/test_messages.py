@@ -1,0 +1,70 @@
+"""The reference page and the message types say the same."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from treadle.wire.worker import messages as wire
+from treadle.wire.worker.versions import EXTENSIONS
+
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "worker-protocol.md").read_text()
+REQUESTS = list(wire.REQUESTS.values())
+RESPONSES = [kind for kind in wire.AnyResponse.__args__]
+EVENTS = [kind for kind in wire.AnyPayload.__args__]
+
+
+def tag(kind: Any) -> str:
+    return str(kind.__struct_config__.tag)
+
+
+def section(title: str) -> str:
+    found = re.search(rf"^### {title}\n(.*?)(?=^##)", PAGE, re.DOTALL | re.MULTILINE)
+    assert found, f"there is no section {title!r}"
+    return found[1]
+
+
+@pytest.mark.parametrize("kind", [*REQUESTS, *RESPONSES], ids=tag)
+def test_every_field_of_a_message_is_documented(kind: Any) -> None:
+    text = section(tag(kind))
+    for field in msgspec.structs.fields(kind):
+        if field.name not in ("id", "config"):
+            assert f"`{field.name}`" in text, f"{tag(kind)}.{field.name}"
+
+
+def test_every_setting_of_an_init_is_documented() -> None:
+    for field in msgspec.structs.fields(wire.InitConfig):
+        assert f"`config.{field.name}`" in section("init"), field.name
+
+
+@pytest.mark.parametrize("kind", EVENTS, ids=tag)
+def test_every_event_is_documented_with_its_fields(kind: Any) -> None:
+    row = re.search(rf"^\| `{tag(kind)}` \|(.*)$", PAGE.partition("## Events")[2], re.MULTILINE)
+    assert row, tag(kind)
+    for field in msgspec.structs.fields(kind):
+        assert f"`{field.name}`" in row[1], f"{tag(kind)}.{field.name}"
+
+
+def test_every_extension_is_named_on_both_pages() -> None:
+    versions = (Path(__file__).parents[3] / "docs" / "reference" / "worker-compatibility.md").read_text()
+    for name in EXTENSIONS:
+        assert f"`{name}`" in versions and (f"`config.{name}`" in PAGE or f"`{name}`" in PAGE), name
+
+
+@pytest.mark.parametrize("kind", [*REQUESTS, *RESPONSES, *EVENTS], ids=tag)
+def test_a_field_without_a_default_is_always_on_the_wire(kind: Any) -> None:
+    """omit_defaults leaves out what has its default, so a field that clients rely on must not have one."""
+    always = {
+        "event": {"event", "event_seq", "send_id"},
+        "result": {"id", "status", "tool_calls_made", "iterations"},
+        "status_ok": {"id", "model", "messages_count", "session_id", "active"},
+        "init_ok": {"id", "session_id"},
+        "tool_start": {"name", "args"},
+        "tool_end": {"name", "result_preview"},
+        "usage": {"prompt_tokens", "completion_tokens", "total_tokens"},
+        "error": {"code", "message", "retryable"},
+    }
+    required = {field.name for field in msgspec.structs.fields(kind) if field.required}
+    assert required >= always.get(tag(kind), set())

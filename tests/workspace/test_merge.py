@@ -1,0 +1,162 @@
+"""Changes come back three-way, whole or not at all."""
+
+import os
+import resource
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from treadle.errors import StorageError
+from treadle.workspace.merge import Merged, bring_back
+from treadle.workspace.snapshot import Shadow
+
+LINES = [f"line {number}\n" for number in range(20)]
+
+
+class Case:
+    """A source, a copy of it that the run changed, and the two snapshots."""
+
+    def __init__(self, base: Path) -> None:
+        self.source, self.copy = base / "source", base / "copy"
+        self.source.mkdir()
+        for name, text in {"a.txt": "".join(LINES), "b.txt": "bee\n", "d/e.txt": "eee\n"}.items():
+            self.write(self.source, name, text)
+        (self.source / "pic.bin").write_bytes(b"\0\1\2")
+        shutil.copytree(self.source, self.copy, symlinks=True)
+        self.shadow = Shadow.create(str(base / "shadow"), str(self.copy))
+        self.before = self.shadow.snapshot()
+
+    def write(self, root: Path, name: str, text: str) -> None:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+    def merge(self) -> Merged:
+        return bring_back(self.shadow, self.before, self.shadow.snapshot(), str(self.source))
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Case:
+    return Case(tmp_path)
+
+
+def changed(place: int, text: str) -> str:
+    return "".join([*LINES[:place], text, *LINES[place + 1 :]])
+
+
+def test_every_kind_of_change_comes_back(case: Case) -> None:
+    (case.copy / "a.txt").write_text(changed(3, "three\n"))
+    (case.copy / "b.txt").unlink()
+    (case.copy / "pic.bin").write_bytes(b"\0\3")
+    case.write(case.copy, "new/deep.sh", "#!/bin/sh\n")
+    (case.copy / "new/deep.sh").chmod(0o755)
+    (case.copy / "link").symlink_to("a.txt")
+    shutil.rmtree(case.copy / "d")
+    done = case.merge()
+    assert done.conflicts == ()
+    assert set(done.written) == {"a.txt", "pic.bin", "new/deep.sh", "link"}
+    assert set(done.deleted) == {"b.txt", "d/e.txt"}
+    assert (case.source / "a.txt").read_text() == changed(3, "three\n")
+    assert os.access(case.source / "new/deep.sh", os.X_OK) and os.readlink(case.source / "link") == "a.txt"
+    assert not (case.source / "b.txt").exists() and not (case.source / "d").exists()
+    assert case.merge() == Merged()
+
+
+def test_edits_in_different_lines_are_joined(case: Case) -> None:
+    (case.copy / "a.txt").write_text(changed(3, "theirs\n"))
+    (case.source / "a.txt").write_text(changed(15, "ours\n"))
+    assert case.merge().conflicts == ()
+    text = (case.source / "a.txt").read_text()
+    assert "theirs\n" in text and "ours\n" in text
+
+
+def test_one_conflict_leaves_everything_as_it_was(case: Case) -> None:
+    (case.copy / "a.txt").write_text(changed(3, "theirs\n"))
+    (case.copy / "b.txt").write_text("better\n")
+    (case.source / "a.txt").write_text(changed(3, "ours\n"))
+    (conflict,) = case.merge().conflicts
+    assert conflict.path == "a.txt" and "same lines" in conflict.reason
+    assert (case.source / "b.txt").read_text() == "bee\n"
+    assert (case.source / "a.txt").read_text() == changed(3, "ours\n")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "reason"),
+    [
+        ("delete b.txt", "edit b.txt", "deleted by the run, changed here"),
+        ("edit b.txt", "delete b.txt", "changed by the run, deleted here"),
+        ("add n.txt", "edit n.txt", "another file of that name"),
+        ("add n.txt", "mkdir n.txt", "a directory of that name"),
+        ("binary pic.bin", "edit pic.bin", "binary"),
+        ("rename a.txt", "delete a.txt", "not here any more"),
+        ("add out/x.txt", "linkout out", "leads out"),
+    ],
+)
+def test_what_cannot_be_joined_is_named_with_the_reason(case: Case, theirs: str, ours: str, reason: str) -> None:
+    for what, root in ((theirs, case.copy), (ours, case.source)):
+        verb, name = what.split()
+        path = root / name
+        match verb:
+            case "delete":
+                path.unlink()
+            case "edit" | "add":
+                case.write(root, name, f"{verb} in {root.name}\n")
+            case "binary":
+                path.write_bytes(b"\0\7")
+            case "mkdir":
+                path.mkdir()
+            case "rename":
+                path.rename(root / "renamed.txt")
+            case "linkout":
+                path.symlink_to("/tmp")
+    (conflict,) = case.merge().conflicts
+    assert reason in conflict.reason
+
+
+def test_a_rename_meets_an_edit(case: Case) -> None:
+    (case.copy / "a.txt").rename(case.copy / "z.txt")
+    (case.source / "a.txt").write_text(changed(9, "ours\n"))
+    assert case.merge().conflicts == ()
+    assert "ours\n" in (case.source / "z.txt").read_text()
+    assert not (case.source / "a.txt").exists()
+
+
+def test_a_file_takes_the_place_of_a_directory_that_the_run_emptied(case: Case) -> None:
+    shutil.rmtree(case.copy / "d")
+    (case.copy / "d").write_text("now a file\n")
+    assert case.merge().conflicts == ()
+    assert (case.source / "d").read_text() == "now a file\n"
+
+
+def test_a_file_does_not_take_the_place_of_a_directory_that_holds_more(case: Case) -> None:
+    shutil.rmtree(case.copy / "d")
+    (case.copy / "d").write_text("now a file\n")
+    case.write(case.source, "d/more.txt", "mine\n")
+    (conflict,) = case.merge().conflicts
+    assert conflict.path == "d" and "directory" in conflict.reason
+    assert (case.source / "d" / "e.txt").exists()
+
+
+def test_who_may_read_a_file_stays_as_it_was(case: Case) -> None:
+    (case.source / "b.txt").chmod(0o600)
+    (case.copy / "b.txt").write_text("changed\n")
+    (case.copy / "b.txt").chmod(0o755)
+    assert case.merge().written == ("b.txt",)
+    assert stat.S_IMODE((case.source / "b.txt").stat().st_mode) == 0o700
+
+
+def test_a_disk_that_is_full_changes_nothing(case: Case) -> None:
+    (case.copy / "a.txt").write_text("small\n")
+    (case.copy / "b.txt").write_bytes(b"x" * 3_000_000)
+    (case.copy / "d" / "e.txt").unlink()
+    after = case.shadow.snapshot()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
+    try:
+        with pytest.raises(StorageError):
+            bring_back(case.shadow, case.before, after, str(case.source))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert sorted(os.listdir(case.source)) == ["a.txt", "b.txt", "d", "pic.bin"]
+    assert (case.source / "a.txt").read_text() == "".join(LINES) and (case.source / "d" / "e.txt").exists()

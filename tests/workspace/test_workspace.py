@@ -1,0 +1,240 @@
+"""Each kind of workspace: what is in it, what changed, and that nothing dirty is deleted."""
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.workspace.test_git import branches, make
+from treadle.errors import WorkspaceError
+from treadle.workspace.git import git
+from treadle.workspace.workspace import Workspace, WorkspaceMode, make_readable, prepare
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    root = Path(make(tmp_path / "source").top)
+    (root / "src").mkdir()
+    (root / "src" / "m.py").write_text("x = 1\n")
+    (root / "notes.md").write_text("n\n")
+    (root / "up").symlink_to("..")
+    (root / "out").symlink_to("/etc/passwd")
+    (root / "sly").symlink_to("src/back/../../etc")
+    (root / "src" / "back").symlink_to("../..")
+    (root / "good").symlink_to("src/m.py")
+    (root / "whole").symlink_to(root / "src" / "m.py")
+    return root
+
+
+def open_in(tmp_path: Path, source: Path, mode: WorkspaceMode = "staged", **more: object) -> Workspace:
+    directory = tmp_path / "run"
+    directory.mkdir()
+    return prepare(mode, str(source), str(directory), name="r1", **more)  # type: ignore[arg-type]
+
+
+def files(root: str) -> set[str]:
+    return {os.path.relpath(os.path.join(top, name), root) for top, _, names in os.walk(root) for name in names}
+
+
+def test_a_copy_has_everything_but_git_and_ways_out(tmp_path: Path, source: Path) -> None:
+    workspace = open_in(tmp_path, source)
+    assert files(workspace.root) == {"a.txt", ".gitignore", "src/m.py", "notes.md", "good"}
+    assert len([note for note in workspace.notes if "leads out" in note]) == 5, (
+        "one that names the source by its whole path too"
+    )
+    for name in files(workspace.root):
+        assert os.path.realpath(os.path.join(workspace.root, name)).startswith(os.path.realpath(workspace.root))
+
+
+def test_include_and_exclude_are_honoured_and_exclude_wins(tmp_path: Path, source: Path) -> None:
+    workspace = open_in(tmp_path, source, include=["src/**", "*.md"], exclude=["**/m.*"])
+    assert files(workspace.root) == {"notes.md"}
+
+
+def test_an_include_that_fits_nothing_is_told_and_empty_directories_are_copied(tmp_path: Path, source: Path) -> None:
+    (source / "empty").mkdir()
+    workspace = open_in(tmp_path, source, include=["*.rs"])
+    assert "nothing was copied: no file fits *.rs" in workspace.notes
+    workspace.discard()
+    assert Path(open_in(tmp_path, source).root, "empty").is_dir()
+
+
+def test_special_files_are_not_copied(tmp_path: Path, source: Path) -> None:
+    os.mkfifo(source / "pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(source / "sock"))
+        workspace = open_in(tmp_path, source)
+    assert not {"pipe", "sock"} & files(workspace.root)
+
+
+def test_a_copy_of_a_directory_that_holds_the_workspace_does_not_copy_itself(tmp_path: Path, source: Path) -> None:
+    (source / ".runs").mkdir()
+    workspace = prepare("staged", str(source), str(source / ".runs"), name="r1")
+    assert not any(name.startswith(".runs/workspace") for name in files(workspace.root))
+
+
+def test_too_much_to_copy_is_refused_and_leaves_nothing(tmp_path: Path, source: Path) -> None:
+    (source / "big").write_bytes(b"x" * 5000)
+    with pytest.raises(WorkspaceError, match="4000 bytes"):
+        open_in(tmp_path, source, cap=4000)
+    assert not (tmp_path / "run" / "workspace").exists()
+
+
+def test_a_clean_copy_goes_and_a_dirty_one_stays(tmp_path: Path, source: Path) -> None:
+    workspace = open_in(tmp_path, source)
+    (Path(workspace.root) / "noise.log").write_text("ignored")
+    assert workspace.release() is None and not Path(workspace.root).exists()
+    (tmp_path / "run").rename(tmp_path / "first")
+    workspace = open_in(tmp_path, source)
+    (Path(workspace.root) / "new.txt").write_text("n")
+    assert workspace.release() == workspace.root and Path(workspace.root, "new.txt").exists()
+    assert workspace.release(applied=True) is None and not Path(workspace.root).exists()
+
+
+def test_a_copy_whose_permissions_were_taken_away_can_be_removed(tmp_path: Path, source: Path) -> None:
+    workspace = open_in(tmp_path, source)
+    os.chmod(os.path.join(workspace.root, "src"), 0)
+    assert workspace.release(applied=True) is None and not Path(workspace.root).exists()
+
+
+def test_the_difference_has_new_files_and_comes_back(tmp_path: Path, source: Path) -> None:
+    workspace = open_in(tmp_path, source)
+    Path(workspace.root, "src", "new.py").write_text("y = 2\n")
+    found = workspace.difference()
+    assert b"+y = 2" in found.patch and found.status == "A  src/new.py"
+    assert workspace.apply().written == ("src/new.py",)
+    assert (source / "src" / "new.py").read_text() == "y = 2\n"
+
+
+def test_a_worktree_is_kept_with_its_branch_when_it_is_dirty(tmp_path: Path, source: Path) -> None:
+    repository = make(tmp_path / "other")
+    workspace = open_in(tmp_path, Path(repository.top), "worktree")
+    Path(workspace.root, "a.txt").write_text("two\n")
+    assert [change.path for change in workspace.difference().changes] == ["a.txt"]
+    assert workspace.release() == workspace.root
+    assert "treadle/r1" in branches(repository)
+    assert workspace.apply().written == ("a.txt",)
+    assert workspace.release(applied=True) is None
+    assert branches(repository) == {"main"} and not Path(workspace.root).exists()
+
+
+def test_commits_made_in_a_worktree_are_part_of_the_difference_and_are_kept(tmp_path: Path) -> None:
+    repository = make(tmp_path / "other")
+    workspace = open_in(tmp_path, Path(repository.top), "worktree")
+    Path(workspace.root, "b.txt").write_text("b\n")
+    git("add", "-A", cwd=workspace.root)
+    git("commit", "-qm", "agent", cwd=workspace.root)
+    assert [change.path for change in workspace.difference().changes] == ["b.txt"]
+    assert workspace.release(applied=True) is not None
+
+
+def test_a_worktree_says_what_it_does_not_have(tmp_path: Path) -> None:
+    repository = make(tmp_path / "other")
+    Path(repository.top, "a.txt").write_text("pending\n")
+    workspace = open_in(tmp_path, Path(repository.top), "worktree")
+    assert "uncommitted" in workspace.notes[0]
+    assert workspace.release() is None
+
+
+def test_a_worktree_needs_a_repository(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(WorkspaceError, match="not in a git repository"):
+        open_in(tmp_path, tmp_path / "plain", "worktree")
+
+
+def test_a_subdirectory_of_a_repository_stays_a_subdirectory_in_its_worktree(tmp_path: Path) -> None:
+    repository = make(tmp_path / "other")
+    (Path(repository.top) / "sub").mkdir()
+    workspace = open_in(tmp_path, Path(repository.top) / "sub", "worktree")
+    assert workspace.root.endswith("/workspace/sub")
+    Path(workspace.root, "n.txt").write_text("n")
+    assert workspace.apply().written == ("n.txt",)
+    assert (Path(repository.top) / "sub" / "n.txt").exists()
+
+
+def test_the_directory_itself_is_watched_and_left_alone(tmp_path: Path, source: Path) -> None:
+    workspace = open_in(tmp_path, source, "pass_through")
+    assert workspace.root == str(source)
+    (source / "notes.md").unlink()
+    assert [(change.kind, change.path) for change in workspace.difference().changes] == [("deleted", "notes.md")]
+    assert workspace.release() is None and source.exists()
+
+
+def test_a_directory_without_a_repository_can_be_watched_too(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    workspace = open_in(tmp_path, plain, "pass_through")
+    (plain / "n.txt").write_text("n")
+    assert [change.path for change in workspace.difference().changes] == ["n.txt"]
+
+
+def test_a_workspace_is_found_again_after_a_crash(tmp_path: Path, source: Path) -> None:
+    first = open_in(tmp_path, source)
+    Path(first.root, "new.txt").write_text("n")
+    again = Workspace.open(str(tmp_path / "run"))
+    assert again is not None and [change.path for change in again.difference().changes] == ["new.txt"]
+    assert Workspace.open(str(tmp_path)) is None
+
+
+def test_a_source_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(WorkspaceError, match="not a directory"):
+        open_in(tmp_path, tmp_path / "nowhere")
+
+
+def test_what_was_changed_above_the_directory_worked_on_is_kept_when_that_was_applied(tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    (tmp_path / "repo" / "sub").mkdir()
+    workspace = open_in(tmp_path, tmp_path / "repo" / "sub", "worktree")
+    Path(workspace.root, "inside.txt").write_text("in\n")
+    assert not workspace.holds_work(applied=True)
+    Path(workspace.root, "..", "above.txt").write_text("up\n")
+    assert workspace.holds_work(applied=True) and workspace.release(applied=True) == workspace.root
+    assert Path(workspace.root, "..", "above.txt").exists()
+    workspace.discard()
+    assert branches(repository) == {"main"} and not (tmp_path / "run").exists()
+
+
+def test_a_worktree_with_submodules_can_be_released_and_discarded(tmp_path: Path) -> None:
+    library, repository = make(tmp_path / "library"), make(tmp_path / "repo")
+    local = ["-c", "protocol.file.allow=always", "submodule", "--quiet"]
+    git(*local, "add", library.top, "lib", cwd=repository.top)
+    git("commit", "-qm", "with a library", cwd=repository.top)
+    workspace = open_in(tmp_path, Path(repository.top), "worktree")
+    git(*local, "update", "--init", cwd=workspace.root)
+    assert workspace.release() == workspace.root, "its files were not there before"
+    workspace.discard()
+    assert branches(repository) == {"main"} and not (tmp_path / "run").exists()
+
+
+def test_a_branch_that_is_gone_already_does_not_stop_a_discard(tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    workspace = open_in(tmp_path, Path(repository.top), "worktree")
+    git("checkout", "-q", "--detach", cwd=workspace.root)
+    git("branch", "-q", "-D", "treadle/r1", cwd=repository.top)
+    workspace.discard()
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_a_run_made_unreadable_is_seen_and_kept(tmp_path: Path, source: Path) -> None:
+    workspace = open_in(tmp_path, source)
+    hide(workspace.root)
+    assert workspace.difference().status.splitlines() == ["A  hidden", "A  locked/inside"]
+    assert workspace.release() == workspace.root
+
+
+def hide(root: str) -> None:
+    Path(root, "hidden").write_text("h\n")
+    Path(root, "hidden").chmod(0)
+    Path(root, "locked").mkdir()
+    Path(root, "locked", "inside").write_text("i\n")
+    Path(root, "locked").chmod(0)
+
+
+def test_all_of_a_directory_of_ours_can_be_made_readable(tmp_path: Path) -> None:
+    hide(str(tmp_path))
+    (tmp_path / "link").symlink_to("/etc/shadow")
+    make_readable(str(tmp_path))
+    modes = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("hidden", "locked", "locked/inside")}
+    assert modes["hidden"] == 0o400 and modes["locked"] == 0o700 and modes["locked/inside"] & 0o400
