@@ -54,7 +54,7 @@ def main() -> None:
 
 async def _measure(vendor: str, url: str, place: str) -> None:
     env = {"TREADLE_BASE_URL": url, "TREADLE_API_KEY": "none"}
-    spec = SessionSpec(cwd=place, model=f"{vendor}:m", env=env, persist=False)
+    spec = SessionSpec.of(cwd=place, model=f"{vendor}:m", env=env, persist=False)
     session = await find_agent("native").open(spec)
     async for _ in run_turn(session, "warm up"):
         pass

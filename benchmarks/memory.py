@@ -7,7 +7,7 @@ IDLE = """
 import asyncio, sys
 from treadle import SessionSpec, find_agent, run_turn
 async def main():
-    session = await find_agent("native").open(SessionSpec(cwd=".", model="chat:m", persist=False,
+    session = await find_agent("native").open(SessionSpec.of(cwd=".", model="chat:m", persist=False,
         env={"TREADLE_BASE_URL": "http://127.0.0.1:9/v1"}, mode="suggest"))
     print("ready", flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from treadle.errors import ConfigError
-from treadle.session import Agent, SessionSpec
+from treadle.session import Agent, Guards, SessionSpec
 
 AGENTS = {"native": "treadle.agent.native:NativeAgent"}
 """Agents of our own, by name; each takes `bind`, which hands the guards in."""
@@ -50,7 +50,8 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
         before = guarded.watch()
         return lambda: guarded.check(before)
 
-    return msgspec.structs.replace(spec, guard=guarded.judge, writing=guarded.writing, watching=watching)
+    guards = Guards(judge=guarded.judge, writing=guarded.writing, watching=watching)
+    return msgspec.structs.replace(spec, guards=guards)
 
 
 def _load(place: str) -> type:

@@ -63,35 +63,88 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int = 3
 
 
+class Instructions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the agent is told before the first prompt."""
+
+    system: str | None = None
+    """In place of the agent's own system prompt."""
+    append: str | None = None
+    """After the system prompt, whichever that is."""
+
+
+class Toolset(msgspec.Struct, frozen=True, kw_only=True):
+    offered: tuple[str, ...] | None = None
+    """Names of the tools offered; None is all of them, () is none."""
+    denied: tuple[str, ...] = ()
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """Which conversation this is: a new one, one that goes on, or a copy of one."""
+
+    resume: str | None = None
+    """The id of a session that goes on; "" is the newest of this directory."""
+    fork: bool = False
+    id: str | None = None
+    name: str | None = None
+    persist: bool = True
+
+
+class Guards(msgspec.Struct, frozen=True, kw_only=True):
+    """What others hold against this session, such as claims. The native agent asks each at its own moment."""
+
+    judge: Guard | None = None
+    """A further judge beside the rules and the mode; the stricter of the two wins."""
+    writing: Writing | None = None
+    watching: Watching | None = None
+
+
 class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     model: str | None = None
-    system_prompt: str | None = None
-    append_system_prompt: str | None = None
-    tools: tuple[str, ...] | None = None
-    """Names of the tools offered; None is all of them, () is none."""
-    denied_tools: tuple[str, ...] = ()
+    instructions: Instructions = Instructions()
+    tools: Toolset = Toolset()
     env: dict[str, str] = {}
     rules: Rules = Rules()
     mode: Mode | None = None
     """None: no mode decides; what no rule forbids runs."""
     limits: Limits = Limits()
     add_dirs: tuple[str, ...] = ()
-    resume: str | None = None
-    fork: bool = False
-    session_id: str | None = None
-    name: str | None = None
-    persist: bool = True
+    start: Start = Start()
     answers: bool = False
     """Whether anybody can answer questions; when nobody can, an ask is a denial that says so."""
-    guard: Guard | None = None
-    """A further judge beside the rules and the mode, such as claims; the stricter of the two wins."""
-    writing: Writing | None = None
-    watching: Watching | None = None
+    guards: Guards = Guards()
     trusted: bool = False
     """Whether project files may widen what is allowed, and not only narrow it."""
     extra: dict[str, Any] = {}
     """Settings that only one agent understands."""
+
+    @classmethod
+    def of(cls, **options: Any) -> SessionSpec:
+        """A spec from plain options, each put into its group: `SessionSpec.of(cwd=".", resume=id, tools=("bash",))`."""
+        grouped: dict[str, dict[str, Any]] = {}
+        for option, (group, field) in _GROUPED.items():
+            if option in options:
+                grouped.setdefault(group, {})[field] = options.pop(option)
+        groups = {name: _GROUPS[name](**fields) for name, fields in grouped.items()}
+        return cls(**groups, **options)
+
+
+_GROUPS: dict[str, Callable[..., Any]] = {
+    "instructions": Instructions,
+    "tools": Toolset,
+    "start": Start,
+}
+_GROUPED = {
+    "system_prompt": ("instructions", "system"),
+    "append_system_prompt": ("instructions", "append"),
+    "tools": ("tools", "offered"),
+    "denied_tools": ("tools", "denied"),
+    "resume": ("start", "resume"),
+    "fork": ("start", "fork"),
+    "session_id": ("start", "id"),
+    "name": ("start", "name"),
+    "persist": ("start", "persist"),
+}
 
 
 class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,7 +57,7 @@ async def opened(tmp_path: Path) -> AsyncIterator[Opened]:
     async def open_one(script: str, **more: Any) -> NativeSession:
         path = tmp_path / f"script{len(sessions)}.toml"
         path.write_text(script)
-        spec = SessionSpec(**{"cwd": str(work), "model": f"scripted:{path}", "mode": "suggest", **more})
+        spec = SessionSpec.of(**{"cwd": str(work), "model": f"scripted:{path}", "mode": "suggest", **more})
         session = await NativeAgent({}).open(spec)
         sessions.append(session)
         return session
@@ -364,7 +364,7 @@ async def test_kill_minus_nine_in_mid_turn_leaves_a_session_that_resumes(opened:
 import asyncio
 from treadle import SessionSpec, find_agent, run_turn
 async def main():
-    spec = SessionSpec(cwd={str(tmp_path)!r}, model="scripted:{script}", mode=None, session_id="victim")
+    spec = SessionSpec.of(cwd={str(tmp_path)!r}, model="scripted:{script}", mode=None, session_id="victim")
     async for event in run_turn(await find_agent().open(spec), "go"):
         print(type(event).__name__, flush=True)
 asyncio.run(main())

@@ -18,7 +18,7 @@ def config(state_home: Path) -> Path:
 
 
 async def load(tmp_path: Path, environ: dict[str, str] | None = None, **spec: Any) -> Setting:
-    return await Setting.load(SessionSpec(cwd=str(tmp_path), **spec), environ or {})
+    return await Setting.load(SessionSpec.of(cwd=str(tmp_path), **spec), environ or {})
 
 
 async def test_rules_add_up_and_limits_are_the_specs_else_the_files(config: Path, tmp_path: Path) -> None:

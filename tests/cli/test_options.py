@@ -10,7 +10,7 @@ from treadle.errors import ConfigError
 
 def test_nothing_typed_is_the_default_of_the_way_it_was_run() -> None:
     spec = RunOptions().spec(answers=True, default_mode="suggest")
-    assert spec.mode == "suggest" and spec.cwd == os.getcwd() and spec.answers and spec.resume is None
+    assert spec.mode == "suggest" and spec.cwd == os.getcwd() and spec.answers and spec.start.resume is None
 
 
 def test_options_reach_the_session() -> None:
@@ -26,7 +26,7 @@ def test_options_reach_the_session() -> None:
         no_session_persistence=True,
     )
     spec = options.spec(answers=False, default_mode="suggest")
-    assert spec.mode == "auto-edit" and spec.resume == "" and spec.fork and not spec.persist
+    assert spec.mode == "auto-edit" and spec.start.resume == "" and spec.start.fork and not spec.start.persist
     assert spec.rules.allow == ("Bash(git *)", "Write", "Read") and spec.rules.deny == ("Write(.env*)",)
     assert (spec.limits.max_iterations, spec.limits.max_cost_usd, spec.limits.max_seconds) == (3, 0.5, 9)
 
@@ -55,4 +55,4 @@ def test_options_that_contradict_each_other_are_refused(typed: RunOptions, said:
 
 def test_a_copy_may_be_given_its_id() -> None:
     spec = RunOptions(session_id="n", resume="x", fork_session=True).spec(answers=False, default_mode="suggest")
-    assert (spec.session_id, spec.resume, spec.fork) == ("n", "x", True)
+    assert (spec.start.id, spec.start.resume, spec.start.fork) == ("n", "x", True)

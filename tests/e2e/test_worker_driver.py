@@ -46,7 +46,7 @@ text = "Going on."
 @asynccontextmanager
 async def session(tmp_path: Path, script: str, **spec: Any) -> AsyncIterator[WorkerSession]:
     (tmp_path / "model.toml").write_text(script)
-    wanted = SessionSpec(**{"cwd": str(tmp_path), "model": "scripted:model.toml", **spec})
+    wanted = SessionSpec.of(**{"cwd": str(tmp_path), "model": "scripted:model.toml", **spec})
     opened = await WorkerAgent(COMMAND, patience=PATIENT).open(wanted)
     try:
         yield opened
@@ -120,7 +120,7 @@ async def test_rules_and_limits_are_kept_by_the_worker(tmp_path: Path) -> None:
 
 async def test_an_unusable_model_is_refused_on_open_with_the_workers_own_words(tmp_path: Path) -> None:
     with pytest.raises(RemoteError, match="there is no key for openrouter"):
-        await WorkerAgent(COMMAND, patience=PATIENT).open(SessionSpec(cwd=str(tmp_path), model="vendor/model"))
+        await WorkerAgent(COMMAND, patience=PATIENT).open(SessionSpec.of(cwd=str(tmp_path), model="vendor/model"))
 
 
 async def test_a_thousand_words_arrive_in_order(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ PATIENT = Patience(handshake=600, silence=600, shutdown=120)
 
 async def one(number: int, cwd: Path, barrier: asyncio.Barrier, peaks: list[int]) -> None:
     agent = WorkerAgent(COMMAND, patience=PATIENT)
-    session = await agent.open(SessionSpec(cwd=str(cwd), model="scripted:model.toml", tools=()))
+    session = await agent.open(SessionSpec.of(cwd=str(cwd), model="scripted:model.toml", tools=()))
     try:
         await barrier.wait()
         words: list[str] = []

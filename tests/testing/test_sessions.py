@@ -11,7 +11,7 @@ from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 
 
 async def played(agent: ScriptedAgent, text: str = "hi", **spec: Any) -> list[Event]:
-    session = await agent.open(SessionSpec(cwd=".", **spec))
+    session = await agent.open(SessionSpec.of(cwd=".", **spec))
     return [event async for event in run_turn(session, text)]
 
 
@@ -33,7 +33,7 @@ async def test_a_step_can_wait_ask_and_do_anything() -> None:
         seen.append((session.id, turn.prompt.text))
 
     agent = ScriptedAgent([gate, Asked(request="q", kind="question", text="?"), step])
-    session = await agent.open(SessionSpec(cwd=".", answers=True))
+    session = await agent.open(SessionSpec.of(cwd=".", answers=True))
     reader = session.events()
     await session.prompt(Prompt(text="go"))
     gate.set()

@@ -29,7 +29,7 @@ from treadle.events import FINISHED, ErrorInfo, Event, Task, TaskChanged, TaskGr
 from treadle.io import files, paths
 from treadle.io.process.tree import detach
 from treadle.io.streams import FdStream, connect_unix
-from treadle.session import Limits, Mode, Rules, SessionSpec
+from treadle.session import Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
 from treadle.wire.common.framing import LineSplitter
 
 if TYPE_CHECKING:
@@ -70,17 +70,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return SessionSpec(
             cwd=self.cwd,
             model=self.model,
-            system_prompt=self.system_prompt,
-            append_system_prompt=self.append_system_prompt,
-            tools=self.tools,
-            denied_tools=self.denied_tools,
+            instructions=Instructions(system=self.system_prompt, append=self.append_system_prompt),
+            tools=Toolset(offered=self.tools, denied=self.denied_tools),
             env={name: os.environ[name] for name in self.env if name in os.environ},
             rules=self.rules,
             mode=self.mode,
             limits=self.limits,
             add_dirs=self.add_dirs,
             trusted=self.trusted,
-            persist=False,
+            start=Start(persist=False),
         )
 
 
@@ -97,7 +95,7 @@ def control(directory: str) -> str:
 
 async def start(session: NativeSession, members: Sequence[Assignment]) -> tuple[TaskGroup, list[Task]]:
     """Start a group that outlives us. Returns when it is at work; its first events are then also the session's."""
-    if session.spec.guard is not None or session.spec.writing is not None:
+    if session.spec.guards.judge is not None or session.spec.guards.writing is not None:
         raise LocalError(
             "agents of this session are watched by this process, so they cannot be detached", hint="leave out --detach"
         )
@@ -132,10 +130,10 @@ def _plan(session: NativeSession, members: Sequence[Assignment]) -> Plan:
         members=tuple(msgspec.structs.replace(one, id=f"agent_{secrets.token_hex(4)}") for one in members),
         cwd=spec.cwd,
         model=session.model,
-        system_prompt=spec.system_prompt,
-        append_system_prompt=spec.append_system_prompt,
-        tools=spec.tools,
-        denied_tools=spec.denied_tools,
+        system_prompt=spec.instructions.system,
+        append_system_prompt=spec.instructions.append,
+        tools=spec.tools.offered,
+        denied_tools=spec.tools.denied,
         env=tuple(spec.env),
         rules=spec.rules,
         mode=session.mode,

@@ -47,6 +47,7 @@ from treadle.session import (
     Mode,
     Rules,
     SessionSpec,
+    Start,
 )
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals
@@ -80,7 +81,7 @@ class NativeAgent:
         if self._bind is not None:
             spec = self._bind(spec, {**self._env, **spec.env})
         setting = await Setting.load(spec, self._env)
-        old = Transcript.read(find_session(spec.resume, spec.cwd)) if spec.resume is not None else None
+        old = Transcript.read(find_session(spec.start.resume, spec.cwd)) if spec.start.resume is not None else None
         model = spec.model or (old.model if old else None) or setting.settings.model
         provider = setting.provider(model)
         transcript = _transcript(spec, old, model or provider.model)
@@ -95,10 +96,15 @@ class NativeAgent:
 
 
 def _transcript(spec: SessionSpec, old: Transcript | None, model: str) -> Transcript:
-    if old is not None and not spec.fork:
+    if old is not None and not spec.start.fork:
         return Transcript.open(old.header.id)
     return Transcript.create(
-        cwd=spec.cwd, model=model, session_id=spec.session_id, name=spec.name, persist=spec.persist, forked=old
+        cwd=spec.cwd,
+        model=model,
+        session_id=spec.start.id,
+        name=spec.start.name,
+        persist=spec.start.persist,
+        forked=old,
     )
 
 
@@ -113,7 +119,9 @@ class NativeSession(BaseSession):
         task: str | None = None,
     ) -> None:
         spec, settings = setting.spec, setting.settings
-        tools = registry.builtin(spec.tools if spec.tools is not None else settings.tools, spec.denied_tools)
+        tools = registry.builtin(
+            spec.tools.offered if spec.tools.offered is not None else settings.tools, spec.tools.denied
+        )
         info = AgentInfo(name=NativeAgent.name, version=__version__, capabilities=dict(CAPABILITIES))
         super().__init__(transcript.header.id, info, answers=spec.answers, question_seconds=settings.timeouts.question)
         self.setting = setting
@@ -133,7 +141,7 @@ class NativeSession(BaseSession):
             directory=lambda: self.transcript.folder("output"),
             cwd=spec.cwd,
             room=self.room,
-            watching=spec.watching,
+            watching=spec.guards.watching,
         )
         self.groups = Groups(self.tasks, self.note, self.id)
         self.model = spec.model
@@ -189,7 +197,9 @@ class NativeSession(BaseSession):
 
     async def _start_servers(self) -> None:
         setting = self.setting
-        if self.spec.tools is not None and not any(name.startswith("mcp__") for name in self.spec.tools):
+        if self.spec.tools.offered is not None and not any(
+            name.startswith("mcp__") for name in self.spec.tools.offered
+        ):
             return
         trusted = True if self.spec.trusted else None
         found = find_servers(self.spec.cwd, setting.settings.mcp_servers, setting.env, trusted=trusted)
@@ -201,7 +211,9 @@ class NativeSession(BaseSession):
                 self.tools.add(tool)
 
     def _wants(self, tool: str) -> bool:
-        return (self.spec.tools is None or tool in self.spec.tools) and tool not in self.spec.denied_tools
+        return (
+            self.spec.tools.offered is None or tool in self.spec.tools.offered
+        ) and tool not in self.spec.tools.denied
 
     def _build_guard(self, remembered: Iterable[tuple[str, str]] = (), rules: Rules | None = None) -> Profile:
         guard = build_guard(
@@ -209,7 +221,7 @@ class NativeSession(BaseSession):
             rules or self.setting.rules,
             self.mode,
             self.setting.add_dirs,
-            self.spec.guard,
+            self.spec.guards.judge,
             [*self.transcript.outputs, *(os.path.dirname(skill.path) for skill in self._skills)],
         )
         guard.remembered.update(remembered)
@@ -292,17 +304,17 @@ class NativeSession(BaseSession):
             spent=lambda: (self._parent or self).spent,  # there is one purse
             emit=self.note,
             room=self.room,
-            watching=self.spec.watching,
+            watching=self.spec.guards.watching,
         )
 
     def system(self) -> str:
         return prompts.build(
             cwd=self.spec.cwd,
             mode=self.mode,
-            persona=self.spec.system_prompt or self.setting.settings.system_prompt,
+            persona=self.spec.instructions.system or self.setting.settings.system_prompt,
             knowledge=self._knowledge,
             skills=project.offer(self._skills),
-            append=self.spec.append_system_prompt or self.setting.settings.append_system_prompt,
+            append=self.spec.instructions.append or self.setting.settings.append_system_prompt,
         )
 
     def note(self, event: Event) -> None:
@@ -324,7 +336,7 @@ class NativeSession(BaseSession):
             env=dict(self.setting.child_env),
             backup=lambda path: self.transcript.back_up(turn.id, str(path)),
             overflow=self._overflow,
-            writing=self.spec.writing or writing_freely,
+            writing=self.spec.guards.writing or writing_freely,
             background=self.tasks,
             timeout=self.setting.settings.timeouts.tool,
             grace=self.setting.settings.timeouts.interrupt,
@@ -416,12 +428,9 @@ class NativeSession(BaseSession):
         spec = msgspec.structs.replace(
             self.spec,
             cwd=task.cwd,
-            tools=tools,
-            append_system_prompt=kind.prompt,
-            resume=None,
-            fork=False,
-            session_id=None,
-            persist=False,
+            tools=msgspec.structs.replace(self.spec.tools, offered=tools),
+            instructions=msgspec.structs.replace(self.spec.instructions, append=kind.prompt),
+            start=Start(persist=False, name=self.spec.start.name),
             mode=self.mode,  # as it is now, which need not be as it was opened
         )
         provider = self.setting.provider(task.model) if task.model else self.provider

@@ -14,7 +14,7 @@ import click
 from treadle.agents import find_agent
 from treadle.cli.render import Renderer
 from treadle.events import FileChanged
-from treadle.session import Limits, SessionSpec
+from treadle.session import Limits, SessionSpec, Start
 from treadle.sessions.session import run_turn
 from treadle.sessions.totals import Fold
 from treadle.workspace.git import git
@@ -39,7 +39,7 @@ async def _demo(place: Path) -> int:
         mode="full-auto",
         env={"PATH": f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ.get('PATH', os.defpath)}"},
         limits=Limits(max_iterations=10, max_seconds=50),
-        persist=False,
+        start=Start(persist=False),
     )
     show.heading(f"A repository with a failing test: {repository}")
     show.heading(f"> {PROMPT}")

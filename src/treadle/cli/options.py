@@ -14,7 +14,7 @@ from treadle.agent.tools import BUILTIN
 from treadle.errors import ConfigError
 from treadle.io.paths import here
 from treadle.policy.modes import parse_mode
-from treadle.session import Limits, Mode, Rules, SessionSpec
+from treadle.session import Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
 from treadle.settings import config
 from treadle.settings.config import Settings
 
@@ -69,18 +69,19 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         return SessionSpec(
             cwd=here(),
             model=self.model,
-            system_prompt=self.system_prompt,
-            append_system_prompt=self.append_system_prompt,
-            tools=self._tools(),
+            instructions=Instructions(system=self.system_prompt, append=self.append_system_prompt),
+            tools=Toolset(offered=self._tools()),
             rules=Rules(allow=_split(self.allowed_tools), deny=_split(self.denied_tools)),
             mode=given or default_mode,
             limits=Limits(max_iterations=self.max_turns, max_cost_usd=self.max_budget_usd, max_seconds=self.timeout),
             add_dirs=tuple(map(os.path.realpath, self.add_dir)),
-            resume="" if self.continue_last else self.resume,
-            fork=self.fork_session,
-            session_id=self.session_id,
-            name=self.name,
-            persist=not self.no_session_persistence,
+            start=Start(
+                resume="" if self.continue_last else self.resume,
+                fork=self.fork_session,
+                id=self.session_id,
+                name=self.name,
+                persist=not self.no_session_persistence,
+            ),
             answers=answers,
             trusted=self.trust,
         )

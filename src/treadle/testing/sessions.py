@@ -23,8 +23,8 @@ Step: TypeAlias = "Event | asyncio.Event | BaseException | Callable[[ScriptedSes
 
 class ScriptedSession(BaseSession):
     def __init__(self, spec: SessionSpec, turns: list[Sequence[Step]]) -> None:
-        info = AgentInfo(name="scripted", tools=spec.tools or ())
-        super().__init__(spec.session_id or new_id("session"), info, answers=spec.answers)
+        info = AgentInfo(name="scripted", tools=spec.tools.offered or ())
+        super().__init__(spec.start.id or new_id("session"), info, answers=spec.answers)
         self.spec = spec
         self.steered: list[str] = []
         self.closed = False

@@ -28,7 +28,7 @@ async def opened(tmp_path: Path, work: Path) -> AsyncIterator[Opened]:
     async def open_one(script: str = SAY, **more: Any) -> NativeSession:
         path = tmp_path / f"script{len(sessions)}.toml"
         path.write_text(script)
-        spec = SessionSpec(**{"cwd": str(work), "model": f"scripted:{path}", "mode": "suggest", **more})
+        spec = SessionSpec.of(**{"cwd": str(work), "model": f"scripted:{path}", "mode": "suggest", **more})
         session = await NativeAgent({}).open(spec)
         sessions.append(session)
         return session

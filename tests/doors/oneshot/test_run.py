@@ -72,7 +72,7 @@ class Commanded(ScriptedSession):
     """A scripted session that has one command, which the test gives."""
 
     def __init__(self, *turns: Sequence[Step], command: Callable[..., Any] | None = None, **more: Any) -> None:
-        super().__init__(SessionSpec(cwd="/", session_id="s1", **more), list(turns))
+        super().__init__(SessionSpec.of(cwd="/", session_id="s1", **more), list(turns))
         self.given: list[tuple[str, str]] = []
         self._does = command
 

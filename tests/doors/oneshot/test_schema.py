@@ -23,9 +23,9 @@ def test_what_does_not_fit_is_explained(text: str, said: str) -> None:
 
 
 def test_the_agent_is_told_from_the_beginning() -> None:
-    spec = SchemaCheck.load(SCHEMA).instruct(SessionSpec(cwd="/", append_system_prompt="Be brief."))
-    assert spec.append_system_prompt and spec.append_system_prompt.startswith("Be brief.\n\nYour final message")
-    assert '"required":["n"]' in spec.append_system_prompt
+    spec = SchemaCheck.load(SCHEMA).instruct(SessionSpec.of(cwd="/", append_system_prompt="Be brief."))
+    assert spec.instructions.append and spec.instructions.append.startswith("Be brief.\n\nYour final message")
+    assert '"required":["n"]' in spec.instructions.append
 
 
 @pytest.mark.parametrize("given", ["/nowhere.json", "{not json", '{"type": 12}'])

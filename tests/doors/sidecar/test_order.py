@@ -31,7 +31,7 @@ def test_the_order_becomes_a_session(tmp_path: Path) -> None:
     spec = session_spec(order(tmp_path))
     assert (spec.cwd, spec.model, spec.env) == (str(tmp_path), "m-1", {"A": "b"})
     assert (spec.limits.max_iterations, spec.limits.max_cost_usd) == (8, 1.5)
-    assert spec.guard is not None and not spec.answers and not spec.trusted
+    assert spec.guards.judge is not None and not spec.answers and not spec.trusted
     with pytest.raises(ConfigError, match="not a directory"):
         session_spec(order(tmp_path / "nowhere"))
     with pytest.raises(ConfigError):

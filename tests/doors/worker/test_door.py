@@ -151,7 +151,7 @@ async def test_what_init_asks_for_reaches_the_agent() -> None:
     agent = ScriptedAgent()
     await talk(agent, config(max_iterations=7))
     spec = agent.sessions[0].spec
-    assert (spec.model, spec.system_prompt, spec.tools) == ("m/x", "s", ("bash",))
+    assert (spec.model, spec.instructions.system, spec.tools.offered) == ("m/x", "s", ("bash",))
     assert (spec.limits, spec.mode, spec.answers, spec.rules) == (Limits(max_iterations=7), None, False, Rules())
 
 
@@ -522,11 +522,11 @@ async def test_init_extensions_count_only_when_they_are_declared(tmp_path: Any) 
         client.close()
         await client.rest()
     spec = agent.sessions[0].spec
-    assert (spec.mode, spec.rules, spec.limits, spec.resume) == (None, Rules(), Limits(), None)
+    assert (spec.mode, spec.rules, spec.limits, spec.start.resume) == (None, Rules(), Limits(), None)
     assert len(client.warnings) == 5
     await talk(agent := ScriptedAgent(), config(capabilities=list(wishes), **wishes))
     spec = agent.sessions[0].spec
-    assert (spec.mode, spec.cwd, spec.resume) == ("suggest", str(tmp_path), "earlier")
+    assert (spec.mode, spec.cwd, spec.start.resume) == ("suggest", str(tmp_path), "earlier")
     assert spec.rules == Rules(allow=("Read",), deny=("Bash(rm*)",))
     assert spec.limits == Limits(max_cost_usd=0.5, max_tokens=1000, max_seconds=60)
 

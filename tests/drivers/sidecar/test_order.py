@@ -11,7 +11,7 @@ def test_rules_become_the_lists_that_can_say_them() -> None:
         deny=("Bash", "Read(.env)", "Write(src/**)", "WebFetch(domain:evil.com)", "Bash(rm *)"),
         ask=("Edit", "Bash(git *)"),
     )
-    policy = policy_of(SessionSpec(cwd="/w", rules=rules, tools=("read_file",), denied_tools=("task",)))
+    policy = policy_of(SessionSpec.of(cwd="/w", rules=rules, tools=("read_file",), denied_tools=("task",)))
     assert policy.allowed_tools == ["read_file"]
     assert policy.disallowed_tools == ["task", "Bash"]
     assert (policy.deny_read, policy.deny_write, policy.deny_network) == ([".env"], ["src/**"], ["evil.com"])
@@ -29,12 +29,12 @@ def test_rules_become_the_lists_that_can_say_them() -> None:
     ],
 )
 def test_a_mode_holds_back_what_it_should(mode: Mode | None, disallowed: list[str], approval: list[str]) -> None:
-    policy = policy_of(SessionSpec(cwd="/w", mode=mode))
+    policy = policy_of(SessionSpec.of(cwd="/w", mode=mode))
     assert (policy.disallowed_tools, policy.require_approval_for) == (disallowed, approval)
 
 
 def test_the_order_has_the_prompt_and_the_limits() -> None:
-    spec = SessionSpec(
+    spec = SessionSpec.of(
         cwd="/w", model="m", system_prompt="Be brief.", limits=Limits(max_iterations=3, max_cost_usd=2.0)
     )
     order = work_order(spec, "fix it")

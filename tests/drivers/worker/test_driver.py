@@ -40,7 +40,7 @@ def agent(script: dict[str, Any], patience: Patience = PATIENT) -> WorkerAgent:
 
 @asynccontextmanager
 async def session(script: dict[str, Any], patience: Patience = PATIENT, **spec: Any) -> AsyncIterator[WorkerSession]:
-    opened = await agent(script, patience).open(SessionSpec(**{"cwd": os.getcwd(), "model": "m", **spec}))
+    opened = await agent(script, patience).open(SessionSpec.of(**{"cwd": os.getcwd(), "model": "m", **spec}))
     try:
         yield opened
     finally:
@@ -448,7 +448,7 @@ async def test_the_child_sees_providers_keys_and_nothing_else_secret(monkeypatch
         "str([e.get('OPENROUTER_API_KEY'),e.get('GITHUB_TOKEN'),e.get('MORE'),e.get('HEDDLE_HEARTBEAT_INTERVAL'),e.get('TREADLE_AGENT')])}),flush=True)\n"
         "  if r['type']=='shutdown': print(json.dumps({'type':'shutdown_ok','id':r['id']}),flush=True); break\n"
     )
-    spec = SessionSpec(cwd=os.getcwd(), env={"MORE": "m"})
+    spec = SessionSpec.of(cwd=os.getcwd(), env={"MORE": "m"})
     opened = await WorkerAgent([sys.executable, "-c", code]).open(spec)
     assert opened.id == "['k1', None, 'm', '5000', None]"
     await opened.close()

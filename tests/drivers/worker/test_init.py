@@ -1,5 +1,5 @@
 from treadle.drivers.worker.init import TOOLS, init_config, not_kept
-from treadle.session import Decision, Limits, Rules, SessionSpec
+from treadle.session import Decision, Guards, Limits, Rules, SessionSpec
 from treadle.wire.worker.messages import Budget, Permissions
 
 
@@ -11,7 +11,7 @@ def test_a_plain_spec_asks_for_little() -> None:
 
 
 def test_everything_that_the_wire_can_say_is_said() -> None:
-    spec = SessionSpec(
+    spec = SessionSpec.of(
         cwd="/x",
         model="m",
         system_prompt="one",
@@ -33,8 +33,11 @@ def test_everything_that_the_wire_can_say_is_said() -> None:
 
 
 def test_what_a_worker_does_not_promise_is_named() -> None:
-    spec = SessionSpec(
-        cwd="/x", mode="plan", rules=Rules(deny=("Bash",)), guard=lambda access: Decision(verdict="allow")
+    spec = SessionSpec.of(
+        cwd="/x",
+        mode="plan",
+        rules=Rules(deny=("Bash",)),
+        guards=Guards(judge=lambda access: Decision(verdict="allow")),
     )
     assert len(not_kept(spec, frozenset())) == 3
     assert not_kept(spec, frozenset({"approval_mode", "permissions"})) == ["the guard of this session"]

@@ -48,7 +48,7 @@ async def _fork(session: NativeSession, args: str) -> CommandResult:
         cwd=session.spec.cwd,
         model=old.model,
         name=args.strip() or None,
-        persist=session.spec.persist,
+        persist=session.spec.start.persist,
         forked=old,
     )
     kept = old.header.id

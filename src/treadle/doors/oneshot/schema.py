@@ -44,8 +44,9 @@ class SchemaCheck:
             "Your final message must be one JSON value that fits the schema below, and nothing else: no prose, no "
             f"code fence.\n{msgspec.json.encode(self.schema).decode()}"
         )
-        before = f"{spec.append_system_prompt}\n\n" if spec.append_system_prompt else ""
-        return msgspec.structs.replace(spec, append_system_prompt=before + text)
+        before = f"{spec.instructions.append}\n\n" if spec.instructions.append else ""
+        instructions = msgspec.structs.replace(spec.instructions, append=before + text)
+        return msgspec.structs.replace(spec, instructions=instructions)
 
     def examine(self, text: str) -> tuple[Any, str | None]:
         """The value, or what is wrong with the text."""

@@ -11,7 +11,7 @@ from msgspec import to_builtins
 
 from treadle.errors import ConfigError
 from treadle.policy.lists import ListPolicy, Lists
-from treadle.session import AgentInfo, Limits, Rules, SessionSpec
+from treadle.session import AgentInfo, Guards, Limits, Rules, SessionSpec
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
 from treadle.wire.sidecar.receipts import BackendIdentity, Capability, Manifest
 
@@ -69,7 +69,7 @@ def session_spec(order: WorkOrder) -> SessionSpec:
         model=config.model,
         env=config.env,
         rules=rules_of(order.policy),
-        guard=ListPolicy(Lists(**to_builtins(order.policy)), root),
+        guards=Guards(judge=ListPolicy(Lists(**to_builtins(order.policy)), root)),
         limits=Limits(max_iterations=config.max_turns, max_cost_usd=config.max_budget_usd),
         extra=vendor(order),
     )

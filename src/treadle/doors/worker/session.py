@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from treadle.errors import ConfigError
 from treadle.io.paths import here
-from treadle.session import Limits, Mode, Rules, SessionSpec
+from treadle.session import Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
 from treadle.sessions.totals import TurnSummary
 from treadle.settings.config import load
 from treadle.wire.worker.events import counts, envelope
@@ -55,15 +55,14 @@ def session_spec(
     return SessionSpec(
         cwd=cwd,
         model=config.model or environ.get("HEDDLE_MODEL") or None,
-        system_prompt=config.system_prompt or None,
-        tools=config.tools,
+        instructions=Instructions(system=config.system_prompt or None),
+        tools=Toolset(offered=config.tools),
         rules=Rules(allow=permissions.allow, ask=permissions.ask, deny=permissions.deny) if permissions else Rules(),
         mode=_mode(config, cwd, environ),
         limits=_limits(config),
-        resume=config.resume if config.asked("resume") else None,
+        start=Start(resume=config.resume if config.asked("resume") else None, id=session_id),
         answers=config.asked("answers"),
         env=_provider(environ),
-        session_id=session_id,
     )
 
 

@@ -79,11 +79,11 @@ def agent_info(name: str, hello: Hello) -> AgentInfo:
 
 class SidecarSession(BaseSession):
     def __init__(self, agent: SidecarAgent, spec: SessionSpec, peer: SidecarPeer, info: AgentInfo) -> None:
-        super().__init__(spec.session_id or new_id("session"), info)
+        super().__init__(spec.start.id or new_id("session"), info)
         self._agent = agent
         self._spec = spec
         self._peer: SidecarPeer | None = peer
-        self._guard = build_guard(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guard)
+        self._guard = build_guard(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge)
 
     async def _turn(self, turn: Turn) -> TurnEnded:
         peer = await self._ready()

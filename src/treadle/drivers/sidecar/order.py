@@ -43,19 +43,19 @@ def work_order(spec: SessionSpec, task: str) -> WorkOrder:
 
 
 def _with_system(spec: SessionSpec, task: str) -> str:
-    system = "\n\n".join(filter(None, [spec.system_prompt, spec.append_system_prompt]))
+    system = "\n\n".join(filter(None, [spec.instructions.system, spec.instructions.append]))
     return f"{system}\n\n{task}" if system else task
 
 
 def policy_of(spec: SessionSpec) -> PolicyProfile:
-    disallowed = list(spec.denied_tools)
+    disallowed = list(spec.tools.denied)
     approval: list[str] = []
     held_back = _BY_MODE.get(spec.mode or "")
     if held_back is not None:
         (disallowed if held_back[0] == "disallowed" else approval).extend(held_back[1])
     rules = _split(spec.rules)
     return PolicyProfile(
-        allowed_tools=list(spec.tools or ()),
+        allowed_tools=list(spec.tools.offered or ()),
         disallowed_tools=[*disallowed, *rules["tools"]],
         deny_read=rules["read"],
         deny_write=rules["write"],

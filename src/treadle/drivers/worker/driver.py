@@ -264,7 +264,7 @@ class WorkerSession(BaseSession):
             name=name,
             version=opened.protocol_version or "",
             models=(spec.model,) if spec.model else (),
-            tools=_strings(told.get("enabled_tools")) or spec.tools or (),
+            tools=_strings(told.get("enabled_tools")) or spec.tools.offered or (),
             capabilities={
                 "streaming": "native",
                 "tools": "native",

@@ -19,20 +19,24 @@ def init_config(spec: SessionSpec) -> InitConfig:
         "approval_mode": spec.mode is not None,
         "permissions": rules != Rules(),
         "budget": budget != Budget(),
-        "resume": spec.resume is not None,
+        "resume": spec.start.resume is not None,
     }
-    prompts = [text for text in (spec.system_prompt, spec.append_system_prompt) if text]
+    prompts = [text for text in (spec.instructions.system, spec.instructions.append) if text]
     return InitConfig(
         model=spec.model or "",
         system_prompt="\n\n".join(prompts),
-        tools=tuple(name for name in (TOOLS if spec.tools is None else spec.tools) if name not in spec.denied_tools),
+        tools=tuple(
+            name
+            for name in (TOOLS if spec.tools.offered is None else spec.tools.offered)
+            if name not in spec.tools.denied
+        ),
         max_iterations=limits.max_iterations,
         capabilities=tuple(name for name, asked in asks.items() if asked),
         approval_mode=spec.mode,
         permissions=Permissions(allow=rules.allow, ask=rules.ask, deny=rules.deny) if asks["permissions"] else None,
         budget=budget if asks["budget"] else None,
         cwd=spec.cwd,
-        resume=spec.resume,
+        resume=spec.start.resume,
     )
 
 
@@ -41,6 +45,6 @@ def not_kept(spec: SessionSpec, extensions: frozenset[str]) -> list[str]:
     wishes = {
         "the approval mode": spec.mode is not None and "approval_mode" not in extensions,
         "the permission rules": spec.rules != Rules() and "permissions" not in extensions,
-        "the guard of this session": spec.guard is not None,
+        "the guard of this session": spec.guards.judge is not None,
     }
     return [wish for wish, broken in wishes.items() if broken]
