@@ -18,7 +18,7 @@ from treadle.io.process import procs, tree
 def test_the_keeper_leads_a_session_of_its_own_and_holds_nothing_of_ours(mark: str) -> None:
     held = os.open("/dev/null", os.O_RDONLY)
     os.set_inheritable(held, True)
-    code = "from treadle.io import tree; tree.spawn(['true']).stop(); print(tree._pid, flush=True); input()"
+    code = "from treadle.io.process import tree; tree.spawn(['true']).stop(); print(tree._pid, flush=True); input()"
     try:
         process = subprocess.Popen(
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False
@@ -77,7 +77,7 @@ def test_a_killed_stem_costs_other_trees_nothing(mark: str) -> None:
 
 def test_a_process_to_be_detached_outlives_us_in_its_own_session_and_directory(tmp_path: Path) -> None:
     script = "pwd >there; ps -o sid= -p $$ >>there; echo >done; exec sleep 100"
-    code = f"from treadle.io import tree; print(tree.detach(['sh', '-c', {script!r}], cwd={str(tmp_path)!r}))"
+    code = f"from treadle.io.process import tree; print(tree.detach(['sh', '-c', {script!r}], cwd={str(tmp_path)!r}))"
     os.mkfifo(tmp_path / "done")
     pid = int(subprocess.check_output([sys.executable, "-c", code]))
     with open(tmp_path / "done") as done:

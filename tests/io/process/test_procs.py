@@ -88,6 +88,6 @@ def test_a_signal_meant_for_an_earlier_process_of_that_number_hits_nobody() -> N
 
 
 def test_a_signal_we_may_not_send_is_reported_as_not_sent() -> None:
-    code = "import os; from treadle.io import procs; os.geteuid() or os.setuid(65534); init = procs.look(1); "
+    code = "import os; from treadle.io.process import procs; os.geteuid() or os.setuid(65534); init = procs.look(1); "
     code += "print(bool(init) and procs.send(init, 0))"
     assert subprocess.check_output([sys.executable, "-c", code]) == b"False\n"

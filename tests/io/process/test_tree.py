@@ -235,7 +235,7 @@ def test_a_tree_whose_stem_and_keeper_were_killed_at_once_is_not_said_to_be_gone
 def test_a_tree_whose_stem_stands_still_is_ended_all_the_same(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
     started = hostile("daemon", "deaf")
     monkeypatch.setattr(tree, "ANSWER_TIMEOUT", 0.1)
-    monkeypatch.setattr(tree.stem, "KILL_LIMIT", 0.1)
+    monkeypatch.setattr(tree.reaper, "KILL_LIMIT", 0.1)
     os.kill(started.stem, signal.SIGSTOP)
     started.stop(0)
     assert left(mark) == []

@@ -7,7 +7,7 @@ from treadle.wire.worker.versions import PROTOCOL_VERSION, capabilities, negotia
 
 
 def test_the_version_file_says_what_the_code_says() -> None:
-    assert files("treadle.wire").joinpath("PROTOCOL_VERSION").read_text() == PROTOCOL_VERSION + "\n"
+    assert files("treadle.wire.worker").joinpath("PROTOCOL_VERSION").read_text() == PROTOCOL_VERSION + "\n"
 
 
 @pytest.mark.parametrize(
