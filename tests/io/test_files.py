@@ -135,6 +135,18 @@ def test_a_newline_inside_a_line_is_refused(tmp_path: Path) -> None:
         append_line(str(tmp_path / "log"), b"a\nb")
 
 
+def test_what_is_written_after_a_torn_line_was_read_is_not_taken_for_a_line(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"one\ntw")
+    lines = iter_lines(str(log))
+    reading = iter(lines)
+    assert next(reading) == b"one"
+    with log.open("ab") as file:
+        file.write(b"o\n" + b"x" * 100_000)
+    rest = list(reading)
+    assert rest in ([], [b"two"]) and lines.torn
+
+
 def test_a_torn_last_line_is_reported_and_costs_no_other_line(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"one\ntw")

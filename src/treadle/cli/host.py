@@ -11,6 +11,7 @@ from typing import Any
 import click
 import msgspec
 
+from treadle.agents import find_agent
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.host_show import show_backends, show_events, show_probe, show_receipt
 from treadle.drivers.sidecar.peer import Timing
@@ -23,6 +24,7 @@ from treadle.host.run import Backend, HostRun, Job
 from treadle.host.signing import load_signer
 from treadle.host.store import ReceiptStore
 from treadle.host.validate import check_file
+from treadle.session import Agent
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
 from treadle.wire.sidecar.receipts import Receipt
 from treadle.wire.sidecar.receipts import encode as encode_receipt
@@ -52,7 +54,7 @@ def host() -> None:
 @host.command("run")
 @click.option("--task", required=True, metavar="TEXT", help="What is to be done; @FILE reads it from a file.")
 @click.option("--sidecar", metavar="CMD", help="Start this command as the sidecar.")
-@click.option("--agent", metavar="NAME", help="One of our own agents, such as native.")
+@click.option("--agent", metavar="NAME", help="An agent of ours, such as native, run in this process.")
 @click.option("--sandbox", is_flag=True, help="With --agent: let it write nothing outside its workspace.")
 @click.option("--backend", metavar="NAME", help="A backend from backplane.toml or the settings.")
 @config_option
@@ -118,7 +120,7 @@ def host() -> None:
 )
 @json_option
 def run(**options: Any) -> None:
-    """Give one order to a sidecar and wait for its receipt.
+    """Give one order to a sidecar or an agent and wait for its receipt.
 
     The sidecar works in a copy of --root. Whatever it does (crash, hang, lie, break the protocol), a receipt is kept
     that says what it claimed and what was seen. Without --sidecar, --agent or --backend, the backend that offers what
@@ -247,7 +249,7 @@ def _vendor(params: tuple[str, ...]) -> dict[str, Any]:
     return made
 
 
-async def _backend(options: dict[str, Any], known: backends.Known, order: WorkOrder) -> Backend:
+async def _backend(options: dict[str, Any], known: backends.Known, order: WorkOrder) -> Backend | Agent:
     if options["sandbox"] and not options["agent"]:
         raise ConfigError("--sandbox confines only our own agents", hint="name one with --agent")
     named = [name for name in ("sidecar", "agent", "backend") if options[name]]
@@ -255,8 +257,10 @@ async def _backend(options: dict[str, Any], known: backends.Known, order: WorkOr
         raise ConfigError(f"--{named[0]} and --{named[1]} both name a sidecar", hint="give one of them")
     if options["sidecar"]:
         return backends.command_backend(options["sidecar"])
+    if options["agent"] and options["sandbox"]:
+        return backends.own_backend(options["agent"], sandbox=True)
     if options["agent"]:
-        return backends.own_backend(options["agent"], sandbox=options["sandbox"])
+        return find_agent(options["agent"])
     if options["backend"]:
         return backends.named_backend(known, options["backend"])
     return await backends.select(known, order.requirements)

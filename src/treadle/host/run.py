@@ -1,4 +1,4 @@
-"""The control plane: give an order to a sidecar, watch it, and leave a receipt, whatever happens.
+"""The control plane: give an order to a sidecar or an agent, watch it, and leave a receipt, whatever happens.
 
     state/host/<run_id>/      one directory for each run under way
         lock                  held while the run's host lives
@@ -24,8 +24,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer, Timing
-from treadle.errors import Cancelled, LocalError, StorageError, TimedOut, TreadleError, Unsupported
+from treadle.doors.sidecar.work import Adjust, Sink
+from treadle.drivers.sidecar.peer import ENVIRONMENT, Timing
+from treadle.errors import Cancelled, LocalError, NotFound, StorageError, TimedOut, TreadleError, Unsupported
+from treadle.host.doer import AgentDoer, Doer, SidecarDoer
 from treadle.host.store import ReceiptStore
 from treadle.host.supervise import Supervisor
 from treadle.io.files import locked, storage_error, write_atomic
@@ -35,6 +37,7 @@ from treadle.io.within import within
 from treadle.policy.environment import reduced
 from treadle.receipts.trace import Check, Observed
 from treadle.redact import Redactor
+from treadle.session import Agent, Answer
 from treadle.wire.common.connection import CAP
 from treadle.wire.common.tolerant import Note
 from treadle.wire.sidecar.connection import Hello, WorkOrder, unmet
@@ -61,10 +64,13 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """An order, and how this control plane is to see to it. `order.workspace.root` is the source directory."""
+    """An order, and how this control plane is to see to it. `order.workspace.root` is the source directory.
+
+    `backend` is a sidecar to be started, or an agent whose session then lives in this process.
+    """
 
     order: WorkOrder
-    backend: Backend
+    backend: Backend | Agent
     mode: WorkspaceMode = "staged"
     timeout: float | None = None
     check: str | None = None
@@ -93,16 +99,31 @@ def runs_directory() -> str:
 
 
 class HostRun:
-    """One order on its way. `stop` may be called at any time, from the same loop."""
+    """One order on its way. `stop`, `steer` and `answer` may be called at any time, from the same loop.
 
-    def __init__(self, job: Job, store: ReceiptStore, *, listener: Listener | None = None) -> None:
+    `listener` hears the contract's events in batches. With an agent, `sink` is awaited with each of its session's own
+    events, and `adjust` has the last word on the SessionSpec (such as `answers=True` when somebody can answer).
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        store: ReceiptStore,
+        *,
+        listener: Listener | None = None,
+        sink: Sink | None = None,
+        adjust: Adjust | None = None,
+        run_id: str | None = None,
+    ) -> None:
         self.job = job
-        self.run_id = str(uuid.uuid4())
+        self.run_id = run_id or str(uuid.uuid4())
         self.directory = os.path.join(runs_directory(), self.run_id)
         self.observed = Observed(self.run_id, job.order, job.backend.name, time.time())
         self._store = store
         self._listener = listener
-        self._peer: SidecarPeer | None = None
+        self._sink = sink
+        self._adjust = adjust
+        self._doer: Doer | None = None
         self._workspace: Workspace | None = None
         self._checking: asyncio.Task[Check] | None = None
         self._outputs: list[_EventFile] = []
@@ -143,21 +164,33 @@ class HostRun:
         write_atomic(os.path.join(self.directory, "run.json"), msgspec.json.encode(record), sync=False)
 
     async def stop(self, why: TreadleError) -> None:
-        """Ask the sidecar to stop, for this reason; what it then says within the grace still counts."""
+        """Ask whoever does it to stop, for this reason; what it then says within the grace still counts."""
         if self.observed.stopped is None:
             self.observed.stopped = why
             if self._checking is not None:
                 self._checking.cancel()
-            if self._peer is not None:
-                await self._peer.cancel(str(why))
+            if self._doer is not None:
+                await self._doer.cancel(str(why))
 
     def kill(self) -> None:
-        """Do not wait for the sidecar to stop in its own way."""
-        if self._peer is not None:
-            self._peer.abort(Cancelled("it was not given the time to stop"))
+        """Do not wait for it to stop in its own way."""
+        if self._doer is not None:
+            self._doer.abort(Cancelled("it was not given the time to stop"))
+
+    async def steer(self, text: str) -> bool:
+        """Put text in front of the agent at its next step; False when it has none left or cannot be steered."""
+        return self._doer is not None and await self._doer.steer(text)
+
+    async def answer(self, request: str, answer: Answer) -> None:
+        """Answer an Asked that `sink` was given; raises NotFound when it is not open any more."""
+        if self._doer is None:
+            raise NotFound("nothing has been asked yet")
+        await self._doer.answer(request, answer)
 
     async def _time_out(self) -> None:
-        seconds = self.job.timeout if self.job.timeout is not None else self.job.backend.timeout
+        seconds = self.job.timeout
+        if seconds is None and isinstance(self.job.backend, Backend):
+            seconds = self.job.backend.timeout
         if seconds is not None:
             await asyncio.sleep(seconds)
             await self.stop(TimedOut(f"the run did not end within {seconds:g} s"))
@@ -181,31 +214,26 @@ class HostRun:
         self.observed.order = order
         self.observed.notes += [Note(where="workspace", problem=note) for note in self._workspace.notes]
         self._check_stopped()
-        self._peer = await SidecarPeer.spawn(
-            absolute_command(self.job.backend.argv),
-            env=self._environment(order),
-            cwd=order.workspace.root,
-            name=self.job.backend.name,
-            timing=self.job.timing,
-            cap=self.job.line_cap,
-        )
+        self._doer = self._made_doer()
         try:
-            self._check_stopped()
-            self.observed.hello = await self._peer.handshake()
+            self.observed.hello = await self._doer.hello(order)
             self.observed.handshaking = False
-            await self._converse(self._peer, self.observed.hello, order)
+            await self._converse(self._doer, self.observed.hello, order)
         finally:
-            await self._part(self._peer)
+            await self._part(self._doer)
+
+    def _made_doer(self) -> Doer:
+        backend, job = self.job.backend, self.job
+        if not isinstance(backend, Backend):
+            return AgentDoer(backend, job.timing, adjust=self._adjust, sink=self._sink)
+        env = reduced(os.environ, (*ENVIRONMENT, *backend.env), providers=True)
+        return SidecarDoer(absolute_command(backend.argv), env, backend.name, job.timing, job.line_cap)
 
     def _check_stopped(self) -> None:
         if self.observed.stopped is not None:
             raise self.observed.stopped
 
-    def _environment(self, order: WorkOrder) -> dict[str, str]:
-        allowed = (*ENVIRONMENT, *self.job.backend.env)
-        return {**reduced(os.environ, allowed, providers=True), **order.config.env}
-
-    async def _converse(self, peer: SidecarPeer, hello: Hello, order: WorkOrder) -> None:
+    async def _converse(self, doer: Doer, hello: Hello, order: WorkOrder) -> None:
         observed = self.observed
         observed.unmet = unmet(order.requirements, hello.capabilities)
         if observed.unmet:
@@ -216,13 +244,13 @@ class HostRun:
         self._check_stopped()
         supervisor = Supervisor(order)
         self._open_outputs()
-        async with contextlib.aclosing(peer.run(order, self.run_id)) as batches:
+        async with contextlib.aclosing(doer.run(order, self.run_id)) as batches:
             async for events in batches:
                 self._keep(events)
                 why = supervisor.watch(events)
                 if why is not None:
                     await self.stop(why)
-        observed.final = peer.final
+        observed.final = doer.final
 
     def _open_outputs(self) -> None:
         self._outputs.append(_EventFile(os.path.join(self.directory, "events.jsonl")))
@@ -247,14 +275,12 @@ class HostRun:
                 self.observed.notes.append(Note(where="listener", problem=str(error)))
                 self._listener = None
 
-    async def _part(self, peer: SidecarPeer) -> None:
-        await peer.close()
-        self.observed.exit_code = peer.child.exit_code
-        self.observed.stderr_tail = peer.child.tail.text
-        self.observed.commands_seen = list(peer.commands_seen)
-        self.observed.notes += peer.notes
-        if peer.wire.notes_left_out:
-            self.observed.notes.append(Note(where="notes", problem=f"{peer.wire.notes_left_out} more were made"))
+    async def _part(self, doer: Doer) -> None:
+        await doer.close()
+        self.observed.exit_code = doer.exit_code
+        self.observed.stderr_tail = doer.stderr_tail
+        self.observed.commands_seen = doer.commands_seen
+        self.observed.notes += doer.notes
         for output in self._outputs:
             output.close()
 

@@ -208,6 +208,7 @@ class Lines:
                         yield line[:-1]
                     else:
                         self.torn = line
+                        return  # what a writer adds just now would look like a line of its own
         except FileNotFoundError:
             return
         except OSError as error:

@@ -128,7 +128,7 @@ class Observed:
         """Why we cancelled it, when we did."""
         self.exit_code: int | None = None
         self.stderr_tail = ""
-        self.commands_seen: Sequence[str] = ()
+        self.commands_seen: Sequence[str] | None = None
         self.difference: Difference | None = None
         self.check: Check | None = None
         self.workspace: dict[str, Any] = {}
@@ -253,7 +253,7 @@ class Observed:
     def _observations(self) -> dict[str, Any]:
         return {
             "files": msgspec.to_builtins(self.difference.changes) if self.difference else None,
-            "processes_seen": list(self.commands_seen),
+            "processes_seen": None if self.commands_seen is None else list(self.commands_seen),
             "check": {**msgspec.to_builtins(self.check), "ok": self.check.ok} if self.check else None,
             "events": self.trace.seen,
             "events_left_out": self.trace.left_out,

@@ -10,22 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
-import uuid
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 from treadle.doors.outbox import STALLED_SECONDS
-from treadle.doors.sidecar.order import identity, manifest, passthrough, prompt_of, session_spec
+from treadle.doors.sidecar.order import identity, manifest
+from treadle.doors.sidecar.work import AgentWork
 from treadle.errors import PeerClosed, RemoteProtocolError, TreadleError, Unsupported
-from treadle.events import ErrorInfo, TurnEnded, Usage
 from treadle.io.link import Link
 from treadle.io.streams import Stream
-from treadle.receipts.trace import Trace
-from treadle.session import Agent, AgentInfo, Prompt, Session
+from treadle.session import Agent, AgentInfo
 from treadle.sessions.session import error_info
-from treadle.sessions.totals import Fold, Totals
 from treadle.wire.sidecar.connection import (
     Cancel,
     Connection,
@@ -39,21 +34,8 @@ from treadle.wire.sidecar.connection import (
     Run,
     unmet,
 )
-from treadle.wire.sidecar.events import Outgoing, contract_code, error_event
-from treadle.wire.sidecar.receipts import (
-    CONTRACT,
-    AnyAgentEvent,
-    ErrorEvent,
-    Outcome,
-    Receipt,
-    ReceiptMeta,
-    RunCompleted,
-    Verification,
-    normal_uuid,
-    sealed,
-    timestamp,
-)
-from treadle.wire.sidecar.receipts import Usage as UsageTotals
+from treadle.wire.sidecar.events import contract_code
+from treadle.wire.sidecar.receipts import CONTRACT
 
 log = logging.getLogger(__name__)
 
@@ -165,31 +147,24 @@ class Sidecar:
 
 
 class Order:
-    """One order on its way."""
+    """One order on its way to the host."""
 
     def __init__(
         self, run: Run, agent: Agent, info: AgentInfo, link: Link[Message | RemoteProtocolError, Message]
     ) -> None:
         self.run = run
-        self._agent = agent
         self._info = info
         self._link = link
-        self._session: Session | None = None
-        self._turn: str | None = None
-        self._reason: str | None = None
-        self._trace = Trace()
-        self._fold = Fold()
-        self._started = time.time()
-        self._outcome: Outcome = "failed"
-        self._passthrough = passthrough(run.work_order)
-        self._out = Outgoing(run.work_order.workspace.root, passthrough=self._passthrough)
+        self._work = AgentWork(run.id, run.work_order, agent, info)
 
     async def carry_out(self) -> None:
         try:
             missing = unmet(self.run.work_order.requirements, manifest(self._info))
             if missing:
                 raise Unsupported(f"the order requires what {self._info.name} does not offer: {'; '.join(missing)}")
-            await self._work()
+            async with contextlib.aclosing(self._work.events()) as batches:
+                async for events in batches:
+                    await self._link.send(*(Event(ref_id=self.run.id, event=event) for event in events))
         except PeerClosed:
             raise
         except Exception as error:
@@ -200,109 +175,10 @@ class Order:
             code = contract_code(info.code, info.details)
             await self._link.send(Fatal(ref_id=self.run.id, error=info.message, error_code=code or "internal"))
             return
-        await self._link.send(Final(ref_id=self.run.id, receipt=self._receipt()))
-
-    async def _work(self) -> None:
-        order = self.run.work_order
-        if self._reason is not None:
-            self._outcome = "partial"
-            return
-        self._session = await self._agent.open(session_spec(order))
-        reader = self._session.events(after=-1)
-        self._turn = await self._session.prompt(Prompt(text=prompt_of(order)))
-        if self._reason is not None:
-            await self._session.interrupt(self._turn, self._reason)
-        last: list[AnyAgentEvent] = []
-        with contextlib.closing(reader):
-            async for event in reader:
-                if event.turn != self._turn:
-                    continue
-                self._fold.add(event)
-                if isinstance(event, Usage) and event.source == "provider":
-                    self._out.spent(_totals(self._fold.summary().usage))
-                made = self._out.translate(event)
-                if isinstance(event, TurnEnded):
-                    last = made
-                    break
-                await self._say(made)
-        # Closed before the host hears that we are done: it may kill us for that.
-        await self.abandon()
-        ended = self._fold.summary()
-        self._outcome = "complete" if ended.outcome == "completed" else "partial"
-        if ended.outcome == "failed":
-            self._outcome = "failed"
-            await self._tell_error(ended.error)
-        await self._say(last)
-
-    async def _tell_error(self, error: ErrorInfo | None) -> None:
-        """A failed run shows an error; most agents have told theirs already."""
-        told = any(isinstance(event, ErrorEvent) for event in self._trace.events("1970-01-01T00:00:00Z"))
-        if error is not None and not told:
-            await self._say([error_event(error, timestamp(time.time()))])
-
-    async def _say(self, events: list[AnyAgentEvent]) -> None:
-        if events:
-            self._trace.extend(events)
-            await self._link.send(*(Event(ref_id=self.run.id, event=event) for event in events))
+        await self._link.send(Final(ref_id=self.run.id, receipt=self._work.receipt()))
 
     async def cancel(self, reason: str) -> None:
-        self._reason = reason
-        if self._session is not None and self._turn is not None:
-            await self._session.interrupt(self._turn, reason)
+        await self._work.cancel(reason)
 
     async def abandon(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
-
-    def _receipt(self) -> Receipt:
-        finished, summary = time.time(), self._fold.summary()
-        usage = summary.usage
-        trace = self._trace.events(timestamp(finished))
-        if not any(isinstance(event, RunCompleted) for event in trace[-1:]):
-            trace.append(RunCompleted(ts=timestamp(finished), message=self._reason or self._outcome))
-        return sealed(
-            Receipt(
-                meta=ReceiptMeta(
-                    run_id=as_uuid(self.run.id),
-                    work_order_id=as_uuid(self.run.work_order.id),
-                    contract_version=CONTRACT,
-                    started_at=timestamp(self._started),
-                    finished_at=timestamp(finished),
-                    duration_ms=max(0, round(finished * 1000) - round(self._started * 1000)),
-                ),
-                backend=identity(self._info),
-                capabilities=manifest(self._info),
-                mode="passthrough" if self._passthrough else "mapped",
-                usage_raw={
-                    "by_model": {
-                        model: {**_totals(totals), "estimated": totals.estimated}
-                        for model, totals in summary.by_model.items()
-                    }
-                },
-                usage=UsageTotals(**_totals(usage)) if usage.calls and not usage.estimated else UsageTotals(),
-                trace=trace,
-                artifacts=[],
-                verification=Verification(harness_ok=False),
-                outcome=self._outcome,
-            )
-        )
-
-
-def as_uuid(text: str) -> str:
-    """An id that is none, as some hosts send, becomes always the same one that is: receipts need one."""
-    try:
-        return normal_uuid(text)
-    except ValueError:
-        return str(uuid.uuid5(uuid.NAMESPACE_OID, text))
-
-
-def _totals(usage: Totals) -> dict[str, Any]:
-    return {
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cache_read_tokens": usage.cache_read_tokens,
-        "cache_write_tokens": usage.cache_write_tokens,
-        "request_units": usage.calls,
-        "estimated_cost_usd": None if usage.cost_usd is None else round(usage.cost_usd, 9),
-    }
+        await self._work.close()

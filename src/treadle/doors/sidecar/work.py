@@ -1,0 +1,200 @@
+"""One order carried out by an agent: its session, its events in the contract's words, and what it claims at the end.
+
+The door writes this on a wire; the control plane reads it directly when the agent works in its own process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, TypeAlias
+
+from treadle.doors.sidecar.order import identity, manifest, passthrough, prompt_of, session_spec
+from treadle.errors import LocalError, NotFound
+from treadle.events import AnyEvent, ErrorInfo, TurnEnded, Usage
+from treadle.receipts.trace import Trace
+from treadle.session import Agent, AgentInfo, Answer, Prompt, Session, SessionSpec
+from treadle.sessions.totals import Fold, Totals
+from treadle.wire.sidecar.connection import WorkOrder
+from treadle.wire.sidecar.events import Outgoing, error_event
+from treadle.wire.sidecar.receipts import (
+    CONTRACT,
+    AnyAgentEvent,
+    ErrorEvent,
+    Outcome,
+    Receipt,
+    ReceiptMeta,
+    RunCompleted,
+    Verification,
+    normal_uuid,
+    sealed,
+    timestamp,
+)
+from treadle.wire.sidecar.receipts import Usage as UsageTotals
+
+Adjust: TypeAlias = Callable[[SessionSpec], SessionSpec]
+Sink: TypeAlias = Callable[[AnyEvent], Awaitable[None]]
+
+
+class AgentWork:
+    """Iterate over `events` once; `receipt` is there afterwards. The rest may be called meanwhile, on the same loop."""
+
+    def __init__(
+        self,
+        run_id: str,
+        order: WorkOrder,
+        agent: Agent,
+        info: AgentInfo,
+        *,
+        adjust: Adjust | None = None,
+        sink: Sink | None = None,
+    ) -> None:
+        """`adjust` has the last word on how the session is opened. `sink` gets each of the session's own events before
+        its translation is yielded; while it waits, the session is held back."""
+        self.run_id = run_id
+        self.order = order
+        self.session: Session | None = None
+        self._agent = agent
+        self._info = info
+        self._adjust = adjust
+        self._sink = sink
+        self._turn: str | None = None
+        self._reason: str | None = None
+        self._trace = Trace()
+        self._fold = Fold()
+        self._started = time.time()
+        self._outcome: Outcome = "failed"
+        self._passthrough = passthrough(order)
+        self._out = Outgoing(order.workspace.root, passthrough=self._passthrough)
+
+    async def events(self) -> AsyncGenerator[list[AnyAgentEvent], None]:
+        """What happens, in batches, until the session is closed. What keeps it from starting is raised."""
+        if self._reason is not None:
+            self._outcome = "partial"
+            return
+        spec = session_spec(self.order)
+        self.session = await self._agent.open(self._adjust(spec) if self._adjust is not None else spec)
+        reader = self.session.events(after=-1)
+        last: list[AnyAgentEvent] | None = None
+        with contextlib.closing(reader):
+            self._turn = await self.session.prompt(Prompt(text=prompt_of(self.order)))
+            if self._reason is not None:
+                await self.session.interrupt(self._turn, self._reason)
+            while last is None and (batch := await reader.batch()):
+                made, last = await self._translated(batch)
+                if made:
+                    self._trace.extend(made)
+                    yield made
+        # Closed before anybody hears that we are done: they may kill us for that.
+        await self.close()
+        if last is None:
+            raise LocalError("the agent's session was closed before its turn had ended")
+        for each in (self._ended(), last):
+            if each:
+                self._trace.extend(each)
+                yield each
+
+    async def _translated(self, batch: list[AnyEvent]) -> tuple[list[AnyAgentEvent], list[AnyAgentEvent] | None]:
+        """The batch in the contract's words; the second part is there when the turn has ended."""
+        made: list[AnyAgentEvent] = []
+        for event in batch:
+            if event.turn != self._turn:
+                continue
+            if self._sink is not None:
+                await self._sink(event)
+            self._fold.add(event)
+            if isinstance(event, Usage) and event.source == "provider":
+                self._out.spent(_totals(self._fold.summary().usage))
+            if isinstance(event, TurnEnded):
+                return made, self._out.translate(event)
+            made += self._out.translate(event)
+        return made, None
+
+    def _ended(self) -> list[AnyAgentEvent]:
+        """Settle the outcome. A failed run shows an error; most agents have told theirs already."""
+        ended = self._fold.summary()
+        self._outcome = "complete" if ended.outcome == "completed" else "partial"
+        if ended.outcome != "failed":
+            return []
+        self._outcome = "failed"
+        error: ErrorInfo | None = ended.error
+        told = any(isinstance(event, ErrorEvent) for event in self._trace.events("1970-01-01T00:00:00Z"))
+        return [error_event(error, timestamp(time.time()))] if error is not None and not told else []
+
+    async def cancel(self, reason: str) -> None:
+        """Let it stop in its own way; `events` then ends as usual."""
+        self._reason = reason
+        if self.session is not None and self._turn is not None:
+            await self.session.interrupt(self._turn, reason)
+
+    async def steer(self, text: str) -> bool:
+        """Put text in front of the agent at its next step; False when there is none any more."""
+        if self.session is None or self._turn is None:
+            return False
+        return await self.session.steer(self._turn, text)
+
+    async def answer(self, request: str, answer: Answer) -> None:
+        """Answer an Asked; raises NotFound when it is not open any more."""
+        if self.session is None:
+            raise NotFound("there is no session that could have asked")
+        await self.session.answer(request, answer)
+
+    async def close(self) -> None:
+        session, self.session = self.session, None
+        if session is not None:
+            await session.close()
+
+    def receipt(self) -> Receipt:
+        """What the agent claims."""
+        finished, summary = time.time(), self._fold.summary()
+        usage = summary.usage
+        trace = self._trace.events(timestamp(finished))
+        if not any(isinstance(event, RunCompleted) for event in trace[-1:]):
+            trace.append(RunCompleted(ts=timestamp(finished), message=self._reason or self._outcome))
+        return sealed(
+            Receipt(
+                meta=ReceiptMeta(
+                    run_id=as_uuid(self.run_id),
+                    work_order_id=as_uuid(self.order.id),
+                    contract_version=CONTRACT,
+                    started_at=timestamp(self._started),
+                    finished_at=timestamp(finished),
+                    duration_ms=max(0, round(finished * 1000) - round(self._started * 1000)),
+                ),
+                backend=identity(self._info),
+                capabilities=manifest(self._info),
+                mode="passthrough" if self._passthrough else "mapped",
+                usage_raw={
+                    "by_model": {
+                        model: {**_totals(totals), "estimated": totals.estimated}
+                        for model, totals in summary.by_model.items()
+                    }
+                },
+                usage=UsageTotals(**_totals(usage)) if usage.calls and not usage.estimated else UsageTotals(),
+                trace=trace,
+                artifacts=[],
+                verification=Verification(harness_ok=False),
+                outcome=self._outcome,
+            )
+        )
+
+
+def as_uuid(text: str) -> str:
+    """An id that is none, as some hosts send, becomes always the same one that is: receipts need one."""
+    try:
+        return normal_uuid(text)
+    except ValueError:
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, text))
+
+
+def _totals(usage: Totals) -> dict[str, Any]:
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_tokens": usage.cache_read_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+        "request_units": usage.calls,
+        "estimated_cost_usd": None if usage.cost_usd is None else round(usage.cost_usd, 9),
+    }

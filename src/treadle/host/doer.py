@@ -1,0 +1,205 @@
+"""Whoever does an order: a sidecar process on its wire, or an agent of ours whose session lives in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Protocol
+
+from treadle.doors.sidecar.order import identity, manifest, passthrough
+from treadle.doors.sidecar.work import Adjust, AgentWork, Sink
+from treadle.drivers.sidecar.peer import SidecarPeer, Timing
+from treadle.errors import Cancelled, NotFound, TimedOut, TreadleError
+from treadle.session import Agent, Answer
+from treadle.wire.common.connection import CAP
+from treadle.wire.common.tolerant import Note
+from treadle.wire.sidecar.connection import Final, Hello, WorkOrder
+from treadle.wire.sidecar.receipts import CONTRACT, AnyAgentEvent
+
+
+class Doer(Protocol):
+    """`hello` first, then `run`, `close` in any case. When `close` has returned, no process of it is left."""
+
+    @property
+    def final(self) -> Final | None:
+        """What it claims, once `run` has ended well."""
+        ...
+
+    async def hello(self, order: WorkOrder) -> Hello: ...
+
+    def run(self, order: WorkOrder, run_id: str) -> AsyncGenerator[Sequence[AnyAgentEvent], None]: ...
+
+    async def cancel(self, reason: str) -> None:
+        """Let it stop in its own way, within its grace."""
+        ...
+
+    def abort(self, error: TreadleError) -> None:
+        """End `run` with this error, now."""
+        ...
+
+    async def close(self) -> None: ...
+
+    async def steer(self, text: str) -> bool: ...
+
+    async def answer(self, request: str, answer: Answer) -> None: ...
+
+    @property
+    def notes(self) -> Sequence[Note]: ...
+
+    @property
+    def exit_code(self) -> int | None: ...
+
+    @property
+    def stderr_tail(self) -> str: ...
+
+    @property
+    def commands_seen(self) -> Sequence[str] | None:
+        """None when nobody looked."""
+        ...
+
+
+class SidecarDoer:
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], name: str, timing: Timing, cap: int = CAP) -> None:
+        self._argv = argv
+        self._env = env
+        self._name = name
+        self._timing = timing
+        self._cap = cap
+        self._peer: SidecarPeer | None = None
+        self._aborted: TreadleError | None = None
+
+    @property
+    def final(self) -> Final | None:
+        return self._peer.final if self._peer else None
+
+    async def hello(self, order: WorkOrder) -> Hello:
+        env = {**self._env, **order.config.env}
+        self._peer = await SidecarPeer.spawn(
+            self._argv, env=env, cwd=order.workspace.root, name=self._name, timing=self._timing, cap=self._cap
+        )
+        if self._aborted is not None:
+            raise self._aborted
+        return await self._peer.handshake()
+
+    def run(self, order: WorkOrder, run_id: str) -> AsyncGenerator[Sequence[AnyAgentEvent], None]:
+        assert self._peer is not None
+        return self._peer.run(order, run_id)
+
+    async def cancel(self, reason: str) -> None:
+        if self._peer is not None:
+            await self._peer.cancel(reason)
+        else:
+            self._aborted = Cancelled(reason)
+
+    def abort(self, error: TreadleError) -> None:
+        self._aborted = error
+        if self._peer is not None:
+            self._peer.abort(error)
+
+    async def close(self) -> None:
+        if self._peer is not None:
+            await self._peer.close()
+
+    async def steer(self, text: str) -> bool:
+        return False  # the contract has no word for it
+
+    async def answer(self, request: str, answer: Answer) -> None:
+        raise NotFound("a sidecar asks no questions")
+
+    @property
+    def notes(self) -> Sequence[Note]:
+        if self._peer is None:
+            return []
+        left_out = self._peer.wire.notes_left_out
+        more = [Note(where="notes", problem=f"{left_out} more were made")] if left_out else []
+        return [*self._peer.notes, *more]
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._peer.child.exit_code if self._peer else None
+
+    @property
+    def stderr_tail(self) -> str:
+        return self._peer.child.tail.text if self._peer else ""
+
+    @property
+    def commands_seen(self) -> Sequence[str]:
+        return list(self._peer.commands_seen) if self._peer else []
+
+
+class AgentDoer:
+    exit_code = None
+    stderr_tail = ""
+    commands_seen = None
+    notes: Sequence[Note] = ()
+
+    def __init__(self, agent: Agent, timing: Timing, *, adjust: Adjust | None = None, sink: Sink | None = None) -> None:
+        self.final: Final | None = None
+        self.work: AgentWork | None = None
+        self._agent = agent
+        self._timing = timing
+        self._adjust = adjust
+        self._sink = sink
+        self._aborted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def hello(self, order: WorkOrder) -> Hello:
+        try:
+            async with asyncio.timeout(self._timing.handshake):
+                self._info = await self._agent.probe()
+        except TimeoutError:
+            raise TimedOut(
+                f"{self._agent.name} did not say what it can do within {self._timing.handshake:g} s"
+            ) from None
+        return Hello(
+            contract_version=CONTRACT,
+            backend=identity(self._info),
+            capabilities=manifest(self._info),
+            mode="passthrough" if passthrough(order) else "mapped",
+        )
+
+    async def run(self, order: WorkOrder, run_id: str) -> AsyncGenerator[Sequence[AnyAgentEvent], None]:
+        work = self.work = AgentWork(run_id, order, self._agent, self._info, adjust=self._adjust, sink=self._sink)
+        batches = work.events()
+        try:
+            while True:
+                coming: asyncio.Future[Any] = asyncio.ensure_future(anext(batches, None))
+                await asyncio.wait({coming, self._aborted}, return_when=asyncio.FIRST_COMPLETED)
+                if self._aborted.done():
+                    coming.cancel()
+                    await asyncio.gather(coming, return_exceptions=True)
+                    self._aborted.result()
+                events = await coming
+                if events is None:
+                    break
+                yield events
+        finally:
+            await batches.aclose()
+        self.final = Final(ref_id=run_id, receipt=work.receipt())
+
+    async def cancel(self, reason: str) -> None:
+        if self.work is None:
+            self.abort(Cancelled(reason))
+            return
+        try:
+            async with asyncio.timeout(self._timing.cancel_grace):
+                await self.work.cancel(reason)
+        except TimeoutError:
+            self.abort(Cancelled(f"{self._agent.name} did not stop within {self._timing.cancel_grace:g} s"))
+
+    def abort(self, error: TreadleError) -> None:
+        if not self._aborted.done():
+            self._aborted.set_exception(error)
+
+    async def close(self) -> None:
+        if self.work is not None:
+            await self.work.close()
+        if not self._aborted.cancel():
+            self._aborted.exception()  # it has been told, or nobody was left to tell
+
+    async def steer(self, text: str) -> bool:
+        return self.work is not None and await self.work.steer(text)
+
+    async def answer(self, request: str, answer: Answer) -> None:
+        if self.work is None:
+            raise NotFound("nothing has been asked yet")
+        await self.work.answer(request, answer)

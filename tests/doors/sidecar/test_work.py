@@ -1,0 +1,42 @@
+"""One order carried out by an agent, without a wire."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doors.sidecar.test_door import WRITES, order, script
+from treadle.agents import find_agent
+from treadle.doors.sidecar.work import AgentWork, as_uuid
+from treadle.errors import NotFound
+from treadle.session import AgentInfo, Answer
+from treadle.wire.sidecar.receipts import RunCompleted, normal, receipt_hash
+
+
+def work(root: Path, tmp_path: Path, **options: Any) -> AgentWork:
+    made = order(root)
+    made = order(root, config=type(made.config)(model=script(tmp_path, WRITES), vendor={}, env={}))
+    return AgentWork("run", made, find_agent("native"), AgentInfo(name="native"), **options)
+
+
+async def test_its_events_end_with_completion_and_its_receipt_holds_them(tmp_path: Path) -> None:
+    done = work(tmp_path, tmp_path)
+    events = [event async for batch in done.events() for event in batch]
+    assert isinstance(events[-1], RunCompleted) and done.session is None
+    receipt = done.receipt()
+    assert receipt.outcome == "complete" and receipt.trace == events
+    assert receipt.receipt_sha256 == receipt_hash(normal(receipt)) and receipt.meta.run_id == as_uuid("run")
+
+
+async def test_one_that_is_cancelled_before_it_began_does_nothing(tmp_path: Path) -> None:
+    done = work(tmp_path, tmp_path)
+    await done.cancel("not needed")
+    assert [batch async for batch in done.events()] == []
+    assert done.receipt().outcome == "partial" and not (tmp_path / "made.txt").exists()
+
+
+async def test_nobody_can_speak_to_one_that_has_no_session(tmp_path: Path) -> None:
+    done = work(tmp_path, tmp_path)
+    assert await done.steer("hello") is False
+    with pytest.raises(NotFound):
+        await done.answer("request", Answer(decision="allow"))
