@@ -23,16 +23,8 @@ from treadle.drivers.sidecar.peer import SidecarPeer
 from treadle.host.run import Backend, HostRun, Job
 from treadle.host.store import ReceiptStore
 from treadle.host.supervise import Supervisor
-from treadle.wire.sidecar.connection import (
-    NO_POLICY,
-    SAMPLE_ORDER,
-    SAMPLE_RECEIPT,
-    Requirements,
-    Run,
-    WorkOrder,
-    WorkspaceSpec,
-    receipts,
-)
+from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
+from treadle.wire.sidecar.connection import NO_POLICY, Requirements, Run, WorkOrder, WorkspaceSpec, receipts
 from treadle.wire.sidecar.receipts import AnyAgentEvent, AssistantDelta, ToolCall, ToolResult
 
 ROUNDS = 5

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from treadle.host.store import ReceiptStore
+from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts
-from treadle.wire.sidecar.connection import SAMPLE_RECEIPT
 
 TREADLE = str(Path(sys.executable).parent / "treadle")
 SECOND = "550e8400-e29b-41d4-a716-446655440001"

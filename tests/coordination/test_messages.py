@@ -1,4 +1,4 @@
-"""Messages on receipt, and the inbox."""
+"""Messages validated, and the inbox."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from treadle.coordination.messages import Inbox, receive, validate
+from treadle.coordination.messages import Inbox, validate
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
 
@@ -29,32 +29,6 @@ def test_a_report_is_logged_as_accept_or_reject(planning: Planning) -> None:
     assert trail(planning) == [
         ["validate", "accept", "m1"],
         ["validate", "reject", '["message must be a JSON object"]'],
-    ]
-
-
-def verdicts(planning: Planning, *lines: bytes) -> list[tuple[int, bool, bool]]:
-    return [(receipt.attempts, receipt.accepted, bool(faults)) for receipt, faults in receive(planning, lines)]
-
-
-def test_receipt_stops_at_the_first_valid_line_and_skips_blank_ones(planning: Planning) -> None:
-    good = json.dumps(GOOD).encode()
-    unread = iter([b"\n", b"  \n", good, b"never looked at"])
-    assert [receipt.accepted for receipt, _ in receive(planning, unread)] == [True]
-    assert next(unread) == b"never looked at"
-    assert trail(planning) == [["validate", "accept", "attempt=1"]]
-
-
-def test_one_retry_then_escalation(planning: Planning) -> None:
-    good = json.dumps(GOOD).encode()
-    assert verdicts(planning, b"x\n", good) == [(1, False, True), (2, True, False)]
-    assert verdicts(planning, b"x\n", b"y\n", good) == [(1, False, True), (2, False, True)]
-    assert verdicts(planning, b"x\n") == [(1, False, True), (1, False, False)]
-    assert verdicts(planning) == [(0, False, False)]
-    assert [row[1:] for row in trail(planning)] == [
-        ["accept-retry", "attempt=2"],
-        ["escalate", "attempts=2"],
-        ["escalate", "stream-end attempts=1"],
-        ["escalate", "stream-end attempts=0"],
     ]
 
 

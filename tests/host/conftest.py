@@ -15,7 +15,8 @@ from treadle.errors import TreadleError
 from treadle.host.run import Backend, HostRun, Job
 from treadle.host.store import ReceiptStore
 from treadle.testing import bad_sidecar
-from treadle.wire.sidecar.connection import NO_POLICY, SAMPLE_ORDER, Requirements, WorkOrder, WorkspaceSpec
+from treadle.testing.conversations.sidecar import SAMPLE_ORDER
+from treadle.wire.sidecar.connection import NO_POLICY, Requirements, WorkOrder, WorkspaceSpec
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt
 
 MARK = "TREADLE_TEST_MARK"

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from treadle.errors import NotFound, StorageError
 from treadle.host.signing import Signer, load_signer, make_key
 from treadle.host.store import ReceiptStore
-from treadle.wire.common.tolerant import read_receipt
+from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts
-from treadle.wire.sidecar.connection import SAMPLE_RECEIPT
+from treadle.wire.sidecar.repair import read_receipt
 
 
 def receipt(usage_raw: object = None) -> receipts.Receipt:

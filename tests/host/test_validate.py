@@ -8,7 +8,7 @@ import pytest
 
 from treadle.errors import ConfigError
 from treadle.host.validate import check_file
-from treadle.wire.sidecar.connection import SAMPLE_ORDER, SAMPLE_RECEIPT
+from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 
 
 def check(tmp_path: Path, tree: object, name: str = "f.json") -> tuple[str, bool, int]:

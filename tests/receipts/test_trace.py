@@ -8,9 +8,10 @@ from msgspec.structs import replace
 from treadle.errors import BudgetExceeded, Denied, LocalError, PeerExited, TreadleError
 from treadle.receipts.trace import Check, Observed, Trace
 from treadle.redact import Redactor
-from treadle.wire.common.tolerant import Note
-from treadle.wire.sidecar.connection import SAMPLE_ORDER, SAMPLE_RECEIPT, Final
+from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
+from treadle.wire.sidecar.connection import Final
 from treadle.wire.sidecar.receipts import AssistantDelta, ErrorEvent, FileChanged, Receipt, Warned, normal, receipt_hash
+from treadle.wire.sidecar.repair import Note
 from treadle.workspace.snapshot import Change
 from treadle.workspace.workspace import Difference
 

@@ -11,9 +11,10 @@ from treadle.errors import ConfigError, RemoteProtocolError
 from treadle.policy import patterns
 from treadle.policy.guess import access_of
 from treadle.policy.lists import ListPolicy, Lists
-from treadle.wire.common.tolerant import read_receipt
-from treadle.wire.sidecar.connection import SAMPLE_ORDER, SAMPLE_RECEIPT, Connection, Run
+from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
+from treadle.wire.sidecar.connection import Connection, Run
 from treadle.wire.sidecar.receipts import encode, normal, receipt_hash
+from treadle.wire.sidecar.repair import read_receipt
 
 CORPUS = Path(__file__).parent / "corpus" / "sidecar"
 RUN = "550e8400-e29b-41d4-a716-446655440000"

@@ -23,6 +23,7 @@ from treadle.terminal import supervisor  # noqa: F401  # loaded once, shared by 
 from treadle.terminal.launch import launch
 from treadle.terminal.settings import Settings
 from treadle.wire.terminal import frames as wire
+from treadle.wire.terminal.connection import Connection
 
 LIMIT = 60.0
 
@@ -39,7 +40,7 @@ class Peer:
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.connect(path)
         self.sock.setblocking(False)
-        self.wire = wire.Connection("client")
+        self.wire = Connection("client")
         self.output = b""
         self.missed = 0
         self.told_gaps = False

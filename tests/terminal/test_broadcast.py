@@ -5,6 +5,7 @@ import socket
 from treadle.terminal.broadcast import REPLIES_MAX, Client
 from treadle.terminal.scrollback import FRAME, Scrollback
 from treadle.wire.terminal import frames as wire
+from treadle.wire.terminal.connection import Connection
 
 
 def pair() -> tuple[Client, socket.socket]:
@@ -29,7 +30,7 @@ def read(sock: socket.socket) -> bytes:
 
 
 def messages(data: bytes) -> list[object]:
-    end = wire.Connection("client")
+    end = Connection("client")
     end.state = "subscribed"
     end._greeted = True
     return list(end.receive(data.removeprefix(b"\0")))

@@ -1,17 +1,13 @@
 """The contract's checks find what they are there to find."""
 
-import types
 from typing import Any
 
 import pytest
 
 from treadle.errors import LocalProtocolError
-from treadle.testing.wires import CHECKS, check_protocol
+from treadle.testing.conversations.worker import CROSSINGS, SAMPLES
+from treadle.testing.wires import CHECKS, Wire, check_protocol
 from treadle.wire.worker import connection as worker
-
-
-def protocol(connection: type) -> Any:
-    return types.SimpleNamespace(Connection=connection, SAMPLES=worker.SAMPLES, CROSSINGS=worker.CROSSINGS)
 
 
 class Forgetful(worker.Connection):
@@ -73,11 +69,11 @@ class Strict(worker.Connection):
         (Strict, "unknown_fields"),
     ],
 )
-def test_a_broken_protocol_is_caught(broken: type, caught_by: str) -> None:
+def test_a_broken_protocol_is_caught(broken: type[worker.Connection], caught_by: str) -> None:
     [check] = [check for check in CHECKS if check.__name__ == f"check_{caught_by}"]
     with pytest.raises((AssertionError, UnicodeDecodeError)):
-        check(protocol(broken))
+        check(Wire(broken, SAMPLES, CROSSINGS))
 
 
 def test_a_sound_protocol_passes() -> None:
-    check_protocol(protocol(worker.Connection))
+    check_protocol(worker.Connection, SAMPLES, CROSSINGS)

@@ -1,23 +1,49 @@
-"""One contract for every protocol in the folder; a new folder is found because the folders are listed."""
+"""One contract for every wire. A new one is found because the folders of `treadle.wire` are listed."""
 
 import importlib
-import pkgutil
+import subprocess
+import sys
 from collections.abc import Callable
-from types import ModuleType
 
 import pytest
 
-import treadle.wire
-from treadle.testing.wires import CHECKS
+from treadle.testing.wires import CHECKS, Wire, folders, wire
+from treadle.wire.common.connection import Transitions
 
-
-def protocols() -> list[ModuleType]:
-    entries = pkgutil.walk_packages(treadle.wire.__path__, "treadle.wire.")
-    found = [importlib.import_module(entry.name) for entry in entries]
-    return [module for module in found if hasattr(module, "SAMPLES") and hasattr(module, "Connection")]
+HEAVY = {"msgspec", "asyncio", "dataclasses", "click", "tomllib"}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
-@pytest.mark.parametrize("module", protocols(), ids=lambda module: module.__name__.split(".")[2])
-def test_every_wire_keeps_the_contract(module: ModuleType, check: Callable[[ModuleType], None]) -> None:
-    check(module)
+@pytest.mark.parametrize("name", folders())
+def test_every_wire_keeps_the_contract(name: str, check: Callable[[Wire], None]) -> None:
+    check(wire(name))
+
+
+@pytest.mark.parametrize("name", folders())
+def test_every_wire_says_in_its_folder_what_the_protocol_is(name: str) -> None:
+    said = importlib.import_module(f"treadle.wire.{name}").__doc__ or ""
+    assert len(said.splitlines()) >= 5, "say what the protocol is, who speaks, and where its specification is"
+
+
+@pytest.mark.parametrize("name", folders())
+def test_looking_into_the_folder_of_a_wire_loads_nothing_heavy(name: str) -> None:
+    code = f"import sys, treadle.wire.{name}; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not HEAVY & set(loaded.split()), "an __init__ says what there is and imports nothing"
+
+
+@pytest.mark.parametrize("name", folders())
+def test_every_state_in_the_table_can_be_reached_from_the_start(name: str) -> None:
+    table: Transitions = wire(name).connection.TRANSITIONS
+    reached = {wire(name).connection.START}
+    while more := {after for (state, _), after in table.items() if state in reached} - reached:
+        reached |= more
+    assert {state for state, _ in table} <= reached
+
+
+@pytest.mark.parametrize("name", folders())
+def test_the_samples_say_everything_that_each_role_can_say(name: str) -> None:
+    kind = wire(name).connection
+    said = {(role, kind(role).kind(role, message)) for talk in wire(name).samples for role, message in talk}
+    unsaid = {(role, what) for role, kinds in kind.SAYS.items() for what in kinds} - said
+    assert not {what for _, what in unsaid if "nknown" not in str(what)}, f"no sample has {unsaid}"

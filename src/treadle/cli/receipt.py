@@ -18,9 +18,9 @@ from treadle.host.backends import find_backends
 from treadle.host.signing import load_signer, make_key
 from treadle.host.store import ReceiptStore, signature_problems
 from treadle.io.files import storage_error
-from treadle.wire.common.tolerant import Note, read_receipt
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.receipts import Receipt
+from treadle.wire.sidecar.repair import Note, read_receipt
 
 store_option = click.option("--store", metavar="DIR", help="Where receipts are kept. Default: yours.")
 

@@ -8,7 +8,7 @@ from treadle.coordination.planning import Planning, make_dirs
 from treadle.errors import ConfigError
 from treadle.io.files import append_line, read_lines
 from treadle.wire.common.jsontext import dumps, loads
-from treadle.wire.heimdall.messages import Receipt, faults, read
+from treadle.wire.heimdall.messages import faults, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,26 +26,6 @@ def validate(planning: Planning, data: bytes) -> dict[str, Any]:
     else:
         planning.log("validate", "accept", message["msg_id"])
     return {"valid": not found, "errors": found}
-
-
-def receive(planning: Planning, lines: Iterable[bytes]) -> Iterator[tuple[Receipt, list[str]]]:
-    """Validate on receipt: each attempt and its faults, until one is accepted, two have failed, or the lines end."""
-    receipt = Receipt()
-    for line in lines:
-        if not line.strip():
-            continue
-        found = receipt.offer(line)
-        if receipt.accepted:
-            planning.log(
-                "validate", "accept" if receipt.attempts == 1 else "accept-retry", f"attempt={receipt.attempts}"
-            )
-        elif receipt.escalated:
-            planning.log("validate", "escalate", f"attempts={receipt.attempts}")
-        yield receipt, found
-        if receipt.accepted or receipt.escalated:
-            return
-    planning.log("validate", "escalate", f"stream-end attempts={receipt.attempts}")
-    yield receipt, []
 
 
 class Inbox:

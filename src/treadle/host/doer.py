@@ -12,9 +12,9 @@ from treadle.drivers.sidecar.peer import SidecarPeer, Timing
 from treadle.errors import Cancelled, NotFound, TimedOut, TreadleError
 from treadle.session import Agent, Answer
 from treadle.wire.common.connection import CAP
-from treadle.wire.common.tolerant import Note
 from treadle.wire.sidecar.connection import Final, Hello, WorkOrder
 from treadle.wire.sidecar.receipts import CONTRACT, AnyAgentEvent
+from treadle.wire.sidecar.repair import Note
 
 
 class Doer(Protocol):

@@ -13,7 +13,6 @@ import msgspec
 from treadle.errors import ConfigError
 from treadle.host.supervise import policy_of
 from treadle.io.files import storage_error
-from treadle.wire.common.tolerant import Note, convert
 from treadle.wire.sidecar.connection import (
     NO_POLICY,
     ContextPacket,
@@ -27,6 +26,7 @@ from treadle.wire.sidecar.connection import (
     WorkspaceSpec,
 )
 from treadle.wire.sidecar.receipts import CAPABILITIES
+from treadle.wire.sidecar.repair import Note, convert
 
 TASK_MAX = 100_000
 

@@ -24,8 +24,8 @@ from treadle.host.run import (
 from treadle.host.store import ReceiptStore
 from treadle.io.files import iter_lines, locked, write_atomic
 from treadle.receipts.trace import Observed
-from treadle.wire.common.tolerant import Note
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt
+from treadle.wire.sidecar.repair import Note
 from treadle.workspace.workspace import Place, Workspace, abandon, remove_tree
 
 log = logging.getLogger(__name__)

@@ -39,9 +39,9 @@ from treadle.receipts.trace import Check, Observed
 from treadle.redact import Redactor
 from treadle.session import Agent, Answer
 from treadle.wire.common.connection import CAP
-from treadle.wire.common.tolerant import Note
 from treadle.wire.sidecar.connection import Hello, WorkOrder, unmet
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, encode
+from treadle.wire.sidecar.repair import Note
 from treadle.workspace.workspace import Workspace, WorkspaceMode, prepare, remove_tree
 
 log = logging.getLogger(__name__)

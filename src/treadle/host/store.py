@@ -21,9 +21,9 @@ from treadle.errors import NotFound, StorageError
 from treadle.host.signing import Signer, verify
 from treadle.io.files import append_line, iter_lines, locked, storage_error, write_atomic
 from treadle.io.paths import private_dir, state_dir
-from treadle.wire.common.tolerant import Note, read_receipt
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.receipts import Receipt
+from treadle.wire.sidecar.repair import Note, read_receipt
 
 FORMAT = 1
 _RUN_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

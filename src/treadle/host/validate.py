@@ -9,9 +9,9 @@ import msgspec
 from treadle.errors import ConfigError
 from treadle.host.backends import read_backplane
 from treadle.host.order import TASK_MAX, read_tree
-from treadle.wire.common.tolerant import Note, convert
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
 from treadle.wire.sidecar.receipts import Receipt, normal, normal_uuid
+from treadle.wire.sidecar.repair import Note, convert
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

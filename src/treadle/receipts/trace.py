@@ -19,7 +19,6 @@ from treadle import __version__
 from treadle.errors import LocalError, PeerExited, TreadleError
 from treadle.redact import Redactor
 from treadle.wire.common.jsontext import mended
-from treadle.wire.common.tolerant import Note
 from treadle.wire.sidecar.connection import Final, Hello, WorkOrder
 from treadle.wire.sidecar.events import contract_code
 from treadle.wire.sidecar.receipts import (
@@ -43,6 +42,7 @@ from treadle.wire.sidecar.receipts import (
     receipt_hash,
     timestamp,
 )
+from treadle.wire.sidecar.repair import Note
 from treadle.workspace.merge import Merged
 from treadle.workspace.snapshot import quoted
 from treadle.workspace.workspace import Difference

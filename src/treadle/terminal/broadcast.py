@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from treadle.terminal.scrollback import FRAME, Scrollback
 from treadle.wire.terminal import frames as wire
+from treadle.wire.terminal.connection import Connection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Client:
     def __init__(self, sock: socket, number: int) -> None:
         self.sock = sock
         self.number = number
-        self.wire = wire.Connection("supervisor")
+        self.wire = Connection("supervisor")
         self.ready: Callable[[int], None] = lambda events: None
         self.greeted = False  # has said HELLO
         self.wants = 0

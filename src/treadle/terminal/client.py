@@ -7,6 +7,7 @@ import time
 from treadle.errors import NotFound, PeerExited, PeerStalled, RemoteProtocolError, TimedOut
 from treadle.terminal import native
 from treadle.wire.terminal import frames as wire
+from treadle.wire.terminal.connection import Connection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Client:
     def __init__(self, path: str, timeout: float | None = 10.0) -> None:
         self.timeout = timeout
         self.sock = native.connect(path, timeout)
-        self._wire = wire.Connection("client")
+        self._wire = Connection("client")
         self._ready: list[wire.Message] = []
         self._aside: list[wire.Message] = []
         try:
@@ -174,7 +175,7 @@ class AsyncClient:
         self.exit_code: int | None = None
         self._reader = reader
         self._writer = writer
-        self._wire = wire.Connection("client")
+        self._wire = Connection("client")
         self._ready: list[wire.Message] = []
         self._asked: list[tuple[type[wire.Message], asyncio.Future[wire.Message]]] = []
         self._reading = asyncio.Lock()

@@ -21,10 +21,9 @@ from treadle.io.process.procs import command_line
 from treadle.io.streams import pair
 from treadle.session import AgentInfo, SessionSpec
 from treadle.sessions.session import BaseSession, Turn
-from treadle.wire.common.tolerant import read_receipt
+from treadle.testing.conversations.sidecar import SAMPLE_ORDER
 from treadle.wire.sidecar.connection import (
     NO_POLICY,
-    SAMPLE_ORDER,
     Cancel,
     ContextPacket,
     Ping,
@@ -36,6 +35,7 @@ from treadle.wire.sidecar.connection import (
     WorkspaceSpec,
 )
 from treadle.wire.sidecar.receipts import normal, receipt_hash
+from treadle.wire.sidecar.repair import read_receipt
 
 RUN = "550e8400-e29b-41d4-a716-446655440000"
 SECOND = "550e8400-e29b-41d4-a716-446655440001"

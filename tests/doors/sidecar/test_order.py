@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from treadle.doors.sidecar.order import identity, manifest, passthrough, prompt_of, rules_of, session_spec
 from treadle.errors import ConfigError
 from treadle.session import AgentInfo
-from treadle.wire.sidecar.connection import NO_POLICY, SAMPLE_ORDER, ContextPacket, WorkOrder
+from treadle.testing.conversations.sidecar import SAMPLE_ORDER
+from treadle.wire.sidecar.connection import NO_POLICY, ContextPacket, WorkOrder
 
 
 def order(tmp_path: Path, **changes: Any) -> WorkOrder:

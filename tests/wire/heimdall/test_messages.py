@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.wire.heimdall import messages
-from treadle.wire.heimdall.messages import Receipt
 
 GOOD: list[dict[str, Any]] = [
     {"type": "task_claim", "from": "a", "msg_id": "m", "task": "3.2", "symbols": ["F12"], "capsules": []},
@@ -104,16 +103,3 @@ def test_what_is_not_one_json_value_is_unparseable(data: bytes) -> None:
 
 def test_what_an_editor_puts_in_front_of_the_text_is_no_part_of_it() -> None:
     assert messages.read(b'\xef\xbb\xbf{"type":"question","from":"a","msg_id":"m","question":"q"}')[1] == []
-
-
-def test_a_receiver_grants_exactly_one_retry() -> None:
-    receipt = Receipt()
-    assert receipt.offer(b"nonsense") == ["unparseable JSON"]
-    assert not receipt.escalated
-    assert receipt.offer(json.dumps(GOOD[0]).encode()) == []
-    assert receipt.accepted and receipt.message == GOOD[0] and receipt.attempts == 2
-
-    receipt = Receipt()
-    receipt.offer(b"1")
-    receipt.offer(b"2")
-    assert receipt.escalated and not receipt.accepted

@@ -8,11 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import InvalidJson, LineTooLong, LocalProtocolError, RemoteProtocolError, VersionMismatch, Violation
+from treadle.testing.conversations.sidecar import SAMPLE_EVENTS, SAMPLE_ORDER, SAMPLE_RECEIPT, SAMPLES
 from treadle.wire.sidecar.connection import (
-    SAMPLE_EVENTS,
-    SAMPLE_ORDER,
-    SAMPLE_RECEIPT,
-    SAMPLES,
     Cancel,
     Connection,
     Event,

@@ -11,9 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from treadle.wire.common.tolerant import read_receipt
+from treadle.testing.conversations.sidecar import SAMPLE_EVENTS, SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts
-from treadle.wire.sidecar.connection import SAMPLE_EVENTS, SAMPLE_RECEIPT
 from treadle.wire.sidecar.receipts import (
     Receipt,
     canonical,
@@ -24,6 +23,7 @@ from treadle.wire.sidecar.receipts import (
     plain,
     receipt_hash,
 )
+from treadle.wire.sidecar.repair import read_receipt
 
 MINIMAL = (
     '{"artifacts":[],"backend":{"adapter_version":null,"backend_version":null,"id":"mock"},"capabilities":{},'

@@ -4,7 +4,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from treadle.wire.sidecar.connection import SAMPLE_EVENTS, SAMPLE_ORDER, SAMPLE_RECEIPT, SAMPLES
+from treadle.testing.conversations.sidecar import SAMPLE_EVENTS, SAMPLE_ORDER, SAMPLE_RECEIPT, SAMPLES
 from treadle.wire.sidecar.receipts import Receipt
 from treadle.wire.sidecar.schema import HERE, TYPES, schema, text
 

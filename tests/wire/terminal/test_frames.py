@@ -1,24 +1,10 @@
 """The bytes of the terminal wire, line by line of the protocol."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from treadle.errors import LocalProtocolError, RemoteProtocolError
 from treadle.wire.terminal import frames as terminal
-from treadle.wire.terminal.frames import Connection, Exit, Input, Mode, Output, Resize, StatusReply, Unknown, encode
-
-
-def client() -> Connection:
-    end = Connection("client")
-    assert end.receive(b"\0") == [Mode(0)]
-    return end
-
-
-def supervisor() -> Connection:
-    end = Connection("supervisor")
-    assert end.send(Mode(0)) == b"\0"
-    return end
+from treadle.wire.terminal.frames import Exit, Input, Output, Resize, State, StatusReply, encode
 
 
 @pytest.mark.parametrize(
@@ -42,43 +28,9 @@ def test_each_frame_of_the_protocol_has_these_bytes(message: terminal.Message, d
     assert encode(message) == data
 
 
-def test_the_mode_byte_is_not_framed_and_anything_but_zero_is_refused() -> None:
-    assert encode(Mode(0)) == b"\0"
-    with pytest.raises(RemoteProtocolError, match="mode 0x01"):
-        Connection("client").receive(b"\x01")
-
-
-def test_a_client_may_not_speak_before_it_has_read_the_mode_byte() -> None:
-    with pytest.raises(LocalProtocolError, match="greeting"):
-        Connection("client").send(terminal.Status())
-
-
 def test_times_that_do_not_fit_are_the_longest_that_do() -> None:
     reply = StatusReply.of(1, 2**32, False, terminal.DEAD, 2**50)
     assert (reply.idle_ms, reply.state_ms, reply.alive, reply.state_name) == (2**32 - 1, 2**32 - 1, 0, "dead")
-
-
-def test_an_unknown_type_is_a_value_to_skip_and_the_next_frame_counts() -> None:
-    found = supervisor().receive(b"\x60\x00\x00\x00\x02??" + encode(terminal.Status()))
-    assert found == [Unknown(0x60, b"??"), terminal.Status()]
-
-
-def test_orders_without_a_payload_are_taken_when_they_come_with_one() -> None:
-    data = b"".join(terminal.frame(kind, b"extra") for kind in (terminal.STATUS, terminal.KILL, terminal.SUBSCRIBE))
-    assert supervisor().receive(data) == [terminal.Status(), terminal.Kill(), terminal.Subscribe()]
-
-
-@pytest.mark.parametrize("payload", [b"", b"\0\0\0", b"\0\0\0\0\0"])
-def test_a_resize_of_another_length_is_malformed(payload: bytes) -> None:
-    [error] = supervisor().receive(terminal.frame(terminal.RESIZE, payload))
-    assert isinstance(error, RemoteProtocolError)
-
-
-def test_a_frame_of_one_mebibyte_is_taken_and_one_byte_more_is_not() -> None:
-    whole = b"\x01" + (1024 * 1024).to_bytes(4, "big") + bytes(1024 * 1024)
-    assert supervisor().receive(whole) == [Input(bytes(1024 * 1024))]
-    [error] = supervisor().receive(b"\x01" + (1024 * 1024 + 1).to_bytes(4, "big"))
-    assert isinstance(error, RemoteProtocolError)
 
 
 def test_we_never_send_more_than_one_mebibyte() -> None:
@@ -86,26 +38,21 @@ def test_we_never_send_more_than_one_mebibyte() -> None:
         encode(Output(bytes(1024 * 1024 + 1)))
 
 
-def test_there_is_no_output_after_exit() -> None:
-    end = supervisor()
-    end.receive(encode(terminal.Subscribe()))
-    end.send(Exit(0))
-    with pytest.raises(LocalProtocolError, match="ended"):
-        end.send(Output(b"late"))
-    assert end.receive(encode(terminal.Status())) == [terminal.Status()]
+@pytest.mark.parametrize(
+    ("kind", "payload"),
+    [(Resize, b""), (Resize, bytes(3)), (Resize, bytes(5)), (StatusReply, bytes(14)), (Exit, bytes(3)), (State, b"[]")],
+)
+def test_a_payload_that_is_not_the_message_is_refused(kind: type[terminal.Message], payload: bytes) -> None:
+    with pytest.raises(RemoteProtocolError, match=kind.__name__):
+        kind.read(payload)
 
 
-def test_a_record_that_is_not_an_object_is_malformed() -> None:
-    for payload in (b"[]", b"{", b"[" * 100_000):
-        [error] = client().receive(terminal.frame(terminal.DETAIL_RESP, payload))
-        assert isinstance(error, RemoteProtocolError)
+def test_a_grace_that_does_not_fit_is_the_longest_that_does() -> None:
+    assert terminal.Stop.within(1.5) == terminal.Stop(1500)
+    assert terminal.Stop.within(1e12) == terminal.Stop(2**32 - 1)
 
 
-@given(st.binary(max_size=300), st.lists(st.integers(0, 300)))
-def test_any_bytes_in_any_pieces_give_the_same_messages(data: bytes, cuts: list[int]) -> None:
-    whole = supervisor().receive(data)
-    end, found = supervisor(), []
-    edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    for left, right in zip(edges, edges[1:], strict=False):
-        found += end.receive(data[left:right])
-    assert [str(message) for message in found] == [str(message) for message in whole]
+def test_messages_are_equal_when_they_say_the_same() -> None:
+    assert len({Input(b"a"), Input(b"a"), Output(b"a")}) == 2
+    assert repr(Resize(80, 24)) == "Resize(80, 24)"
+    assert State(b'{"name": "idle"}').body == {"name": "idle"}

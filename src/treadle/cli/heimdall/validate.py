@@ -35,16 +35,19 @@ def main(arguments: list[str]) -> int:
 
 
 def _on_receipt() -> int:
-    for receipt, faults in messages.receive(Planning(), sys.stdin.buffer):
-        if receipt.accepted:
-            out("ACCEPTED" if receipt.attempts == 1 else f"ACCEPTED on retry (attempt {receipt.attempts})")
+    from treadle.coordination.receiving import receive
+    from treadle.wire.heimdall.connection import ACCEPTED, ESCALATED
+
+    for state, attempts, faults in receive(Planning(), sys.stdin.buffer):
+        if state == ACCEPTED:
+            out("ACCEPTED" if attempts == 1 else f"ACCEPTED on retry (attempt {attempts})")
             return 0
         if faults:
-            err(f"INVALID (attempt {receipt.attempts}): {dumps(faults)}")
-        if receipt.escalated:
-            err(f"ESCALATE: not valid after one retry, attempts={receipt.attempts}")
-        elif faults:
+            err(f"INVALID (attempt {attempts}): {dumps(faults)}")
+        if state != ESCALATED:
             err("retry: send the corrected message as the next line")
+        elif faults:
+            err(f"ESCALATE: not valid after one retry, attempts={attempts}")
         else:
-            err(f"ESCALATE: the input ended before a valid message, attempts={receipt.attempts}")
+            err(f"ESCALATE: the input ended before a valid message, attempts={attempts}")
     return 1

@@ -10,16 +10,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from treadle.doors.oneshot.run import Runner
 from treadle.errors import NotFound, RemoteProtocolError, TreadleError, Unsupported
 from treadle.events import Answered, Asked
 from treadle.io.streams import Stream
 from treadle.policy.modes import parse_mode
 from treadle.session import Answer, Change, Session
-from treadle.wire.common.framing import LineSplitter
-from treadle.wire.common.jsonline import json_line
 from treadle.wire.oneshot import records as wire
 
 
@@ -34,6 +30,7 @@ class StreamInput:
         self._session = session
         self._runner = runner
         self._stream = stream
+        self._wire = runner.wire
         self._warn = warn
         self._prompts: asyncio.Queue[str | None] = asyncio.Queue()
         self._asking: dict[str, Asked] = {}
@@ -66,24 +63,21 @@ class StreamInput:
         return code
 
     async def _read(self) -> None:
-        splitter = LineSplitter()
         while data := await self._stream.read():
-            for line in splitter.feed(data):
-                if isinstance(line, RemoteProtocolError):
-                    self._warn(str(line))
-                elif line.strip():
-                    await self._take(bytes(line))
-        if rest := splitter.end():
-            await self._take(bytes(rest))
+            for record in self._wire.receive(data):
+                await self._take(record)
+        try:
+            for record in self._wire.end():
+                await self._take(record)
+        except RemoteProtocolError as error:
+            await self._take(error)
         await self._prompts.put(None)
 
-    async def _take(self, line: bytes) -> None:
-        try:
-            record = msgspec.json.decode(line)
-            kind = record.get("type")
-        except (msgspec.DecodeError, AttributeError, RecursionError) as error:
-            self._warn(f"a line on stdin is not a JSON record and is left out: {error}")
+    async def _take(self, record: wire.Record | RemoteProtocolError) -> None:
+        if isinstance(record, RemoteProtocolError):
+            self._warn(f"a line on stdin is left out: {record}")
             return
+        kind = record.get("type")
         if kind == "user":
             await self._prompts.put(self._text(record))
         elif kind == "control_request":
@@ -161,7 +155,7 @@ class StreamInput:
         return "\n".join(texts)
 
     async def _write(self, record: wire.Record) -> None:
-        await self._stream.write(json_line(record))
+        await self._stream.write(self._wire.send(record))
 
 
 def _can_use_tool(asked: Asked) -> dict[str, Any]:

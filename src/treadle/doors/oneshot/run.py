@@ -28,8 +28,8 @@ from treadle.io.streams import Printing
 from treadle.session import CommandResult, EventReader, Prompt, Session
 from treadle.sessions.session import error_info
 from treadle.sessions.totals import Fold, Totals, TurnSummary
-from treadle.wire.common.jsonline import json_line
 from treadle.wire.oneshot import records as wire
+from treadle.wire.oneshot.connection import READY, Connection
 from treadle.wire.oneshot.records import OutputFormat, Result
 
 INTERRUPTED, TIMED_OUT, LIMITED, INCOMPLETE = 130, 124, 3, 4
@@ -80,6 +80,7 @@ class Runner:
         self.session = session
         self.format = output_format
         self.result: Result | None = None
+        self.wire = Connection("run")
         self._out = out or Printing("stdout")
         self._err = err or Printing("stderr")
         self._strict = strict
@@ -111,6 +112,8 @@ class Runner:
         self._fold, self._turn, self._ends, self._early = Fold(), None, {}, []
         self._started = time.monotonic()
         self._interrupted, self._in_tools = None, False
+        if self.wire.state == READY:  # the prompt did not come on the wire
+            self.wire.prompted()
         reader = self.session.events(after=-1)
         try:
             if self._extra is not None and self.format == "stream-json":
@@ -254,7 +257,7 @@ class Runner:
 
     async def _write(self, records: list[wire.Record]) -> None:
         if records:
-            await self._out.write(b"".join(map(json_line, records)))
+            await self._out.write(b"".join(map(self.wire.send, records)))
 
     # The end
 
@@ -263,7 +266,7 @@ class Runner:
         code = self.exit_code(ending, summary)
         self.result = self._result(ending, summary, code, structured)
         if self.format != "text":
-            await self._out.write(json_line(self.result))
+            await self._out.write(self.wire.send(self.result))
         elif ending.error is not None:
             await self._complain(f"treadle: {ending.error.message}\n")
         elif ending.text or self._interrupted is None:

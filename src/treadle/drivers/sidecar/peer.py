@@ -30,7 +30,6 @@ from treadle.io.process import child as children
 from treadle.io.process import procs
 from treadle.io.within import within
 from treadle.wire.common.connection import CAP
-from treadle.wire.common.tolerant import Note
 from treadle.wire.sidecar.connection import (
     Cancel,
     Connection,
@@ -46,6 +45,7 @@ from treadle.wire.sidecar.connection import (
     WorkOrder,
 )
 from treadle.wire.sidecar.receipts import AnyAgentEvent
+from treadle.wire.sidecar.repair import Note
 
 ENVIRONMENT = ("ABP_*", "KIMI_*", "COPILOT_*", "GH_TOKEN", "GITHUB_TOKEN", "TREADLE_*")
 """Variables that real sidecars read, beside what every agent gets."""

@@ -1,8 +1,8 @@
 """What every wire has in common: one end of a conversation as a value, without I/O.
 
-A protocol is one module beside this one, with its message types, a `Connection` made from this class, and `SAMPLES`:
-legal conversations, each a list of (role, message). `tests/wire/test_contract.py` finds it by listing the folder;
-a protocol kept elsewhere is checked with `treadle.testing.wires.check_protocol`.
+A protocol is a folder beside `common`, with its message types and a `Connection` made from this class. The contract
+test finds it by listing the folders and reads its sample conversations from `treadle.testing.conversations`; a protocol
+kept elsewhere is checked with `treadle.testing.wires.check_protocol`. `docs/how-to/add-a-wire.md` has the steps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CAP = LINE_CAP
 """The longest line or frame that is taken, in bytes."""
 
 M = TypeVar("M")
-Transitions: TypeAlias = Mapping[tuple[Any, type], Hashable]
+Transitions: TypeAlias = Mapping[tuple[Any, Any], Hashable]
 Conversation: TypeAlias = list[tuple[str, Any]]
 
 
@@ -25,14 +25,18 @@ class Connection(Generic[M]):
     """`receive` bytes to get messages, `send` a message to get bytes; `state` follows both.
 
     A subclass gives the tables and `decode`/`encode`. What a table cannot say (ids that must match, counters that must
-    grow) goes into `refusal`, which looks, and `said`, which takes note.
+    grow) goes into `refusal`, which only looks, and `said`, which remembers.
     """
 
-    SAYS: ClassVar[Mapping[str, frozenset[type]]]
-    """Each of the two roles, and the message types it may send."""
+    SAYS: ClassVar[Mapping[str, frozenset[Any]]]
+    """Each of the two roles, and the kinds of message it may send."""
     START: ClassVar[Hashable]
     TRANSITIONS: ClassVar[Transitions]
-    """(state, message type) -> state after it. What is not here may not be said."""
+    """(state, kind of message) -> state after it. What is not here may not be said.
+
+    A row for (state, RemoteProtocolError) says where a message that cannot be taken leads. Without one it changes
+    nothing.
+    """
 
     def __init__(self, role: str, *, cap: int = CAP) -> None:
         if role not in self.SAYS:
@@ -41,6 +45,10 @@ class Connection(Generic[M]):
         self.peer = next(other for other in self.SAYS if other != role)
         self.cap = cap
         self.state = self.START
+
+    def kind(self, sender: str, message: M) -> Any:
+        """What the tables call this message: its type, or another name where messages are plain JSON objects."""
+        return type(message)
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.Connection {self.role} {self.state}>"
@@ -59,10 +67,12 @@ class Connection(Generic[M]):
         for message in messages:
             if not isinstance(message, RemoteProtocolError):
                 reason = self.refusal(self.peer, message)
-                if reason is not None:
-                    found.append(self.refused(message, reason))
-                    continue
-                self.said(self.peer, message)
+                if reason is None:
+                    self.said(self.peer, message)
+                else:
+                    message = self.refused(message, reason)
+            if isinstance(message, RemoteProtocolError):
+                self.state = self.TRANSITIONS.get((self.state, RemoteProtocolError), self.state)
             found.append(message)
         return found
 
@@ -90,11 +100,11 @@ class Connection(Generic[M]):
 
     def refusal(self, sender: str, message: M) -> str | None:
         """Why `sender` may not say this now; None when it may."""
-        kind = type(message)
+        kind = self.kind(sender, message)
         if kind not in self.SAYS[sender]:
-            return f"a {sender} does not send {kind.__name__}"
+            return f"a {sender} does not send {_named(kind)}"
         if (self.state, kind) not in self.TRANSITIONS:
-            return f"{kind.__name__} may not be sent while {self.state}"
+            return f"{_named(kind)} may not be sent while {self.state}"
         return None
 
     def refused(self, message: M, reason: str) -> RemoteProtocolError:
@@ -102,4 +112,8 @@ class Connection(Generic[M]):
         return RemoteProtocolError(reason)
 
     def said(self, sender: str, message: M) -> None:
-        self.state = self.TRANSITIONS[self.state, type(message)]
+        self.state = self.TRANSITIONS[self.state, self.kind(sender, message)]
+
+
+def _named(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind)

@@ -81,27 +81,3 @@ def read(text: str | bytes) -> tuple[Any, list[str]]:
     except ValueError:
         return None, ["unparseable JSON"]
     return message, faults(message)
-
-
-class Receipt:
-    """What a receiver does with incoming lines: a message that is not valid gets one retry, then it is escalated."""
-
-    ATTEMPTS = 2
-
-    def __init__(self) -> None:
-        self.attempts = 0
-        self.message: Any = None
-        self.accepted = False
-
-    @property
-    def escalated(self) -> bool:
-        return not self.accepted and self.attempts >= self.ATTEMPTS
-
-    def offer(self, line: bytes) -> list[str]:
-        """Take one line that is not blank; gives its faults. When there are none, the message is accepted."""
-        message, found = read(line)
-        self.attempts += 1
-        if not found:
-            self.accepted = True
-            self.message = message
-        return found

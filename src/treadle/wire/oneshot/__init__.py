@@ -1,1 +1,12 @@
-"""The records of a one-shot run: json and stream-json (seed 002)."""
+"""One prompt through a session, printed: text, json or stream-json (seed 002), and many prompts with stream-json input.
+
+The run writes records: zero or more `stream_event`s, then one `result` ("Output Formats"; the session's background
+tasks report as stream events too). A script that sends prompts on stdin gets one result for each, and may take part:
+`control_request` and `control_response` go both ways. The field names are those of Claude Code ("Claude Code Field Name
+Compatibility"), and so is the input, which the specification leaves open; exit codes are the door's.
+
+    records     what is written, made from events
+    connection  what may be said when
+
+The reference is docs/reference/one-shot.md.
+"""

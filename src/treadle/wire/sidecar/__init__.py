@@ -1,1 +1,15 @@
-"""The sidecar protocol: a control plane's orders, an agent's events, and the receipt at the end (seed 004)."""
+"""The sidecar protocol `abp/v0.1`: a control plane gives an agent a work order and gets a receipt (seed 004).
+
+JSON lines over stdio, told apart by `t`. The sidecar says `hello` first; the host answers with `run`; the sidecar sends
+`event`s and ends with exactly one `final` or `fatal` ("Lifecycle", "Envelope Types"). Versions must share their major
+number ("Version Negotiation"); `cancel`, `ping` and `pong` are "Transport-Level Extensions"; the seven rules that both
+ends keep are under "Rules".
+
+    connection  work orders and envelopes, and what may be said when
+    receipts    the receipt and its parts, its canonical bytes and its hash
+    repair      reading what peers get wrong, with a note for each repair
+    events      our events to and from the contract's
+    schema      the published JSON Schemas, which are in abp-v0.1/
+
+The reference is docs/reference/sidecar-protocol.md.
+"""

@@ -3,7 +3,7 @@
 A sidecar says `hello` first; a host answers with `run`; then `event`s, and one `final` or `fatal`. `cancel`, `ping` and
 `pong` may come at any time after `hello`. `Connection` is both ends' check of that sequence.
 
-Reading is tolerant: a line that is not the contract to the letter is read by `tolerant.py`, and what was strange about
+Reading is tolerant: a line that is not the contract to the letter is read by `repair.py`, and what was strange about
 it is left in `Connection.notes`. Writing is strict: only what the contract names.
 """
 
@@ -20,37 +20,22 @@ from msgspec import UNSET, Meta, UnsetType
 from treadle.errors import InvalidJson, RemoteProtocolError, VersionMismatch, Violation
 from treadle.wire.common import connection as base
 from treadle.wire.common.framing import LineSplitter
-from treadle.wire.common.tolerant import Note, convert
 from treadle.wire.sidecar.receipts import (
     CONTRACT,
     AnyAgentEvent,
-    Artifact,
-    AssistantDelta,
-    AssistantMessage,
     BackendIdentity,
     Capability,
-    CommandExecuted,
     ErrorCode,
-    ErrorEvent,
-    FileChanged,
     Free,
     Level,
     Manifest,
     Mode,
     Part,
-    Reason,
     Receipt,
-    ReceiptMeta,
     Restricted,
-    RunCompleted,
-    RunStarted,
-    ToolCall,
-    ToolResult,
-    Usage,
     Uuid,
-    Verification,
-    Warned,
 )
+from treadle.wire.sidecar.repair import Note, convert
 
 Lane: TypeAlias = Literal["patch_first", "workspace_first"]
 WorkspaceMode: TypeAlias = Literal["pass_through", "staged"]
@@ -374,94 +359,3 @@ class Connection(base.Connection[Message]):
         elif isinstance(message, Final | Fatal) and self.runs:
             self.runs.popleft()
             self.state = "running" if self.runs else "idle"
-
-
-# A conversation of each kind, for the contract test...
-
-_RUN = "550e8400-e29b-41d4-a716-446655440000"
-_ORDER = "00000000-0000-4000-8000-000000000002"
-_TS = "2024-01-15T10:30:00Z"
-
-SAMPLE_ORDER = WorkOrder(
-    id=_ORDER,
-    task="fix the failing test",
-    lane="patch_first",
-    workspace=WorkspaceSpec(root=".", mode="staged", include=["src/**"], exclude=["target/**"]),
-    context=ContextPacket(files=["README.md"], snippets=[Snippet(name="hint", content="look at tokens")]),
-    policy=PolicyProfile(
-        allowed_tools=["read"],
-        disallowed_tools=["bash"],
-        deny_read=["**/.env"],
-        deny_write=["**/.git/**"],
-        allow_network=["*.example.com"],
-        deny_network=["evil.example.com"],
-        require_approval_for=["write"],
-    ),
-    requirements=Requirements(required=[Requirement(capability="tool_read", min_support="native")]),
-    config=RuntimeConfig(
-        model="m-1", vendor={"abp": {"mode": "mapped"}}, env={"A": "b"}, max_budget_usd=1.5, max_turns=8
-    ),
-)
-SAMPLE_EVENTS: list[AnyAgentEvent] = [
-    RunStarted(ts=_TS, message="starting"),
-    AssistantDelta(ts=_TS, text="Hel"),
-    AssistantMessage(ts=_TS, text="Hello"),
-    ToolCall(ts=_TS, tool_name="read", input={"path": "a.py"}, tool_use_id="c1", parent_tool_use_id=None),
-    ToolResult(ts=_TS, tool_name="read", output="x = 1", is_error=False, tool_use_id="c1"),
-    FileChanged(ts=_TS, path="a.py", summary="modified"),
-    CommandExecuted(ts=_TS, command="make test", exit_code=0, output_preview="ok"),
-    Warned(ts=_TS, message="slow", ext={"raw_message": {"n": 1}}),
-    ErrorEvent(ts=_TS, message="rate limited", error_code="backend_rate_limited"),
-    RunCompleted(ts=_TS, message="done"),
-]
-SAMPLE_RECEIPT = Receipt(
-    meta=ReceiptMeta(
-        run_id=_RUN,
-        work_order_id=_ORDER,
-        contract_version=CONTRACT,
-        started_at=_TS,
-        finished_at=_TS,
-        duration_ms=0,
-    ),
-    backend=BackendIdentity(id="my-sidecar", backend_version="1.0.0"),
-    capabilities={"streaming": "native", "tool_read": Restricted(restricted=Reason(reason="small files"))},
-    mode="mapped",
-    usage_raw={"prompt_tokens": 3},
-    usage=Usage(input_tokens=3, output_tokens=4, estimated_cost_usd=0.5),
-    trace=SAMPLE_EVENTS[:2],
-    artifacts=[Artifact(kind="patch", path="out.patch")],
-    verification=Verification(harness_ok=True, git_diff="+x", git_status="M a.py"),
-    outcome="complete",
-)
-_HELLO = Hello(
-    contract_version=CONTRACT,
-    backend=BackendIdentity(id="my-sidecar", backend_version="1.0.0"),
-    capabilities={"streaming": "native", "tool_read": "emulated"},
-)
-_OPENING: base.Conversation = [("sidecar", _HELLO), ("host", Run(id=_RUN, work_order=SAMPLE_ORDER))]
-
-SAMPLES: list[base.Conversation] = [
-    [
-        *_OPENING,
-        *[("sidecar", Event(ref_id=_RUN, event=event)) for event in SAMPLE_EVENTS],
-        ("host", Ping(seq=1)),
-        ("sidecar", Pong(seq=1)),
-        ("sidecar", Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT)),
-    ],
-    [
-        *_OPENING,
-        ("host", Cancel(ref_id=_RUN, reason="user requested")),
-        ("sidecar", Fatal(ref_id=_RUN, error="stopped", error_code="internal")),
-        ("host", Run(id=_ORDER, work_order=SAMPLE_ORDER)),
-        ("sidecar", Fatal(error="ANTHROPIC_API_KEY not set")),
-    ],
-]
-CROSSINGS = [
-    (_OPENING, ("host", Cancel(ref_id=_RUN)), ("sidecar", Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT))),
-    (_OPENING, ("host", Ping(seq=2)), ("sidecar", Fatal(ref_id=_RUN, error="gone"))),
-    (
-        _OPENING,
-        ("host", Run(id=_ORDER, work_order=SAMPLE_ORDER)),
-        ("sidecar", Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT)),
-    ),
-]

@@ -1,22 +1,15 @@
-"""The terminal wire: a program in a pty, its supervisor on a Unix socket, and any number of clients.
+"""The messages of the terminal wire and their bytes: `[type u8][length u32 BE][payload]`.
 
-The supervisor greets with one unframed mode byte, 0x00. Everything after it, both ways, is `[type u8][length u32 BE]
-[payload]`. Types up to 0x05 and 0x83 are the protocol; the others are our additions, which a supervisor only uses
-towards a client that sent one first (`docs/reference/terminal-protocol.md`).
-
-Light: the supervisor and the small commands import this, so `Connection` has the shape of `wire.base.Connection` but is
-not made from it, and messages are plain classes.
+Light: the supervisor and the small commands import this, so messages are plain classes.
 """
 
 from __future__ import annotations
 
 from treadle.errors import LocalProtocolError, RemoteProtocolError
-from treadle.wire.common.framing import FrameSplitter
 from treadle.wire.common.framing import frame as frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any, ClassVar
 
 BINARY = 0x00
@@ -291,99 +284,6 @@ class Unknown(Message):
         return self.data
 
 
-CLIENT = (Input, Subscribe, Status, Resize, Kill, Hello, Detail, Stop)
-SUPERVISOR = (Output, StatusReply, Exit, Gap, State, HelloReply, DetailReply, Stopped, Size, Leader)
-ORDERS = (Input, Status, Resize, Kill, Hello, Detail, Stop, Unknown)
-REPLIES = (StatusReply, HelloReply, DetailReply, Stopped, State, Size, Leader)
-
-
-def _transitions() -> dict[tuple[str, type[Message]], str]:
-    table: dict[tuple[str, type[Message]], str] = {("greeting", Mode): "open"}
-    for state in ("open", "subscribed", "ended"):
-        table |= {(state, kind): state for kind in (*ORDERS, *REPLIES)}
-        table[state, Subscribe] = state
-    table["open", Subscribe] = "subscribed"
-    table |= {("subscribed", kind): "subscribed" for kind in (Output, Gap)}
-    table["subscribed", Exit] = "ended"
-    return table
-
-
-class Connection:
-    """One end of the wire: `receive` bytes to get messages, `send` a message to get bytes."""
-
-    SAYS: ClassVar[dict[str, frozenset[type[Message]]]] = {
-        "client": frozenset((*CLIENT, Unknown)),
-        "supervisor": frozenset((*SUPERVISOR, Mode, Unknown)),
-    }
-    START = "greeting"
-    TRANSITIONS = _transitions()
-    """What an observer may hear when. The first SUBSCRIBE starts the output; after EXIT there is no more of it."""
-
-    def __init__(self, role: str, *, cap: int = FRAME_CAP) -> None:
-        self.role = role
-        self.peer = "supervisor" if role == "client" else "client"
-        self.state = self.START
-        self._frames = FrameSplitter(cap)
-        self._kinds = {kind.KIND: kind for kind in (CLIENT if self.peer == "client" else SUPERVISOR)}
-        self._greeted = role == "supervisor"
-
-    def receive(self, data: bytes) -> list[Message | RemoteProtocolError]:
-        """The messages that these bytes complete. One that is malformed leaves its error in its place."""
-        found: list[Message | RemoteProtocolError] = []
-        for message in self._decode(data):
-            if isinstance(message, Message):
-                reason = self.refusal(self.peer, message)
-                if reason is None:
-                    self.state = self.TRANSITIONS[self.state, type(message)]
-                else:
-                    message = RemoteProtocolError(reason)
-            found.append(message)
-        return found
-
-    def end(self) -> list[Message]:
-        """The peer will send nothing more. Raises when it stopped inside a message."""
-        if not self._greeted:
-            raise RemoteProtocolError("the supervisor closed the connection before its mode byte")
-        if rest := self._frames.end():
-            raise RemoteProtocolError(f"the connection ended inside a frame, after {len(rest)} bytes of it")
-        return []
-
-    def send(self, message: Message) -> bytes:
-        """The bytes of this message. Raises, and changes nothing, when it may not be said now."""
-        if reason := self.refusal(self.role, message):
-            raise LocalProtocolError(reason)
-        data = encode(message)
-        self.state = self.TRANSITIONS[self.state, type(message)]
-        return data
-
-    def refusal(self, sender: str, message: Message) -> str | None:
-        kind = type(message)
-        if kind not in self.SAYS[sender]:
-            return f"a {sender} does not send {kind.__name__}"
-        if (self.state, kind) not in self.TRANSITIONS:
-            return f"{kind.__name__} may not be sent while {self.state}"
-        return None
-
-    def _decode(self, data: bytes) -> Iterator[Message | RemoteProtocolError]:
-        if not self._greeted and data:
-            if data[0] != BINARY:
-                raise RemoteProtocolError(f"the supervisor speaks mode 0x{data[0]:02x}; only 0x00 is known")
-            self._greeted = True
-            yield Mode(data[0])
-            data = data[1:]
-        for found in self._frames.feed(data):
-            yield self._message(*found) if isinstance(found, tuple) else found
-
-    def _message(self, kind: int, payload: bytes) -> Message | RemoteProtocolError:
-        known = self._kinds.get(kind)
-        if known is None:
-            return Unknown(kind, payload)
-        try:
-            return known.read(payload)
-        except RemoteProtocolError as error:
-            return error
-
-
 def encode(message: Message) -> bytes:
     if isinstance(message, Mode):
         return bytes((message.mode,))
@@ -392,45 +292,3 @@ def encode(message: Message) -> bytes:
     if len(payload) > FRAME_CAP:
         raise LocalProtocolError(f"a frame carries at most {FRAME_CAP} bytes, not {len(payload)}")
     return frame(kind, payload)
-
-
-SAMPLES = [
-    [
-        ("supervisor", Mode(BINARY)),
-        ("client", Status()),
-        ("supervisor", StatusReply.of(4242, 1500, True, THINKING, 2**40)),
-        ("client", Resize(220, 50)),
-        ("client", Unknown(0x7F, b"later")),
-        ("client", Kill()),
-    ],
-    [
-        ("supervisor", Mode(BINARY)),
-        ("client", Subscribe()),
-        ("supervisor", Output(b"\x1b[1mhello\x1b[0m\r\n")),
-        ("client", Input(b"ls\r")),
-        ("client", Status()),
-        ("supervisor", StatusReply.of(1, 0, True, ACTIVE, 0)),
-        ("supervisor", Output(b"")),
-        ("supervisor", Exit(-1)),
-        ("client", Input(b"too late")),
-    ],
-    [
-        ("supervisor", Mode(BINARY)),
-        ("client", Hello(WANT_GAPS | FROM, 1 << 40)),
-        ("supervisor", HelloReply(VERSION, WANT_GAPS | FROM, 7, 1 << 40, 80, 24)),
-        ("client", Subscribe()),
-        ("supervisor", Gap(1 << 33)),
-        ("supervisor", State(b'{"name": "idle"}')),
-        ("supervisor", Size(80, 25)),
-        ("supervisor", Leader(1)),
-        ("client", Detail()),
-        ("supervisor", DetailReply(b'{"id": "a"}')),
-        ("client", Stop(5000)),
-        ("supervisor", Exit(143)),
-        ("supervisor", Stopped(b'{"code": 143}')),
-    ],
-]
-CROSSINGS = [
-    (SAMPLES[1][:3], ("supervisor", Exit(0)), ("client", Input(b"x"))),
-    (SAMPLES[1][:3], ("supervisor", Exit(0)), ("client", Status())),
-]

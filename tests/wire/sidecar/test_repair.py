@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.wire.common.tolerant import Note, convert, inexact_float, read_receipt
-from treadle.wire.sidecar.connection import SAMPLE_EVENTS, SAMPLE_RECEIPT, WorkOrder
+from treadle.testing.conversations.sidecar import SAMPLE_EVENTS, SAMPLE_RECEIPT
+from treadle.wire.sidecar.connection import WorkOrder
 from treadle.wire.sidecar.receipts import Receipt, Restricted
+from treadle.wire.sidecar.repair import Note, convert, inexact_float, read_receipt
 
 RECEIPT = msgspec.to_builtins(SAMPLE_RECEIPT)
 

@@ -1,0 +1,39 @@
+"""Messages taken as they arrive, one per line, with a line in the audit trail for how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+
+from treadle.coordination.planning import Planning
+from treadle.wire.heimdall.connection import ACCEPTED, ESCALATED, Connection, Invalid
+
+
+def receive(planning: Planning, lines: Iterable[bytes]) -> Iterator[tuple[Hashable, int, list[str]]]:
+    """Validate on receipt: for each attempt the state it leads to, its number, and its faults.
+
+    It ends when a message is accepted or two have failed. When the lines end before that, it escalates with no faults.
+    """
+    receiver, attempts = Connection("receiver"), 0
+    for found in _attempts(receiver, lines):
+        attempts += 1
+        if receiver.state == ACCEPTED:
+            planning.log("validate", "accept" if attempts == 1 else "accept-retry", f"attempt={attempts}")
+        elif receiver.state == ESCALATED:
+            planning.log("validate", "escalate", f"attempts={attempts}")
+        yield receiver.state, attempts, found
+        if receiver.state in (ACCEPTED, ESCALATED):
+            return
+    planning.log("validate", "escalate", f"stream-end attempts={attempts}")
+    yield ESCALATED, attempts, []
+
+
+def _attempts(receiver: Connection, lines: Iterable[bytes]) -> Iterator[list[str]]:
+    """The faults of each message as it comes, a valid one's being none."""
+    for line in lines:
+        for item in receiver.receive(line):
+            yield item.faults if isinstance(item, Invalid) else []
+    try:
+        for _ in receiver.end():
+            yield []
+    except Invalid as error:
+        yield error.faults

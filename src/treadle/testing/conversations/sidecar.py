@@ -1,0 +1,133 @@
+"""Sidecar conversations: a run with every kind of event and its receipt, a cancelled run, and one that cannot start."""
+
+from __future__ import annotations
+
+from treadle.wire.common.connection import Conversation
+from treadle.wire.sidecar.connection import (
+    Cancel,
+    ContextPacket,
+    Event,
+    Fatal,
+    Final,
+    Hello,
+    Ping,
+    PolicyProfile,
+    Pong,
+    Requirement,
+    Requirements,
+    Run,
+    RuntimeConfig,
+    Snippet,
+    WorkOrder,
+    WorkspaceSpec,
+)
+from treadle.wire.sidecar.receipts import (
+    CONTRACT,
+    AnyAgentEvent,
+    Artifact,
+    AssistantDelta,
+    AssistantMessage,
+    BackendIdentity,
+    CommandExecuted,
+    ErrorEvent,
+    FileChanged,
+    Reason,
+    Receipt,
+    ReceiptMeta,
+    Restricted,
+    RunCompleted,
+    RunStarted,
+    ToolCall,
+    ToolResult,
+    Usage,
+    Verification,
+    Warned,
+)
+
+_RUN = "550e8400-e29b-41d4-a716-446655440000"
+_ORDER = "00000000-0000-4000-8000-000000000002"
+_TS = "2024-01-15T10:30:00Z"
+
+SAMPLE_ORDER = WorkOrder(
+    id=_ORDER,
+    task="fix the failing test",
+    lane="patch_first",
+    workspace=WorkspaceSpec(root=".", mode="staged", include=["src/**"], exclude=["target/**"]),
+    context=ContextPacket(files=["README.md"], snippets=[Snippet(name="hint", content="look at tokens")]),
+    policy=PolicyProfile(
+        allowed_tools=["read"],
+        disallowed_tools=["bash"],
+        deny_read=["**/.env"],
+        deny_write=["**/.git/**"],
+        allow_network=["*.example.com"],
+        deny_network=["evil.example.com"],
+        require_approval_for=["write"],
+    ),
+    requirements=Requirements(required=[Requirement(capability="tool_read", min_support="native")]),
+    config=RuntimeConfig(
+        model="m-1", vendor={"abp": {"mode": "mapped"}}, env={"A": "b"}, max_budget_usd=1.5, max_turns=8
+    ),
+)
+SAMPLE_EVENTS: list[AnyAgentEvent] = [
+    RunStarted(ts=_TS, message="starting"),
+    AssistantDelta(ts=_TS, text="Hel"),
+    AssistantMessage(ts=_TS, text="Hello"),
+    ToolCall(ts=_TS, tool_name="read", input={"path": "a.py"}, tool_use_id="c1", parent_tool_use_id=None),
+    ToolResult(ts=_TS, tool_name="read", output="x = 1", is_error=False, tool_use_id="c1"),
+    FileChanged(ts=_TS, path="a.py", summary="modified"),
+    CommandExecuted(ts=_TS, command="make test", exit_code=0, output_preview="ok"),
+    Warned(ts=_TS, message="slow", ext={"raw_message": {"n": 1}}),
+    ErrorEvent(ts=_TS, message="rate limited", error_code="backend_rate_limited"),
+    RunCompleted(ts=_TS, message="done"),
+]
+SAMPLE_RECEIPT = Receipt(
+    meta=ReceiptMeta(
+        run_id=_RUN,
+        work_order_id=_ORDER,
+        contract_version=CONTRACT,
+        started_at=_TS,
+        finished_at=_TS,
+        duration_ms=0,
+    ),
+    backend=BackendIdentity(id="my-sidecar", backend_version="1.0.0"),
+    capabilities={"streaming": "native", "tool_read": Restricted(restricted=Reason(reason="small files"))},
+    mode="mapped",
+    usage_raw={"prompt_tokens": 3},
+    usage=Usage(input_tokens=3, output_tokens=4, estimated_cost_usd=0.5),
+    trace=SAMPLE_EVENTS[:2],
+    artifacts=[Artifact(kind="patch", path="out.patch")],
+    verification=Verification(harness_ok=True, git_diff="+x", git_status="M a.py"),
+    outcome="complete",
+)
+_HELLO = Hello(
+    contract_version=CONTRACT,
+    backend=BackendIdentity(id="my-sidecar", backend_version="1.0.0"),
+    capabilities={"streaming": "native", "tool_read": "emulated"},
+)
+_OPENING: Conversation = [("sidecar", _HELLO), ("host", Run(id=_RUN, work_order=SAMPLE_ORDER))]
+
+SAMPLES: list[Conversation] = [
+    [
+        *_OPENING,
+        *[("sidecar", Event(ref_id=_RUN, event=event)) for event in SAMPLE_EVENTS],
+        ("host", Ping(seq=1)),
+        ("sidecar", Pong(seq=1)),
+        ("sidecar", Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT)),
+    ],
+    [
+        *_OPENING,
+        ("host", Cancel(ref_id=_RUN, reason="user requested")),
+        ("sidecar", Fatal(ref_id=_RUN, error="stopped", error_code="internal")),
+        ("host", Run(id=_ORDER, work_order=SAMPLE_ORDER)),
+        ("sidecar", Fatal(error="ANTHROPIC_API_KEY not set")),
+    ],
+]
+CROSSINGS = [
+    (_OPENING, ("host", Cancel(ref_id=_RUN)), ("sidecar", Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT))),
+    (_OPENING, ("host", Ping(seq=2)), ("sidecar", Fatal(ref_id=_RUN, error="gone"))),
+    (
+        _OPENING,
+        ("host", Run(id=_ORDER, work_order=SAMPLE_ORDER)),
+        ("sidecar", Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT)),
+    ),
+]

@@ -1,0 +1,101 @@
+"""A one-shot run as a conversation of JSON lines: prompts in (`--input-format stream-json`), records and results out.
+
+Roles: `run`, our program, and `script`, which started it. Each prompt gets exactly one result; further prompts may be
+written ahead of it. What `--output-format json` and `stream-json` write is the same conversation with the one prompt
+given on the command line, which `prompted` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from treadle.errors import InvalidJson, RemoteProtocolError
+from treadle.wire.common import connection as base
+from treadle.wire.common.framing import LineSplitter
+from treadle.wire.common.jsonline import json_line
+from treadle.wire.oneshot.records import Record, Result
+
+PROMPT = "prompt"
+RESULT = "result"
+TOOL_RESULT = "tool result"
+"""A prompt and the result of a tool are both of type `user`, as in the messages of the model's own service."""
+UNKNOWN = "unknown"
+CONTROL = ("control_request", "control_response", "control_cancel_request")
+WRITTEN = ("system", "stream_event", "assistant", TOOL_RESULT)
+READY, ANSWERING = "ready", "answering"
+_BESIDE = (*CONTROL, *WRITTEN, "keep_alive", UNKNOWN)
+"""What moves nothing: control goes both ways at any time, and background tasks report also between two prompts."""
+
+_TYPES = (*CONTROL, *WRITTEN, RESULT, "keep_alive")
+
+
+class Connection(base.Connection[Any]):
+    """Messages are records as they are on the line. `send` also takes a `Result`."""
+
+    SAYS = {
+        "run": frozenset({*WRITTEN, *CONTROL, RESULT}),
+        "script": frozenset({PROMPT, *CONTROL, "keep_alive", UNKNOWN}),
+    }
+    START = READY
+    TRANSITIONS = {
+        (READY, PROMPT): ANSWERING,
+        (ANSWERING, PROMPT): ANSWERING,
+        (ANSWERING, RESULT): READY,
+        **{(state, kind): state for state in (READY, ANSWERING) for kind in _BESIDE},
+    }
+
+    def __init__(self, role: str, *, cap: int = base.CAP) -> None:
+        super().__init__(role, cap=cap)
+        self._lines = LineSplitter(cap)
+        self._unanswered = 0
+
+    def kind(self, sender: str, message: Any) -> str:
+        if isinstance(message, Result):
+            return RESULT
+        name = message.get("type")
+        if name == "user":
+            return PROMPT if sender == "script" else TOOL_RESULT
+        return name if name in _TYPES else UNKNOWN
+
+    def prompted(self) -> None:
+        """A prompt has been given in another way than on this wire, and is owed a result on it."""
+        self._unanswered += 1
+        self.state = ANSWERING
+
+    def decode(self, data: bytes) -> Iterable[Any]:
+        return [_record(line) for line in self._lines.feed(data) if isinstance(line, Exception) or line.strip()]
+
+    def end(self) -> list[Any]:
+        rest = self._lines.end()
+        if not rest.strip():
+            return []
+        last = _record(rest)
+        if isinstance(last, RemoteProtocolError):
+            raise last
+        return self.judge([last])
+
+    def encode(self, message: Any) -> bytes:
+        return json_line(message)
+
+    def refusal(self, sender: str, message: Any) -> str | None:
+        if self.kind(sender, message) == UNKNOWN and sender != self.role:
+            return None  # of a later version: to be skipped
+        return super().refusal(sender, message)
+
+    def said(self, sender: str, message: Any) -> None:
+        super().said(sender, message)
+        self._unanswered += {PROMPT: 1, RESULT: -1}.get(self.kind(sender, message), 0)
+        self.state = ANSWERING if self._unanswered else READY
+
+
+def _record(line: bytes | RemoteProtocolError) -> Record | RemoteProtocolError:
+    if isinstance(line, RemoteProtocolError):
+        return line
+    try:
+        record = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return InvalidJson(f"not JSON: {error}")
+    return record if isinstance(record, dict) else InvalidJson("not a JSON object")

@@ -1,0 +1,136 @@
+"""What may be said when on the terminal wire, at either end.
+
+Light: it has the shape of `wire.common.connection.Connection` but is not made from it, because the supervisor and the
+small commands import it.
+"""
+
+from __future__ import annotations
+
+from treadle.errors import LocalProtocolError, RemoteProtocolError
+from treadle.wire.common.framing import FrameSplitter
+from treadle.wire.terminal.frames import (
+    BINARY,
+    FRAME_CAP,
+    Detail,
+    DetailReply,
+    Exit,
+    Gap,
+    Hello,
+    HelloReply,
+    Input,
+    Kill,
+    Leader,
+    Message,
+    Mode,
+    Output,
+    Resize,
+    Size,
+    State,
+    Status,
+    StatusReply,
+    Stop,
+    Stopped,
+    Subscribe,
+    Unknown,
+    encode,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import ClassVar
+
+CLIENT = (Input, Subscribe, Status, Resize, Kill, Hello, Detail, Stop)
+SUPERVISOR = (Output, StatusReply, Exit, Gap, State, HelloReply, DetailReply, Stopped, Size, Leader)
+ORDERS = (Input, Status, Resize, Kill, Hello, Detail, Stop, Unknown)
+REPLIES = (StatusReply, HelloReply, DetailReply, Stopped, State, Size, Leader)
+
+
+def _transitions() -> dict[tuple[str, type[Message]], str]:
+    table: dict[tuple[str, type[Message]], str] = {("greeting", Mode): "open"}
+    for state in ("open", "subscribed", "ended"):
+        table |= {(state, kind): state for kind in (*ORDERS, *REPLIES)}
+        table[state, Subscribe] = state
+    table["open", Subscribe] = "subscribed"
+    table |= {("subscribed", kind): "subscribed" for kind in (Output, Gap)}
+    table["subscribed", Exit] = "ended"
+    return table
+
+
+class Connection:
+    """One end of the wire: `receive` bytes to get messages, `send` a message to get bytes."""
+
+    SAYS: ClassVar[dict[str, frozenset[type[Message]]]] = {
+        "client": frozenset((*CLIENT, Unknown)),
+        "supervisor": frozenset((*SUPERVISOR, Mode, Unknown)),
+    }
+    START = "greeting"
+    TRANSITIONS = _transitions()
+    """What an observer may hear when. The first SUBSCRIBE starts the output; after EXIT there is no more of it."""
+
+    def __init__(self, role: str, *, cap: int = FRAME_CAP) -> None:
+        self.role = role
+        self.peer = "supervisor" if role == "client" else "client"
+        self.state = self.START
+        self._frames = FrameSplitter(cap)
+        self._kinds = {kind.KIND: kind for kind in (CLIENT if self.peer == "client" else SUPERVISOR)}
+        self._greeted = role == "supervisor"
+
+    def receive(self, data: bytes) -> list[Message | RemoteProtocolError]:
+        """The messages that these bytes complete. One that is malformed leaves its error in its place."""
+        found: list[Message | RemoteProtocolError] = []
+        for message in self._decode(data):
+            if isinstance(message, Message):
+                reason = self.refusal(self.peer, message)
+                if reason is None:
+                    self.state = self.TRANSITIONS[self.state, type(message)]
+                else:
+                    message = RemoteProtocolError(reason)
+            found.append(message)
+        return found
+
+    def end(self) -> list[Message]:
+        """The peer will send nothing more. Raises when it stopped inside a message."""
+        if not self._greeted:
+            raise RemoteProtocolError("the supervisor closed the connection before its mode byte")
+        if rest := self._frames.end():
+            raise RemoteProtocolError(f"the connection ended inside a frame, after {len(rest)} bytes of it")
+        return []
+
+    def send(self, message: Message) -> bytes:
+        """The bytes of this message. Raises, and changes nothing, when it may not be said now."""
+        if reason := self.refusal(self.role, message):
+            raise LocalProtocolError(reason)
+        data = encode(message)
+        self.state = self.TRANSITIONS[self.state, type(message)]
+        return data
+
+    def kind(self, sender: str, message: Message) -> type[Message]:
+        return type(message)
+
+    def refusal(self, sender: str, message: Message) -> str | None:
+        kind = type(message)
+        if kind not in self.SAYS[sender]:
+            return f"a {sender} does not send {kind.__name__}"
+        if (self.state, kind) not in self.TRANSITIONS:
+            return f"{kind.__name__} may not be sent while {self.state}"
+        return None
+
+    def _decode(self, data: bytes) -> Iterator[Message | RemoteProtocolError]:
+        if not self._greeted and data:
+            if data[0] != BINARY:
+                raise RemoteProtocolError(f"the supervisor speaks mode 0x{data[0]:02x}; only 0x00 is known")
+            self._greeted = True
+            yield Mode(data[0])
+            data = data[1:]
+        for found in self._frames.feed(data):
+            yield self._message(*found) if isinstance(found, tuple) else found
+
+    def _message(self, kind: int, payload: bytes) -> Message | RemoteProtocolError:
+        known = self._kinds.get(kind)
+        if known is None:
+            return Unknown(kind, payload)
+        try:
+            return known.read(payload)
+        except RemoteProtocolError as error:
+            return error
