@@ -64,6 +64,18 @@ async def test_what_is_written_at_one_end_is_read_at_the_other(ends: Ends) -> No
     assert (await right.read(), await left.read()) == (b"there", b"back")
 
 
+@pytest.mark.parametrize("steps", range(4))
+async def test_a_read_that_is_cancelled_takes_nothing_with_it(ends: Ends, steps: int) -> None:
+    left, right = ends
+    await left.write(b"there")
+    reading = asyncio.create_task(right.read())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    reading.cancel()
+    (got,) = await asyncio.gather(reading, return_exceptions=True)
+    assert (got if isinstance(got, bytes) else await asyncio.wait_for(right.read(), 60)) == b"there"
+
+
 async def test_a_lot_arrives_whole_and_in_order(ends: Ends) -> None:
     left, right = ends
     data = os.urandom(3_000_000)

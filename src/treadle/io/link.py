@@ -38,6 +38,8 @@ class Link(Generic[Received, Said]):
         self.wire = wire
         self.write_timeout = write_timeout
         self._turn = asyncio.Lock()
+        self.ended = False
+        """The peer has said all it will ever say."""
 
     async def __aiter__(self) -> AsyncIterator[Received]:
         """Nothing is read while the last message is being dealt with, so a slow listener slows the speaker."""
@@ -47,9 +49,17 @@ class Link(Generic[Received, Said]):
 
     async def batches(self) -> AsyncGenerator[Sequence[Received], None]:
         """The messages as they come in: for a peer that may send many small ones, this costs less for each."""
-        while data := await self.stream.read():
-            yield self.wire.receive(data)
-        yield self.wire.end()
+        while (messages := await self.receive()) is not None:
+            yield messages
+
+    async def receive(self) -> Sequence[Received] | None:
+        """What has come next, which may be less than a message; None after the end. May be cancelled and repeated."""
+        if data := await self.stream.read():
+            return self.wire.receive(data)
+        if self.ended:
+            return None
+        self.ended = True
+        return self.wire.end()
 
     async def send(self, *messages: Said) -> None:
         """Returns when the system has taken all. A peer that takes nothing for too long is `PeerStalled`.

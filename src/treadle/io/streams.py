@@ -79,18 +79,19 @@ class FdStream:
                 os.set_blocking(fd, False)
 
     async def read(self) -> bytes:
+        # A source that never runs dry must not keep others from their turn. This pause comes before the reading: in one
+        # that came after it, cancelling would lose what was read.
+        await asyncio.sleep(0)
         while (fd := self._read_fd) >= 0:
             try:
                 if not _ready(fd, select.POLLIN):
                     await self._until_ready(fd, reading=True)
                     continue
-                data = os.read(fd, CHUNK)
+                return os.read(fd, CHUNK)
             except BlockingIOError:
                 continue
             except OSError:  # reset, or EIO from a terminal whose other side is closed
                 return b""
-            await asyncio.sleep(0)  # a source that never runs dry must not keep others from their turn
-            return data
         return b""
 
     async def write(self, data: bytes) -> None:
