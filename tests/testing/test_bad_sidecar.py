@@ -33,6 +33,7 @@ HANDSHAKE = "protocol_handshake_failed"
 LINE = "protocol_invalid_envelope"
 UNEXPECTED = "protocol_unexpected_message"
 VERSION = "protocol_version_mismatch"
+RECEIPT = "contract_invalid_receipt"
 
 REFUSED: dict[str, tuple[type[Exception], str | None]] = {
     "blank_before_hello": (InvalidJson, HANDSHAKE),
@@ -59,6 +60,14 @@ REFUSED: dict[str, tuple[type[Exception], str | None]] = {
     "wrong_ref_on_final": (Violation, UNEXPECTED),
     "wrong_ref_on_fatal": (Violation, UNEXPECTED),
     "no_ref_on_event": (Violation, UNEXPECTED),
+    "event_that_is_also_a_final": (Violation, UNEXPECTED),
+    "final_without_a_receipt": (Violation, RECEIPT),
+    "empty_receipt": (Violation, RECEIPT),
+    "receipt_is_text": (Violation, RECEIPT),
+    "receipt_without_an_outcome": (Violation, RECEIPT),
+    "receipt_without_a_verification": (Violation, RECEIPT),
+    "receipt_with_ids_that_are_none": (Violation, RECEIPT),
+    "outcome_is_unknown": (Violation, RECEIPT),
     "fatal": (PeerFatal, "backend_auth_failed"),
     "fatal_without_ref": (PeerFatal, None),
     "fatal_with_unknown_code": (PeerFatal, None),
@@ -85,6 +94,7 @@ TAKEN: dict[str, str | None] = {
     "hello_again": "hello: said again",
     "unknown_event": "event.event: unknown event type 'usage'",
     "unknown_error_code": "event.event.error_code",
+    "half_a_surrogate_pair": "line: half a surrogate pair was replaced",
     "time_is_nonsense": None,
     "time_is_out_of_range": None,
     "path_is_none": None,
@@ -95,12 +105,8 @@ TAKEN: dict[str, str | None] = {
     "talk_after_final": None,
     "no_exit_after_final": None,
     "orphans_after_final": None,
-    "empty_receipt": "final.receipt.outcome: missing",
-    "receipt_is_text": "final.receipt: ",
     "receipt_with_other_ids": None,
-    "receipt_with_ids_that_are_none": None,
     "wrong_hash": None,
-    "outcome_is_unknown": "final.receipt.outcome",
     "negative_usage": "final.receipt.usage.input_tokens",
     "says_what_it_did_not_do": None,
     "does_what_it_does_not_say": None,
@@ -148,6 +154,17 @@ async def test_what_ends_a_run_is_a_typed_error_and_a_failed_receipt(act: str, r
     assert receipt.outcome == "failed"
     assert more(receipt)["end"]["error_code"] == code
     assert isinstance(receipt.trace[-1], ErrorEvent)
+
+
+@pytest.mark.parametrize("act", [act for act, (_, code) in REFUSED.items() if code == RECEIPT])
+async def test_a_final_without_a_whole_receipt_claims_nothing_and_is_not_applied(
+    act: str,
+    run: Runner,  # noqa: F811
+    source: Path,  # noqa: F811
+) -> None:
+    receipt, host = await run(act, apply=True)
+    assert more(receipt)["claimed"] is None and host.observed.merged is None
+    assert more(receipt)["end"]["by"] == "error"
 
 
 @pytest.mark.parametrize("act", TAKEN)

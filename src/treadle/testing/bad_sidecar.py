@@ -82,7 +82,12 @@ def final(**more: Any) -> Step:
     return say("final", ref_id="$RUN", receipt=receipt(**more))
 
 
+def without(name: str) -> dict[str, Any]:
+    return {key: value for key, value in receipt().items() if key != name}
+
+
 FINAL_LINE = json.dumps({"t": "final", "ref_id": "$RUN", "receipt": receipt()}).encode()
+EVENT_AND_FINAL = FINAL_LINE.replace(b'{"t": "final"', b'{"t": "event", "t": "final"', 1) + b"\n"
 
 
 def words(text: str) -> Step:
@@ -283,7 +288,18 @@ ACTS: dict[str, list[Step]] = {
     "talk_after_final": [begin, FINAL, put(b"thanks, bye\n"), EVENT],
     "no_exit_after_final": [deaf, begin, FINAL, forever],
     "orphans_after_final": [begin, start(IN_ITS_OWN_SESSION, subprocess.DEVNULL), FINAL],
+    "half_a_surrogate_pair": [
+        begin,
+        put(
+            b'{"t":"event","ref_id":"$RUN","event":{"ts":"2025-01-15T12:00:00Z","type":"warning","message":"a\\ud83c"}}\n'
+        ),
+        FINAL,
+    ],
+    "event_that_is_also_a_final": [begin, put(EVENT_AND_FINAL), forever],
     # Receipts...
+    "final_without_a_receipt": [begin, say("final", ref_id="$RUN")],
+    "receipt_without_an_outcome": [begin, say("final", ref_id="$RUN", receipt=without("outcome"))],
+    "receipt_without_a_verification": [begin, say("final", ref_id="$RUN", receipt=without("verification"))],
     "empty_receipt": [begin, say("final", ref_id="$RUN", receipt={})],
     "receipt_is_text": [begin, say("final", ref_id="$RUN", receipt="done")],
     "receipt_with_other_ids": [begin, final(meta=meta(run_id=OTHER))],

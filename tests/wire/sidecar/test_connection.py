@@ -110,6 +110,15 @@ def event(ref: str = RUN, **body: object) -> bytes:
     return line(t="event", ref_id=ref, event={"ts": "2024-01-15T10:30:00Z", **body})
 
 
+RECEIPT = msgspec.to_builtins(SAMPLE_RECEIPT)
+
+
+def final(**changes: object) -> bytes:
+    """A final whose receipt differs in this; None leaves the field out."""
+    receipt = {name: value for name, value in {**RECEIPT, **changes}.items() if value is not None}
+    return line(t="final", ref_id=RUN, receipt=receipt)
+
+
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
@@ -150,6 +159,17 @@ def test_a_fatal_instead_of_hello_is_refused_in_its_own_words() -> None:
         (line(t="ping", seq=1), Violation),
         (line(t="run", id=RUN, work_order=msgspec.to_builtins(SAMPLE_ORDER)), Violation),
         (line(t="pong"), Violation),
+        (line(t="final", ref_id=RUN), Violation),
+        (line(t="final", ref_id=RUN, receipt={}), Violation),
+        (line(t="final", ref_id=RUN, receipt="done"), Violation),
+        (final(outcome=None), Violation),
+        (final(outcome="splendid"), Violation),
+        (final(meta={}), Violation),
+        (final(verification={}), Violation),
+        (final(meta={**RECEIPT["meta"], "run_id": "run-1"}), Violation),
+        (final(meta={**RECEIPT["meta"], "started_at": "yesterday"}), Violation),
+        (final().replace(b'{"t": "final"', b'{"t": "event", "t": "final"'), Violation),
+        (b'{"t":"event","ref_id":"\\ud800","event":NaN}\n', InvalidJson),
     ],
 )
 def test_what_may_not_be_said_during_a_run_is_an_error_in_its_place(data: bytes, kind: type[Exception]) -> None:
@@ -167,8 +187,10 @@ def test_what_may_not_be_said_during_a_run_is_an_error_in_its_place(data: bytes,
         (HELLO, Hello),
         (line(t="pong", seq=9), Pong),
         (line(t="later", x=1), Unknown),
-        (line(t="final", ref_id=RUN, receipt={}), Final),
-        (line(t="final", ref_id=RUN, receipt="done"), Final),
+        (final(stream_equivalent=True, tool_calls=[]), Final),
+        (final(mode=None, receipt_sha256="0" * 64, usage={"input_tokens": -1}), Final),
+        (final(trace=[{"type": "usage"}, "nonsense"], capabilities={"telepathy": "native"}), Final),
+        (event(type="warning", message="x").replace(b'"x"', b'"a\\ud83c"'), Event),
         (line(t="fatal", error="x", error_code="brand_new"), Fatal),
         (line(t="fatal", ref_id=None, error="x"), Fatal),
     ],
@@ -224,7 +246,7 @@ def test_crlf_and_spaces_are_white_space() -> None:
 
 def test_a_last_line_without_its_newline_counts_and_half_a_line_does_not() -> None:
     connection = host()
-    assert connection.receive(line(t="final", ref_id=RUN, receipt={})[:-1]) == []
+    assert connection.receive(final()[:-1]) == []
     assert [type(item) for item in connection.end()] == [Final]
     connection = host()
     connection.receive(b'{"t":"final","ref')

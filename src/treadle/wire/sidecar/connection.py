@@ -20,6 +20,7 @@ from msgspec import UNSET, Meta, UnsetType
 from treadle.errors import InvalidJson, RemoteProtocolError, VersionMismatch, Violation
 from treadle.wire.common import connection as base
 from treadle.wire.common.framing import LineSplitter
+from treadle.wire.sidecar.lines import IncompleteReceipt, mended_line, said_twice, unusable
 from treadle.wire.sidecar.receipts import (
     CONTRACT,
     AnyAgentEvent,
@@ -279,18 +280,30 @@ class Connection(base.Connection[Message]):
         except msgspec.ValidationError:
             pass
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            return _not_json(line, error)
+            return self._read_mended(line, error)
         try:
             tree = msgspec.json.decode(line)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             return _not_json(line, error)
         try:
-            message = self._read_tolerantly(tree)
+            message = self._read_tolerantly(tree, line)
             self._bound_notes(len(line))
             return message
         except (msgspec.ValidationError, RecursionError) as error:
             named = {"id": tree["id"]} if isinstance(tree, dict) and isinstance(tree.get("id"), str) else {}
+            if isinstance(error, IncompleteReceipt):
+                named["error_code"] = "contract_invalid_receipt"
             return Violation(f"a line does not say what it must: {error}", details={**_shown(line), **named})
+
+    def _read_mended(self, line: bytes, error: Exception) -> Message | RemoteProtocolError | None:
+        """Half a surrogate pair, as `text.slice` makes it in JavaScript, is no text; the rest of the line is."""
+        try:
+            clean = mended_line(line)
+        except (ValueError, RecursionError):
+            return _not_json(line, error)
+        self.notes.append(Note(where="line", problem="half a surrogate pair was replaced"))
+        self._bound_notes(0)
+        return self._read(clean)
 
     def _bound_notes(self, size: int) -> None:
         """A peer that is strange in every line must not fill our memory with notes about it."""
@@ -300,14 +313,23 @@ class Connection(base.Connection[Message]):
             self.notes_left_out += len(self.notes) - MAX_NOTES
             del self.notes[MAX_NOTES:]
 
-    def _read_tolerantly(self, tree: Any) -> Message:
+    def _read_tolerantly(self, tree: Any, line: bytes) -> Message:
         kind = tree.get("t") if isinstance(tree, dict) else None
         if not isinstance(kind, str):
             raise msgspec.ValidationError("it is not an object with a string `t`")
+        twice = said_twice(line)
+        if twice is not None:
+            # Which of the two counts depends on who reads it, so neither does.
+            raise msgspec.ValidationError(f"it says `{twice}` twice")
         if kind not in KINDS:
             self.notes.append(Note(where=kind, problem="unknown kind of message", value=tree))
             return Unknown(t=kind, body=tree)
-        message: Message = convert(tree, KINDS[kind], kind, self.notes)
+        found: list[Note] = []
+        message: Message = convert(tree, KINDS[kind], kind, found)
+        lacking = [str(note) for note in found if note.blank and not note.where.startswith("final.receipt.trace[")]
+        if kind == "final" and lacking:
+            raise IncompleteReceipt(f"its receipt is not one: {'; '.join(lacking[:5])}")
+        self.notes += found
         return message
 
     def end(self) -> list[Message | RemoteProtocolError]:
@@ -337,6 +359,8 @@ class Connection(base.Connection[Message]):
                 return "only what the contract names is sent"
             case Event() | Final() if message.ref_id != self.runs[0]:
                 return f"ref_id {message.ref_id!r} is not the run under way, {self.runs[0]!r}"
+            case Final():
+                return unusable(message.receipt.meta)
             case Fatal(ref_id=str()) if self.runs and message.ref_id != self.runs[0]:
                 return f"ref_id {message.ref_id!r} is not the run under way, {self.runs[0]!r}"
         return None
@@ -350,7 +374,10 @@ class Connection(base.Connection[Message]):
     def refused(self, message: Message, reason: str) -> RemoteProtocolError:
         if isinstance(message, Hello):
             return VersionMismatch(reason, hint="versions must have the same major number")
-        return Violation(reason, details={"message": self.named(message)[:200]})
+        details = {"message": self.named(message)[:200]}
+        if isinstance(message, Final) and unusable(message.receipt.meta) == reason:
+            details["error_code"] = "contract_invalid_receipt"
+        return Violation(reason, details=details)
 
     def said(self, sender: str, message: Message) -> None:
         super().said(sender, message)

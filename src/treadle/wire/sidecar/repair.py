@@ -62,6 +62,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     where: str
     problem: str
     value: Any = None
+    blank: bool = False
+    """Whether a blank stands in for something that the contract requires."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.problem}"
@@ -106,7 +108,7 @@ def _tidy_struct(value: Any, kind: type[msgspec.Struct], where: str, notes: list
             clean |= _tidy_field(value[name], kind, field, f"{where}.{name}", notes)
         elif field.required:
             clean[name] = _blank(kind, field, f"{where}.{name}")
-            notes.append(Note(where=f"{where}.{name}", problem="missing"))
+            notes.append(Note(where=f"{where}.{name}", problem="missing", blank=True))
     for name in value.keys() - known.keys() - {tag}:
         notes.append(Note(where=f"{where}.{name}", problem="not in the contract", value=value[name]))
     return clean
@@ -124,7 +126,7 @@ def _tidy_field(
         return {field.name: tidy(value, field.type, where, notes)}
     except msgspec.ValidationError as error:
         blank = {field.name: _blank(kind, field, where, error)} if field.required else {}
-        notes.append(Note(where=where, problem=str(error), value=value))
+        notes.append(Note(where=where, problem=str(error), value=value, blank=field.required))
         return blank
 
 
