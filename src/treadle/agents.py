@@ -1,39 +1,73 @@
-"""Name -> Agent. Knows them all, imports each when it is asked for."""
+"""Name -> Agent. Knows them all, imports each when it is asked for.
+
+Our own agents are in AGENTS. Outside agents are the cards of `drivers`: adding one is adding a folder there. A person
+adds one in the settings, `[agents.NAME]`, by saying which of the drivers it is driven with.
+"""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
+from treadle.drivers.card import Card, cards
 from treadle.errors import ConfigError
+from treadle.io.paths import here
 from treadle.session import Agent, Guards, SessionSpec
+from treadle.settings.config import AgentSettings
 
 AGENTS = {"native": "treadle.agent.native:NativeAgent"}
 """Agents of our own, by name; each takes `bind`, which hands the guards in."""
 
-COMMANDS = {
-    "sidecar": "treadle.drivers.sidecar.driver:SidecarAgent",
-    "worker": "treadle.drivers.worker.driver:WorkerAgent",
-}
-"""Agents that are any program speaking a wire: `PREFIX:COMMAND ARGS`."""
 
-
-def find_agent(name: str = "native") -> Agent:
-    """`native`, or another name of AGENTS, or `PREFIX:COMMAND` for a program that speaks one of our wires."""
-    prefix, colon, command = name.partition(":")
-    if colon and prefix in COMMANDS:
-        if not command.strip():
-            raise ConfigError(f"--agent {name} names no command", hint=f"such as --agent '{prefix}:my-agent --flag'")
-        made = _load(COMMANDS[prefix])(command)
-    elif name in AGENTS:
+def find_agent(name: str = "native", settings: Mapping[str, AgentSettings] | None = None) -> Agent:
+    """`native`, an outside agent by name, `PREFIX:COMMAND`, or a name of `settings` (None: the person's `[agents]`)."""
+    if name in AGENTS:
         made = _load(AGENTS[name])(bind=bound_by_claims)
     else:
-        known = ", ".join([*AGENTS, *(f"{prefix}:COMMAND" for prefix in COMMANDS)])
-        raise ConfigError(f"there is no agent {name!r}", hint=f"the agents are {known}")
+        from treadle.drivers.launch import launch_of
+
+        settings = agent_settings() if settings is None else settings
+        card, command = find_card(name, settings)
+        launch = launch_of(card, settings.get(card.name), command)
+        made = _load(card.driver)(card, launch, bind=bound_by_claims)
     assert isinstance(made, Agent)
     return made
+
+
+def find_card(name: str, settings: Mapping[str, AgentSettings]) -> tuple[Card, str]:
+    """What is known of the agent of this name, and the command that the name itself gives."""
+    known = cards()
+    prefix, colon, command = name.partition(":")
+    if colon and prefix in known and known[prefix].prefix:
+        if not command.strip():
+            raise ConfigError(f"--agent {name} names no command", hint=f"such as --agent '{prefix}:my-agent --flag'")
+        return known[prefix], command
+    if name in known and not known[name].prefix:
+        return known[name], ""
+    if name in settings:
+        speaks = settings[name].speaks
+        if speaks not in known:
+            hint = f"set agents.{name}.speaks to one of {', '.join(known)}"
+            raise ConfigError(f"the settings do not say how the agent {name} is driven", hint=hint)
+        like = known[speaks]
+        card = msgspec.structs.replace(like, name=name, title=name, prefix=False, recorded=(), install="")
+        return (card if settings[name].command else msgspec.structs.replace(card, program=like.program)), ""
+    raise ConfigError(f"there is no agent {name!r}", hint=f"the agents are {', '.join(names(settings))}")
+
+
+def names(settings: Mapping[str, AgentSettings]) -> list[str]:
+    """Every agent, as it is typed."""
+    known = [f"{card.name}:COMMAND" if card.prefix else card.name for card in cards().values()]
+    return [*AGENTS, *known, *(name for name in settings if name not in cards())]
+
+
+def agent_settings() -> Mapping[str, AgentSettings]:
+    from treadle.settings import config
+
+    return config.load(here()).settings.agents
 
 
 def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
@@ -54,7 +88,7 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
     return msgspec.structs.replace(spec, guards=guards)
 
 
-def _load(place: str) -> type:
+def _load(place: str) -> Callable[..., Any]:
     module, attribute = place.split(":")
-    found: type = getattr(importlib.import_module(module), attribute)
+    found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
     return found

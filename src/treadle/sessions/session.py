@@ -165,8 +165,7 @@ class BaseSession(ABC):
         text = mended(prompt.text)
         turn = Turn(prompt if text == prompt.text else Prompt(text=text, source=prompt.source))
         self._queue.append(turn)
-        if self._pump is None or self._pump.done():
-            self._pump = asyncio.create_task(self._run_queue(), name=f"turns of {self._id}")
+        self._wake()
         return turn.id
 
     async def steer(self, turn: TurnId, text: str) -> bool:
@@ -271,6 +270,11 @@ class BaseSession(ABC):
         return self._clock() + self._question_seconds
 
     # Turns
+
+    def _wake(self) -> None:
+        """See to it that what is in the queue runs."""
+        if self._pump is None or self._pump.done():
+            self._pump = asyncio.create_task(self._run_queue(), name=f"turns of {self._id}")
 
     async def _run_queue(self) -> None:
         while self._queue:

@@ -61,6 +61,29 @@ class BackendCommand(msgspec.Struct, frozen=True, kw_only=True):
     timeout_secs: float | None = None
 
 
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """An outside agent, `[agents.NAME]`: one that we know, told differently, or one of the person's own."""
+
+    speaks: str = ""
+    """The agent whose driver it is driven with, such as `acp` or `claude`; needed for a name that we do not know."""
+    command: str = ""
+    arguments: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    """Names of further environment variables that it may see."""
+    set: dict[str, str] = {}
+    """Variables that are set for it."""
+    model: str | None = None
+    models: dict[str, str] = {}
+    """Names that you use -> names that the agent knows."""
+    permission_mode: str | None = None
+    options: dict[str, Any] = {}
+    """What only this agent understands; its page in the docs says which there are."""
+
+    @property
+    def mode(self) -> Mode | None:
+        return None if self.permission_mode is None else parse_mode(self.permission_mode)
+
+
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds."""
 
@@ -99,6 +122,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     hooks: Hooks = Hooks()
     mcp_servers: dict[str, McpServer] = {}
     backends: dict[str, BackendCommand] = {}
+    agents: dict[str, AgentSettings] = {}
 
     @property
     def mode(self) -> Mode | None:
@@ -229,7 +253,7 @@ def _convert(table: dict[str, Any], path: str) -> Settings:
         key = where.rstrip("`").removeprefix("$").removeprefix(".") or "a setting"
         raise ConfigError(f"{path}: {key}: {what}") from error
     try:
-        _ = settings.mode
+        _ = settings.mode, [agent.mode for agent in settings.agents.values()]
         rules = settings.permissions
         for rule in (*rules.allow, *rules.ask, *rules.deny):
             parse_rule(rule)

@@ -1,1 +1,32 @@
-"""A foreign sidecar as an agent."""
+"""Any program that speaks the sidecar wire."""
+
+from treadle.drivers.card import Card, dropped, emulated
+
+CARDS = (
+    Card(
+        name="sidecar",
+        title="any sidecar",
+        driver="treadle.drivers.sidecar.driver:launched",
+        how="the sidecar protocol, one process per turn",
+        prefix=True,
+        capabilities={
+            "streaming": "native",
+            "tools": "native",
+            "interrupt": "native",
+            "usage": "native",
+            "cost": "native",
+            "questions": "unsupported",
+            "steer": "unsupported",
+            "resume": "unsupported",
+            "fork": "unsupported",
+            "thinking": "unsupported",
+        },
+        losses={
+            "ThinkingDelta": dropped("the sidecar wire has no event for it"),
+            "Asked": dropped("a sidecar cannot ask; what the rules deny ends the run when it is seen"),
+            "ToolOutput": dropped("the sidecar wire gives a tool's output when it has ended"),
+            "ToolStarted.kind": emulated("guessed from the tool's name and arguments"),
+        },
+        notes=("A sidecar has no memory of earlier orders: every turn begins anew.",),
+    ),
+)

@@ -13,6 +13,9 @@ import shlex
 import uuid
 from collections.abc import Sequence
 
+from treadle.drivers.agent import Bind
+from treadle.drivers.card import Card
+from treadle.drivers.launch import Launch
 from treadle.drivers.sidecar.order import work_order
 from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer, Timing
 from treadle.errors import Denied, PeerFatal, TimedOut, TreadleError
@@ -59,6 +62,11 @@ class SidecarAgent:
         whole.pop("TREADLE_AGENT", None)  # that was for us: a sidecar told the same would start a sidecar, and so on
         whole |= env
         return await SidecarPeer.spawn(self._argv, env=whole, cwd=cwd, name=self.name, timing=self._timing)
+
+
+def launched(card: Card, launch: Launch, bind: Bind | None = None) -> SidecarAgent:
+    """For `agents.py`."""
+    return SidecarAgent(launch.argv)
 
 
 def agent_info(name: str, hello: Hello) -> AgentInfo:

@@ -16,6 +16,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from treadle.drivers.agent import Bind
+from treadle.drivers.card import Card
+from treadle.drivers.launch import Launch
 from treadle.drivers.worker.init import init_config, not_kept
 from treadle.errors import (
     BudgetExceeded,
@@ -103,6 +106,11 @@ class WorkerAgent:
             await worker.end()
             raise
         return WorkerSession(self.name, spec, worker, opened)
+
+
+def launched(card: Card, launch: Launch, bind: Bind | None = None) -> WorkerAgent:
+    """For `agents.py`."""
+    return WorkerAgent(launch.argv)
 
 
 def _a_few_heartbeats(env: Mapping[str, str]) -> float:

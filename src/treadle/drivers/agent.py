@@ -1,0 +1,100 @@
+"""What every driven agent has in common: how a session of it is prepared, and what a look at the program tells."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from treadle.drivers.card import Card, version_of
+from treadle.drivers.launch import Launch
+from treadle.drivers.session import DrivenSession
+from treadle.errors import ConfigError
+from treadle.io.peer import Patience
+from treadle.io.process.programs import run_program
+from treadle.session import AgentInfo, Limits, Rules, SessionSpec
+from treadle.settings import config
+
+Bind: TypeAlias = Callable[[SessionSpec, Mapping[str, str]], SessionSpec]
+"""Adds the guards that whoever makes the agent wants on every session, such as claims."""
+
+PATIENCE = Patience(handshake=60.0, cancel=2.0, shutdown=2.0, grace=1.0)
+"""Under load, agents written for Node took up to 16 s to answer the handshake."""
+VERSION_SECONDS = 30.0
+
+
+class DrivenAgent(ABC):
+    def __init__(
+        self,
+        card: Card,
+        launch: Launch,
+        bind: Bind | None = None,
+        *,
+        environ: Mapping[str, str] | None = None,
+        patience: Patience = PATIENCE,
+    ) -> None:
+        self.card = card
+        self.launch = launch
+        self.patience = patience
+        self._bind = bind
+        self._environ = os.environ if environ is None else environ
+
+    @property
+    def name(self) -> str:
+        return self.card.name
+
+    @abstractmethod
+    async def _open(self, spec: SessionSpec, env: dict[str, str]) -> DrivenSession:
+        """Start it for this session, and shake hands."""
+
+    async def open(self, spec: SessionSpec) -> DrivenSession:
+        if not os.path.isdir(spec.cwd):
+            raise ConfigError(f"the working directory {spec.cwd} is not there", hint="make it, or name another")
+        spec = msgspec.structs.replace(
+            spec,
+            cwd=os.path.abspath(spec.cwd),
+            model=self.launch.model_name(spec.model),
+            mode=spec.mode or self.launch.mode,
+        )
+        spec = _with_settings(spec, self._environ)
+        if self._bind is not None:
+            spec = self._bind(spec, {**self._environ, **spec.env})
+        return await self._open(spec, self.env(spec.env))
+
+    def env(self, added: Mapping[str, str]) -> dict[str, str]:
+        return self.launch.env(self._environ, added)
+
+    async def probe(self) -> AgentInfo:
+        """What can be said without opening a session: it runs, and this is its version."""
+        return AgentInfo(name=self.name, version=await self.version(), capabilities=dict(self.card.capabilities))
+
+    async def version(self) -> str:
+        """As the program says it; NotFound when there is no such program."""
+        argv = [self.launch.program(), *self.card.version_arguments]
+        done = await asyncio.to_thread(run_program, argv, env=self.env({}), timeout=VERSION_SECONDS)
+        return version_of(done.stdout.decode("utf-8", "replace"))
+
+
+def _with_settings(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
+    """The rules, limits and directories of the settings files hold for driven agents as for our own."""
+    loaded = config.load(spec.cwd, {**environ, **spec.env}, trusted=True if spec.trusted else None).settings
+    files, asked = loaded.permissions, spec.rules
+    defaults = Limits()
+    limits: dict[str, Any] = {
+        name: _first(getattr(spec.limits, name), getattr(loaded.limits, name), getattr(defaults, name))
+        for name in Limits.__struct_fields__
+    }
+    return msgspec.structs.replace(
+        spec,
+        rules=Rules(allow=files.allow + asked.allow, ask=files.ask + asked.ask, deny=files.deny + asked.deny),
+        limits=Limits(**limits),
+        add_dirs=loaded.add_dirs + spec.add_dirs,
+    )
+
+
+def _first(asked: object, file: object, default: object) -> object:
+    return asked if asked != default else file

@@ -1,0 +1,89 @@
+"""What a driver says of itself: one card per agent, read by `treadle agents`, `doctor`, the docs and the driver itself.
+
+A folder of `drivers` registers by having `CARDS` in its `__init__.py`. A card is plain data; the driver that it names
+is imported when somebody uses it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from functools import cache
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Level: TypeAlias = Literal["native", "emulated", "unsupported"]
+"""The agent does it by itself | we do it for the agent | nobody does."""
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one of our events, or of one of its fields, with this agent. What is not listed is native."""
+
+    level: Literal["emulated", "dropped"]
+    why: str
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    """As it is typed: `--agent NAME`, or `--agent NAME:COMMAND` where `prefix` is set."""
+    title: str
+    driver: str
+    """`module:Class`, called with this card, a Launch and `bind`."""
+    how: str
+    """How it is driven, in a few words."""
+    prefix: bool = False
+    program: str = ""
+    """The name of its command, looked up on PATH."""
+    arguments: tuple[str, ...] = ()
+    version_arguments: tuple[str, ...] = ("--version",)
+    install: str = ""
+    """The command that installs it."""
+    recorded: tuple[str, ...] = ()
+    """The versions that our recordings were made with, oldest first."""
+    environment: tuple[str, ...] = ()
+    """Variables that it may see beside what every program gets; `PREFIX_*` lets no secret through, a full name does."""
+    sets: dict[str, str] = {}
+    """Variables that are set for it, unless the person sets them."""
+    capabilities: dict[str, Level] = {}
+    losses: dict[str, Loss] = {}
+    """By event (`ToolOutput`) or field (`Usage.cost_usd`)."""
+    notes: tuple[str, ...] = ()
+    """What a person who drives it should know, one sentence each."""
+
+
+def dropped(why: str) -> Loss:
+    return Loss(level="dropped", why=why)
+
+
+def emulated(why: str) -> Loss:
+    return Loss(level="emulated", why=why)
+
+
+@cache
+def cards() -> dict[str, Card]:
+    """Every agent that can be driven, by name. Found by listing the folders."""
+    import treadle.drivers
+
+    found: dict[str, Card] = {}
+    for entry in pkgutil.iter_modules(treadle.drivers.__path__, "treadle.drivers."):
+        if entry.ispkg:
+            module = importlib.import_module(entry.name)
+            found.update({card.name: card for card in getattr(module, "CARDS", ())})
+    return dict(sorted(found.items()))
+
+
+def version_of(text: str) -> str:
+    """The version number in what a program says of itself; empty when there is none."""
+    found = re.search(r"\d+\.\d+(?:\.\d+)*(?:-[\w.]+)?", text)
+    return found.group() if found else ""
+
+
+def newer(version: str, recorded: tuple[str, ...]) -> bool:
+    """Whether this version is newer than every recording, so that nobody has seen what it says."""
+    return bool(version and recorded) and all(_numbers(version) > _numbers(known) for known in recorded)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version.partition("-")[0]))

@@ -1,0 +1,40 @@
+"""Claude Code."""
+
+from treadle.drivers.card import Card, dropped, emulated
+
+CARDS = (
+    Card(
+        name="claude",
+        title="Claude Code",
+        driver="treadle.drivers.claude.driver:ClaudeAgent",
+        how="stream-json with control records, one process per session",
+        program="claude",
+        install="npm install -g @anthropic-ai/claude-code",
+        recorded=("2.1.325",),
+        environment=(
+            *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_*", "CLAUDE_CODE_OAUTH_TOKEN"),
+            *("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"),
+            *("CLAUDE_CODE_MAX_RETRIES", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER"),
+        ),
+        sets={"DISABLE_AUTOUPDATER": "1"},
+        capabilities={
+            **dict.fromkeys(("streaming", "thinking", "tools", "permissions", "changed_input", "questions"), "native"),
+            **dict.fromkeys(("interrupt", "resume", "fork", "usage", "cost", "tasks", "commands"), "native"),
+            **dict.fromkeys(("model", "mode", "rules", "hooks", "steer"), "native"),
+            "file_changes": "emulated",
+        },
+        losses={
+            "ToolOutput": dropped("it gives a tool's output when the tool has ended"),
+            "FileChanged": emulated("from the result of the tools that write; what a command writes is not told"),
+            "CommandRun.exit_code": emulated("read from the text of the result"),
+            "Usage": emulated("one for each model and turn, not one for each call"),
+            "Usage.duration_ms": dropped("it is told for the whole turn only"),
+            "ContextPruned": dropped("it is not told"),
+            "TaskGroupChanged": dropped("it has no groups of tasks"),
+        },
+        notes=(
+            "Every tool call is judged by our rules before it runs, also those that Claude Code would not ask about.",
+            "It reads its own settings, hooks and MCP servers as it always does.",
+        ),
+    ),
+)

@@ -1,0 +1,67 @@
+"""Claude Code as an Agent: how it is started, and what its session is told before the first prompt.
+
+No prompt, system prompt or key is on its command line, where every user of the machine could read it: they go over its
+input and its environment.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+from treadle.drivers.agent import DrivenAgent
+from treadle.drivers.claude.session import ClaudeSession
+from treadle.drivers.claude.tools import claude_name
+from treadle.errors import ConfigError
+from treadle.io.peer import Peer
+from treadle.session import SessionSpec
+from treadle.wire.claude.records import Connection
+
+WIRE = (
+    *("--output-format", "stream-json", "--verbose", "--input-format", "stream-json"),
+    *("--permission-prompt-tool", "stdio", "--include-partial-messages", "--replay-user-messages"),
+)
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
+
+
+class ClaudeAgent(DrivenAgent):
+    async def _open(self, spec: SessionSpec, env: dict[str, str]) -> ClaudeSession:
+        session_id, which = _which(spec)
+        argv = [*self.launch.argv, *WIRE, *which, *_options(spec, self.launch.options)]
+        peer: Peer[Any, Any] = await Peer.start(
+            argv, Connection("host"), name=self.name, env=env, cwd=spec.cwd, patience=self.patience
+        )
+        session = ClaudeSession(session_id, self.card, spec, peer)
+        await session.shake_hands()
+        return session
+
+
+def _which(spec: SessionSpec) -> tuple[str, list[str]]:
+    """The id of the session, as far as it is known before the first turn, and how it is chosen."""
+    start = spec.start
+    if start.resume is not None and not start.fork:
+        return (start.resume, ["--resume", start.resume]) if start.resume else ("", ["--continue"])
+    wanted = start.id or str(uuid.uuid4())
+    if not _UUID.fullmatch(wanted):
+        raise ConfigError(f"{wanted!r} cannot be the id of a session of Claude Code", hint="give a UUID")
+    if start.resume is None:
+        return wanted, ["--session-id", wanted]
+    old = ["--resume", start.resume] if start.resume else ["--continue"]
+    return wanted, [*old, "--fork-session", "--session-id", wanted]
+
+
+def _options(spec: SessionSpec, options: dict[str, Any]) -> list[str]:
+    argv = ["--model", spec.model] if spec.model else []
+    argv += ["--permission-mode", "plan" if spec.mode == "plan" else "default"]
+    if spec.tools.offered is not None:
+        argv += ["--tools", ",".join(map(claude_name, spec.tools.offered))]
+    if spec.tools.denied:
+        argv += ["--disallowedTools", ",".join(map(claude_name, spec.tools.denied))]
+    for directory in spec.add_dirs:
+        argv += ["--add-dir", directory]
+    if not spec.start.persist:
+        argv.append("--no-session-persistence")
+    if isinstance(sources := options.get("setting_sources"), str):
+        argv += ["--setting-sources", sources]
+    return argv

@@ -1,0 +1,50 @@
+"""Claude Code's tools: what each is about to touch, and their names beside ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from treadle.events import ToolKind
+from treadle.policy.guess import access_of
+from treadle.session import Access
+
+KINDS: dict[str, ToolKind] = {
+    "Bash": "execute",
+    **dict.fromkeys(("Read", "NotebookRead", "Glob", "Grep", "LS"), "read"),
+    **dict.fromkeys(("Write", "Edit", "MultiEdit", "NotebookEdit"), "write"),
+    **dict.fromkeys(("WebFetch", "WebSearch"), "network"),
+}
+INWARD = {
+    *("Task", "Agent", "TodoWrite", "AskUserQuestion", "ExitPlanMode", "EnterPlanMode", "Skill", "ToolSearch"),
+    *("TaskStop", "TaskOutput", "BashOutput", "KillShell", "ListAgents", "ReportFindings", "ListMcpResourcesTool"),
+}
+"""They change nothing but the conversation: rules may name them, a mode has nothing to say about them."""
+OURS = {
+    **{"bash": "Bash", "read_file": "Read", "write_file": "Write", "edit_file": "Edit", "multi_edit": "MultiEdit"},
+    **{"glob": "Glob", "grep": "Grep", "web_fetch": "WebFetch", "task": "Task", "skill": "Skill"},
+    **{"todo": "TodoWrite", "ask_user": "AskUserQuestion"},
+}
+"""Our names for tools that Claude Code has too."""
+_PATHS = ("file_path", "notebook_path", "path")
+
+
+def claude_name(tool: str) -> str:
+    return OURS.get(tool, tool)
+
+
+def about(name: str, args: Any) -> Access:
+    """With paths as they were written."""
+    if name in INWARD:
+        return Access(tool=name, kind="read", args=args)
+    if name not in KINDS or not isinstance(args, dict):
+        return access_of(name, args)
+    paths = tuple(args[key] for key in _PATHS if isinstance(args.get(key), str))
+    command, url = args.get("command"), args.get("url")
+    return Access(
+        tool=name,
+        kind=KINDS[name],
+        paths=paths if name != "Bash" else (),
+        command=command if name == "Bash" and isinstance(command, str) else None,
+        url=url if isinstance(url, str) else None,
+        args=args,
+    )

@@ -1,0 +1,65 @@
+"""How an outside agent is started: its command, what it may see of our environment, and what the settings say of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from treadle.drivers.card import Card
+from treadle.errors import ConfigError, NotFound
+from treadle.io.process.programs import command_words
+from treadle.policy.environment import reduced
+from treadle.session import Mode
+from treadle.settings.config import AgentSettings
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything about a command that does not depend on the session."""
+
+    argv: tuple[str, ...]
+    environment: tuple[str, ...] = ()
+    """Names of the variables that it may see, beside what every program gets."""
+    sets: dict[str, str] = {}
+    model: str | None = None
+    models: dict[str, str] = {}
+    """Names that a person uses -> names that the agent knows."""
+    mode: Mode | None = None
+    options: dict[str, Any] = {}
+    """For the driver: what only this agent understands."""
+
+    def program(self) -> str:
+        """Where its command is."""
+        found = shutil.which(self.argv[0])
+        if found is None:
+            raise NotFound(f"the program {self.argv[0]!r} is not installed", hint="install it, or put it on PATH")
+        return found
+
+    def env(self, environ: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
+        """An allow-list: what an agent around us left in the environment would make this one believe it is inside."""
+        given = reduced(environ, self.environment)
+        return {**{name: text for name, text in self.sets.items() if name not in given}, **given, **added}
+
+    def model_name(self, asked: str | None) -> str | None:
+        chosen = asked or self.model
+        return self.models.get(chosen, chosen) if chosen else None
+
+
+def launch_of(card: Card, settings: AgentSettings | None = None, command: str = "") -> Launch:
+    """From the card, `[agents.NAME]` in the settings, and the command that was typed after `PREFIX:`."""
+    settings = settings or AgentSettings()
+    words = command_words(command or settings.command) or ([card.program] if card.program else [])
+    if not words:
+        raise ConfigError(f"the agent {card.name} has no command", hint=f"set agents.{card.name}.command")
+    arguments = () if command else (*card.arguments, *settings.arguments)
+    return Launch(
+        argv=(*words, *arguments),
+        environment=(*card.environment, *settings.env),
+        sets={**card.sets, **settings.set},
+        model=settings.model,
+        models=settings.models,
+        mode=settings.mode,
+        options=settings.options,
+    )

@@ -1,0 +1,379 @@
+"""What every driven session has in common: one reader of what the agent says, permissions under our rules, tool records
+that always end, limits, and an interrupt that leaves nothing of the turn running.
+
+A kind of agent says how a turn begins (`_begin`), what each message means (`_hear`) and how it is asked to stop
+(`_stop`), and calls `over` when the turn has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os.path
+import signal
+import time
+from abc import abstractmethod
+from collections.abc import Coroutine
+from typing import Any, Literal, cast
+
+from treadle.drivers.card import Card, newer
+from treadle.errors import (
+    BudgetExceeded,
+    LimitReached,
+    LineTooLong,
+    MaxIterations,
+    PeerStalled,
+    RemoteError,
+    RemoteProtocolError,
+    TimedOut,
+    TreadleError,
+    Violation,
+)
+from treadle.events import (
+    Asked,
+    ErrorInfo,
+    Failed,
+    TextDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    Usage,
+    Warned,
+)
+from treadle.io.peer import Peer
+from treadle.io.process import procs
+from treadle.io.within import within
+from treadle.policy.profile import build_guard
+from treadle.session import Access, AgentInfo, Answer, SessionSpec
+from treadle.sessions.session import BaseSession, Turn, new_id
+from treadle.sessions.totals import Totals
+
+log = logging.getLogger(__name__)
+
+SILENCE = 1800.0
+"""Seconds in which a working agent may say nothing, unless the settings say otherwise: a tool may be long at work."""
+LEFTOVER_GRACE = 0.5
+"""Seconds in which an agent that was interrupted may itself end what it had started."""
+BAD_LINES = 100
+"""So many lines that cannot be read are too many."""
+
+
+class Work:
+    """The turn under way, as far as the agent is concerned."""
+
+    def __init__(self, turn: Turn) -> None:
+        self.turn = turn
+        self.over: asyncio.Future[TurnEnded] = asyncio.get_running_loop().create_future()
+        self.failed = False
+        """Whether an error was told already, so that the ending need not tell it again."""
+
+
+class DrivenSession(BaseSession):
+    def __init__(self, session_id: str, card: Card, spec: SessionSpec, peer: Peer[Any, Any], version: str = "") -> None:
+        info = AgentInfo(
+            name=card.name,
+            version=version,
+            models=(spec.model,) if spec.model else (),
+            tools=spec.tools.offered or (),
+            capabilities=dict(card.capabilities),
+            mode=spec.mode,
+        )
+        super().__init__(session_id, info, answers=spec.answers)
+        self.card = card
+        self.spec = spec
+        self.peer = peer
+        self.silence = SILENCE
+        self._guard = build_guard(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge)
+        self._work: Work | None = None
+        self._lost: TreadleError | None = None
+        self._spent = Totals()
+        self._tools: dict[str, tuple[str, float]] = {}
+        """Calls that have started and not ended: name and when."""
+        self._denied: set[str] = set()
+        self._jobs: set[asyncio.Task[None]] = set()
+        self._before: set[tuple[int, int]] = set()
+        self._bad_lines = 0
+        self._last_heard = time.monotonic()
+        self._reader = asyncio.create_task(self._listen(), name=f"what {card.name} says")
+
+    # What a kind of agent says
+
+    @abstractmethod
+    async def _begin(self, turn: Turn) -> None:
+        """Give it the prompt."""
+
+    @abstractmethod
+    def _hear(self, message: Any) -> None:
+        """Deal with one message; what takes time goes into `job`."""
+
+    @abstractmethod
+    async def _stop(self, turn: Turn) -> None:
+        """Ask it to stop that turn."""
+
+    async def _leave(self) -> None:
+        """Say goodbye, where there is a word for it. What is still there afterwards is ended."""
+        await self.peer.leave()
+
+    # Hearing
+
+    async def _listen(self) -> None:
+        try:
+            while True:
+                heard = await self.peer.hear()
+                self._last_heard = time.monotonic()
+                while heard:
+                    message = heard.popleft()
+                    if isinstance(message, RemoteProtocolError):
+                        await self._bad_line(message)
+                    else:
+                        self._understand(message)
+                await self.room()
+        except TreadleError as error:
+            self._part(error)
+
+    async def _bad_line(self, error: RemoteProtocolError) -> None:
+        """A stray line on its output is worth a warning; a record that is too long or broken may be the result."""
+        self._bad_lines += 1
+        if isinstance(error, LineTooLong | Violation):
+            raise await self.peer.blame(type(error), f"sent what cannot be followed: {error.message}")
+        if self._bad_lines > BAD_LINES:
+            raise await self.peer.blame(RemoteProtocolError, f"sent {BAD_LINES} lines that cannot be read")
+        if self._bad_lines == 1:
+            self.emit(Warned(message=f"{self.card.name} sent what cannot be read: {error.message}", code="tolerated"))
+
+    def _understand(self, message: Any) -> None:
+        try:
+            self._hear(message)
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
+            log.warning("a record of %s was not understood", self.card.name, exc_info=error)
+            told = f"{self.card.name} said something in a form that is not known: {type(error).__name__}: {error}"
+            self.emit(Warned(message=told, code="tolerated"))
+
+    def _part(self, error: TreadleError) -> None:
+        """It will say nothing any more."""
+        self._lost = error
+        if self._work is not None and not self._work.over.done():
+            self._work.over.set_exception(error)
+
+    def job(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this beside the hearing; it ends with the turn or the session."""
+        task = asyncio.create_task(self._guarded(work))
+        self._jobs.add(task)
+        task.add_done_callback(self._jobs.discard)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except TreadleError as error:
+            log.info("%s could not be answered: %s", self.card.name, error)
+
+    # A turn
+
+    async def _turn(self, turn: Turn) -> TurnEnded:
+        if self._lost is not None or self.peer.gone:
+            raise RemoteError(f"{self.card.name} has ended", hint="open a new session, or resume this one by its id")
+        work = self._work = Work(turn)
+        self._denied.clear()
+        seconds = self.spec.limits.max_seconds
+        try:
+            async with within(seconds):
+                await self._begin(turn)
+                self._before = self._running()
+                return await self._until_over(work)
+        except TimeoutError:
+            await self._call_off(work)
+            raise TimedOut(f"the turn took more than {seconds:g} s") from None
+        except (asyncio.CancelledError, LimitReached):
+            await self._call_off(work)
+            raise
+        finally:
+            self._work = None
+            for task in [*self._jobs]:
+                task.cancel()
+            self._end_tools("the turn ended before it did")
+
+    async def _until_over(self, work: Work) -> TurnEnded:
+        self._last_heard = time.monotonic()
+        while not work.over.done():
+            left = self._last_heard + self.silence - time.monotonic()
+            if left <= 0 and not self._questions:
+                raise await self.peer.blame(PeerStalled, f"said nothing for {self.silence:g} s")
+            await asyncio.wait([work.over], timeout=max(left, 1.0))
+        return work.over.result()
+
+    async def _call_off(self, work: Work) -> None:
+        """Ask it to stop, and see to it that nothing of the turn goes on."""
+        for task in [*self._jobs]:
+            task.cancel()
+        if self.peer.gone or work.over.done() and not isinstance(work.over.exception(), LimitReached):
+            return
+        if work.over.done():
+            work.over = asyncio.get_running_loop().create_future()
+        try:
+            async with within(self.peer.patience.cancel):
+                await self._stop(work.turn)
+                with contextlib.suppress(TreadleError):
+                    await work.over
+        except TreadleError:
+            pass
+        except TimeoutError:
+            told = f"{self.card.name} did not stop within {self.peer.patience.cancel:g} s and was ended"
+            self.emit(Warned(message=told, code="cancel_not_heeded"))
+            await self.peer.end()
+        await self._end_leftovers()
+
+    def _running(self) -> set[tuple[int, int]]:
+        return {(each.pid, each.start) for each in self.peer.child.tree.processes()}
+
+    async def _end_leftovers(self) -> None:
+        """Some agents leave the command of an interrupted turn running."""
+        deadline = time.monotonic() + LEFTOVER_GRACE
+        while left := [each for each in self._fresh() if not self.peer.gone]:
+            if time.monotonic() > deadline:
+                for each in left:
+                    procs.send(each, signal.SIGKILL)
+            await asyncio.sleep(0.02)
+
+    def _fresh(self) -> list[procs.Process]:
+        """What was started since the turn began."""
+        return [each for each in self.peer.child.tree.processes() if (each.pid, each.start) not in self._before]
+
+    def over(self, ended: TurnEnded) -> None:
+        """The agent says that its turn has ended."""
+        if self._work is not None and not self._work.over.done():
+            if ended.error is not None and ended.outcome == "failed" and not self._work.failed:
+                self.emit(Failed(error=ended.error))
+            self._end_tools("the turn ended before it did")
+            self._work.over.set_result(ended)
+
+    def fail(self, error: TreadleError) -> None:
+        if self._work is not None and not self._work.over.done():
+            self._work.over.set_exception(error)
+
+    # Text, tools and tokens
+
+    def said(self, text: str, parent: str | None = None) -> None:
+        self.emit(TextDelta(text=text, parent=parent))
+
+    def tool_started(self, call: str, name: str, access: Access, parent: str | None = None) -> None:
+        if call in self._tools or call in self._denied:
+            return
+        self._tools[call] = (name, time.monotonic())
+        self.emit(
+            ToolStarted(
+                call=call,
+                name=name,
+                args=access.args,
+                kind=access.kind,
+                paths=access.paths,
+                command=access.command,
+                parent=parent,
+            )
+        )
+
+    def tool_ended(self, call: str, result: str, ok: bool, parent: str | None = None) -> None:
+        if (started := self._tools.pop(call, None)) is not None:
+            name, since = started
+            took = int((time.monotonic() - since) * 1000)
+            self.emit(ToolEnded(call=call, name=name, result=result, ok=ok, duration_ms=took, parent=parent))
+
+    def tool_denied(self, call: str, name: str, reason: str, by: str, args: Any, parent: str | None = None) -> None:
+        if call not in self._denied and call not in self._tools:
+            self._denied.add(call)
+            known = by if by in ("rule", "mode", "hook", "nobody", "deadline", "claim") else "person"
+            self.emit(ToolDenied(call=call, name=name, reason=reason, by=cast(Any, known), args=args, parent=parent))
+
+    def _end_tools(self, why: str) -> None:
+        for call in [*self._tools]:
+            self.tool_ended(call, why, ok=False)
+
+    def spend(self, usage: Usage) -> None:
+        """Count what a model call used, and end the turn when that is more than it may."""
+        self._spent = self._spent.plus(usage)
+        self.emit(usage)
+        limits, spent = self.spec.limits, self._spent
+        if limits.max_cost_usd is not None and (spent.cost_usd or 0) > limits.max_cost_usd:
+            self.fail(BudgetExceeded(f"{spent.cost_usd:.4f} USD are spent, {limits.max_cost_usd:g} were allowed"))
+        elif limits.max_tokens is not None and spent.total_tokens > limits.max_tokens:
+            self.fail(BudgetExceeded(f"{spent.total_tokens} tokens are used, {limits.max_tokens} were allowed"))
+
+    def step(self) -> None:
+        """One more model call of the turn itself."""
+        if self._work is not None:
+            turn, most = self._work.turn, self.spec.limits.max_iterations
+            turn.iterations += 1
+            if most is not None and turn.iterations > most:
+                self.fail(MaxIterations(f"{self.card.name} went on after {most} iterations"))
+
+    def error(self, info: ErrorInfo) -> None:
+        if self._work is not None:
+            self._work.failed = True
+        self.emit(Failed(error=info))
+
+    # Permissions
+
+    def access(self, name: str, args: Any, kind: Any, paths: tuple[str, ...] = (), **more: Any) -> Access:
+        """What a call is about to touch, with paths as our rules want them."""
+        real = tuple(os.path.realpath(os.path.join(self.spec.cwd, path)) for path in paths if "\0" not in path)
+        return Access(tool=name, kind=kind, paths=real, args=args, **more)
+
+    async def permit(
+        self,
+        access: Access,
+        *,
+        call: str,
+        text: str = "",
+        kind: Literal["permission", "question", "plan"] = "permission",
+        options: tuple[str, ...] = (),
+        judged: bool = False,
+    ) -> Answer:
+        """Whether this may run: by our rules first, then by whoever can answer, else a denial that says so."""
+        decision = self._guard(access)
+        if kind == "permission" and not judged and decision.verdict == "allow":
+            return Answer(decision="allow", by=decision.by)
+        if decision.verdict == "deny":
+            self.tool_denied(call, access.tool, decision.reason, decision.by, access.args)
+            return Answer(decision="deny", text=decision.reason, by=decision.by)
+        answer = await self.ask(
+            Asked(
+                request=new_id("ask"),
+                kind=kind,
+                text=text or decision.reason or f"{self.card.name} asks to use {access.tool}",
+                call=call,
+                name=access.tool,
+                args=access.args,
+                tool_kind=access.kind,
+                paths=access.paths,
+                command=access.command,
+                options=options,
+                deadline=self.deadline(),
+            )
+        )
+        if answer.decision == "deny":
+            why = answer.text or "a person said no"
+            reason = f"{decision.reason}: {why}" if decision.reason and answer.by == "nobody" else why
+            self.tool_denied(call, access.tool, reason, answer.by, access.args)
+        elif answer.scope != "once" and kind == "permission":
+            self._guard.remember(access)
+        return answer
+
+    # Ending
+
+    def warn_of_drift(self) -> None:
+        if newer(self._info.version, self.card.recorded):
+            told = f"{self.card.name} {self._info.version} is newer than any recording ({self.card.recorded[-1]})"
+            self.emit(Warned(message=f"{told}; what it says that is new is ignored", code="version_drift"))
+
+    async def _close(self) -> None:
+        self._reader.cancel()
+        for task in [*self._jobs]:
+            task.cancel()
+        try:
+            if not self.peer.gone and self._lost is None:
+                await self._leave()
+        except TreadleError:
+            pass
+        finally:
+            await self.peer.end()

@@ -1,0 +1,1 @@
+"""Claude Code: stream-json with control records, both directions on standard streams."""

@@ -1,0 +1,162 @@
+"""What Claude Code's records mean in our events. Pure: records in, events out."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from treadle.events import ErrorInfo, Event, FileChanged, Outcome, Task, TaskChanged, TaskStatus, Usage
+from treadle.wire.claude.records import Result, System
+
+_EXIT = re.compile(r"\AExit code (\d+)\b")
+_LIMITED = {"error_max_turns": "max_iterations", "error_max_budget_usd": "budget_exceeded"}
+_STATUS: dict[int, tuple[str, bool]] = {401: ("auth_failed", False), 403: ("auth_failed", False)}
+_STATUS |= {429: ("rate_limited", True)}
+
+
+def usages(result: Result, before: dict[str, Any] | None) -> list[Usage]:
+    """What the turn used, by model. `before` are the session's totals at the last result; None when nobody knows them.
+
+    The totals in `modelUsage` and `total_cost_usd` count over the whole session, also over earlier processes of it.
+    """
+    if result.model_usage_since_last_result is not None:
+        return _by_model(result.model_usage_since_last_result, {})
+    if before is not None and result.modelUsage:
+        return _by_model(result.modelUsage, before)
+    used = result.usage
+    counts = {name: _count(used.get(f"{name}_tokens")) for name in ("input", "output")}
+    read, write = _count(used.get("cache_read_input_tokens")), _count(used.get("cache_creation_input_tokens"))
+    if not any([*counts.values(), read, write]):
+        return []
+    model = next(iter(result.modelUsage), "") if len(result.modelUsage) == 1 else ""
+    return [
+        Usage(
+            model=model,
+            input_tokens=counts["input"],
+            output_tokens=counts["output"],
+            cache_read_tokens=read,
+            cache_write_tokens=write,
+        )
+    ]
+
+
+def _by_model(now: dict[str, Any], before: dict[str, Any]) -> list[Usage]:
+    found = []
+    for model, used in now.items():
+        past = before.get(model) or {}
+        cost = used.get("costUSD")
+        usage = Usage(
+            model=model,
+            input_tokens=_more(used, past, "inputTokens"),
+            output_tokens=_more(used, past, "outputTokens"),
+            cache_read_tokens=_more(used, past, "cacheReadInputTokens"),
+            cache_write_tokens=_more(used, past, "cacheCreationInputTokens"),
+            reasoning_tokens=_more(used, past, "thinkingTokens"),
+            cost_usd=max(0.0, cost - (past.get("costUSD") or 0.0)) if isinstance(cost, int | float) else None,
+        )
+        if usage.prompt_tokens or usage.output_tokens:
+            found.append(usage)
+    return found
+
+
+def _more(now: dict[str, Any], before: dict[str, Any], name: str) -> int:
+    return max(0, _count(now.get(name)) - _count(before.get(name)))
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def ending(result: Result, stopped: bool) -> tuple[Outcome, ErrorInfo | None]:
+    """How the turn ended. `stopped`: we had asked it to. An error of the service calls itself a success."""
+    if not result.is_error:
+        return "completed", None
+    if result.subtype in _LIMITED:
+        said = _first_error(result) or f"the turn was ended: {result.terminal_reason or result.subtype}"
+        return "limited", ErrorInfo(code=_LIMITED[result.subtype], message=said)
+    if (result.terminal_reason or "").startswith("aborted"):
+        return "interrupted", ErrorInfo(code="cancelled", message="the turn was interrupted")
+    if stopped and result.subtype == "error_during_execution":
+        return "interrupted", ErrorInfo(code="cancelled", message="the turn was interrupted")
+    status = result.api_error_status
+    message = result.result or _first_error(result) or f"the turn failed: {result.terminal_reason or result.subtype}"
+    code, retryable = _STATUS.get(status or 0, ("provider_error", (status or 0) >= 500))
+    if status is None and result.terminal_reason != "api_error":
+        code = "remote_error"
+    return "failed", ErrorInfo(code=code, message=message, retryable=retryable, details={"status": status})
+
+
+def _first_error(result: Result) -> str:
+    return next((str(error) for error in result.errors), "")
+
+
+def exit_code(text: str, failed: bool) -> int | None:
+    """Of a shell command, from the text of its result; None when it was not said."""
+    if not failed:
+        return 0
+    found = _EXIT.match(text)
+    return int(found.group(1)) if found else None
+
+
+def result_text(content: Any) -> str:
+    """The content of a tool_result: a text, or blocks."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = [block for block in content if isinstance(block, dict)]
+    return "\n".join(part["text"] if isinstance(part.get("text"), str) else f"[{part.get('type')}]" for part in parts)
+
+
+def file_change(call: str, told: Any) -> FileChanged | None:
+    """From `tool_use_result` of the tools that write: the path, and the change as a unified diff."""
+    if not isinstance(told, dict) or not isinstance(told.get("filePath"), str) or "structuredPatch" not in told:
+        return None
+    added = told.get("type") == "create" or told.get("originalFile") is None and told.get("type") != "update"
+    change: Literal["added", "modified"] = "added" if added else "modified"
+    path = told["filePath"]
+    lines = [] if added else [f"--- {path}", f"+++ {path}"]
+    for hunk in told["structuredPatch"] if isinstance(told["structuredPatch"], list) else []:
+        where = [hunk.get(name, 0) for name in ("oldStart", "oldLines", "newStart", "newLines")]
+        lines.append("@@ -{},{} +{},{} @@".format(*where))
+        lines += [line for line in hunk.get("lines") or [] if isinstance(line, str)]
+    if added and isinstance(told.get("content"), str):
+        content = told["content"].splitlines()
+        lines = ["--- /dev/null", f"+++ {path}", f"@@ -0,0 +1,{len(content)} @@", *(f"+{line}" for line in content)]
+    return FileChanged(path=path, change=change, diff="\n".join(lines) + "\n" if len(lines) > 2 else "", call=call)
+
+
+_TASK_STATUS: dict[str, TaskStatus] = {"completed": "completed", "failed": "failed", "killed": "cancelled"}
+_TASK_STATUS |= {"stopped": "cancelled", "cancelled": "cancelled", "running": "running"}
+
+
+class Tasks:
+    """Background tasks, from what is told of them piece by piece."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Task] = {}
+
+    def heard(self, record: System) -> Event | None:
+        if record.subtype == "task_started":
+            kind: Literal["agent", "process"] = "agent" if record.task_type == "local_agent" else "process"
+            task = Task(
+                id=record.task_id,
+                kind=kind,
+                label=record.description or record.task_id,
+                status="running",
+                agent_type=record.subagent_type,
+            )
+            self._known[task.id] = task
+            return TaskChanged(change="started", task_id=task.id, task=task)
+        if record.subtype not in ("task_updated", "task_notification") or record.task_id not in self._known:
+            return None
+        said = record.status if record.subtype == "task_notification" else record.patch.get("status")
+        status = _TASK_STATUS.get(str(said), "running")
+        task = self._known[record.task_id]
+        if status in ("completed", "failed", "cancelled"):
+            if record.subtype != "task_notification":
+                return None  # the notification that follows says more
+            del self._known[record.task_id]
+            task = Task(id=task.id, kind=task.kind, label=task.label, status=status, output=record.summary)
+            return TaskChanged(change=status, task_id=task.id, task=task)
+        return TaskChanged(change="updated", task_id=task.id, task=task)

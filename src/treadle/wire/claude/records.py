@@ -1,0 +1,232 @@
+"""The records of Claude Code's stream-json, with its control protocol: one JSON object per line, in both directions.
+
+The envelope is decoded into one of the types below; what is inside stays as it came, since every release adds to it.
+A type that nobody knows is `Unknown`. Keys come in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, TypeAlias
+
+import msgspec
+
+from treadle.errors import InvalidJson, RemoteProtocolError, Violation
+from treadle.wire.common.connection import CAP, Conversation, Transitions
+from treadle.wire.common.connection import Connection as Base
+from treadle.wire.common.framing import LineSplitter
+from treadle.wire.common.jsonline import json_line
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    pass
+
+
+class ControlRequest(Record, frozen=True, kw_only=True, tag="control_request"):
+    """Either end asks the other: `request` has a `subtype`, such as initialize, interrupt or can_use_tool."""
+
+    request_id: str
+    request: dict[str, Any]
+
+
+class ControlResponse(Record, frozen=True, kw_only=True, tag="control_response"):
+    """`response` has subtype success or error, request_id, and response or error."""
+
+    response: dict[str, Any]
+
+
+class ControlCancel(Record, frozen=True, kw_only=True, tag="control_cancel_request"):
+    """The agent takes back what it asked."""
+
+    request_id: str
+
+
+class User(Record, frozen=True, kw_only=True, tag="user"):
+    """A prompt on the way in; results of tools, and echoes of prompts, on the way out."""
+
+    message: dict[str, Any]
+    parent_tool_use_id: str | None = None
+    session_id: str = ""
+    uuid: str = ""
+    isReplay: bool = False
+    isSynthetic: bool = False
+    tool_use_result: Any = None
+
+
+class Assistant(Record, frozen=True, kw_only=True, tag="assistant"):
+    """One content block of a reply; blocks of one reply share message.id."""
+
+    message: dict[str, Any]
+    parent_tool_use_id: str | None = None
+    session_id: str = ""
+    error: Any = None
+
+
+class StreamEvent(Record, frozen=True, kw_only=True, tag="stream_event"):
+    """A piece of a reply, as the model service sent it."""
+
+    event: dict[str, Any]
+    parent_tool_use_id: str | None = None
+    session_id: str = ""
+
+
+class System(Record, frozen=True, kw_only=True, tag="system"):
+    """What happens around the conversation. Which fields there are depends on the subtype."""
+
+    subtype: str
+    session_id: str = ""
+    # init
+    model: str = ""
+    tools: list[Any] = []
+    permissionMode: str | None = None
+    claude_code_version: str = ""
+    apiKeySource: str = ""
+    mcp_servers: list[Any] = []
+    agents: list[Any] = []
+    # api_retry
+    attempt: int = 0
+    retry_delay_ms: float = 0
+    error_status: int | None = None
+    error: Any = None
+    # task_started, task_updated, task_notification
+    task_id: str = ""
+    task_type: str = ""
+    tool_use_id: str | None = None
+    description: str = ""
+    subagent_type: str | None = None
+    patch: dict[str, Any] = {}
+    status: str | None = None
+    summary: str = ""
+    # permission_denied, informational
+    tool_name: str = ""
+    message: Any = None
+    content: Any = None
+    level: str | None = None
+    # compact_boundary
+    compact_metadata: dict[str, Any] | None = None
+
+
+class Result(Record, frozen=True, kw_only=True, tag="result"):
+    """The end of a turn. `subtype` is success also for failures of the service: `is_error` tells."""
+
+    subtype: str
+    is_error: bool
+    session_id: str = ""
+    result: str | None = None
+    errors: list[Any] = []
+    num_turns: int = 0
+    stop_reason: str | None = None
+    terminal_reason: str | None = None
+    api_error_status: int | None = None
+    total_cost_usd: float | None = None
+    usage: dict[str, Any] = {}
+    modelUsage: dict[str, Any] = {}
+    model_usage_since_last_result: dict[str, Any] | None = None
+    permission_denials: list[Any] = []
+    origin: dict[str, Any] | None = None
+    structured_output: Any = None
+
+
+class Unknown(msgspec.Struct, frozen=True, kw_only=True):
+    """A record of a later version, as it came."""
+
+    record: dict[str, Any]
+
+
+AnyRecord: TypeAlias = (
+    ControlRequest | ControlResponse | ControlCancel | User | Assistant | StreamEvent | System | Result | Unknown
+)
+_KNOWN = (ControlRequest, ControlResponse, ControlCancel, User, Assistant, StreamEvent, System, Result)
+_Known: TypeAlias = ControlRequest | ControlResponse | ControlCancel | User | Assistant | StreamEvent | System | Result
+_decoder = msgspec.json.Decoder(_Known)
+_tags = {kind.__struct_config__.tag for kind in _KNOWN}
+
+
+def decode(line: bytes) -> AnyRecord:
+    """One line. Raises InvalidJson for what is not a JSON object, Violation for a known record without its parts."""
+    try:
+        found: AnyRecord = _decoder.decode(line)
+        return found
+    except msgspec.ValidationError as error:
+        return _unknown(line, error)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidJson(f"a line is not JSON: {error}") from error
+
+
+def _unknown(line: bytes, wrong: Exception) -> Unknown:
+    try:
+        found = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidJson(f"a line is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise InvalidJson("a line is not a JSON object")
+    if found.get("type") in _tags:
+        raise Violation(f"a {found['type']} record is not what it should be: {wrong}")
+    return Unknown(record=found)
+
+
+class Connection(Base[AnyRecord]):
+    """`host` is whoever starts the program, `agent` the program. Both may ask at any time."""
+
+    SAYS: ClassVar = {
+        "host": frozenset({ControlRequest, ControlResponse, User, Unknown}),
+        "agent": frozenset(
+            {ControlRequest, ControlResponse, ControlCancel, User, Assistant, StreamEvent, System, Result, Unknown}
+        ),
+    }
+    START: ClassVar = "open"
+    TRANSITIONS: ClassVar[Transitions] = {("open", kind): "open" for kind in (*_KNOWN, Unknown)}
+
+    def __init__(self, role: str, *, cap: int = CAP) -> None:
+        super().__init__(role, cap=cap)
+        self._lines = LineSplitter(cap)
+
+    def decode(self, data: bytes) -> Iterable[AnyRecord | RemoteProtocolError]:
+        for line in self._lines.feed(data):
+            if isinstance(line, RemoteProtocolError):
+                yield line
+            elif line.strip():
+                try:
+                    yield decode(line)
+                except RemoteProtocolError as error:
+                    yield error
+
+    def encode(self, message: AnyRecord) -> bytes:
+        return json_line(message.record if isinstance(message, Unknown) else message)
+
+    def end(self) -> list[AnyRecord | RemoteProtocolError]:
+        rest = self._lines.end()
+        return self.judge([decode(rest)]) if rest.strip() else []
+
+
+_ID = "9f0c2a34-5b1d-4f7a-8f55-3f2d1c9b7a10"
+SAMPLES: list[Conversation] = [
+    [
+        ("host", ControlRequest(request_id="1", request={"subtype": "initialize", "hooks": {}})),
+        (
+            "agent",
+            ControlResponse(response={"subtype": "success", "request_id": "1", "response": {"commands": []}}),
+        ),
+        ("host", User(message={"role": "user", "content": "touch it"}, uuid="u1")),
+        ("agent", System(subtype="init", session_id=_ID, model="m", tools=["Bash"])),
+        ("agent", StreamEvent(event={"type": "message_start", "message": {"id": "m1"}}, session_id=_ID)),
+        (
+            "agent",
+            Assistant(message={"id": "m1", "content": [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}]}),
+        ),
+        (
+            "agent",
+            ControlRequest(request_id="a", request={"subtype": "can_use_tool", "tool_name": "Bash", "input": {}}),
+        ),
+        (
+            "host",
+            ControlResponse(response={"subtype": "success", "request_id": "a", "response": {"behavior": "allow"}}),
+        ),
+        (
+            "agent",
+            User(message={"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": ""}]}),
+        ),
+        ("agent", ControlCancel(request_id="b")),
+        ("agent", Result(subtype="success", is_error=False, session_id=_ID, result="done")),
+    ]
+]
