@@ -9,10 +9,13 @@ import pytest
 
 from treadle.agent.native import NativeSession
 from treadle.agents import find_agent
+from treadle.drivers.agent import DrivenAgent
+from treadle.drivers.card import cards
 from treadle.errors import ConfigError
 from treadle.events import ToolDenied, ToolEnded
 from treadle.session import Agent, SessionSpec
 from treadle.sessions.session import run_turn
+from treadle.settings.config import AgentSettings
 
 BIN = Path(sys.executable).parent
 
@@ -30,6 +33,36 @@ def test_an_unknown_name_lists_those_there_are() -> None:
 def test_a_prefix_without_a_command_says_what_is_missing() -> None:
     with pytest.raises(ConfigError, match="names no command"):
         find_agent("worker: ")
+
+
+def test_every_folder_of_drivers_declares_a_card_whose_driver_can_be_made() -> None:
+    found = cards()
+    assert {"claude", "sidecar", "worker"} <= found.keys()
+    for card in found.values():
+        made = find_agent(f"{card.name}:some-program" if card.prefix else card.name, {})
+        assert isinstance(made, Agent)
+        assert card.capabilities and card.how and card.title
+
+
+def test_a_person_adds_an_agent_in_the_settings() -> None:
+    settings = {"mine": AgentSettings(speaks="claude", command="/opt/mine --quiet", arguments=("--x",), model="big")}
+    made = find_agent("mine", settings)
+    assert isinstance(made, DrivenAgent)
+    assert made.name == "mine"
+    assert made.launch.argv == ("/opt/mine", "--quiet", "--x")
+    assert made.launch.model_name(None) == "big"
+
+
+def test_an_agent_of_the_settings_says_how_it_is_driven() -> None:
+    with pytest.raises(ConfigError, match="how the agent mine is driven.*agents.mine.speaks"):
+        find_agent("mine", {"mine": AgentSettings(command="x")})
+
+
+def test_the_settings_change_how_a_known_agent_is_started() -> None:
+    made = find_agent("claude", {"claude": AgentSettings(command="/opt/claude", env=("AWS_PROFILE",))})
+    assert isinstance(made, DrivenAgent)
+    assert made.launch.argv[0] == "/opt/claude"
+    assert "AWS_PROFILE" in made.launch.environment
 
 
 SCRIPT = """

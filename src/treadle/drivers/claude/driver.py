@@ -16,7 +16,7 @@ from treadle.drivers.claude.tools import claude_name
 from treadle.errors import ConfigError
 from treadle.io.peer import Peer
 from treadle.session import SessionSpec
-from treadle.wire.claude.records import Connection
+from treadle.wire.claude.connection import Connection
 
 WIRE = (
     *("--output-format", "stream-json", "--verbose", "--input-format", "stream-json"),

@@ -6,16 +6,11 @@ A type that nobody knows is `Unknown`. Keys come in any order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-from treadle.errors import InvalidJson, RemoteProtocolError, Violation
-from treadle.wire.common.connection import CAP, Conversation, Transitions
-from treadle.wire.common.connection import Connection as Base
-from treadle.wire.common.framing import LineSplitter
-from treadle.wire.common.jsonline import json_line
+from treadle.errors import InvalidJson, Violation
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
@@ -136,10 +131,10 @@ class Unknown(msgspec.Struct, frozen=True, kw_only=True):
 AnyRecord: TypeAlias = (
     ControlRequest | ControlResponse | ControlCancel | User | Assistant | StreamEvent | System | Result | Unknown
 )
-_KNOWN = (ControlRequest, ControlResponse, ControlCancel, User, Assistant, StreamEvent, System, Result)
+KNOWN = (ControlRequest, ControlResponse, ControlCancel, User, Assistant, StreamEvent, System, Result)
 _Known: TypeAlias = ControlRequest | ControlResponse | ControlCancel | User | Assistant | StreamEvent | System | Result
 _decoder = msgspec.json.Decoder(_Known)
-_tags = {kind.__struct_config__.tag for kind in _KNOWN}
+_tags = {kind.__struct_config__.tag for kind in KNOWN}
 
 
 def decode(line: bytes) -> AnyRecord:
@@ -163,70 +158,3 @@ def _unknown(line: bytes, wrong: Exception) -> Unknown:
     if found.get("type") in _tags:
         raise Violation(f"a {found['type']} record is not what it should be: {wrong}")
     return Unknown(record=found)
-
-
-class Connection(Base[AnyRecord]):
-    """`host` is whoever starts the program, `agent` the program. Both may ask at any time."""
-
-    SAYS: ClassVar = {
-        "host": frozenset({ControlRequest, ControlResponse, User, Unknown}),
-        "agent": frozenset(
-            {ControlRequest, ControlResponse, ControlCancel, User, Assistant, StreamEvent, System, Result, Unknown}
-        ),
-    }
-    START: ClassVar = "open"
-    TRANSITIONS: ClassVar[Transitions] = {("open", kind): "open" for kind in (*_KNOWN, Unknown)}
-
-    def __init__(self, role: str, *, cap: int = CAP) -> None:
-        super().__init__(role, cap=cap)
-        self._lines = LineSplitter(cap)
-
-    def decode(self, data: bytes) -> Iterable[AnyRecord | RemoteProtocolError]:
-        for line in self._lines.feed(data):
-            if isinstance(line, RemoteProtocolError):
-                yield line
-            elif line.strip():
-                try:
-                    yield decode(line)
-                except RemoteProtocolError as error:
-                    yield error
-
-    def encode(self, message: AnyRecord) -> bytes:
-        return json_line(message.record if isinstance(message, Unknown) else message)
-
-    def end(self) -> list[AnyRecord | RemoteProtocolError]:
-        rest = self._lines.end()
-        return self.judge([decode(rest)]) if rest.strip() else []
-
-
-_ID = "9f0c2a34-5b1d-4f7a-8f55-3f2d1c9b7a10"
-SAMPLES: list[Conversation] = [
-    [
-        ("host", ControlRequest(request_id="1", request={"subtype": "initialize", "hooks": {}})),
-        (
-            "agent",
-            ControlResponse(response={"subtype": "success", "request_id": "1", "response": {"commands": []}}),
-        ),
-        ("host", User(message={"role": "user", "content": "touch it"}, uuid="u1")),
-        ("agent", System(subtype="init", session_id=_ID, model="m", tools=["Bash"])),
-        ("agent", StreamEvent(event={"type": "message_start", "message": {"id": "m1"}}, session_id=_ID)),
-        (
-            "agent",
-            Assistant(message={"id": "m1", "content": [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}]}),
-        ),
-        (
-            "agent",
-            ControlRequest(request_id="a", request={"subtype": "can_use_tool", "tool_name": "Bash", "input": {}}),
-        ),
-        (
-            "host",
-            ControlResponse(response={"subtype": "success", "request_id": "a", "response": {"behavior": "allow"}}),
-        ),
-        (
-            "agent",
-            User(message={"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": ""}]}),
-        ),
-        ("agent", ControlCancel(request_id="b")),
-        ("agent", Result(subtype="success", is_error=False, session_id=_ID, result="done")),
-    ]
-]
