@@ -55,7 +55,10 @@ from treadle.settings.edit import add_allow_rules
 
 CAPABILITIES: Mapping[str, Any] = {
     name: "native"
-    for name in "streaming thinking tools steer interrupt questions resume fork usage cost tasks commands".split()
+    for name in (
+        *("streaming", "thinking", "tools", "steer", "interrupt", "questions", "resume", "fork", "usage", "cost"),
+        *("tasks", "commands", "guards"),
+    )
 }
 
 
