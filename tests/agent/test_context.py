@@ -215,3 +215,12 @@ async def test_a_disk_that_is_full_for_a_while_leaves_a_conversation_that_goes_o
     context.close_dangling("t")
     assert [type(message) for message in context.messages[1:]] == [AssistantMessage, ToolResult, UserMessage]
     assert Transcript.read(setting.transcript.header.id).view() == context.messages
+
+
+async def test_a_smaller_window_protects_less(tmp_path: Path) -> None:
+    setting = Setting(tmp_path, window=200_000, protect=40_000)
+    for number in range(12):
+        setting.tool_step(number, 16_000)
+    setting.context.resize(16_000)
+    await setting.context.fit(setting.summarise)
+    assert setting.context.tokens() < 16_000

@@ -21,7 +21,7 @@ from treadle.errors import StorageError
 from treadle.events import AnyEvent, Event, TaskChanged, TaskGroupChanged
 from treadle.io.process import procs
 from treadle.io.process.registry import kept_trees
-from treadle.session import CommandResult
+from treadle.session import CommandResult, Decision, Guards
 
 __all__ = ["opened", "work"]
 
@@ -230,9 +230,7 @@ async def test_what_cannot_start_says_why_and_leaves_nothing(opened: Opened, tmp
 
 
 async def test_a_judge_that_lives_in_this_process_cannot_be_left_behind(opened: Opened) -> None:
-    from treadle.session import Decision
-
-    session = await opened(SCRIPT, guard=lambda access: Decision(verdict="allow"))
+    session = await opened(SCRIPT, guards=Guards(judge=lambda access: Decision(verdict="allow")))
     assert "cannot be detached" in await ran(session, 'agent parallel --detach a:"count"', ok=False)
 
 

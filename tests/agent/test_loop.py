@@ -550,7 +550,7 @@ async def test_a_window_that_overflows_is_compacted_and_asked_again(tmp_path: Pa
     run = Run(tmp_path, script)
     for number in range(8):
         run.parts.context.add(UserMessage(text=f"{number}" + "x" * 20_000), "t")
-    run.parts.context._protect = 1
+    run.parts.context._most_protected = 1
     ended = await run.go()
     assert ended.text == "it fits now"
     assert run.history[0].text.endswith("we talked")
@@ -575,7 +575,7 @@ async def test_a_window_that_overflows_all_the_same_is_handed_over_to_a_fresh_on
     run = Run(tmp_path, script)
     for number in range(6):
         run.parts.context.add(UserMessage(text=f"{number}" + "x" * 20_000), "t")
-    run.parts.context._protect = protected
+    run.parts.context._most_protected = protected
     ended = await run.go()
     assert ended.text == "it fits now" and len(run.of(ContextHandoff)) == 1
     assert len(run.of(ContextCompacted)) == (protected == 5_000)

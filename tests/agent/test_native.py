@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.waiting import until
+from treadle.agent.context import estimate
 from treadle.agent.messages import UserMessage
 from treadle.agent.native import NativeAgent, NativeSession
 from treadle.agent.subagents import AGENT_TYPES
@@ -21,6 +22,8 @@ from treadle.errors import Busy, ConfigError, NotFound
 from treadle.events import (
     AnyEvent,
     Asked,
+    ContextCompacted,
+    ContextPruned,
     FileChanged,
     TaskChanged,
     TextDelta,
@@ -436,7 +439,7 @@ async def test_what_a_person_allowed_a_subagent_for_the_session_is_allowed_for_t
     events = await turn(session, answer=Answer(decision="allow", scope="session"))
     asked = [event for event in of(events, Asked) if event.kind == "permission" and event.name == "write_file"]
     assert [event.parent for event in asked] == ["agent_1"]
-    assert ("write_file", asked[0].paths[0]) in session.remembered
+    assert ("write_file", asked[0].paths[0]) in session.permissions.remembered
 
 
 async def test_what_a_person_allowed_for_the_session_is_allowed_to_subagents_too(opened: Opened) -> None:
@@ -691,3 +694,25 @@ async def test_where_a_permitted_address_leads_is_judged_by_the_rules_too(opened
     session = await opened(SAY, rules=Rules(deny=("WebFetch(evil.example)",)))
     context = session._tool_context(Turn(Prompt(text="x")), "call")
     assert "WebFetch(evil.example)" in context.refused("http://evil.example/x") and not context.refused("http://a.b/")
+
+
+UNCOUNTED = '[[reply]]\ntext = "done"\n'
+READS = '[[reply]]\n[[reply.call]]\nname = "read_file"\narguments = {{ file_path = "{name}" }}\n'
+
+
+async def test_after_a_change_to_a_smaller_model_the_conversation_fits_its_window(
+    opened: Opened, tmp_path: Path
+) -> None:
+    names = [f"part{number}.txt" for number in range(8)]
+    for name in names:
+        (tmp_path / "work" / name).write_text(f"{name} says a little\n" * 1500)
+    large = "context_window = 200_000\n" + "".join(READS.format(name=name) for name in names) + UNCOUNTED
+    small = tmp_path / "small.toml"
+    small.write_text("context_window = 16_000\n" + UNCOUNTED * 3)
+    session = await opened(large)
+    await turn(session)
+    assert session.context.tokens() > 40_000
+    await session.configure(Change(model=f"scripted:{small}"))
+    events = await turn(session, "and now?")
+    assert any(isinstance(event, ContextPruned | ContextCompacted) for event in events)
+    assert sum(map(estimate, session.context.messages)) < 16_000

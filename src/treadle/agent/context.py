@@ -70,13 +70,23 @@ class Context:
         self.window = window or DEFAULT_WINDOW
         self.messages = transcript.view()
         self._emit = emit
-        self._protect = min(protect, self.window // 3)
+        self._most_protected = protect
         self._compact_at = compact_at
         self._compact_again = 0
         """After a summary could not be had: at so many tokens it is tried again."""
         self._calls = set(_call_ids(self.messages)) | {""}
         self._counted: tuple[int, int] | None = None
         """(number of messages, tokens) as of the last reply whose usage the provider told."""
+
+    @property
+    def _protect(self) -> int:
+        """Tokens of the last part, which is neither pruned nor summarised."""
+        return min(self._most_protected, self.window // 3)
+
+    def resize(self, window: int | None) -> None:
+        """Another model reads the conversation from now on, whose window may be smaller."""
+        self.window = window or DEFAULT_WINDOW
+        self._compact_again = 0
 
     def add(self, message: ChatMessage, turn: str) -> None:
         self.transcript.append(Said(message=message, turn=turn))

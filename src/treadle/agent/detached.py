@@ -19,21 +19,19 @@ import shutil
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
+from treadle.agent.setting import Setting
 from treadle.agent.subagents import Assignment
 from treadle.errors import LineTooLong, LocalError, NotFound, PeerClosed, StorageError
 from treadle.events import FINISHED, ErrorInfo, Event, Task, TaskChanged, TaskGroup, TaskGroupChanged, decode, encode
 from treadle.io import files, paths
 from treadle.io.process.tree import detach
 from treadle.io.streams import FdStream, connect_unix
-from treadle.session import Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
+from treadle.session import AgentInfo, Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
 from treadle.wire.common.framing import LineSplitter
-
-if TYPE_CHECKING:
-    from treadle.agent.native import NativeSession
 
 FORMAT = 1
 START_SECONDS = 60.0
@@ -93,7 +91,23 @@ def control(directory: str) -> str:
 # Starting...
 
 
-async def start(session: NativeSession, members: Sequence[Assignment]) -> tuple[TaskGroup, list[Task]]:
+class Starter(Protocol):
+    """What is needed of the session that starts a group."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def spec(self) -> SessionSpec: ...
+    @property
+    def info(self) -> AgentInfo: ...
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def setting(self) -> Setting: ...
+    def emit(self, event: Event) -> None: ...
+
+
+async def start(session: Starter, members: Sequence[Assignment]) -> tuple[TaskGroup, list[Task]]:
     """Start a group that outlives us. Returns when it is at work; its first events are then also the session's."""
     if session.spec.guards.judge is not None or session.spec.guards.writing is not None:
         raise LocalError(
@@ -121,7 +135,7 @@ async def start(session: NativeSession, members: Sequence[Assignment]) -> tuple[
     return group.group, group.tasks
 
 
-def _plan(session: NativeSession, members: Sequence[Assignment]) -> Plan:
+def _plan(session: Starter, members: Sequence[Assignment]) -> Plan:
     spec = session.spec
     return Plan(
         group=f"group_{secrets.token_hex(4)}",
@@ -136,7 +150,7 @@ def _plan(session: NativeSession, members: Sequence[Assignment]) -> Plan:
         denied_tools=spec.tools.denied,
         env=tuple(spec.env),
         rules=spec.rules,
-        mode=session.mode,
+        mode=session.info.mode,
         limits=spec.limits,
         add_dirs=spec.add_dirs,
         trusted=spec.trusted,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,13 @@ from treadle import __version__
 from treadle.agent import project
 from treadle.agent import prompt as prompts
 from treadle.agent.budget import Budget
-from treadle.agent.context import DEFAULT_WINDOW, Context
+from treadle.agent.commands import registry as commands
+from treadle.agent.context import Context
 from treadle.agent.hooks import ShellHooks
-from treadle.agent.loop import Loop, Parts
+from treadle.agent.loop import Loop, Parts, summarise
 from treadle.agent.mcp import McpServers, find_servers
 from treadle.agent.messages import UserMessage
+from treadle.agent.permissions import Permissions
 from treadle.agent.providers.base import Provider
 from treadle.agent.repeats import Repeats
 from treadle.agent.session_list import find_session
@@ -30,28 +32,23 @@ from treadle.agent.task_groups import Groups
 from treadle.agent.tasks import Tasks
 from treadle.agent.tools import BUILTIN, registry
 from treadle.agent.tools.addresses import ALLOW_PRIVATE
-from treadle.agent.tools.base import AnyTool, ToolContext, writing_freely
+from treadle.agent.tools.base import ToolContext, writing_freely
 from treadle.agent.tools.paths import resolve as resolve_path
-from treadle.agent.transcript import Spent, Switched, Transcript, TurnBegan, TurnOver
-from treadle.errors import ConfigError, TreadleError
+from treadle.agent.transcript import Cleared, Spent, Switched, Transcript, TurnBegan, TurnOver
+from treadle.errors import ConfigError
 from treadle.events import Asked, Event, Task, TurnEnded, Usage, Warned
-from treadle.policy.profile import Profile, as_rules, build_guard
 from treadle.session import (
-    Access,
     AgentInfo,
     Answer,
     Change,
     CommandInfo,
     CommandResult,
-    Decision,
     Mode,
-    Rules,
     SessionSpec,
     Start,
 )
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals
-from treadle.settings.edit import add_allow_rules
 
 CAPABILITIES: Mapping[str, Any] = {
     name: "native"
@@ -133,7 +130,6 @@ class NativeSession(BaseSession):
         self.provider = provider
         self.weak = setting.provider(settings.weak_model) if settings.weak_model else provider
         self.tools = tools
-        self.mode = spec.mode
         self.context = self._new_context()
         self.spent = Totals.of(transcript.spent())
         self.tasks = Tasks(
@@ -159,11 +155,23 @@ class NativeSession(BaseSession):
         self._loop: Loop | None = None
         self._memory: dict[str, Any] = {}
         self.forget()
-        self._hooks = ShellHooks(settings.hooks, cwd=spec.cwd, env=setting.child_env, session=self.id, warn=self._warn)
-        self._servers = McpServers(cwd=spec.cwd, env=setting.child_env, warn=self._warn)
+        self._child_env = setting.child_env
+        self._hooks = ShellHooks(settings.hooks, cwd=spec.cwd, env=self._child_env, session=self.id, warn=self._warn)
+        self._servers = McpServers(cwd=spec.cwd, env=self._child_env, warn=self._warn)
         self._knowledge = ""
         self._skills: list[project.Skill] = []
-        self._guard = self._build_guard()
+        self.permissions: Permissions = Permissions(
+            setting,
+            ask=self.ask if spec.answers else None,
+            deadline=self.deadline,
+            emit=self.emit,
+            readable=self._readable,
+            parent=parent.permissions if parent is not None else None,
+        )
+
+    @property
+    def mode(self) -> Mode | None:
+        return self.permissions.mode
 
     @property
     def info(self) -> AgentInfo:
@@ -196,7 +204,11 @@ class NativeSession(BaseSession):
     def read_project(self) -> None:
         self._knowledge = project.knowledge(self.spec.cwd)
         self._skills = project.skills(self.spec.cwd) if "skill" in self.tools else []
-        self._guard = self._build_guard(self.remembered)
+        self.permissions.rebuild()
+
+    def _readable(self) -> list[str]:
+        """Directories that may be read wherever they are: kept output of tools, and skills."""
+        return [*self.transcript.outputs, *(os.path.dirname(skill.path) for skill in self._skills)]
 
     async def _start_servers(self) -> None:
         setting = self.setting
@@ -218,34 +230,13 @@ class NativeSession(BaseSession):
             self.spec.tools.offered is None or tool in self.spec.tools.offered
         ) and tool not in self.spec.tools.denied
 
-    def _build_guard(self, remembered: Iterable[tuple[str, str]] = (), rules: Rules | None = None) -> Profile:
-        guard = build_guard(
-            self.spec.cwd,
-            rules or self.setting.rules,
-            self.mode,
-            self.setting.add_dirs,
-            self.spec.guards.judge,
-            [*self.transcript.outputs, *(os.path.dirname(skill.path) for skill in self._skills)],
-        )
-        guard.remembered.update(remembered)
-        return guard
-
-    def _set_mode(self, mode: Mode) -> None:
-        self.mode = mode
-        self._guard = self._build_guard(self.remembered)
-
-    @property
-    def remembered(self) -> set[tuple[str, str]]:
-        """What a person has allowed for the rest of this session: (tool, target)."""
-        return self._guard.remembered
-
     def add_rule(self, verdict: str, rule: str) -> None:
         """A permission rule for the rest of this session."""
         rules = self.spec.rules
         rules = msgspec.structs.replace(rules, **{verdict: (*getattr(rules, verdict), rule)})
         self.spec = msgspec.structs.replace(self.spec, rules=rules)
         self.setting = msgspec.structs.replace(self.setting, spec=self.spec)
-        self._guard = self._build_guard(self.remembered)
+        self.permissions.rebuild(self.setting)
 
     def _warn(self, message: str) -> None:
         self.emit(Warned(message=message))
@@ -278,7 +269,7 @@ class NativeSession(BaseSession):
         self._loop = Loop(turn, self._parts(turn, budget))
         ended = await self._loop.run(UserMessage(text=text))
         if self.mode == "plan" and ended.outcome == "completed" and await self._plan_approved(ended.text):
-            self._set_mode("auto-edit")
+            self.permissions.set_mode("auto-edit")
             return await self._work(turn, "The plan is approved. Carry it out now.", budget)
         return ended
 
@@ -302,7 +293,7 @@ class NativeSession(BaseSession):
             budget=budget,
             repeats=Repeats(self.setting.limits.repeats),
             hooks=self._hooks,
-            permit=self._permit,
+            permit=self.permissions.permit,
             tool_context=partial(self._tool_context, turn),
             spent=lambda: (self._parent or self).spent,  # there is one purse
             emit=self.note,
@@ -336,7 +327,7 @@ class NativeSession(BaseSession):
             call=call,
             emit=self.note,
             ask=partial(self._question, call),
-            env=dict(self.setting.child_env),
+            env=dict(self._child_env),
             backup=lambda path: self.transcript.back_up(turn.id, str(path)),
             overflow=self._overflow,
             writing=self.spec.guards.writing or writing_freely,
@@ -345,13 +336,9 @@ class NativeSession(BaseSession):
             grace=self.setting.settings.timeouts.interrupt,
             state=self._memory,
             resolve=partial(resolve_path, cwd),
-            hidden=self._guard.hides,
-            refused=self._refused,
+            hidden=self.permissions.guard.hides,
+            refused=self.permissions.refused,
         )
-
-    def _refused(self, url: str) -> str:
-        decision = self._guard(Access(tool="web_fetch", kind="network", url=url))
-        return "" if decision.verdict == "allow" else decision.reason
 
     def _overflow(self, call: str, text: str) -> Path:
         name = re.sub(r"[^A-Za-z0-9_-]", "_", call)[-80:] + ".txt"
@@ -365,63 +352,11 @@ class NativeSession(BaseSession):
         )
 
     async def ask(self, asked: Asked) -> Answer:
-        """A subagent's questions are its parent's: there the people are."""
+        """A subagent passes its questions to its parent, because the people who can answer are there."""
         if self._parent is not None:
             with self._parent.tasks.asking(self._task):
                 return await self._parent.ask(msgspec.structs.replace(asked, parent=self._task))
         return await super().ask(asked)
-
-    async def _permit(self, call: str, tool: AnyTool, args: Any, access: Access) -> tuple[Decision, Any]:
-        decision = self._guard(access)
-        if decision.verdict != "ask":
-            return decision, args
-        if not self._answers:
-            return msgspec.structs.replace(decision, verdict="deny", by="nobody"), args
-        answer = await self.ask(
-            Asked(
-                request=new_id("ask"),
-                kind="permission",
-                text=decision.reason,
-                call=call,
-                name=tool.name,
-                args=registry.plain(args),
-                tool_kind=access.kind,
-                paths=access.paths,
-                command=access.command,
-                deadline=self.deadline(),
-            )
-        )
-        if answer.decision == "deny":
-            return Decision(
-                verdict="deny",
-                reason=answer.text or "User denied",
-                by="deadline" if answer.by == "deadline" else "person",
-            ), args
-        if answer.changed_args is not None:
-            args = registry.decode(tool, msgspec.json.encode(answer.changed_args).decode())
-            changed = self._guard(tool.access(args, partial(resolve_path, Path(self.spec.cwd))))
-            if changed.verdict == "deny":
-                return changed, args
-        elif answer.scope != "once":
-            for session in (self, self._parent or self):
-                session._guard.remember(access)
-            if answer.scope == "always":
-                self._allow_always(access)
-        return Decision(verdict="allow", reason=f"allowed by {answer.by}", by="person"), args
-
-    def _allow_always(self, access: Access) -> None:
-        """Keep it as a rule in the person's own settings, if a rule can say it and no other rule would still ask."""
-        added = as_rules(access)
-        rules = msgspec.structs.replace(self.setting.rules, allow=self.setting.rules.allow + added)
-        if self._build_guard(rules=rules)(access).verdict != "allow":
-            self._warn("allowed for this session only: no allow rule can make that last")
-            return
-        try:
-            path = add_allow_rules(added)
-        except TreadleError as error:
-            self._warn(f"allowed for this session only: {error}")
-        else:
-            self.emit(Warned(message=f"from now on allowed: {', '.join(added)}; kept in {path}", code="rule_kept"))
 
     # Tasks
 
@@ -444,7 +379,6 @@ class NativeSession(BaseSession):
             if name not in child.tools:  # a server's tool: it runs once, for all
                 child.tools.add(self.tools.get(name))
         child._knowledge = self._knowledge
-        child.remembered.update(self.remembered)
         return child
 
     def _task_finished(self, task: Task) -> None:
@@ -474,26 +408,32 @@ class NativeSession(BaseSession):
             self.model = change.model
             self.transcript.append(Switched(model=change.model))
         if change.mode is not None:
-            self._set_mode(change.mode)
+            self.permissions.set_mode(change.mode)
 
     async def _set_provider(self, provider: Provider) -> None:
         if self.weak is self.provider:
             self.weak = provider
         self.provider = provider
-        self.context.window = provider.context_window or DEFAULT_WINDOW
+        self.context.resize(provider.context_window)
         self._owned.append(provider)  # the old one may still serve a background task: all are closed at the end
 
     # Commands
 
     def commands(self) -> list[CommandInfo]:
-        from treadle.agent.commands import registry as commands
-
-        return commands.every(self)
+        return commands.every(self.spec.cwd)
 
     async def _command(self, name: str, args: str) -> CommandResult | None:
-        from treadle.agent.commands import registry as commands
-
         return await commands.run(self, name, args)
+
+    def clear(self) -> None:
+        """Start the conversation afresh; the record of it goes on."""
+        self.transcript.append(Cleared(), sync=True)
+        self.context.reload()
+        self.forget()
+
+    async def compact(self, wish: str) -> bool:
+        """Replace the whole conversation by a summary that keeps what `wish` names; False when that failed."""
+        return await self.context.compact(partial(summarise, self.weak, self.note, wish=wish), everything=True)
 
     def forget(self) -> None:
         """What tools remember of the conversation: the list of things to do, which files were read."""
@@ -506,7 +446,7 @@ class NativeSession(BaseSession):
         self.context = self._new_context()
         self.spent = Totals.of(transcript.spent())
         self.forget()
-        self._guard = self._build_guard(self.remembered)
+        self.permissions.rebuild()
         old.close()
 
     async def _close(self) -> None:

@@ -5,22 +5,29 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from treadle.agent import detached
 from treadle.agent.commands.base import Command, WrongUse, columns, said
 from treadle.agent.commands.grammar import Request, parse_parallel, parse_run
-from treadle.agent.task_groups import UnknownGroup, kept_in, succeeded, summary
+from treadle.agent.task_groups import Groups, UnknownGroup, kept_in, succeeded, summary
 from treadle.agent.task_log import read_log
+from treadle.agent.tasks import Tasks
 from treadle.errors import NotFound
 from treadle.events import Task, TaskGroup
 from treadle.session import CommandResult
 
-if TYPE_CHECKING:
-    from treadle.agent.native import NativeSession
+
+class Delegating(detached.Starter, Protocol):
+    """What these commands need of a session."""
+
+    @property
+    def tasks(self) -> Tasks: ...
+    @property
+    def groups(self) -> Groups: ...
 
 
-async def _agent(session: NativeSession, args: str) -> CommandResult:
+async def _agent(session: Delegating, args: str) -> CommandResult:
     verb, rest = _verb(args)
     if verb == "run":
         return await _run(session, parse_run(rest))
@@ -33,7 +40,7 @@ async def _agent(session: NativeSession, args: str) -> CommandResult:
     return await _run(session, parse_run(args))
 
 
-async def _background(session: NativeSession, args: str) -> CommandResult:
+async def _background(session: Delegating, args: str) -> CommandResult:
     verb, rest = _verb(args)
     if verb in ("", "list") and not rest.strip():
         return await _list(session, None)
@@ -51,7 +58,7 @@ def _verb(args: str) -> tuple[str, str]:
 # Starting...
 
 
-async def _run(session: NativeSession, request: Request) -> CommandResult:
+async def _run(session: Delegating, request: Request) -> CommandResult:
     [work] = request.members
     if request.detach:
         return await _detach(session, request)
@@ -70,7 +77,7 @@ async def _run(session: NativeSession, request: Request) -> CommandResult:
     return CommandResult(message=said + kept_in(task, "\n\n"), ok=ok, data={"task": task.id})
 
 
-async def _parallel(session: NativeSession, request: Request) -> CommandResult:
+async def _parallel(session: Delegating, request: Request) -> CommandResult:
     if request.detach:
         return await _detach(session, request)
     group = session.groups.start(request.members)
@@ -80,7 +87,7 @@ async def _parallel(session: NativeSession, request: Request) -> CommandResult:
         return _told(await session.groups.stop(group.id, "the command that started it was interrupted"))
 
 
-async def _detach(session: NativeSession, request: Request) -> CommandResult:
+async def _detach(session: Delegating, request: Request) -> CommandResult:
     group, tasks = await detached.start(session, request.members)
     jobs = [f"{task.label}: {task.id}" for task in tasks]
     message = "\n".join(["Started agent jobs:", *jobs, f"They run on by themselves: /agent wait {group.id}"])
@@ -94,7 +101,7 @@ def _told(group: TaskGroup) -> CommandResult:
 # Dealing with what runs...
 
 
-async def _wait(session: NativeSession, rest: str) -> CommandResult:
+async def _wait(session: Delegating, rest: str) -> CommandResult:
     wanted = _one(rest, "which group?")
     found = None if wanted in session.groups else detached.find(wanted)
     if wanted not in session.groups and (found is None or found.group.id != wanted):
@@ -105,7 +112,7 @@ async def _wait(session: NativeSession, rest: str) -> CommandResult:
         return _told(detached.Detached(found.directory).group if found else session.groups.get(wanted))
 
 
-async def _list(session: NativeSession, kind: str | None) -> CommandResult:
+async def _list(session: Delegating, kind: str | None) -> CommandResult:
     groups = await asyncio.to_thread(detached.every)
     ours = [(task, "") for task in session.tasks.list()]
     rows = ours + [(task, f" in {group.group.id}") for group in groups for task in group.tasks]
@@ -121,7 +128,7 @@ def _action(task: Task) -> str:
     return f"  ({task.current_action})" if task.current_action else ""
 
 
-async def _read(session: NativeSession, rest: str) -> CommandResult:
+async def _read(session: Delegating, rest: str) -> CommandResult:
     words = rest.split()
     if not 1 <= len(words) <= 2 or not all(word.isdigit() for word in words[1:]):
         raise WrongUse("which task, and from which byte on?")
@@ -133,7 +140,7 @@ async def _read(session: NativeSession, rest: str) -> CommandResult:
     return said(f"{head}\n\n{text.rstrip()}{more}".rstrip())
 
 
-async def _send(session: NativeSession, rest: str) -> CommandResult:
+async def _send(session: Delegating, rest: str) -> CommandResult:
     wanted, text = _verb(rest)
     if not wanted or not text.strip():
         raise WrongUse("to which agent, and what?")
@@ -143,7 +150,7 @@ async def _send(session: NativeSession, rest: str) -> CommandResult:
     return said(f"{task.id} hears it at its next step." if heard else f"{task.id} is {task.status}", ok=heard)
 
 
-async def _stop(session: NativeSession, rest: str) -> CommandResult:
+async def _stop(session: Delegating, rest: str) -> CommandResult:
     wanted, reason = _verb(rest)
     if not wanted:
         raise WrongUse("which one?")
@@ -157,7 +164,7 @@ async def _stop(session: NativeSession, rest: str) -> CommandResult:
     return said(f"{wanted} was told to stop")
 
 
-async def _close(session: NativeSession, rest: str) -> CommandResult:
+async def _close(session: Delegating, rest: str) -> CommandResult:
     wanted = _one(rest, "which one?")
     if session.tasks.has(wanted):
         await session.tasks.forget(wanted)
@@ -174,7 +181,7 @@ def _one(rest: str, question: str) -> str:
     return words[0]
 
 
-def _find(session: NativeSession, wanted: str) -> Task:
+def _find(session: Delegating, wanted: str) -> Task:
     if session.tasks.has(wanted):
         return session.tasks.get(wanted)
     found = _detached(wanted)
@@ -191,7 +198,7 @@ def _detached(wanted: str) -> detached.Detached:
     return found
 
 
-_Verb = Callable[["NativeSession", str], Awaitable[CommandResult]]
+_Verb = Callable[[Delegating, str], Awaitable[CommandResult]]
 _BACKGROUND_VERBS: dict[str, _Verb] = {
     **dict.fromkeys(("read", "log", "open"), _read),
     **dict.fromkeys(("cancel", "stop"), _stop),

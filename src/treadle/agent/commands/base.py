@@ -1,27 +1,28 @@
-"""What a slash command is: a name, its arguments, one line of help, and what it does to a session."""
+"""What a slash command is: a name, its arguments, one line of help, and what it does to a session.
+
+Each group of commands says in a Protocol of its own what it needs of a session, and knows no more of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Generic, Literal, TypeVar
 
 import msgspec
 
 from treadle.session import CommandResult
 
-if TYPE_CHECKING:
-    from treadle.agent.native import NativeSession
-
-Run: TypeAlias = "Callable[[NativeSession, str], Awaitable[CommandResult]]"
-"""(session, the text behind the name, unchanged) -> result."""
+S = TypeVar("S", contravariant=True)
+"""What the command needs of a session."""
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class Command(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     name: str
     usage: tuple[str, ...] = ("",)
     """The forms its arguments can have."""
     help: str
-    run: Run
+    run: Callable[[S, str], Awaitable[CommandResult]]
+    """(session, the text behind the name, unchanged) -> result."""
     alone: Literal["never", "with arguments", "always"] = "never"
     """When it cannot run while a turn does, nor a turn while it does."""
 

@@ -3,65 +3,78 @@
 from __future__ import annotations
 
 import os
-from functools import partial
-from typing import TYPE_CHECKING, get_args
+from typing import Protocol, get_args
 
 from treadle.agent import project
 from treadle.agent.commands.base import Command, WrongUse, columns, said
-from treadle.agent.loop import summarise
-from treadle.agent.transcript import Cleared
+from treadle.agent.context import Context
+from treadle.agent.permissions import Permissions
 from treadle.io.files import append_lines
 from treadle.policy.modes import MATRIX, parse_mode
 from treadle.policy.rules import parse_rule
-from treadle.session import Change, CommandResult, Mode, Prompt
-
-if TYPE_CHECKING:
-    from treadle.agent.native import NativeSession
+from treadle.session import AgentInfo, Change, CommandResult, Mode, Prompt, SessionSpec, TurnId
 
 
-async def _clear(session: NativeSession, args: str) -> CommandResult:
-    session.transcript.append(Cleared(), sync=True)
-    session.context.reload()
-    session.forget()
+class Controlled(Protocol):
+    """What these commands need of a session."""
+
+    @property
+    def spec(self) -> SessionSpec: ...
+    @property
+    def info(self) -> AgentInfo: ...
+    @property
+    def context(self) -> Context: ...
+    @property
+    def permissions(self) -> Permissions: ...
+    def clear(self) -> None: ...
+    async def compact(self, wish: str) -> bool: ...
+    async def configure(self, change: Change) -> None: ...
+    async def prompt(self, prompt: Prompt) -> TurnId: ...
+    def add_rule(self, verdict: str, rule: str) -> None: ...
+    def read_project(self) -> None: ...
+
+
+async def _clear(session: Controlled, args: str) -> CommandResult:
+    session.clear()
     return said("The conversation starts afresh. /rewind still goes back to what was before.")
 
 
-async def _compact(session: NativeSession, args: str) -> CommandResult:
+async def _compact(session: Controlled, args: str) -> CommandResult:
     before = session.context.tokens()
     if not session.context.messages:
         return said("There is nothing to compact yet.")
-    short = partial(summarise, session.weak, session.note, wish=args.strip())
-    if not await session.context.compact(short, everything=True):
+    if not await session.compact(args.strip()):
         return said("The conversation could not be summarised; it stays as it is.", ok=False)
     return said(f"Compacted: about {before:,} tokens are now {session.context.tokens():,}.")
 
 
-async def _model(session: NativeSession, args: str) -> CommandResult:
+async def _model(session: Controlled, args: str) -> CommandResult:
     if not args.strip():
         return said(f"The model is {', '.join(session.info.models)}. `treadle models` lists what there is.")
     await session.configure(Change(model=args.strip()))
     return said(f"The model is now {args.strip()}.")
 
 
-async def _mode(session: NativeSession, args: str) -> CommandResult:
+async def _mode(session: Controlled, args: str) -> CommandResult:
+    permissions = session.permissions
     if not args.strip():
         rows = [
-            (f"{'*' if mode == session.mode else ' '} {mode}", ", ".join(f"{kind} {v}" for kind, v in says.items()))
+            (f"{'*' if mode == permissions.mode else ' '} {mode}", ", ".join(f"{kind} {v}" for kind, v in says.items()))
             for mode, says in MATRIX.items()
         ]
-        return said(columns(rows) + ("" if session.mode else "\nNo mode decides here: what no rule forbids runs."))
+        return said(columns(rows) + ("" if permissions.mode else "\nNo mode decides here: what no rule forbids runs."))
     await session.configure(Change(mode=parse_mode(args.strip())))
-    return said(f"The mode is now {session.mode}.")
+    return said(f"The mode is now {permissions.mode}.")
 
 
-async def _plan(session: NativeSession, args: str) -> CommandResult:
+async def _plan(session: Controlled, args: str) -> CommandResult:
     await session.configure(Change(mode="plan"))
     if not args.strip():
         return said("In plan mode nothing is changed; say what is to be planned. /mode MODE leaves it.")
     return CommandResult(message="", turn=await session.prompt(Prompt(text=args)))
 
 
-async def _permissions(session: NativeSession, args: str) -> CommandResult:
+async def _permissions(session: Controlled, args: str) -> CommandResult:
     if args.strip():
         verdict, _, rule = args.strip().partition(" ")
         if verdict not in ("allow", "ask", "deny") or not rule.strip():
@@ -69,13 +82,14 @@ async def _permissions(session: NativeSession, args: str) -> CommandResult:
         parse_rule(rule.strip())
         session.add_rule(verdict, rule.strip())
         return said(f"For this session: {verdict} {rule.strip()}")
-    rules = session.setting.rules
+    permissions = session.permissions
+    rules = permissions.rules
     rows = [(verdict, rule) for verdict in ("deny", "ask", "allow") for rule in getattr(rules, verdict)]
-    rows += [("allowed by you", f"{tool} {target}".rstrip()) for tool, target in sorted(session.remembered)]
-    return said(f"mode: {session.mode or 'none'}\n" + (columns(rows) if rows else "No rules."))
+    rows += [("allowed by you", f"{tool} {target}".rstrip()) for tool, target in sorted(permissions.remembered)]
+    return said(f"mode: {permissions.mode or 'none'}\n" + (columns(rows) if rows else "No rules."))
 
 
-async def _memory(session: NativeSession, args: str) -> CommandResult:
+async def _memory(session: Controlled, args: str) -> CommandResult:
     verb, _, text = args.strip().partition(" ")
     if not verb:
         rows = [(path, f"{len(text.encode()):,} bytes") for path, text in project.knowledge_files(session.spec.cwd)]
@@ -89,7 +103,7 @@ async def _memory(session: NativeSession, args: str) -> CommandResult:
     return said(f"Added to {path}")
 
 
-async def _exit(session: NativeSession, args: str) -> CommandResult:
+async def _exit(session: Controlled, args: str) -> CommandResult:
     return said("bye")
 
 

@@ -5,21 +5,31 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from treadle.agent.commands.base import Command, WrongUse, columns, said
 from treadle.agent.session_list import find_session, list_sessions
 from treadle.agent.transcript import Named, Transcript
 from treadle.errors import NotFound
-from treadle.session import CommandResult
-
-if TYPE_CHECKING:
-    from treadle.agent.native import NativeSession
+from treadle.session import CommandResult, SessionSpec
 
 SHOWN = 20
 
 
-async def _sessions(session: NativeSession, args: str) -> CommandResult:
+class Recorded(Protocol):
+    """What these commands need of a session."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def spec(self) -> SessionSpec: ...
+    @property
+    def transcript(self) -> Transcript: ...
+    async def move_to(self, transcript: Transcript) -> None: ...
+    def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]: ...
+
+
+async def _sessions(session: Recorded, args: str) -> CommandResult:
     entries = await asyncio.to_thread(list_sessions, session.spec.cwd)
     rows = []
     for entry in entries[:SHOWN]:
@@ -31,7 +41,7 @@ async def _sessions(session: NativeSession, args: str) -> CommandResult:
     return said((columns(rows) or "No session of this directory is kept.") + more)
 
 
-async def _resume(session: NativeSession, args: str) -> CommandResult:
+async def _resume(session: Recorded, args: str) -> CommandResult:
     if not args.strip():
         shown = await _sessions(session, "")
         return said(f"{shown.message}\n\n/resume ID goes on with one.")
@@ -42,7 +52,7 @@ async def _resume(session: NativeSession, args: str) -> CommandResult:
     return said(f"Now in session {session.id}{_title(session)}: {len(session.transcript.turns())} turns so far.")
 
 
-async def _fork(session: NativeSession, args: str) -> CommandResult:
+async def _fork(session: Recorded, args: str) -> CommandResult:
     old = session.transcript
     copy = Transcript.create(
         cwd=session.spec.cwd,
@@ -56,7 +66,7 @@ async def _fork(session: NativeSession, args: str) -> CommandResult:
     return said(f"Now in session {session.id}, a copy of {kept}, which stays as it was.")
 
 
-async def _rename(session: NativeSession, args: str) -> CommandResult:
+async def _rename(session: Recorded, args: str) -> CommandResult:
     name = " ".join(args.split())
     if not name:
         raise WrongUse("a session needs a name")
@@ -64,7 +74,7 @@ async def _rename(session: NativeSession, args: str) -> CommandResult:
     return said(f"This session is now called {name!r}: treadle --resume {_quoted(name)}")
 
 
-async def _rewind(session: NativeSession, args: str) -> CommandResult:
+async def _rewind(session: Recorded, args: str) -> CommandResult:
     words = args.split()
     keep = "--keep-files" in words
     words = [word for word in words if word != "--keep-files"]
@@ -85,7 +95,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())[:60]
 
 
-def _title(session: NativeSession) -> str:
+def _title(session: Recorded) -> str:
     return f" ({session.transcript.name})" if session.transcript.name else ""
 
 

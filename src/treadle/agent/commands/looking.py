@@ -3,28 +3,53 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from treadle import __version__
 from treadle.agent import project
 from treadle.agent.commands.base import Command, columns, said
-from treadle.agent.context import estimate
+from treadle.agent.context import Context, estimate
 from treadle.agent.messages import AssistantMessage, ToolResult
+from treadle.agent.tasks import Tasks
+from treadle.agent.tools.registry import Registry
+from treadle.agent.transcript import Transcript
 from treadle.events import FINISHED
-from treadle.session import CommandResult
-
-if TYPE_CHECKING:
-    from treadle.agent.native import NativeSession
+from treadle.session import AgentInfo, CommandResult, SessionSpec
+from treadle.sessions.totals import Totals
 
 
-async def _status(session: NativeSession, args: str) -> CommandResult:
+class Seen(Protocol):
+    """What these commands need of a session."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def spec(self) -> SessionSpec: ...
+    @property
+    def info(self) -> AgentInfo: ...
+    @property
+    def busy(self) -> bool: ...
+    @property
+    def transcript(self) -> Transcript: ...
+    @property
+    def context(self) -> Context: ...
+    @property
+    def spent(self) -> Totals: ...
+    @property
+    def tasks(self) -> Tasks: ...
+    @property
+    def tools(self) -> Registry: ...
+    def system(self) -> str: ...
+
+
+async def _status(session: Seen, args: str) -> CommandResult:
     running = sum(task.status not in FINISHED for task in session.tasks.list())
     rows = [
         ("treadle", __version__),
         ("session", session.id + (f" ({session.transcript.name})" if session.transcript.name else "")),
         ("directory", session.spec.cwd),
         ("model", ", ".join(session.info.models)),
-        ("mode", session.mode or "none"),
+        ("mode", session.info.mode or "none"),
         ("turns", f"{len(session.transcript.turns())}" + (", one is running" if session.busy else "")),
         ("context", _filled(session)),
         ("tasks", f"{running} running, {len(session.tasks.list()) - running} ended"),
@@ -34,7 +59,7 @@ async def _status(session: NativeSession, args: str) -> CommandResult:
     return said(columns(rows))
 
 
-async def _cost(session: NativeSession, args: str) -> CommandResult:
+async def _cost(session: Seen, args: str) -> CommandResult:
     spent = session.spent
     rows = [
         ("cost", _dollars(spent.cost_usd, spent.calls)),
@@ -55,7 +80,7 @@ def _dollars(cost: float | None, calls: int) -> str:
     return "unknown: no price is known for this model" if cost is None else f"${cost:.4f}"
 
 
-async def _context(session: NativeSession, args: str) -> CommandResult:
+async def _context(session: Seen, args: str) -> CommandResult:
     context = session.context
     kinds = {"by you": 0, "by the model": 0, "from tools": 0}
     for message in context.messages:
@@ -70,12 +95,12 @@ async def _context(session: NativeSession, args: str) -> CommandResult:
     return said(columns(rows))
 
 
-def _filled(session: NativeSession) -> str:
+def _filled(session: Seen) -> str:
     used, window = session.context.tokens(), session.context.window
     return f"{used:,} of {window:,} tokens ({100 * used / window:.0f}%)"
 
 
-async def _tools(session: NativeSession, args: str) -> CommandResult:
+async def _tools(session: Seen, args: str) -> CommandResult:
     if not len(session.tools):
         return said("No tools are offered in this session.")
     return said(columns([(f"{tool.name} ({tool.kind})", _sentence(tool.description)) for tool in session.tools]))
@@ -85,7 +110,7 @@ def _sentence(text: str) -> str:
     return " ".join(text.split()).split(". ")[0].rstrip(".") + "."
 
 
-async def _skills(session: NativeSession, args: str) -> CommandResult:
+async def _skills(session: Seen, args: str) -> CommandResult:
     found = await asyncio.to_thread(project.skills, session.spec.cwd)
     if not found:
         return said("There are no skills here. A skill is a folder with a SKILL.md in .treadle/skills.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
 
 from treadle.agent import project
 from treadle.agent.commands import agents, control, history, looking
@@ -10,11 +11,14 @@ from treadle.agent.commands.base import Command, WrongUse, columns, said
 from treadle.errors import TreadleError
 from treadle.session import CommandInfo, CommandResult, Prompt
 
-if TYPE_CHECKING:
-    from treadle.agent.native import NativeSession
+
+class Commanded(looking.Seen, control.Controlled, history.Recorded, agents.Delegating, Protocol):
+    """A session with slash commands: what each group of them needs, and a way to keep turns out meanwhile."""
+
+    def alone(self) -> AbstractAsyncContextManager[None]: ...
 
 
-async def run(session: NativeSession, name: str, args: str) -> CommandResult | None:
+async def run(session: Commanded, name: str, args: str) -> CommandResult | None:
     """Do what `/name args` says; None when there is no such command. What goes wrong is a failed result."""
     command = COMMANDS.get(name)
     try:
@@ -31,11 +35,11 @@ async def run(session: NativeSession, name: str, args: str) -> CommandResult | N
         return said(str(error), ok=False)
 
 
-def _usage(command: Command) -> str:
+def _usage(command: Command[Commanded]) -> str:
     return "\n".join(f"{'usage:' if at == 0 else '      '} {form}" for at, form in enumerate(command.forms))
 
 
-async def _start_turn(session: NativeSession, name: str, args: str) -> CommandResult | None:
+async def _start_turn(session: Commanded, name: str, args: str) -> CommandResult | None:
     """A command that the project or the person has written, or a skill: text for the model."""
     found = project.commands(session.spec.cwd).get(name)
     if found is not None:
@@ -51,9 +55,8 @@ async def _start_turn(session: NativeSession, name: str, args: str) -> CommandRe
 # What there is...
 
 
-def every(session: NativeSession) -> list[CommandInfo]:
+def every(cwd: str) -> list[CommandInfo]:
     """Ours, then those of the project and the person, then the skills; of two with one name, the first."""
-    cwd = session.spec.cwd
     ours = [CommandInfo(name=c.name, description=c.help, arguments=" | ".join(c.usage)) for c in COMMANDS.values()]
     own = [CommandInfo(name=c.name, description=c.description) for c in project.commands(cwd).values()]
     skills = [CommandInfo(name=s.name, description=s.description, skill=True) for s in project.skills(cwd)]
@@ -63,7 +66,7 @@ def every(session: NativeSession) -> list[CommandInfo]:
     return list(found.values())
 
 
-async def _help(session: NativeSession, args: str) -> CommandResult:
+async def _help(session: Commanded, args: str) -> CommandResult:
     name = args.strip().removeprefix("/")
     own, skills = project.commands(session.spec.cwd), project.skills(session.spec.cwd)
     if name in COMMANDS:
@@ -82,7 +85,7 @@ async def _help(session: NativeSession, args: str) -> CommandResult:
     return said("\n\n".join(parts))
 
 
-COMMANDS: dict[str, Command] = {
+COMMANDS: dict[str, Command[Commanded]] = {
     command.name: command
     for command in (
         Command(name="help", usage=("[NAME]",), help="List all commands, or say how one is used.", run=_help),

@@ -1,0 +1,133 @@
+"""What a native session may do: its mode and rules, what a person has allowed since, and asking that person."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from treadle.agent.setting import Setting
+from treadle.agent.tools import registry
+from treadle.agent.tools.base import AnyTool
+from treadle.agent.tools.paths import resolve as resolve_path
+from treadle.errors import TreadleError
+from treadle.events import Asked, Event, Warned
+from treadle.policy.profile import Profile, as_rules, build_guard
+from treadle.session import Access, Answer, Decision, Mode, Rules
+from treadle.sessions.session import new_id
+from treadle.settings.edit import add_allow_rules
+
+
+class Permissions:
+    def __init__(
+        self,
+        setting: Setting,
+        *,
+        ask: Callable[[Asked], Awaitable[Answer]] | None,
+        deadline: Callable[[], float],
+        emit: Callable[[Event], None],
+        readable: Callable[[], Iterable[str]],
+        parent: Permissions | None = None,
+    ) -> None:
+        """`ask` puts a question to a person; None when there is nobody. `readable` are further directories that may
+        be read, such as those of skills. What is allowed for the rest of a session also holds in its `parent`."""
+        self.mode = setting.spec.mode
+        self._setting = setting
+        self._ask = ask
+        self._deadline = deadline
+        self._emit = emit
+        self._readable = readable
+        self._parent = parent
+        self.guard = self._build(parent.remembered if parent is not None else ())
+
+    def _build(self, remembered: Iterable[tuple[str, str]] = (), rules: Rules | None = None) -> Profile:
+        setting = self._setting
+        guard = build_guard(
+            setting.spec.cwd,
+            rules or setting.rules,
+            self.mode,
+            setting.add_dirs,
+            setting.spec.guards.judge,
+            self._readable(),
+        )
+        guard.remembered.update(remembered)
+        return guard
+
+    def rebuild(self, setting: Setting | None = None) -> None:
+        """Put the guard together again, after something that it is made from has changed."""
+        self._setting = setting or self._setting
+        self.guard = self._build(self.remembered)
+
+    def set_mode(self, mode: Mode) -> None:
+        self.mode = mode
+        self.rebuild()
+
+    @property
+    def rules(self) -> Rules:
+        return self._setting.rules
+
+    @property
+    def remembered(self) -> set[tuple[str, str]]:
+        """What a person has allowed for the rest of this session: (tool, target)."""
+        return self.guard.remembered
+
+    def refused(self, url: str) -> str:
+        """Why this address may not be fetched; empty when it may."""
+        decision = self.guard(Access(tool="web_fetch", kind="network", url=url))
+        return "" if decision.verdict == "allow" else decision.reason
+
+    async def permit(self, call: str, tool: AnyTool, args: Any, access: Access) -> tuple[Decision, Any]:
+        """Whether the call may run, and with which arguments: whoever is asked may change them."""
+        decision = self.guard(access)
+        if decision.verdict != "ask":
+            return decision, args
+        if self._ask is None:
+            return msgspec.structs.replace(decision, verdict="deny", by="nobody"), args
+        answer = await self._ask(
+            Asked(
+                request=new_id("ask"),
+                kind="permission",
+                text=decision.reason,
+                call=call,
+                name=tool.name,
+                args=registry.plain(args),
+                tool_kind=access.kind,
+                paths=access.paths,
+                command=access.command,
+                deadline=self._deadline(),
+            )
+        )
+        if answer.decision == "deny":
+            return Decision(
+                verdict="deny",
+                reason=answer.text or "User denied",
+                by="deadline" if answer.by == "deadline" else "person",
+            ), args
+        if answer.changed_args is not None:
+            args = registry.decode(tool, msgspec.json.encode(answer.changed_args).decode())
+            changed = self.guard(tool.access(args, partial(resolve_path, Path(self._setting.spec.cwd))))
+            if changed.verdict == "deny":
+                return changed, args
+        elif answer.scope != "once":
+            for permissions in (self, self._parent or self):
+                permissions.guard.remember(access)
+            if answer.scope == "always":
+                self._allow_always(access)
+        return Decision(verdict="allow", reason=f"allowed by {answer.by}", by="person"), args
+
+    def _allow_always(self, access: Access) -> None:
+        """Keep it as a rule in the person's own settings, if a rule can say it and no other rule would still ask."""
+        added = as_rules(access)
+        rules = msgspec.structs.replace(self.rules, allow=self.rules.allow + added)
+        if self._build(rules=rules)(access).verdict != "allow":
+            self._emit(Warned(message="allowed for this session only: no allow rule can make that last"))
+            return
+        try:
+            path = add_allow_rules(added)
+        except TreadleError as error:
+            self._emit(Warned(message=f"allowed for this session only: {error}"))
+        else:
+            self._emit(Warned(message=f"from now on allowed: {', '.join(added)}; kept in {path}", code="rule_kept"))
