@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from treadle.events import AnyEvent, ToolKind
+from treadle.events import AnyEvent, Event, ToolKind
 
 TurnId: TypeAlias = str
 CallId: TypeAlias = str
@@ -153,14 +153,15 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     capabilities: dict[str, Literal["native", "emulated", "unsupported"]] = {}
-    """Such as streaming, thinking, tools, steer, interrupt, questions, resume, fork, usage, cost; `guards` is native
-    where `SessionSpec.guards.judge` is asked before every act, so that a policy can be enforced."""
+    """Such as streaming, thinking, tools, steer, interrupt, questions, resume, fork, usage, cost."""
     mode: Mode | None = None
     key_source: str = ""
     """The variable that its key came from, or `settings`; empty when it has none or nobody knows."""
     mcp_servers: dict[str, Literal["connected", "failed"]] = {}
     subagents: tuple[str, ...] = ()
     """The kinds of subagent that it can start."""
+    context_window: int | None = None
+    """Tokens that a conversation may have; None when nobody knows."""
 
 
 class CommandInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -276,3 +277,30 @@ class Agent(Protocol):
     async def probe(self) -> AgentInfo: ...
 
     async def open(self, spec: SessionSpec) -> Session: ...
+
+
+class KeptSession(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation that can be gone on with, as a list shows it."""
+
+    id: str
+    cwd: str
+    title: str = ""
+    updated: float = 0.0
+
+
+@runtime_checkable
+class Keeping(Protocol):
+    """An Agent that can say which conversations it keeps. Not every agent can."""
+
+    async def kept(self, cwd: str | None = None) -> list[KeptSession]:
+        """Those of one directory, or all; the latest first."""
+        ...
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A Session that can tell what was said before it was opened."""
+
+    def history(self) -> list[Event]:
+        """The turns so far: each a TurnStarted, then whole messages and tools."""
+        ...

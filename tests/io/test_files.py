@@ -26,6 +26,7 @@ from treadle.io.files import (
     iter_lines,
     locked,
     locked_beside,
+    read_at_most,
     read_lines,
     storage_error,
     write_atomic,
@@ -502,3 +503,13 @@ def test_asking_whether_it_is_locked_does_not_lock_it(tmp_path: Path) -> None:
     assert not is_locked(path)
     with pytest.raises(StorageError):
         is_locked(str(tmp_path / ("x" * 300)))
+
+
+def test_reading_stops_at_the_limit_and_refuses_what_could_block(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abcdef")
+    os.mkfifo(tmp_path / "pipe")
+    assert read_at_most(str(tmp_path / "a"), 4) == b"abcd"
+    assert read_at_most(str(tmp_path / "a"), 100) == b"abcdef"
+    for other in ("pipe", ".", "none"):
+        with pytest.raises(OSError):
+            read_at_most(str(tmp_path / other), 4)

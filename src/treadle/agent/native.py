@@ -25,7 +25,8 @@ from treadle.agent.messages import UserMessage
 from treadle.agent.permissions import Permissions
 from treadle.agent.providers.base import Provider
 from treadle.agent.repeats import Repeats
-from treadle.agent.session_list import find_session
+from treadle.agent.replay import replay
+from treadle.agent.session_list import find_session, list_sessions
 from treadle.agent.setting import Setting
 from treadle.agent.subagents import AGENT_TYPES, AgentType
 from treadle.agent.task_groups import Groups
@@ -43,6 +44,7 @@ from treadle.session import (
     Change,
     CommandInfo,
     CommandResult,
+    KeptSession,
     Mode,
     SessionSpec,
     Start,
@@ -52,10 +54,7 @@ from treadle.sessions.totals import Totals
 
 CAPABILITIES: Mapping[str, Any] = {
     name: "native"
-    for name in (
-        *("streaming", "thinking", "tools", "steer", "interrupt", "questions", "resume", "fork", "usage", "cost"),
-        *("tasks", "commands", "guards"),
-    )
+    for name in "streaming thinking tools steer interrupt questions resume fork usage cost tasks commands".split()
 }
 
 
@@ -73,6 +72,12 @@ class NativeAgent:
 
     async def probe(self) -> AgentInfo:
         return AgentInfo(name=self.name, version=__version__, tools=BUILTIN, capabilities=dict(CAPABILITIES))
+
+    async def kept(self, cwd: str | None = None) -> list[KeptSession]:
+        return [
+            KeptSession(id=entry.id, cwd=entry.cwd, title=entry.name or entry.prompt, updated=entry.updated)
+            for entry in list_sessions(cwd)
+        ]
 
     async def open(self, spec: SessionSpec) -> NativeSession:
         if not os.path.isdir(spec.cwd):
@@ -183,6 +188,7 @@ class NativeSession(BaseSession):
             key_source=self.setting.key_source(self.provider),
             mcp_servers=self._servers.states,
             subagents=tuple(kind.name for kind in AGENT_TYPES.values()),
+            context_window=self.context.window,
         )
 
     def _new_context(self) -> Context:
@@ -448,6 +454,9 @@ class NativeSession(BaseSession):
         self.forget()
         self.permissions.rebuild()
         old.close()
+
+    def history(self) -> list[Event]:
+        return replay(self.transcript.records)
 
     async def _close(self) -> None:
         await self.tasks.stop_all()

@@ -18,6 +18,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "trust": "treadle.cli.trust:trust",
     },
     "Offer an agent to another program, or run another's": {
+        "acp": "treadle.cli.acp:acp",
         "worker": "treadle.cli.worker:worker",
         "sidecar": "treadle.cli.sidecar:sidecar",
         "host": "treadle.cli.host:host",

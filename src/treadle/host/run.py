@@ -242,8 +242,7 @@ class HostRun:
                 hint="choose another backend, or require less",
             )
         self._check_stopped()
-        observed.enforced = "guard" if doer.guards else "observed"
-        supervisor = Supervisor(order, asked=doer.guards)
+        supervisor = Supervisor(order)
         self._open_outputs()
         async with contextlib.aclosing(doer.run(order, self.run_id)) as batches:
             async for events in batches:
@@ -312,8 +311,7 @@ class HostRun:
             if observed.difference.changes:
                 observed.patch_path = os.path.join(self.directory, "patch.diff")
                 write_atomic(observed.patch_path, observed.difference.patch)
-            supervisor = Supervisor(observed.order, asked=observed.enforced == "guard")
-            observed.stopped = observed.stopped or supervisor.judge(observed.difference.changes)
+            observed.stopped = observed.stopped or Supervisor(observed.order).judge(observed.difference.changes)
             if self.job.apply and observed.outcome() == "complete":
                 observed.merged = await asyncio.to_thread(workspace.apply)
         except TreadleError as error:

@@ -189,6 +189,21 @@ def _append(fd: int, data: bytes) -> None:
         raise
 
 
+def read_at_most(path: str, limit: int) -> bytes:
+    """The first `limit` bytes of a regular file. Raises OSError, also for what is none: a pipe could block for ever."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        parts, left = [], limit
+        while left > 0 and (data := os.read(fd, min(left, 1 << 20))):
+            parts.append(data)
+            left -= len(data)
+        return b"".join(parts)
+    finally:
+        os.close(fd)
+
+
 class Lines:
     """The complete lines of a log, one at a time; when they have been read, `torn` is what followed the last newline.
 

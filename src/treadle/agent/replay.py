@@ -1,0 +1,59 @@
+"""A kept conversation told again as events, for whoever opens it anew and wants to see what was said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from treadle.agent.messages import AssistantMessage, ToolResult
+from treadle.agent.transcript import Cleared, Record, Rewound, Said, TurnBegan
+from treadle.events import Event, Message, ToolEnded, ToolStarted, TurnStarted
+from treadle.policy.guess import access_of
+
+
+def replay(records: Iterable[Record]) -> list[Event]:
+    """What a person saw, without what was cleared or taken back."""
+    turns: list[tuple[str, list[Event]]] = []
+    for record in records:
+        match record:
+            case TurnBegan():
+                turns.append((record.turn, [TurnStarted(prompt=record.prompt, turn=record.turn)]))
+            case Said() if turns:
+                turns[-1][1].extend(_events(record))
+            case Cleared():
+                turns.clear()
+            case Rewound():
+                before = next((place for place, (turn, _) in enumerate(turns) if turn == record.turn), len(turns))
+                del turns[before:]
+    return [event for _, events in turns for event in events]
+
+
+def _events(said: Said) -> list[Event]:
+    message, found = said.message, list[Event]()
+    if isinstance(message, AssistantMessage):
+        found += [Message(text=block.text, kind="thinking") for block in message.thinking if block.text]
+        found += [Message(text=message.text, model=message.model)] if message.text else []
+        for call in message.calls:
+            args = _arguments(call.arguments)
+            access = access_of(call.name, args)
+            found.append(
+                ToolStarted(
+                    call=call.id,
+                    name=call.name,
+                    args=args,
+                    kind=access.kind,
+                    paths=access.paths,
+                    command=access.command,
+                )
+            )
+    elif isinstance(message, ToolResult):
+        found.append(ToolEnded(call=message.call, name=message.name, result=message.text, ok=message.ok))
+    return found
+
+
+def _arguments(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return text

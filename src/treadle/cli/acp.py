@@ -1,0 +1,53 @@
+"""`treadle acp`: an agent for editors that speak the Agent Client Protocol."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable
+
+import click
+
+from treadle.cli.options import serving_options
+from treadle.cli.serving import serve
+from treadle.io.streams import FdStream
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--model", metavar="NAME", help="The model that sessions begin with.")
+@click.option("--permission-mode", "mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo.")
+@serving_options
+def acp(agent: str, sandbox: bool, model: str | None, mode: str | None) -> None:
+    """Serve an agent on stdin and stdout to an editor that speaks the Agent Client Protocol.
+
+    Your editor starts this; tell it the command. In Zed's settings.json:
+
+    \b
+      "agent_servers": {
+        "Treadle": { "command": "treadle", "args": ["acp"] },
+        "Codex through Treadle": { "command": "treadle", "args": ["acp", "--agent", "codex"] }
+      }
+
+    The editor is asked for permissions, with the diff, and can switch the mode, load earlier sessions and run slash
+    commands. Nothing but the protocol is ever written to stdout. More: docs/how-to/use-treadle-from-an-editor.md.
+    """
+    from treadle.agents import find_agent
+    from treadle.doors.acp.door import AcpDoor
+    from treadle.io.paths import here
+    from treadle.policy.modes import parse_mode
+    from treadle.session import SessionSpec
+
+    if sandbox:
+        from treadle.io.sandbox import enter
+
+        enter(here(), ())
+    base = SessionSpec(cwd=here(), model=model, mode=parse_mode(mode) if mode else None, answers=True)
+    found = find_agent(agent)
+
+    def door(stream: FdStream) -> Awaitable[int]:
+        return AcpDoor(found, stream, base=base, warn=_warn).run()
+
+    sys.exit(serve(door))
+
+
+def _warn(message: str) -> None:
+    print(f"treadle acp: {message}", file=sys.stderr, flush=True)

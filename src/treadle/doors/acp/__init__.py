@@ -1,0 +1,1 @@
+"""Any agent for editors that speak the Agent Client Protocol."""

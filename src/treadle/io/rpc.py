@@ -1,0 +1,170 @@
+"""One end of a JSON-RPC conversation: call the other end, and answer what it calls.
+
+    rpc = Rpc(link.send, answer=answer, notice=notice)
+    async for messages in link.batches():
+        rpc.take(messages)
+    rpc.lost(PeerClosed("it has ended"))
+
+It reads and writes nothing itself: `say` is how messages leave, `take` how they come in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from treadle.errors import InvalidJson, LineTooLong, RemoteError, RemoteProtocolError, TreadleError
+from treadle.wire.common.jsonrpc import INTERNAL_ERROR, PARSE_ERROR, Fault
+from treadle.wire.common.rpc import Call, CallKey, Notice, Refused, Returned, RpcMessage
+
+log = logging.getLogger(__name__)
+
+
+class CallFailed(RemoteError):
+    """The other end answered a call with an error."""
+
+    def __init__(self, method: str, refused: Refused) -> None:
+        told = refused.data if isinstance(refused.data, str) else ""
+        if isinstance(refused.data, dict):
+            told = next((str(refused.data[key]) for key in ("details", "detail", "message") if key in refused.data), "")
+        more = f": {told}" if told and told not in refused.message else ""
+        super().__init__(f"{refused.message}{more}", details={"method": method, "code": refused.code})
+        self.method = method
+        self.rpc_code = refused.code
+        self.data = refused.data
+
+
+class Then(NamedTuple):
+    """A result, and what to do once it is sent: an editor knows a session only after the answer that names it."""
+
+    result: Any
+    after: Callable[[], Awaitable[None]]
+
+
+class Rpc:
+    """`answer` gives the result of a call or raises Fault; each call is answered in a task of its own."""
+
+    def __init__(
+        self,
+        say: Callable[[RpcMessage], Awaitable[None]],
+        *,
+        answer: Callable[[Call], Awaitable[Any]],
+        notice: Callable[[Notice], None],
+        complains: bool = False,
+    ) -> None:
+        """`complains`: a line that is no JSON is answered with an error. A program's stray words are better skipped."""
+        self._say = say
+        self._answer = answer
+        self._notice = notice
+        self._complains = complains
+        self._numbers = itertools.count(1)
+        self._asked: dict[CallKey, tuple[str, asyncio.Future[Any]]] = {}
+        self.answering: dict[CallKey, asyncio.Task[None]] = {}
+        """The calls of the other end that are under way."""
+        self.unread: list[RemoteProtocolError] = []
+        """The latest of what it said that made no sense, for whoever must explain a failure."""
+        self._end: TreadleError | None = None
+
+    async def call(self, method: str, params: dict[str, Any]) -> Any:
+        """The result. Raises CallFailed for an error, and what `lost` was told when no answer can come any more."""
+        if self._end is not None:
+            raise self._end
+        key = next(self._numbers)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._asked[key] = method, future
+        try:
+            await self._say(Call(id=key, method=method, params=params))
+            return await future
+        finally:
+            self._asked.pop(key, None)
+
+    async def tell(self, method: str, params: dict[str, Any]) -> None:
+        await self._say(Notice(method=method, params=params))
+
+    def take(self, messages: Iterable[RpcMessage | RemoteProtocolError]) -> None:
+        for message in messages:
+            match message:
+                case Notice():
+                    self._notice(message)
+                case Call():
+                    self._begin(message.id, self._serve(message))
+                case Returned() | Refused():
+                    self._settle(message)
+                case _:
+                    self._complain(message)
+
+    def _begin(self, key: CallKey, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self.answering[key] = task
+        task.add_done_callback(lambda done: self._forget(key, done))
+
+    def _forget(self, key: CallKey, task: asyncio.Task[None]) -> None:
+        if self.answering.get(key) is task:
+            del self.answering[key]
+
+    async def _serve(self, call: Call) -> None:
+        reply: RpcMessage
+        after = None
+        try:
+            result = await self._answer(call)
+            if isinstance(result, Then):
+                result, after = result
+            reply = Returned(id=call.id, result=result)
+        except Fault as fault:
+            reply = Refused(id=call.id, code=fault.code, message=fault.message, data=fault.data)
+        except TreadleError as error:
+            reply = Refused(id=call.id, code=INTERNAL_ERROR, message=str(error), data=error.envelope())
+        except Exception as error:
+            log.exception("answering %s failed in a way nobody foresaw", call.method)
+            reply = Refused(id=call.id, code=INTERNAL_ERROR, message=f"{type(error).__name__}: {error}")
+        with suppress(TreadleError):  # it is gone, which its reader will find
+            await self._say(reply)
+            if after is not None:
+                await after()
+
+    def _settle(self, message: Returned | Refused) -> None:
+        if message.id is None or message.id not in self._asked:
+            return  # whoever asked has stopped waiting
+        method, future = self._asked.pop(message.id)
+        if future.done():
+            return
+        if isinstance(message, Refused):
+            future.set_exception(CallFailed(method, message))
+        else:
+            future.set_result(message.result)
+
+    def _complain(self, error: RemoteProtocolError) -> None:
+        """What cannot be read is answered where the protocol has an answer for it, and skipped."""
+        self.unread = [*self.unread[-9:], error]
+        if isinstance(error, LineTooLong) and not self._complains:
+            self.lost(error)  # it may have been an answer that somebody waits for
+        details = error.details if isinstance(error.details, dict) else {}
+        if self._complains and isinstance(error, InvalidJson | LineTooLong):
+            details = {"code": PARSE_ERROR}
+        if "code" in details:
+            refusal = Refused(id=details.get("id"), code=details["code"], message=error.message)
+            self._begin(f"unread {next(self._numbers)}", self._refuse(refusal))
+
+    async def _refuse(self, refusal: Refused) -> None:
+        with suppress(TreadleError):
+            await self._say(refusal)
+
+    def lost(self, error: TreadleError) -> None:
+        """No answer will come any more: everybody who waits for one hears why."""
+        if self._end is None:
+            self._end = error
+        for _, future in self._asked.values():
+            if not future.done():
+                future.set_exception(error)
+        self._asked.clear()
+
+    async def close(self) -> None:
+        """Stop answering."""
+        tasks = list(self.answering.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,60 @@
+"""Content blocks of the Agent Client Protocol, read as text and written from text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def text_block(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def text_of(block: Any) -> str:
+    """What a person would read of a block; what is no text is named in brackets."""
+    if not isinstance(block, dict):
+        return ""
+    kind = block.get("type")
+    if kind == "text":
+        return _text(block.get("text"))
+    if kind == "resource_link":
+        return f"[{_text(block.get('name')) or 'file'}: {_text(block.get('uri'))}]"
+    if kind == "resource":
+        inside = block.get("resource")
+        told = inside if isinstance(inside, dict) else {}
+        return _text(told.get("text")) or f"[{_text(told.get('uri'))}]"
+    return f"[{kind}]" if isinstance(kind, str) else ""
+
+
+def prompt_text(blocks: Any) -> str:
+    """A prompt as one text. A file that the client put in is named, with its content after it."""
+    parts = []
+    for block in blocks if isinstance(blocks, list) else []:
+        text = text_of(block)
+        inside = block.get("resource") if isinstance(block, dict) else None
+        if isinstance(inside, dict) and isinstance(inside.get("text"), str):
+            text = f'<file uri="{_text(inside.get("uri"))}">\n{text}\n</file>'
+        parts.append(text)
+    return "\n".join(part for part in parts if part)
+
+
+def texts_in(content: Any) -> str:
+    """The text of a tool call's content: its blocks, without diffs and terminals."""
+    found = [
+        text_of(item.get("content"))
+        for item in (content if isinstance(content, list) else [])
+        if isinstance(item, dict) and item.get("type") == "content"
+    ]
+    return "\n".join(text for text in found if text)
+
+
+def diffs_in(content: Any) -> list[dict[str, Any]]:
+    """The diffs of a tool call's content that say of which file they are."""
+    return [
+        item
+        for item in (content if isinstance(content, list) else [])
+        if isinstance(item, dict) and item.get("type") == "diff" and isinstance(item.get("path"), str)
+    ]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

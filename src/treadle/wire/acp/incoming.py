@@ -1,0 +1,268 @@
+"""What an agent's updates amount to, in events. One of these reads one session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from treadle.events import (
+    Event,
+    Message,
+    TextDelta,
+    ThinkingDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolOutput,
+    ToolStarted,
+    TurnStarted,
+)
+from treadle.session import Access, CommandInfo
+from treadle.wire.acp.content import text_of
+from treadle.wire.acp.tools import ToolRecord
+from treadle.wire.acp.usage import Meter
+
+_MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
+
+
+class Incoming:
+    """`access_of` says what a tool with these arguments touches; see policy/guess.py."""
+
+    def __init__(self, access_of: Callable[[str, Any], Access], meter: Meter, *, asks_while_running: bool) -> None:
+        self._access_of = access_of
+        self._asks_while_running = asks_while_running
+        self.meter = meter
+        self.tools: dict[str, ToolRecord] = {}
+        self.commands: list[CommandInfo] = []
+        self.title = ""
+        self.mode = ""
+        self.options: list[dict[str, Any]] = []
+        self.blocks: list[str] = []
+        """The texts of the turn so far: one for each stretch between tool calls."""
+        self._text: list[str] = []
+        self._thought: list[str] = []
+        self._message: Any = None
+        self._plans = 0
+
+    def begin(self) -> None:
+        """A turn begins."""
+        self.tools.clear()
+        self.blocks, self._text, self._thought = [], [], []
+
+    def finish(self, why: str) -> list[Event]:
+        """The turn is over: what was being said is whole now, and what still seems to run is not waited for."""
+        found = self._flush()
+        for record in self.tools.values():
+            if record.started and not record.ended:
+                record.ended = True
+                found.append(ToolEnded(call=record.call, name=record.tool, result=why, ok=False))
+        return found
+
+    @property
+    def answer(self) -> str:
+        """What it said last."""
+        return "".join(self._text) or (self.blocks[-1] if self.blocks else "")
+
+    @property
+    def everything(self) -> str:
+        return "\n\n".join([*self.blocks, *filter(None, ["".join(self._text)])])
+
+    def update(self, update: dict[str, Any]) -> list[Event]:
+        """The events of one `session/update`; kinds that nobody knows give none."""
+        match update.get("sessionUpdate"):
+            case "agent_message_chunk":
+                return self._chunk(update)
+            case "agent_thought_chunk":
+                return self._thinking(update)
+            case "tool_call" | "tool_call_update":
+                return self._tool(update)
+            case "plan":
+                return [*self._flush(), *self._plan(update)]
+            case "user_message_chunk":
+                return self._flush()
+            case other:
+                self._note(other, update)
+                return []
+
+    # Text
+
+    def _chunk(self, update: dict[str, Any]) -> list[Event]:
+        found: list[Event] = self._flush_thought()
+        meta = update.get("_meta")
+        if isinstance(meta, dict) and "usage" in meta:
+            usage = self.meter.step(meta["usage"], meta.get("durationMs"))
+            found += [usage] if usage is not None else []
+        text = text_of(update.get("content"))
+        if not text:
+            return found
+        message = update.get("messageId")
+        if message != self._message and self._text:
+            found += self._flush()
+        self._message = message
+        self._text.append(text)
+        found.append(TextDelta(text=text))
+        return found
+
+    def _thinking(self, update: dict[str, Any]) -> list[Event]:
+        text = text_of(update.get("content"))
+        if not text:
+            return []
+        found = self._flush_text()
+        self._thought.append(text)
+        return [*found, ThinkingDelta(text=text)]
+
+    def _flush(self) -> list[Event]:
+        return [*self._flush_thought(), *self._flush_text()]
+
+    def _flush_thought(self) -> list[Event]:
+        thought, self._thought = "".join(self._thought), []
+        return [Message(text=thought, kind="thinking", model=self.meter.model)] if thought else []
+
+    def _flush_text(self) -> list[Event]:
+        text, self._text = "".join(self._text), []
+        if not text:
+            return []
+        self.blocks.append(text)
+        return [Message(text=text, model=self.meter.model)]
+
+    # Tools
+
+    def record(self, told: dict[str, Any]) -> ToolRecord | None:
+        """The call that this is about, with what is told of it taken in."""
+        call = told.get("toolCallId")
+        if not isinstance(call, str):
+            return None
+        record = self.tools.setdefault(call, ToolRecord(call))
+        record.merge(told)
+        return record
+
+    def _tool(self, update: dict[str, Any]) -> list[Event]:
+        found = self._flush()
+        record = self.record(update)
+        if record is None or record.denied or record.ended:
+            return found
+        # Most agents say in_progress once the tool may run; one says so before it asks, and again afterwards.
+        runs = record.seen_running > (1 if self._asks_while_running else 0)
+        if runs or record.closed:
+            found += self.start(record)
+        if output := record.new_output():
+            found.append(ToolOutput(call=record.call, text=output))
+        if record.closed:
+            record.ended = True
+            found += record.effects(self.access(record).command)
+            ok = record.status == "completed"
+            found.append(ToolEnded(call=record.call, name=record.tool, result=record.result, ok=ok))
+        return found
+
+    def start(self, record: ToolRecord) -> list[Event]:
+        """It runs, as far as anybody can tell."""
+        if record.started or record.denied:
+            return []
+        record.started = True
+        access = self.access(record)
+        return [
+            ToolStarted(
+                call=record.call,
+                name=record.tool,
+                args=record.args,
+                kind=access.kind,
+                paths=access.paths,
+                command=access.command,
+            )
+        ]
+
+    def deny(self, record: ToolRecord, reason: str, by: Any) -> list[Event]:
+        """It may not run. When it was said to run already, it has ended badly."""
+        record.denied = True
+        found = self._flush()
+        if record.started and not record.ended:
+            record.ended = True
+            found.append(ToolEnded(call=record.call, name=record.tool, result=f"denied: {reason}", ok=False))
+        found.append(ToolDenied(call=record.call, name=record.tool, reason=reason, args=record.args, by=by))
+        return found
+
+    def access(self, record: ToolRecord) -> Access:
+        """What it touches, from the arguments, the places it names and, where it gives no command, its title."""
+        guessed = self._access_of(record.tool, record.args)
+        kind = record.kind if record.kind != "other" else guessed.kind
+        command = guessed.command
+        if kind == "execute" and command is None and record.title:
+            command = record.title
+        paths = tuple(dict.fromkeys([*record.paths, *(guessed.paths if kind != "execute" else ())]))
+        return Access(tool=record.tool, kind=kind, paths=paths, command=command, url=guessed.url, args=record.args)
+
+    # The rest
+
+    def _plan(self, update: dict[str, Any]) -> list[Event]:
+        """A plan is told as the tool that keeps such a list, for there it is what every reader knows."""
+        entries = update.get("entries")
+        items = [
+            {"content": str(entry.get("content") or ""), "status": _status(entry.get("status"))}
+            for entry in (entries if isinstance(entries, list) else [])
+            if isinstance(entry, dict)
+        ]
+        self._plans += 1
+        call = f"plan-{self._plans}"
+        lines = "\n".join(f"{_MARKS[item['status']]} {item['content']}" for item in items)
+        return [
+            ToolStarted(call=call, name="todo", args={"todos": items}, kind="read"),
+            ToolEnded(call=call, name="todo", result=lines),
+        ]
+
+    def _note(self, kind: Any, update: dict[str, Any]) -> None:
+        if kind == "available_commands_update":
+            self.commands = read_commands(update.get("availableCommands"))
+        elif kind == "usage_update":
+            self.meter.cost(update.get("cost"))
+        elif kind == "session_info_update" and isinstance(update.get("title"), str):
+            self.title = update["title"]
+        elif kind == "current_mode_update" and isinstance(update.get("currentModeId"), str):
+            self.mode = update["currentModeId"]
+        elif kind == "config_option_update" and isinstance(update.get("configOptions"), list):
+            self.options = [option for option in update["configOptions"] if isinstance(option, dict)]
+
+
+class Replay:
+    """The updates with which an agent tells a session's past, as the events of its turns."""
+
+    def __init__(self, incoming: Incoming) -> None:
+        self._incoming = incoming
+        self._asked: list[str] = []
+        self.events: list[Event] = []
+
+    def update(self, update: dict[str, Any]) -> None:
+        if update.get("sessionUpdate") == "user_message_chunk":
+            self._asked.append(text_of(update.get("content")))
+            return
+        self._prompt()
+        self.events += self._incoming.update(update)
+
+    def finish(self) -> list[Event]:
+        self._prompt()
+        self.events += self._incoming.finish("")
+        return self.events
+
+    def _prompt(self) -> None:
+        if asked := "".join(self._asked):
+            self.events += self._incoming.finish("")
+            self.events.append(TurnStarted(prompt=asked))
+            self._incoming.begin()
+        self._asked = []
+
+
+def _status(given: Any) -> str:
+    return given if isinstance(given, str) and given in _MARKS else "pending"
+
+
+def read_commands(told: Any) -> list[CommandInfo]:
+    found = []
+    for one in told if isinstance(told, list) else []:
+        if isinstance(one, dict) and isinstance(one.get("name"), str):
+            hint = one["input"].get("hint") if isinstance(one.get("input"), dict) else ""
+            found.append(
+                CommandInfo(
+                    name=one["name"],
+                    description=one["description"] if isinstance(one.get("description"), str) else "",
+                    arguments=hint if isinstance(hint, str) else "",
+                )
+            )
+    return found

@@ -1,0 +1,177 @@
+"""One tool call as an agent tells it, piece by piece: which tool, with what, on which files, and what came of it.
+
+Agents differ in what they send and when: the first word of a call may be a tool_call, an update of it or a permission
+request, the arguments may come later or only as text. So everything that names the call is merged field by field.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from typing import Any, Literal
+
+from treadle.events import CommandRun, Event, FileChanged, ToolKind
+from treadle.wire.acp.content import diffs_in, texts_in
+
+KINDS: dict[str, ToolKind] = {
+    "read": "read",
+    "search": "read",
+    "edit": "write",
+    "delete": "write",
+    "move": "write",
+    "execute": "execute",
+    "fetch": "network",
+}
+"""The protocol's kinds of tools in ours; the rest (think, switch_mode, other) is other."""
+_NAMES = {"read": "read", "write": "edit", "execute": "bash", "network": "web_fetch"}
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_NAME_IN_ID = re.compile(r"([a-z]+(?:_[a-z]+)*)__")
+DIFF_LINES = 20_000
+"""Longer texts are not compared: that takes time that grows with their product."""
+
+
+class ToolRecord:
+    def __init__(self, call: str) -> None:
+        self.call = call
+        self.name = ""
+        self.title = ""
+        self.kind: ToolKind = "other"
+        self.status = "pending"
+        self.args: Any = None
+        self.content: list[Any] = []
+        self.locations: list[str] = []
+        self.raw_output: Any = None
+        self.meta: dict[str, Any] = {}
+        self.started = False
+        self.ended = False
+        self.denied = False
+        self.seen_running = 0
+        self.output = ""
+
+    def merge(self, told: dict[str, Any]) -> None:
+        """Take what is there, and keep what is not."""
+        if isinstance(told.get("kind"), str):
+            self.kind = KINDS.get(told["kind"], "other")
+        if isinstance(told.get("_meta"), dict):
+            self.meta = {**self.meta, **told["_meta"]}
+        title = told.get("title")
+        if isinstance(title, str) and title:
+            self.title = title
+        self.name = self.name or self._name(told)
+        if told.get("rawInput"):
+            self.args = told["rawInput"]
+        if isinstance(told.get("content"), list):
+            self.content = told["content"]
+            self._arguments_as_text()
+        if isinstance(told.get("locations"), list):
+            found = [place.get("path") for place in told["locations"] if isinstance(place, dict)]
+            self.locations = [path for path in found if isinstance(path, str)] or self.locations
+        if told.get("rawOutput") is not None:
+            self.raw_output = told["rawOutput"]
+        if isinstance(told.get("status"), str):
+            self.status = told["status"]
+            self.seen_running += self.status == "in_progress"
+
+    def _name(self, told: dict[str, Any]) -> str:
+        """What the tool is called. The protocol has no field for it, so agents put it in four places."""
+        claude = self.meta.get("claudeCode")
+        for given in (
+            told.get("name"),
+            claude.get("toolName") if isinstance(claude, dict) else None,
+            self.meta.get("toolName"),
+        ):
+            if isinstance(given, str) and given:
+                return given
+        if found := _NAME_IN_ID.match(self.call):
+            return found[1]
+        if self.title and _IDENTIFIER.fullmatch(self.title):
+            return self.title
+        return ""
+
+    def _arguments_as_text(self) -> None:
+        """One agent sends the arguments as a text of JSON while the tool has not ended."""
+        text = texts_in(self.content)
+        if self.args or self.status in ("completed", "failed") or not text.startswith("{"):
+            return
+        try:
+            args = json.loads(text)
+        except ValueError:
+            return
+        if isinstance(args, dict):
+            self.args = args
+
+    @property
+    def tool(self) -> str:
+        return self.name or _NAMES.get(self.kind, "tool")
+
+    @property
+    def paths(self) -> list[str]:
+        """The files it is about. Where a command runs is not one of them."""
+        named = self.locations if self.kind in ("read", "write") else []
+        return list(dict.fromkeys([*named, *(diff["path"] for diff in diffs_in(self.content))]))
+
+    @property
+    def closed(self) -> bool:
+        return self.status in ("completed", "failed")
+
+    # What came of it
+
+    @property
+    def exit_code(self) -> int | None:
+        told = self.raw_output if isinstance(self.raw_output, dict) else {}
+        metadata = told.get("metadata")
+        terminal = self.meta.get("terminal_exit")
+        for value in (
+            told.get("exitCode"),
+            told.get("exit_code"),
+            metadata.get("exit") if isinstance(metadata, dict) else None,
+            terminal.get("exit_code") if isinstance(terminal, dict) else None,
+        ):
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+        return None
+
+    @property
+    def result(self) -> str:
+        raw = self.raw_output
+        if isinstance(raw, dict):
+            raw = next((raw[key] for key in ("output", "text", "message") if isinstance(raw.get(key), str)), None)
+        text = texts_in(self.content)
+        return text or (raw if isinstance(raw, str) else "") or self.output
+
+    def new_output(self) -> str:
+        """What a running tool has said since the last time, where its content is its output."""
+        terminal = self.meta.pop("terminal_output", None)
+        if isinstance(terminal, dict) and isinstance(terminal.get("data"), str):
+            self.output += terminal["data"]
+            return str(terminal["data"])
+        return ""
+
+    def effects(self, command: str | None) -> list[Event]:
+        """What it did to files, and the command that it ran, as far as it tells."""
+        found: list[Event] = []
+        if self.status == "completed" and self.kind == "write":
+            found += [_changed(diff, self.call) for diff in diffs_in(self.content)]
+        if command is not None and self.kind == "execute" and self.exit_code is not None:
+            found.append(CommandRun(command=command, exit_code=self.exit_code, output=self.result, call=self.call))
+        return found
+
+
+def _changed(diff: dict[str, Any], call: str) -> FileChanged:
+    old, new = diff.get("oldText"), diff.get("newText")
+    path = str(diff["path"])
+    text = unified(path, old if isinstance(old, str) else "", new if isinstance(new, str) else "")
+    change: Literal["added", "modified", "deleted"] = "added" if old is None else "modified"
+    if new is None:
+        change = "deleted"
+    return FileChanged(path=path, change=change, diff=text, call=call)
+
+
+def unified(path: str, old: str, new: str) -> str:
+    """A unified diff; empty when the texts are too long to compare."""
+    before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
+    if len(before) + len(after) > DIFF_LINES:
+        return ""
+    lines = difflib.unified_diff(before, after, f"a/{path.lstrip('/')}", f"b/{path.lstrip('/')}")
+    return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)

@@ -1,0 +1,126 @@
+"""What agents say about tokens and money, which each of them says at another moment and of another span.
+
+`span` is what the counts of a prompt's answer cover, as it was measured: the `turn`, its last `step`, or the whole
+`session` so far, which is also what the schema says. `none` is for agents that give no counts there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from treadle.events import Usage
+
+Span: TypeAlias = Literal["turn", "step", "session", "none"]
+_FIELDS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+
+
+def read_counts(told: Any, model: str = "") -> Usage | None:
+    """Counts as a Usage whose buckets do not overlap; None when there are none, or only zeros.
+
+    Some agents count cached tokens as input and others beside it: the total says which.
+    """
+    if not isinstance(told, dict):
+        return None
+    given = _number(told, "inputTokens", "input_tokens")
+    output = _number(told, "outputTokens", "output_tokens")
+    read = _number(told, "cachedReadTokens", "cachedInputTokens")
+    written = _number(told, "cachedWriteTokens", "cacheWriteInputTokens")
+    if read + written and _number(told, "totalTokens") == given + output:
+        given = max(given - read - written, 0)
+    if not given + output + read + written:
+        return None
+    return Usage(
+        model=model,
+        input_tokens=given,
+        output_tokens=output,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        reasoning_tokens=_number(told, "thoughtTokens", "reasoningOutputTokens"),
+    )
+
+
+class Meter:
+    """One session's counts. Nothing is made up: what an agent does not tell is not in any event."""
+
+    def __init__(self, span: Span = "session") -> None:
+        self.span = span
+        self.model = ""
+        self._before: Usage | None = None
+        self._cost: float | None = None
+        self._billed: float | None = None
+        self._stepwise = False
+
+    def resumed(self) -> None:
+        """What was counted or paid in an earlier process is nothing that this one has to tell."""
+        self._billed = self._cost
+
+    def cost(self, told: Any) -> None:
+        """`cost` of a usage_update: money spent over the whole session."""
+        if isinstance(told, dict) and isinstance(told.get("amount"), int | float) and told.get("currency") == "USD":
+            self._cost = float(told["amount"])
+
+    def step(self, told: Any, duration_ms: Any = 0) -> Usage | None:
+        """Counts of one model call, given along the way."""
+        usage = read_counts(told, self.model)
+        if usage is not None:
+            self._stepwise = True
+            if isinstance(duration_ms, int):
+                usage = _with(usage, duration_ms=duration_ms)
+        return usage
+
+    def turn(self, result: Any) -> list[Usage]:
+        """What the answer to a prompt adds, with the money of the turn on the last one."""
+        told = result if isinstance(result, dict) else {}
+        found: list[Usage] = []
+        if not self._stepwise and self.span != "none":
+            usage = self._of_answer(told)
+            found = [usage] if usage is not None else _quota(told)
+        cost = self._spent()
+        if found and cost is not None:
+            found[-1] = _with(found[-1], cost_usd=cost)
+        return found
+
+    def _of_answer(self, told: dict[str, Any]) -> Usage | None:
+        usage = read_counts(told.get("usage"), self.model)
+        if usage is None or self.span != "session":
+            return usage
+        before, self._before = self._before, usage
+        if before is None or any(getattr(usage, field) < getattr(before, field) for field in _FIELDS):
+            return usage  # the first, or an agent that counts from nothing each time
+        rest = {field: getattr(usage, field) - getattr(before, field) for field in _FIELDS}
+        return _with(usage, **rest) if any(rest.values()) else None
+
+    def _spent(self) -> float | None:
+        """The money since the last time; None when it is not told."""
+        if self._cost is None or self._cost < (self._billed or 0.0):
+            return None
+        spent = self._cost - (self._billed or 0.0)
+        self._billed = self._cost
+        return spent
+
+
+def _quota(told: dict[str, Any]) -> list[Usage]:
+    """Counts by model, as Gemini gives them."""
+    meta = told.get("_meta")
+    quota = meta.get("quota") if isinstance(meta, dict) else None
+    models = quota.get("model_usage") if isinstance(quota, dict) else None
+    found = [
+        read_counts(one.get("token_count"), str(one.get("model") or ""))
+        for one in (models if isinstance(models, list) else [])
+        if isinstance(one, dict)
+    ]
+    return [usage for usage in found if usage is not None]
+
+
+def _with(usage: Usage, **fields: Any) -> Usage:
+    return msgspec.structs.replace(usage, **fields)
+
+
+def _number(told: dict[str, Any], *names: str) -> int:
+    for name in names:
+        value = told.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+    return 0

@@ -1,0 +1,221 @@
+"""JSON-RPC 2.0 between two ends that both ask, one message a line, without I/O.
+
+`jsonrpc.py` is the small synchronous answering side for the light commands; this is for conversations in which either
+end may have several calls open at once. A protocol made of it says which methods each role calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeAlias
+
+import msgspec
+
+from treadle.errors import InvalidJson, LineTooLong, RemoteProtocolError, Violation
+from treadle.wire.common.connection import CAP, Connection, Transitions
+from treadle.wire.common.framing import LineSplitter
+from treadle.wire.common.jsonline import json_line
+from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
+
+CallKey: TypeAlias = int | str
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A request, which the other end owes an answer."""
+
+    id: CallKey
+    method: str
+    params: dict[str, Any] = {}
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True):
+    """What nobody answers."""
+
+    method: str
+    params: dict[str, Any] = {}
+
+
+class Returned(msgspec.Struct, frozen=True, kw_only=True):
+    id: CallKey
+    result: Any = None
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that failed. `id` is None when the other end could not read whose call it was."""
+
+    id: CallKey | None
+    code: int
+    message: str
+    data: Any = None
+
+
+RpcMessage: TypeAlias = Call | Notice | Returned | Refused
+
+_decoder = msgspec.json.Decoder()
+GREETING = "initialize"
+
+OPENER_SAYS = frozenset({"initialize", "call", "notice", "reply", "refusal"})
+OTHER_SAYS = frozenset({"call", "notice", "result", "error"})
+"""What the tables call messages: an answer of the end that opens is a reply or a refusal, of the other end a result or
+an error. While the greeting is open nothing else is, so the first result is the answer to it."""
+
+
+class RpcConnection(Connection[RpcMessage]):
+    """The opening role calls `initialize` first; afterwards each may call what METHODS gives its role.
+
+    Tolerant in, strict out: methods that nobody knows are let in, to be answered with an error, but never said.
+    """
+
+    METHODS: ClassVar[Mapping[str, frozenset[str]]]
+    OPENER: ClassVar[str]
+    START = "new"
+    TRANSITIONS: ClassVar[Transitions] = {
+        ("new", "initialize"): "greeting",
+        ("new", "notice"): "new",
+        ("new", "error"): "new",
+        ("new", "refusal"): "new",
+        ("greeting", "result"): "ready",
+        ("greeting", "error"): "new",
+        ("greeting", "call"): "greeting",
+        ("greeting", "notice"): "greeting",
+        ("greeting", "reply"): "greeting",
+        ("greeting", "refusal"): "greeting",
+        **{("ready", kind): "ready" for kind in (OPENER_SAYS | OTHER_SAYS) - {"initialize"}},
+    }
+
+    def __init__(self, role: str, *, cap: int = CAP) -> None:
+        super().__init__(role, cap=cap)
+        self._lines = LineSplitter(cap)
+        self.open: dict[str, set[CallKey]] = {each: set() for each in self.SAYS}
+        """The calls of each role that are not answered yet."""
+
+    # Bytes
+
+    def decode(self, data: bytes) -> list[RpcMessage | RemoteProtocolError]:
+        return [message for line in self._lines.feed(data) for message in read_line(line)]
+
+    def end(self) -> list[RpcMessage | RemoteProtocolError]:
+        messages = read_line(self._lines.end())
+        for message in messages:
+            if isinstance(message, RemoteProtocolError):
+                raise message
+        return self.judge(messages)
+
+    def encode(self, message: RpcMessage) -> bytes:
+        return json_line(as_json(message))
+
+    # Rules
+
+    def kind(self, sender: str, message: RpcMessage) -> str:
+        match message:
+            case Call():
+                return "initialize" if message.method == GREETING else "call"
+            case Notice():
+                return "notice"
+            case Returned():
+                return "reply" if sender == self.OPENER else "result"
+            case Refused():
+                return "refusal" if sender == self.OPENER else "error"
+
+    def refusal(self, sender: str, message: RpcMessage) -> str | None:
+        reason = super().refusal(sender, message)
+        if reason is not None:
+            return reason
+        if isinstance(message, Call | Notice):
+            return self._refused_call(sender, message)
+        if isinstance(message, Refused):
+            return None  # also of a call that could not be read, whose id may be anything
+        return None if message.id in self.open[self._other(sender)] else f"no call {message.id!r} is open"
+
+    def _refused_call(self, sender: str, message: Call | Notice) -> str | None:
+        method = message.method
+        if isinstance(message, Call) and sender == self.OPENER and self.state == "greeting":
+            return f"{method} may not be called before {GREETING} is answered"
+        if isinstance(message, Call) and message.id in self.open[sender]:
+            return f"the id {message.id!r} is in use by another call"
+        if sender == self.role and method not in self.METHODS[sender] and not method.startswith("_"):
+            return f"a {sender} does not call {method}"
+        return None
+
+    def said(self, sender: str, message: RpcMessage) -> None:
+        if isinstance(message, Refused) and message.id not in self.open[self._other(sender)]:
+            return  # it is about something that was no call, and settles none
+        super().said(sender, message)
+        if isinstance(message, Call):
+            self.open[sender].add(message.id)
+        elif isinstance(message, Returned | Refused) and message.id is not None:
+            self.open[self._other(sender)].discard(message.id)
+
+    def _other(self, sender: str) -> str:
+        return self.peer if sender == self.role else self.role
+
+    def refused(self, message: RpcMessage, reason: str) -> RemoteProtocolError:
+        details = {"id": message.id, "code": INVALID_REQUEST} if isinstance(message, Call) else None
+        return Violation(reason, details=details)
+
+
+def as_json(message: RpcMessage) -> dict[str, Any]:
+    match message:
+        case Call():
+            return {"jsonrpc": "2.0", "id": message.id, "method": message.method, "params": message.params}
+        case Notice():
+            return {"jsonrpc": "2.0", "method": message.method, "params": message.params}
+        case Returned():
+            return {"jsonrpc": "2.0", "id": message.id, "result": message.result}
+        case Refused():
+            error: dict[str, Any] = {"code": message.code, "message": message.message}
+            if message.data is not None:
+                error["data"] = message.data
+            return {"jsonrpc": "2.0", "id": message.id, "error": error}
+
+
+def read_line(line: bytes | LineTooLong) -> list[RpcMessage | RemoteProtocolError]:
+    """The message on a line; several when it is a batch; none when it is blank."""
+    if isinstance(line, LineTooLong):
+        return [line]
+    if not line.strip():
+        return []
+    try:
+        value = _decoder.decode(line)
+    except RecursionError:
+        return [InvalidJson("a line is nested too deeply")]
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return [InvalidJson(f"a line is not JSON: {error}", details={"line": line[:200].decode("utf-8", "replace")})]
+    return [read_message(item) for item in value] if isinstance(value, list) else [read_message(value)]
+
+
+def read_message(value: Any) -> RpcMessage | RemoteProtocolError:
+    """A message from its JSON; the member `jsonrpc` may be missing, as some leave it out."""
+    if not isinstance(value, dict):
+        return Violation("a message is not an object")
+    key, method = value.get("id"), value.get("method")
+    if isinstance(key, bool) or not isinstance(key, int | str | None):
+        return Violation("the id of a message is neither a number nor a text")
+    if isinstance(method, str):
+        return _read_call(key, method, value)
+    if "method" in value or not ("result" in value or "error" in value):
+        return Violation("a message is neither a call nor an answer", details={"id": key, "code": INVALID_REQUEST})
+    return _read_answer(key, value)
+
+
+def _read_call(key: CallKey | None, method: str, value: dict[str, Any]) -> RpcMessage | RemoteProtocolError:
+    params = value.get("params")
+    if params is None:
+        params = {}
+    if not isinstance(params, dict):
+        return Violation(f"the params of {method:.60} are not an object", details={"id": key, "code": INVALID_PARAMS})
+    return Notice(method=method, params=params) if key is None else Call(id=key, method=method, params=params)
+
+
+def _read_answer(key: CallKey | None, value: dict[str, Any]) -> RpcMessage | RemoteProtocolError:
+    error = value.get("error")
+    if error is None:
+        return Returned(id=key, result=value.get("result")) if key is not None else Violation("an answer has no id")
+    told = error if isinstance(error, dict) else {"message": str(error)}
+    code, message = told.get("code"), told.get("message")
+    return Refused(
+        id=key,
+        code=code if isinstance(code, int) else INTERNAL_ERROR,
+        message=message if isinstance(message, str) else "it gave no reason",
+        data=told.get("data"),
+    )

@@ -1,0 +1,40 @@
+"""A kept conversation told again."""
+
+from treadle.agent.messages import AssistantMessage, Thinking, ToolCall, ToolResult, UserMessage
+from treadle.agent.replay import replay
+from treadle.agent.transcript import Cleared, Rewound, Said, TurnBegan
+from treadle.events import Message, ToolEnded, ToolStarted, TurnStarted
+
+
+def turn(name: str) -> list[TurnBegan | Said]:
+    call = ToolCall(id=f"c{name}", name="bash", arguments='{"command": "ls"}')
+    return [
+        TurnBegan(turn=name, prompt=f"do {name}"),
+        Said(message=UserMessage(text=f"do {name}"), turn=name),
+        Said(message=AssistantMessage(text="Looking.", thinking=(Thinking(text="hm"),), calls=(call,)), turn=name),
+        Said(message=ToolResult(call=call.id, name="bash", text="a.py", ok=False), turn=name),
+    ]
+
+
+def test_a_turn_has_its_prompt_its_words_and_its_tools() -> None:
+    asked, thought, said, began, ended = replay(turn("t1"))
+    assert isinstance(asked, TurnStarted) and asked.prompt == "do t1"
+    assert isinstance(thought, Message) and thought.kind == "thinking"
+    assert isinstance(said, Message) and said.text == "Looking."
+    assert isinstance(began, ToolStarted) and (began.command, began.kind) == ("ls", "execute")
+    assert isinstance(ended, ToolEnded) and (ended.result, ended.ok) == ("a.py", False)
+
+
+def prompts(*records: object) -> list[str]:
+    return [event.prompt for event in replay(records) if isinstance(event, TurnStarted)]  # type: ignore[arg-type]
+
+
+def test_what_was_cleared_or_taken_back_is_not_told() -> None:
+    assert prompts(*turn("a"), Cleared(), *turn("b")) == ["do b"]
+    assert prompts(*turn("a"), *turn("b"), *turn("c"), Rewound(turn="b")) == ["do a"]
+
+
+def test_arguments_that_are_no_json_stay_text() -> None:
+    call = ToolCall(id="c", name="bash", arguments='{"command": ')
+    records = [TurnBegan(turn="t", prompt="p"), Said(message=AssistantMessage(calls=(call,)))]
+    assert isinstance(began := replay(records)[1], ToolStarted) and began.args == '{"command": '

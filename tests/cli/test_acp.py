@@ -1,0 +1,36 @@
+"""`treadle acp` as a person meets it; an editor meets it in tests/e2e/test_acp.py."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+TREADLE = str(Path(sys.executable).parent / "treadle")
+
+
+def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run([TREADLE, "acp", *arguments], input=given, capture_output=True, text=True, timeout=60)
+
+
+def test_the_help_shows_what_to_put_into_an_editors_settings() -> None:
+    assert '"agent_servers"' in run("--help").stdout
+
+
+def test_an_agent_or_a_mode_that_does_not_exist_is_said_before_anything_is_served() -> None:
+    for arguments, words in (
+        (["--agent", "nobody"], "no agent"),
+        (["--permission-mode", "wild"], "no permission mode"),
+    ):
+        done = run(*arguments)
+        assert done.returncode == 1 and words in done.stderr and done.stdout == ""
+
+
+def test_an_editor_that_leaves_at_once_is_no_failure() -> None:
+    assert run().returncode == 0
+
+
+def test_garbage_is_answered_and_survived() -> None:
+    done = run(
+        given='garbage\n{"jsonrpc":"2.0","id":1,"method":"session/new"}\n{"id":2,"method":"initialize","params":{}}\n'
+    )
+    assert done.returncode == 0
+    assert '"id":1' in done.stdout and "-32600" in done.stdout and "agentCapabilities" in done.stdout

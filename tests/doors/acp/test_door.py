@@ -1,0 +1,278 @@
+"""The door against scripted sessions, over a stream in memory. The official SDK drives it in tests/e2e/test_acp.py."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treadle.doors.acp.door import AcpDoor
+from treadle.errors import AuthFailed, MaxIterations, NotFound, ProviderError
+from treadle.events import Asked, TextDelta, Usage, Warned
+from treadle.io.link import Link
+from treadle.io.rpc import CallFailed, Rpc
+from treadle.io.streams import pair
+from treadle.session import AgentInfo, KeptSession, SessionSpec
+from treadle.testing.sessions import ScriptedAgent
+from treadle.wire.acp.connection import Connection
+from treadle.wire.common.rpc import Call, Notice
+
+
+class Keeper(ScriptedAgent):
+    """A scripted agent that can resume and list."""
+
+    async def probe(self) -> AgentInfo:
+        return AgentInfo(name="keeper", capabilities={"resume": "native", "fork": "emulated"})
+
+    async def kept(self, cwd: str | None = None) -> list[KeptSession]:
+        return [KeptSession(id=f"s{number}", cwd=cwd or "/", updated=60.0 * number) for number in range(150)]
+
+
+class Editor:
+    def __init__(self, rpc: Rpc) -> None:
+        self.rpc = rpc
+        self.updates: list[dict[str, Any]] = []
+        self.asked: list[dict[str, Any]] = []
+        self.choice: Any = "once"
+        self.warnings: list[str] = []
+        self.leave: Any = None
+        self.gone: asyncio.Task[int]
+
+    async def call(self, method: str, **params: Any) -> Any:
+        return await asyncio.wait_for(self.rpc.call(method, params), 60)
+
+    def texts(self) -> str:
+        kinds = [update for update in self.updates if update["sessionUpdate"] == "agent_message_chunk"]
+        return "".join(update["content"]["text"] for update in kinds)
+
+
+@asynccontextmanager
+async def opened(agent: ScriptedAgent, cwd: Path, **spec: Any) -> AsyncIterator[Editor]:
+    ours, theirs = pair()
+    link = Link(ours, Connection("client"))
+    editor: Editor
+
+    async def answer(call: Call) -> Any:
+        editor.asked.append(call.params)
+        if editor.choice is None:
+            await asyncio.Event().wait()
+        return {"outcome": {"outcome": "selected", "optionId": editor.choice}}
+
+    def notice(note: Notice) -> None:
+        editor.updates.append(note.params["update"])
+
+    rpc = Rpc(link.send, answer=answer, notice=notice)
+    editor = Editor(rpc)
+
+    async def read() -> None:
+        async for messages in link.batches():
+            rpc.take(messages)
+
+    base = SessionSpec(cwd=str(cwd), answers=True, **spec)
+    editor.gone = asyncio.create_task(AcpDoor(agent, theirs, base=base, warn=editor.warnings.append).run())
+    editor.leave = ours.close_write
+    reading = asyncio.create_task(read())
+    try:
+        await editor.call("initialize", protocolVersion=1, clientCapabilities={})
+        yield editor
+    finally:
+        ours.close_write()
+        assert await asyncio.wait_for(editor.gone, 60) == 0
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        await rpc.close()
+
+
+async def new(editor: Editor, cwd: Path) -> str:
+    return str((await editor.call("session/new", cwd=str(cwd), mcpServers=[]))["sessionId"])
+
+
+def said(text: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text}]
+
+
+async def test_a_turn_streams_and_ends_with_its_usage(tmp_path: Path) -> None:
+    agent = ScriptedAgent([TextDelta(text="he"), TextDelta(text="llo"), Usage(input_tokens=3, output_tokens=2)])
+    async with opened(agent, tmp_path) as editor:
+        session = await new(editor, tmp_path)
+        result = await editor.call("session/prompt", sessionId=session, prompt=said("hi"))
+    assert editor.texts() == "hello" and result["stopReason"] == "end_turn"
+    assert result["usage"]["totalTokens"] == 5
+    assert agent.sessions[0].closed and agent.sessions[0].spec.answers
+
+
+async def test_usage_counts_over_the_session(tmp_path: Path) -> None:
+    step = Usage(input_tokens=3, output_tokens=2, cache_read_tokens=4, reasoning_tokens=1)
+    async with opened(ScriptedAgent([step], [step]), tmp_path) as editor:
+        session = await new(editor, tmp_path)
+        await editor.call("session/prompt", sessionId=session, prompt=said("hi"))
+        result = await editor.call("session/prompt", sessionId=session, prompt=said("again"))
+    assert result["usage"] == {
+        "totalTokens": 18,
+        "inputTokens": 6,
+        "outputTokens": 4,
+        "thoughtTokens": 2,
+        "cachedReadTokens": 8,
+        "cachedWriteTokens": 0,
+    }
+
+
+async def test_the_mode_of_a_session_is_that_of_the_command_line_or_asks(tmp_path: Path) -> None:
+    agent = ScriptedAgent()
+    async with opened(agent, tmp_path) as editor:
+        await new(editor, tmp_path)
+    async with opened(agent, tmp_path, mode="plan") as editor:
+        await editor.call("session/new", cwd=str(tmp_path), additionalDirectories=["/usr", 3])
+    assert [session.spec.mode for session in agent.sessions] == ["suggest", "plan"]
+    assert agent.sessions[1].spec.add_dirs == ("/usr",)
+
+
+async def test_a_question_waits_for_the_editor(tmp_path: Path) -> None:
+    asked = Asked(request="r1", kind="permission", text="may I?", name="bash", call="c1")
+    agent = ScriptedAgent([asked, TextDelta(text="done")])
+    async with opened(agent, tmp_path) as editor:
+        session = await new(editor, tmp_path)
+        await editor.call("session/prompt", sessionId=session, prompt=said("hi"))
+    assert editor.asked[0]["toolCall"]["toolCallId"] == "c1" and editor.texts() == "done"
+
+
+async def test_cancel_ends_a_turn_that_waits_for_an_answer(tmp_path: Path) -> None:
+    agent = ScriptedAgent([Asked(request="r1", kind="permission", text="may I?", name="bash", call="c1")])
+    async with opened(agent, tmp_path) as editor:
+        editor.choice = None
+        session = await new(editor, tmp_path)
+        prompt = asyncio.create_task(editor.call("session/prompt", sessionId=session, prompt=said("hi")))
+        while not editor.asked:
+            await asyncio.sleep(0)
+        await editor.rpc.tell("session/cancel", {"sessionId": session})
+        assert (await prompt)["stopReason"] == "cancelled"
+
+
+async def test_an_editor_that_leaves_in_mid_turn_leaves_nothing_running(tmp_path: Path) -> None:
+    agent = ScriptedAgent([TextDelta(text="a"), asyncio.Event()])
+    async with opened(agent, tmp_path) as editor:
+        session = await new(editor, tmp_path)
+        prompt = asyncio.create_task(editor.call("session/prompt", sessionId=session, prompt=said("hi")))
+        while not editor.texts():
+            await asyncio.sleep(0)
+        editor.leave()
+        await asyncio.wait_for(asyncio.shield(editor.gone), 60)
+        prompt.cancel()
+        await asyncio.gather(prompt, return_exceptions=True)
+    assert agent.sessions[0].closed
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [(ProviderError("overloaded"), -32603, "overloaded"), (AuthFailed("no key"), -32000, "no key")],
+)
+async def test_a_failed_turn_is_an_error_with_its_reason(
+    tmp_path: Path, error: Exception, code: int, words: str
+) -> None:
+    async with opened(ScriptedAgent([error]), tmp_path) as editor:
+        session = await new(editor, tmp_path)
+        with pytest.raises(CallFailed, match=words) as failed:
+            await editor.call("session/prompt", sessionId=session, prompt=said("hi"))
+    assert failed.value.rpc_code == code
+
+
+async def test_a_limit_is_a_stop_reason_and_a_sentence(tmp_path: Path) -> None:
+    async with opened(ScriptedAgent([MaxIterations("3 calls")]), tmp_path) as editor:
+        session = await new(editor, tmp_path)
+        result = await editor.call("session/prompt", sessionId=session, prompt=said("hi"))
+    assert result["stopReason"] == "max_turn_requests" and "3 calls" in editor.texts()
+
+
+async def test_warnings_go_to_the_log_of_the_editor(tmp_path: Path) -> None:
+    async with opened(ScriptedAgent([Warned(message="careful")]), tmp_path) as editor:
+        session = await new(editor, tmp_path)
+        await editor.call("session/prompt", sessionId=session, prompt=said("hi"))
+    assert editor.warnings == ["careful"]
+
+
+async def test_two_sessions_run_side_by_side(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    agent = ScriptedAgent([gate, TextDelta(text="slow")], [TextDelta(text="quick")])
+    async with opened(agent, tmp_path) as editor:
+        first, second = await new(editor, tmp_path), await new(editor, tmp_path)
+        slow = asyncio.create_task(editor.call("session/prompt", sessionId=first, prompt=said("hi")))
+        await asyncio.sleep(0)
+        await editor.call("session/prompt", sessionId=second, prompt=said("hi"))
+        assert editor.texts() == "quick"
+        gate.set()
+        await slow
+
+
+async def test_what_an_agent_can_do_is_what_is_announced(tmp_path: Path) -> None:
+    async with opened(Keeper(), tmp_path) as editor:
+        pass
+    ours, theirs = pair()
+    assert ours is not theirs and editor.gone.done()
+    for agent, can in ((Keeper(), {"close", "list", "resume", "fork"}), (ScriptedAgent(), {"close"})):
+        door = AcpDoor(agent, theirs, base=SessionSpec(cwd="/"), warn=print)
+        told = await door._initialize({})
+        assert set(told["agentCapabilities"]["sessionCapabilities"]) == can
+        assert told["agentCapabilities"]["loadSession"] is ("resume" in can)
+
+
+async def test_a_long_list_of_sessions_comes_in_pages(tmp_path: Path) -> None:
+    async with opened(Keeper(), tmp_path) as editor:
+        first = await editor.call("session/list", cwd="/w")
+        rest = await editor.call("session/list", cwd="/w", cursor=first["nextCursor"])
+    assert len(first["sessions"]) == 100 and len(rest["sessions"]) == 50 and "nextCursor" not in rest
+    assert first["sessions"][1] == {
+        "sessionId": "s1",
+        "cwd": "/w",
+        "title": None,
+        "updatedAt": "1970-01-01T00:01:00+00:00",
+    }
+
+
+async def test_a_session_is_loaded_resumed_forked_and_closed(tmp_path: Path) -> None:
+    agent = Keeper()
+    async with opened(agent, tmp_path) as editor:
+        for method in ("session/load", "session/resume", "session/fork"):
+            await editor.call(method, cwd=str(tmp_path), sessionId="old", mcpServers=[])
+        assert [(one.spec.start.resume, one.spec.start.fork) for one in agent.sessions] == [
+            ("old", False),
+            ("old", False),
+            ("old", True),
+        ]
+        await editor.call("session/close", sessionId=agent.sessions[2].id)
+        assert agent.sessions[2].closed
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "code"),
+    [
+        ("session/prompt", {"sessionId": "none", "prompt": []}, -32002),
+        ("session/prompt", {"prompt": []}, -32602),
+        ("session/new", {"cwd": "relative"}, -32602),
+        ("session/list", {}, -32601),
+        ("authenticate", {"methodId": "x"}, -32602),
+        ("session/set_config_option", {"configId": "x"}, -32602),
+    ],
+)
+async def test_a_call_that_cannot_be_served_says_why(tmp_path: Path, method: str, params: Any, code: int) -> None:
+    async with opened(ScriptedAgent(), tmp_path) as editor:
+        with pytest.raises(CallFailed) as failed:
+            await editor.call(method, **params)
+    assert failed.value.rpc_code == code
+
+
+@pytest.mark.parametrize(("refuses", "code"), [(NotFound("no such"), -32002), (AuthFailed("sign in"), -32000)])
+async def test_a_session_that_cannot_be_opened_says_why(tmp_path: Path, refuses: Exception, code: int) -> None:
+    async with opened(ScriptedAgent(refuses=refuses), tmp_path) as editor:
+        with pytest.raises(CallFailed) as failed:
+            await new(editor, tmp_path)
+    assert failed.value.rpc_code == code
+
+
+async def test_a_method_nobody_knows_is_refused_and_the_talk_goes_on(tmp_path: Path) -> None:
+    async with opened(ScriptedAgent(), tmp_path) as editor:
+        with pytest.raises(CallFailed) as failed:
+            await editor.call("_other/thing")
+        assert failed.value.rpc_code == -32601
+        await new(editor, tmp_path)

@@ -1,0 +1,174 @@
+"""The official Python SDK of the Agent Client Protocol as an editor, with the installed `treadle acp` behind it."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import acp
+import pytest
+from acp import schema
+
+TREADLE = str(Path(sys.executable).parent / "treadle")
+WRITE = """
+[[reply]]
+thinking = "A file is needed."
+text = "I will write."
+usage = { input = 30, output = 5, cache_read = 7 }
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "made.txt", content = "hello\\n" }
+
+[[reply]]
+times = "always"
+text = "It is done."
+usage = { input = 3, output = 2 }
+"""
+SLEEP = """
+[[reply]]
+text = "Sleeping."
+[[reply.call]]
+name = "bash"
+arguments = { command = "touch began; sleep 600" }
+[[reply]]
+times = "always"
+text = "Awake."
+"""
+
+
+class Editor:
+    """What the SDK calls: it chooses the option that it was told to choose, and keeps all updates."""
+
+    def __init__(self, choice: str = "allow_once") -> None:
+        self.choice = choice
+        self.updates: list[Any] = []
+        self.asked: list[tuple[Any, Any]] = []
+        self.changed = asyncio.Event()
+
+    def on_connect(self, connection: Any) -> None:
+        pass
+
+    async def request_permission(self, session_id: str, tool_call: Any, options: Any, **_: Any) -> Any:
+        self.asked.append((tool_call, options))
+        chosen = next(option.option_id for option in options if option.kind == self.choice)
+        return schema.RequestPermissionResponse(outcome=schema.AllowedOutcome(outcome="selected", option_id=chosen))
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        self.updates.append(update)
+        self.changed.set()
+
+    def texts(self, kind: type = schema.AgentMessageChunk) -> str:
+        return "".join(update.content.text for update in self.updates if isinstance(update, kind))
+
+    def of(self, kind: type) -> list[Any]:
+        return [update for update in self.updates if isinstance(update, kind)]
+
+    async def until(self, met: Any) -> None:
+        while not met():
+            self.changed.clear()
+            await asyncio.wait_for(self.changed.wait(), 60)
+
+
+@asynccontextmanager
+async def editor(work: Path, script: str, *more: str, choice: str = "allow_once") -> AsyncIterator[tuple[Any, Editor]]:
+    (work / "model.toml").write_text(script)
+    client: Any = Editor(choice)
+    arguments = ["acp", "--model", f"scripted:{work / 'model.toml'}", *more]
+    async with acp.spawn_agent_process(client, TREADLE, *arguments, cwd=work, env=dict(os.environ)) as (agent, process):
+        greeting = await asyncio.wait_for(agent.initialize(protocol_version=acp.PROTOCOL_VERSION), 60)
+        assert greeting.protocol_version == acp.PROTOCOL_VERSION and greeting.agent_info.name == "treadle"
+        yield agent, client
+    assert process.returncode == 0
+
+
+def said(text: str) -> list[Any]:
+    return [acp.text_block(text)]
+
+
+async def test_an_allowed_write_comes_with_its_diff_and_ends_in_the_file(tmp_path: Path) -> None:
+    (tmp_path / "made.txt").write_text("old\n")
+    async with editor(tmp_path, WRITE) as (agent, client):
+        opened = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
+        answer = await asyncio.wait_for(agent.prompt(session_id=opened.session_id, prompt=said("write")), 60)
+        await client.until(lambda: "It is done." in client.texts())
+    assert answer.stop_reason == "end_turn"
+    assert answer.usage.input_tokens == 33 and answer.usage.cached_read_tokens == 7
+    assert (tmp_path / "made.txt").read_text() == "hello\n"
+    call, options = client.asked[0]
+    diff = next(item for item in call.content if item.type == "diff")
+    assert (diff.path, diff.old_text, diff.new_text) == (str(tmp_path / "made.txt"), "old\n", "hello\n")
+    assert call.kind == "edit" and {option.kind for option in options} == {"allow_once", "allow_always", "reject_once"}
+    assert client.texts(schema.AgentThoughtChunk) == "A file is needed."
+    assert client.texts() == "I will write.It is done."
+    shown = [update.status for update in client.updates if getattr(update, "tool_call_id", None) == call.tool_call_id]
+    assert shown == ["pending", "in_progress", "completed"]
+    usage = client.of(schema.UsageUpdate)[-1]
+    assert usage.used == 5 and usage.size > 0
+
+
+async def test_a_rejected_write_changes_nothing_and_the_turn_goes_on(tmp_path: Path) -> None:
+    async with editor(tmp_path, WRITE, choice="reject_once") as (agent, client):
+        opened = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
+        answer = await asyncio.wait_for(agent.prompt(session_id=opened.session_id, prompt=said("write")), 60)
+    assert answer.stop_reason == "end_turn" and not (tmp_path / "made.txt").exists()
+    assert client.of(schema.ToolCallProgress)[-1].status == "failed"
+
+
+async def test_cancel_in_mid_tool_ends_the_turn_and_the_command(tmp_path: Path) -> None:
+    async with editor(tmp_path, SLEEP, "--permission-mode", "full-auto") as (agent, client):
+        opened = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
+        prompt = asyncio.create_task(agent.prompt(session_id=opened.session_id, prompt=said("sleep")))
+        await client.until(lambda: client.of(schema.ToolCallStart))
+        await agent.cancel(session_id=opened.session_id)
+        assert (await asyncio.wait_for(prompt, 60)).stop_reason == "cancelled"
+        answer = await asyncio.wait_for(agent.prompt(session_id=opened.session_id, prompt=said("again")), 60)
+        assert answer.stop_reason == "end_turn"
+
+
+async def test_a_session_is_listed_and_loaded_with_its_past(tmp_path: Path) -> None:
+    async with editor(tmp_path, WRITE) as (agent, client):
+        opened = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
+        await asyncio.wait_for(agent.prompt(session_id=opened.session_id, prompt=said("write it down")), 60)
+    async with editor(tmp_path, WRITE) as (agent, client):
+        listed = await agent.list_sessions(cwd=str(tmp_path))
+        assert [(one.session_id, one.title) for one in listed.sessions] == [(opened.session_id, "write it down")]
+        loaded = await agent.load_session(cwd=str(tmp_path), session_id=opened.session_id, mcp_servers=[])
+        assert loaded.modes.current_mode_id == "suggest"
+        assert client.texts(schema.UserMessageChunk) == "write it down"
+        assert client.texts() == "I will write.It is done."
+        assert [update.status for update in client.of(schema.ToolCallProgress)] == ["completed"]
+        answer = await asyncio.wait_for(agent.prompt(session_id=opened.session_id, prompt=said("more")), 60)
+        assert answer.stop_reason == "end_turn"
+
+
+async def test_modes_and_commands_are_offered_and_taken(tmp_path: Path) -> None:
+    async with editor(tmp_path, WRITE) as (agent, client):
+        opened = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
+        assert {mode.id for mode in opened.modes.available_modes} >= {"suggest", "auto-edit", "plan"}
+        await client.until(lambda: client.of(schema.AvailableCommandsUpdate))
+        names = [command.name for command in client.of(schema.AvailableCommandsUpdate)[0].available_commands]
+        assert "help" in names
+        await agent.prompt(session_id=opened.session_id, prompt=said("/help"))
+        await client.until(lambda: client.texts())
+        assert "/" in client.texts()
+        await agent.set_session_mode(session_id=opened.session_id, mode_id="auto-edit")
+        await asyncio.wait_for(agent.prompt(session_id=opened.session_id, prompt=said("write")), 60)
+        assert not client.asked and (tmp_path / "made.txt").exists()
+
+
+async def test_what_cannot_be_done_is_an_error_that_says_why(tmp_path: Path) -> None:
+    async with editor(tmp_path, WRITE) as (agent, _):
+        with pytest.raises(acp.RequestError, match="absolute path"):
+            await agent.new_session(cwd="nowhere", mcp_servers=[])
+        with pytest.raises(acp.RequestError, match="no open session"):
+            await agent.prompt(session_id="unknown", prompt=said("hello"))
+        with pytest.raises(acp.RequestError, match="no session"):
+            await agent.load_session(cwd=str(tmp_path), session_id="unknown", mcp_servers=[])
+        opened = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
+        with pytest.raises(acp.RequestError, match="empty"):
+            await agent.prompt(session_id=opened.session_id, prompt=said("  "))
+        with pytest.raises(acp.RequestError, match="no mode"):
+            await agent.set_session_mode(session_id=opened.session_id, mode_id="wild")

@@ -1,0 +1,159 @@
+"""Calls in both directions at once, over two ends in memory."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from treadle.errors import Busy, InvalidJson, LineTooLong, LocalProtocolError, PeerClosed, Violation
+from treadle.io.rpc import CallFailed, Rpc, Then
+from treadle.wire.common.jsonrpc import Fault
+from treadle.wire.common.rpc import Call, Notice, Refused, Returned, RpcMessage
+
+
+class Ends:
+    """Two that talk with each other; what each is told is kept."""
+
+    def __init__(self, answer: Any = None) -> None:
+        self.heard: list[RpcMessage] = []
+        self.notices: list[Notice] = []
+
+        async def nothing(call: Call) -> Any:
+            raise Fault(-32601, "unknown")
+
+        self.ours = Rpc(self._to_theirs, answer=nothing, notice=self.notices.append)
+        self.theirs = Rpc(self._to_ours, answer=answer or nothing, notice=self.notices.append)
+
+    async def _to_theirs(self, message: RpcMessage) -> None:
+        self.theirs.take([message])
+
+    async def _to_ours(self, message: RpcMessage) -> None:
+        self.heard.append(message)
+        self.ours.take([message])
+
+
+async def test_a_call_gives_its_result() -> None:
+    async def answer(call: Call) -> Any:
+        return {"to": call.method, **call.params}
+
+    assert await Ends(answer).ours.call("add", {"x": 1}) == {"to": "add", "x": 1}
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "told"),
+    [
+        (Fault(-32002, "not here", {"details": "look elsewhere"}), -32002, "not here: look elsewhere"),
+        (Busy("too much"), -32603, "too much"),
+        (ValueError("odd"), -32603, "ValueError: odd"),
+    ],
+)
+async def test_what_an_answer_raises_is_an_error_at_the_other_end(raised: Exception, code: int, told: str) -> None:
+    async def answer(call: Call) -> Any:
+        raise raised
+
+    with pytest.raises(CallFailed, match=told) as error:
+        await Ends(answer).ours.call("m", {})
+    assert error.value.rpc_code == code and error.value.method == "m"
+
+
+async def test_several_calls_are_answered_as_they_are_ready() -> None:
+    gate = asyncio.Event()
+
+    async def answer(call: Call) -> Any:
+        if call.method == "slow":
+            await gate.wait()
+        return call.method
+
+    ends = Ends(answer)
+    slow = asyncio.create_task(ends.ours.call("slow", {}))
+    assert await ends.ours.call("quick", {}) == "quick"
+    gate.set()
+    assert await slow == "slow"
+
+
+async def test_what_follows_an_answer_comes_after_it() -> None:
+    ends: Ends
+
+    async def later() -> None:
+        await ends.theirs.tell("later", {})
+
+    async def answer(call: Call) -> Any:
+        return Then("first", later)
+
+    ends = Ends(answer)
+    assert await ends.ours.call("m", {}) == "first"
+    while len(ends.heard) < 2:
+        await asyncio.sleep(0)
+    assert [type(message) for message in ends.heard] == [Returned, Notice]
+
+
+async def test_the_loss_of_the_peer_is_told_to_everyone_who_waits_and_who_comes_later() -> None:
+    async def answer(call: Call) -> Any:
+        await asyncio.Event().wait()
+
+    ends = Ends(answer)
+    waiting = asyncio.create_task(ends.ours.call("m", {}))
+    while not ends.theirs.answering:
+        await asyncio.sleep(0)
+    ends.ours.lost(PeerClosed("gone"))
+    ends.ours.lost(PeerClosed("gone again"))
+    for call in (waiting, ends.ours.call("again", {})):
+        with pytest.raises(PeerClosed, match="^gone$"):
+            await call
+    await ends.theirs.close()
+    assert not ends.theirs.answering
+
+
+async def test_a_line_too_long_may_have_been_an_answer_so_nobody_waits_for_it() -> None:
+    ends = Ends(lambda call: asyncio.Event().wait())
+    waiting = asyncio.create_task(ends.ours.call("m", {}))
+    while not ends.theirs.answering:
+        await asyncio.sleep(0)
+    ends.ours.take([LineTooLong("a line is longer than 4 bytes")])
+    with pytest.raises(LineTooLong):
+        await waiting
+    await ends.theirs.close()
+
+
+async def test_an_unreadable_call_is_refused_by_its_id_and_garbage_is_only_kept() -> None:
+    ends = Ends()
+    ends.theirs.take([Violation("params are a list", details={"id": 4, "code": -32602}), Violation("noise")])
+    while not ends.heard:
+        await asyncio.sleep(0)
+    assert ends.heard == [Refused(id=4, code=-32602, message="params are a list")]
+    assert len(ends.theirs.unread) == 2
+
+
+async def test_who_complains_answers_what_is_no_json_and_goes_on() -> None:
+    said: list[RpcMessage] = []
+
+    async def say(message: RpcMessage) -> None:
+        said.append(message)
+
+    rpc = Rpc(say, answer=lambda call: asyncio.sleep(0), notice=lambda notice: None, complains=True)
+    rpc.take([InvalidJson("not JSON"), LineTooLong("too long")])
+    await asyncio.gather(*rpc.answering.values())
+    assert [(type(message), getattr(message, "code", 0)) for message in said] == [(Refused, -32700)] * 2
+
+
+async def test_a_late_answer_is_ignored() -> None:
+    ends = Ends(lambda call: asyncio.Event().wait())
+    waiting = asyncio.create_task(ends.ours.call("m", {}))
+    while not ends.theirs.answering:
+        await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    ends.ours.take([Returned(id=1, result="late"), Refused(id=None, code=1, message="whose?")])
+    await ends.theirs.close()
+
+
+async def test_a_peer_that_is_gone_when_the_answer_is_ready_costs_nothing() -> None:
+    async def gone(message: RpcMessage) -> None:
+        raise LocalProtocolError("not now")
+
+    async def answer(call: Call) -> Any:
+        return 1
+
+    rpc = Rpc(gone, answer=answer, notice=lambda notice: None)
+    rpc.take([Call(id=1, method="m")])
+    await asyncio.gather(*rpc.answering.values())

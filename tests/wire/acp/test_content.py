@@ -1,0 +1,57 @@
+"""Content blocks as a person reads them."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.wire.acp.content import diffs_in, prompt_text, text_block, text_of, texts_in
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["type", "text", "content", "resource", "uri", "name", "path"]), inner, max_size=4
+        )
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [
+        (text_block("é"), "é"),
+        ({"type": "resource_link", "name": "a.py", "uri": "file:///a.py"}, "[a.py: file:///a.py]"),
+        ({"type": "resource_link", "uri": "file:///b"}, "[file: file:///b]"),
+        ({"type": "resource", "resource": {"uri": "file:///a.py", "text": "x = 1"}}, "x = 1"),
+        ({"type": "resource", "resource": {"uri": "file:///a.bin", "blob": "AA=="}}, "[file:///a.bin]"),
+        ({"type": "image", "data": "AA==", "mimeType": "image/png"}, "[image]"),
+        ({"type": "text", "text": 3}, ""),
+        ("text", ""),
+    ],
+)
+def test_a_block_is_read_as_text(block: Any, text: str) -> None:
+    assert text_of(block) == text
+
+
+def test_a_prompt_names_the_files_that_come_with_it() -> None:
+    blocks = [
+        text_block("Look at this:"),
+        {"type": "resource", "resource": {"uri": "file:///a.py", "text": "x = 1"}},
+        {"type": "image"},
+    ]
+    assert prompt_text(blocks) == 'Look at this:\n<file uri="file:///a.py">\nx = 1\n</file>\n[image]'
+
+
+def test_the_content_of_a_tool_is_its_texts_and_its_diffs() -> None:
+    diff = {"type": "diff", "path": "/a", "newText": "x"}
+    content = [{"type": "content", "content": text_block("out")}, diff, {"type": "terminal"}, {"type": "diff"}]
+    assert texts_in(content) == "out" and diffs_in(content) == [diff]
+
+
+@given(JSON)
+def test_anything_can_be_read(value: Any) -> None:
+    assert isinstance(text_of(value), str) and isinstance(prompt_text(value), str)
+    assert isinstance(texts_in(value), str) and isinstance(diffs_in(value), list)
