@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check bench soak docs clean setup
+.PHONY: demo test check bench soak docs clean setup test-agents record-agents
 
 setup: $(VENV)/.ready
 
@@ -32,6 +32,14 @@ check: setup
 
 test: check
 	$(BIN)/python -m pytest -n 2 -q
+
+# The real agent programs, fetched once into a cache outside the tree, against the scripted model.
+test-agents: setup
+	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=600 tests/live
+
+# Renew the recordings that `make test` uses.
+record-agents: setup
+	RECORD_AGENTS=1 $(BIN)/python -m pytest -q -p no:cacheprovider --timeout=600 tests/live/test_contract.py
 
 soak: setup
 	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=3600 tests/soak

@@ -27,7 +27,16 @@ signal.pthread_sigmask(signal.SIG_SETMASK, ())
 os.umask(0o022)
 
 # What a machine or a person has set is nothing to test with: keys, models, shells, pagers, languages, time zones.
-KEPT = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "UPDATE_DOCS", "TESTS_NO_SKIP")
+KEPT = (
+    "PATH",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "UPDATE_DOCS",
+    "TESTS_NO_SKIP",
+    "RECORD_AGENTS",
+)
 for variable in list(os.environ):
     if variable not in KEPT and not variable.startswith(("PYTEST_", "COV", "SOAK_")):
         del os.environ[variable]

@@ -95,7 +95,7 @@ class DrivenSession(BaseSession):
         self._jobs: set[asyncio.Task[None]] = set()
         self._before: set[tuple[int, int]] = set()
         self._bad_lines = 0
-        self._last_heard = time.monotonic()
+        self.heard_at = time.monotonic()
         self._reader = asyncio.create_task(self._listen(), name=f"what {card.name} says")
 
     # What a kind of agent says
@@ -122,7 +122,7 @@ class DrivenSession(BaseSession):
         try:
             while True:
                 heard = await self.peer.hear()
-                self._last_heard = time.monotonic()
+                self.heard_at = time.monotonic()
                 while heard:
                     message = heard.popleft()
                     if isinstance(message, RemoteProtocolError):
@@ -195,9 +195,9 @@ class DrivenSession(BaseSession):
             self._end_tools("the turn ended before it did")
 
     async def _until_over(self, work: Work) -> TurnEnded:
-        self._last_heard = time.monotonic()
+        began = time.monotonic()
         while not work.over.done():
-            left = self._last_heard + self.silence - time.monotonic()
+            left = max(began, self.heard_at) + self.silence - time.monotonic()
             if left <= 0 and not self._questions:
                 raise await self.peer.blame(PeerStalled, f"said nothing for {self.silence:g} s")
             await asyncio.wait([work.over], timeout=max(left, 1.0))

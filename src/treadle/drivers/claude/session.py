@@ -104,11 +104,11 @@ class ClaudeSession(DrivenSession):
             for each in commands
         ]
         account = told["account"] if isinstance(told.get("account"), dict) else {}
-        models = [str(each.get("value")) for each in told.get("models") or [] if isinstance(each, dict)]
+        models = [str(each.get("resolvedModel")) for each in told.get("models") or [] if isinstance(each, dict)]
         self._info = msgspec.structs.replace(
             self._info,
             version=str(told.get("claude_code_version") or ""),
-            models=(self.spec.model,) if self.spec.model else tuple(models),
+            models=(self.spec.model,) if self.spec.model else tuple(models[:1]),
             key_source=str(account.get("apiKeySource") or account.get("tokenSource") or ""),
             subagents=tuple(str(each.get("name")) for each in told.get("agents") or [] if isinstance(each, dict)),
         )

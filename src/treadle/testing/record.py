@@ -1,0 +1,78 @@
+"""A program that stands between a host and an agent and writes down what both say.
+
+    python -m treadle.testing.record RECORDING COMMAND [ARGUMENTS ...]
+
+The recording is what `treadle.testing.replay` plays. Texts that are long and lists that are long are shortened, and
+what `TREADLE_RECORD_HIDE` names (`TEXT=NAME`, one per line) is replaced, so that a recording can be kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import IO, Any
+
+LONG = 400
+MANY = 6
+HIDE = "TREADLE_RECORD_HIDE"
+
+
+def shortened(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= LONG else value[: LONG // 2] + f" ...({len(value)})"
+    if isinstance(value, list):
+        return [shortened(item) for item in (value if len(value) <= MANY else value[:2])]
+    if isinstance(value, dict):
+        return {name: shortened(item) for name, item in value.items()}
+    return value
+
+
+class Recorder:
+    def __init__(self, path: str, hidden: list[tuple[str, str]]) -> None:
+        self._file = open(path, "w", encoding="utf-8")
+        self._hidden = hidden
+        self._turn = threading.Lock()
+
+    def note(self, direction: str, line: bytes) -> None:
+        text = line.decode("utf-8", "replace").rstrip("\n")
+        for secret, name in self._hidden:
+            text = text.replace(secret, name)
+        try:
+            said: Any = shortened(json.loads(text))
+        except ValueError:
+            said = text
+        with self._turn:
+            self._file.write(json.dumps({"dir": direction, "line": said}, ensure_ascii=False) + "\n")
+            self._file.flush()
+
+    def pump(self, direction: str, source: IO[bytes], sink: IO[bytes]) -> None:
+        try:
+            for line in iter(source.readline, b""):
+                self.note(direction, line)
+                sink.write(line)
+                sink.flush()
+            if direction == "in":
+                sink.close()
+        except OSError:
+            pass
+
+
+def main() -> int:
+    path, *argv = sys.argv[1:]
+    pairs = [line.rpartition("=") for line in os.environ.pop(HIDE, "").splitlines()]
+    recorder = Recorder(path, [(secret, name) for secret, _, name in pairs if secret])
+    child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdin is not None and child.stdout is not None
+    threading.Thread(target=recorder.pump, args=("in", sys.stdin.buffer, child.stdin), daemon=True).start()
+    recorder.pump("out", child.stdout, sys.stdout.buffer)
+    return child.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""One contract over every driver, from recordings: a real process plays the agent. A new driver is found by its folder
+of recordings, which `make record-agents` makes with the real program."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.drivers.scenarios import NAMED, PATIENCE, SCENARIOS, Played, can, check_always, closed, go_through, play
+from treadle.agents import _load
+from treadle.drivers.agent import DrivenAgent
+from treadle.drivers.card import Card, cards
+from treadle.drivers.launch import Launch
+from treadle.events import TurnEnded, Usage, Warned
+from treadle.io.process import procs
+from treadle.session import Limits, Prompt, SessionSpec
+
+HERE = Path(__file__).parent
+RECORDED = {name: card for name, card in cards().items() if (HERE / name / "recordings").is_dir()}
+CASES = [(card, scenario) for card in RECORDED.values() for scenario in SCENARIOS if can(card, scenario)]
+ENDING = {"exit": "peer_exited", "crash": "peer_exited", "cut": "peer_exited", "giant": "line_too_long"}
+
+
+def replayed(card: Card, recording: str, *more: str, environ: dict[str, str] | None = None) -> DrivenAgent:
+    place = HERE / card.name / "recordings" / f"{recording}.jsonl"
+    argv = (sys.executable, "-S", "-m", "treadle.testing.replay", str(place), *more)
+    source = str(Path(sys.modules["treadle"].__file__ or "").parents[1])
+    sets = {"PYTHONPATH": source}
+    launch = Launch(argv=argv, environment=card.environment, sets=sets)
+    made = _load(card.driver)(card, launch, environ={"PATH": os.environ["PATH"], **(environ or {})})
+    assert isinstance(made, DrivenAgent)
+    return made
+
+
+def gone(played: Played) -> bool:
+    tree = played.session.peer.child.tree  # type: ignore[attr-defined]
+    return tree.processes() == []
+
+
+@pytest.mark.parametrize(("card", "scenario"), CASES, ids=lambda case: case.name)
+async def test_a_recorded_agent_keeps_the_contract(card: Card, scenario: Any, tmp_path: Path) -> None:
+    played = await play(replayed(card, scenario.name), scenario, tmp_path)
+    check_always(played)
+    scenario.check(played)
+    await closed(played)
+    assert gone(played)
+
+
+@pytest.mark.parametrize("fault", ["exit", "crash", "cut", "giant", "garbage", "flood"])
+@pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
+async def test_a_turn_ends_once_whatever_the_agent_does(card: Card, fault: str, tmp_path: Path) -> None:
+    played = await play(replayed(card, "text", "--fault", fault, "--after", "3"), NAMED["text"], tmp_path)
+    check_always(played)
+    (end,) = played.ends
+    if fault in ENDING:
+        assert end.outcome == "failed" and end.error is not None and end.error.code == ENDING[fault], end.error
+        assert all(usage.cost_usd is None for usage in played.of(Usage)), "a cost that nobody told is not known"
+    else:
+        assert end.outcome == "completed"
+        assert not played.of(Warned) or played.of(Warned)[0].code in ("tolerated", "agent", "not_enforced")
+    await closed(played)
+    assert gone(played)
+
+
+@pytest.mark.parametrize("fault", ["hang", "deaf"])
+@pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
+async def test_an_agent_that_hangs_is_ended_by_the_interrupt(card: Card, fault: str, tmp_path: Path) -> None:
+    agent = replayed(card, "text", "--fault", fault, "--after", "3")
+    async with asyncio.timeout(PATIENCE):
+        session = await agent.open(SessionSpec.of(cwd=str(tmp_path)))
+        reader = session.events()
+        before = session.heard_at
+        turn = await session.prompt(Prompt(text="[[hello]]"))
+        while session.heard_at == before:
+            await asyncio.sleep(0.01)
+        await session.interrupt(turn, "enough")
+        events = [event for event in reader.ready() if event.turn == turn]
+        assert isinstance(events[-1], TurnEnded) and events[-1].outcome == "interrupted"
+        assert session.peer.gone
+        await session.close()
+
+
+@pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
+async def test_an_agent_that_hangs_is_ended_by_the_time_limit(card: Card, tmp_path: Path) -> None:
+    agent = replayed(card, "text", "--fault", "hang", "--after", "3")
+    played = await play(agent, NAMED["text"], tmp_path, limits=Limits(max_seconds=0.5))
+    check_always(played)
+    assert played.ends[0].outcome == "limited" and played.ends[0].stop_reason == "timeout"
+    await closed(played)
+
+
+@pytest.mark.parametrize("how", ["close", "crash"])
+@pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
+async def test_what_an_agent_started_is_gone_after_it(card: Card, how: str, tmp_path: Path) -> None:
+    faults = ["--fault", "crash", "--after", "2"] if how == "crash" else []
+    played = await play(replayed(card, "text", "--child", "sleep 1000", *faults), NAMED["text"], tmp_path)
+    assert len(played.ends) == 1
+    await closed(played)
+    assert gone(played)
+
+
+@pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
+async def test_no_prompt_and_no_key_is_on_a_command_line(card: Card, tmp_path: Path) -> None:
+    agent = replayed(card, "text", environ={"ANTHROPIC_API_KEY": "s3cret", "OPENAI_API_KEY": "s3cret"})
+    spec = SessionSpec.of(cwd=str(tmp_path), system_prompt="a secret persona", append_system_prompt="a secret addition")
+    async with asyncio.timeout(PATIENCE):
+        session = await agent.open(spec)
+        words = procs.command_line(session.peer.child.pid)
+        played = await go_through(session, NAMED["text"])
+        assert not [word for word in words if "secret" in word or "s3cret" in word or "[[hello]]" in word]
+        await closed(played)
+
+
+@pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
+def test_what_an_outer_agent_has_set_is_not_passed_on(card: Card) -> None:
+    outer = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_SSE_PORT", "CODEX_SANDBOX", "CODEX_THREAD_ID")
+    foreign = ("AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "DATABASE_PASSWORD")
+    environ = {**dict.fromkeys((*outer, *foreign), "x"), "PATH": "/bin", "LANG": "C"}
+    agent = _load(card.driver)(card, Launch(argv=("x",), environment=card.environment, sets=card.sets), environ=environ)
+    seen = agent.env({})
+    allowed = {name for name in foreign if name in card.environment}
+    assert not seen.keys() & {*outer, *foreign} - allowed
+    assert seen["PATH"] == "/bin"
+    assert agent.env({"CODEX_SANDBOX": "mine"})["CODEX_SANDBOX"] == "mine", "what the person adds is passed on"
+
+
+def test_every_driver_of_a_program_has_recordings() -> None:
+    for card in cards().values():
+        if not card.prefix:
+            assert card.name in RECORDED, f"no recordings of {card.name}: make record-agents"
+            missing = {
+                scenario.name
+                for scenario in SCENARIOS
+                if can(card, scenario) and not (HERE / card.name / "recordings" / f"{scenario.name}.jsonl").exists()
+            }
+            assert not missing
+
+
+KILLED = """
+import asyncio, sys
+sys.path.insert(0, {root!r})
+from tests.drivers.test_contract import replayed, cards
+from treadle.session import Prompt, SessionSpec
+async def main():
+    agent = replayed(cards()[{name!r}], "text", "--child", "sleep 1000", "--fault", "hang", "--after", "1")
+    session = await agent.open(SessionSpec.of(cwd={cwd!r}))
+    await session.prompt(Prompt(text="[[hello]]"))
+    async for event in session.events():
+        if event.__class__.__name__ in ("TextDelta", "Message", "Warned", "TurnStarted"):
+            print(session.peer.child.pid, flush=True)
+            await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
+async def test_nothing_is_left_when_we_are_killed(card: Card, tmp_path: Path) -> None:
+    code = KILLED.format(root=str(HERE.parents[1]), name=card.name, cwd=str(tmp_path))
+    us = await asyncio.create_subprocess_exec(sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE)
+    async with asyncio.timeout(PATIENCE):
+        assert us.stdout is not None
+        pid = int(await us.stdout.readline())
+        us.kill()
+        await us.wait()
+        while procs.start_time(pid):
+            await asyncio.sleep(0.02)

@@ -1,0 +1,41 @@
+"""A real agent program as an Agent of ours, pointed at the scripted model, with or without a recorder between."""
+
+import os
+import sys
+from pathlib import Path
+
+from tests.drivers.programs import KEY, PROGRAMS, environment, install
+from tests.drivers.scenarios import script
+from treadle.agents import _load
+from treadle.drivers.agent import DrivenAgent
+from treadle.drivers.card import cards
+from treadle.drivers.launch import launch_of
+from treadle.settings.config import AgentSettings
+from treadle.testing.record import HIDE
+from treadle.testing.server import ModelServer
+
+RECORDINGS = Path(__file__).parents[1] / "drivers"
+
+
+def model(name: str) -> ModelServer:
+    return ModelServer(script(PROGRAMS[name].tools), batch=False)
+
+
+def agent(name: str, home: Path, url: str, recording: Path | None = None, cwd: Path | None = None) -> DrivenAgent:
+    home.mkdir(parents=True, exist_ok=True)
+    env = environment(name, home, url)
+    card = cards()[name]
+    command = str(install(name) / card.program)
+    settings = AgentSettings(set={HIDE: f"{cwd}=/w\n{home}=/home\n{KEY}=key\n{url}=http://model"})
+    if recording is not None:
+        recording.parent.mkdir(parents=True, exist_ok=True)
+        command = f"{sys.executable} -m treadle.testing.record {recording} {command}"
+    settings = AgentSettings(command=command, set=settings.set if recording else {})
+    made = _load(card.driver)(card, launch_of(card, settings), environ=env)
+    assert isinstance(made, DrivenAgent)
+    return made
+
+
+def recording(name: str, scenario: str) -> Path | None:
+    """Where `make record-agents` keeps it."""
+    return RECORDINGS / name / "recordings" / f"{scenario}.jsonl" if os.environ.get("RECORD_AGENTS") else None

@@ -1,0 +1,47 @@
+"""The contract of drivers, with the real programs against the scripted model. `make test-agents` runs it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.drivers.programs import PROGRAMS
+from tests.drivers.scenarios import SCENARIOS, SLEEP, Scenario, can, check_always, closed, play
+from tests.live.agents import agent, model, recording
+from treadle.drivers.card import cards
+from treadle.io.process import procs
+
+CASES = [
+    pytest.param(name, scenario, id=f"{name}-{scenario.name}")
+    for name in PROGRAMS
+    for scenario in SCENARIOS
+    if name in cards() and can(cards()[name], scenario)
+]
+
+
+@pytest.fixture
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+def sleeping() -> list[int]:
+    return [each.pid for each in procs.table() if SLEEP in " ".join(procs.command_line(each.pid))]
+
+
+@pytest.mark.parametrize(("name", "scenario"), CASES)
+async def test_the_real_program_keeps_the_contract(name: str, scenario: Scenario, home: Path, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    async with model(name) as server:
+        driven = agent(name, home, server.url, recording(name, scenario.name), work)
+        played = await play(driven, scenario, work)
+        tree = played.session.peer.child.tree  # type: ignore[attr-defined]
+        try:
+            check_always(played)
+            scenario.check(played)
+            assert played.seconds < 2.0, "an interrupt takes no longer"
+            assert sleeping() == [], "nothing of an interrupted turn runs on"
+            assert (work / "marker.txt").exists() == (scenario.name == "allowed")
+            assert (work / "note.txt").exists() == (scenario.name == "file")
+        finally:
+            await closed(played)
+        assert tree.processes() == [], "nothing is left behind"
