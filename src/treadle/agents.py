@@ -15,14 +15,33 @@ import msgspec
 from treadle.drivers.card import Card, cards
 from treadle.errors import ConfigError
 from treadle.io.paths import here
-from treadle.session import Agent, Guards, SessionSpec
+from treadle.session import Agent, AgentInfo, Confinement, Guards, Session, SessionSpec
 from treadle.settings.config import AgentSettings
 
 AGENTS = {"native": "treadle.agent.native:NativeAgent"}
 """Agents of our own, by name; each takes `bind`, which hands the guards in."""
 
 
-def find_agent(name: str = "native", settings: Mapping[str, AgentSettings] | None = None) -> Agent:
+class Confined:
+    """An agent whose sessions are all opened with the confinement that a person asked for."""
+
+    def __init__(self, agent: Agent, confinement: Confinement) -> None:
+        self.name = agent.name
+        self._agent = agent
+        self._confinement = confinement
+
+    async def probe(self) -> AgentInfo:
+        return await self._agent.probe()
+
+    async def open(self, spec: SessionSpec) -> Session:
+        return await self._agent.open(msgspec.structs.replace(spec, confinement=self._confinement))
+
+
+def find_agent(
+    name: str = "native",
+    settings: Mapping[str, AgentSettings] | None = None,
+    confinement: Confinement | None = None,
+) -> Agent:
     """`native`, an outside agent by name, `PREFIX:COMMAND`, or a name of `settings` (None: the person's `[agents]`)."""
     if name in AGENTS:
         made = _load(AGENTS[name])(bind=bound_by_claims)
@@ -34,7 +53,9 @@ def find_agent(name: str = "native", settings: Mapping[str, AgentSettings] | Non
         launch = launch_of(card, settings.get(card.name), command)
         made = _load(card.driver)(card, launch, bind=bound_by_claims)
     assert isinstance(made, Agent)
-    return made
+    if confinement is None:
+        return made
+    return Confined(made, confinement)
 
 
 def find_card(name: str, settings: Mapping[str, AgentSettings]) -> tuple[Card, str]:

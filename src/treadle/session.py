@@ -30,6 +30,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     command: str | None = None
     url: str | None = None
     args: Any = None
+    outside: str = ""
+    """Why a command is to run outside of the sandbox; nothing when it need not."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +100,29 @@ class Guards(msgspec.Struct, frozen=True, kw_only=True):
     watching: Watching | None = None
 
 
+class Confinement(msgspec.Struct, frozen=True, kw_only=True):
+    """What the kernel keeps the programs that a session starts from. `io/sandbox/start.py` makes it.
+
+    Paths are absolute. Everything else on the machine can be read and not written.
+    """
+
+    use: Literal["auto", "on", "off"] = "auto"
+    """auto: in the modes auto-edit and full-auto, where the machine can; on: always, or refuse; off: never."""
+    network: Literal["on", "off"] = "on"
+    hosts: tuple[str, ...] = ()
+    """With the network off: what can be reached all the same, through a proxy of ours; `pypi.org`, `*.example.com`."""
+    write: tuple[str, ...] = ()
+    """What may be written, the workspace first."""
+    read_only: tuple[str, ...] = ()
+    """Files and directories below those that may not be changed."""
+    hidden: tuple[str, ...] = ()
+    """Files and directories that may not be read."""
+    sockets: tuple[str, ...] = ()
+    """Unix sockets outside that may be reached; all others are hidden."""
+    temp: str | None = None
+    """The directory that programs see as /tmp; None: an empty one for each."""
+
+
 class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     model: str | None = None
@@ -113,6 +138,8 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     answers: bool = False
     """Whether anybody can answer questions; when nobody can, an ask is a denial that says so."""
     guards: Guards = Guards()
+    confinement: Confinement = Confinement()
+    """What is asked for; whoever opens the session adds its workspace, its rules and what the agent needs."""
     trusted: bool = False
     """Whether project files may widen what is allowed, and not only narrow it."""
     extra: dict[str, Any] = {}

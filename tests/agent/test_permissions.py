@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
+from treadle.agent.confining import Confining
 from treadle.agent.permissions import Permissions
 from treadle.agent.setting import Setting
 from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool
 from treadle.agent.tools.paths import resolve
 from treadle.events import Asked, Event, Warned
-from treadle.session import Access, Answer, Rules, SessionSpec
+from treadle.session import Access, Answer, Confinement, Rules, SessionSpec
 
 TOOLS = registry.builtin(("write_file", "bash"), ())
 
@@ -40,6 +41,7 @@ async def permissions(tmp_path: Path, person: Person | None, parent: Permissions
         ask=person.ask if person is not None else None,
         deadline=lambda: 0.0,
         emit=person.events.append if person is not None else print,
+        confining=Confining(str(tmp_path), (), Confinement(), session="s"),
         readable=lambda: [],
         parent=parent,
     )

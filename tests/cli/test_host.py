@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.io import sandbox
+from treadle.io.sandbox import methods
 from treadle.testing import bad_sidecar
 
 TREADLE = str(Path(sys.executable).parent / "treadle")
@@ -95,7 +95,7 @@ text = "Done."
     done = treadle(
         *("host", "run", "--task", "x", "--agent", "native", "--sandbox", "--model", f"scripted:{script}"), cwd=source
     )
-    if sandbox.available().method is None:  # nothing to confine it with: it must not run
+    if methods.available().method is None:  # nothing to confine it with: it must not run
         assert done.returncode and "--sandbox cannot be kept" in done.stdout, done.stdout + done.stderr
     else:
         assert done.returncode == 0 and "A  inside.txt" in done.stdout, done.stdout + done.stderr

@@ -19,7 +19,7 @@ from tests.e2e.worker_process import COMMAND, WorkerProcess
 from tests.wire.transcripts import Transcript, expected, fits, request, transcripts
 from treadle.agent.providers.script import load
 from treadle.io.process import procs
-from treadle.io.sandbox import available
+from treadle.io.sandbox.methods import available
 from treadle.testing.server import ModelServer
 
 WORKER = transcripts("worker")

@@ -30,7 +30,7 @@ from treadle.events import FINISHED, ErrorInfo, Event, Task, TaskChanged, TaskGr
 from treadle.io import files, paths
 from treadle.io.process.tree import detach
 from treadle.io.streams import FdStream, connect_unix
-from treadle.session import AgentInfo, Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
+from treadle.session import AgentInfo, Confinement, Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
 from treadle.wire.common.framing import LineSplitter
 
 FORMAT = 1
@@ -62,6 +62,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode | None = None
     limits: Limits = Limits()
     add_dirs: tuple[str, ...] = ()
+    confinement: Confinement = Confinement()
     trusted: bool = False
 
     def spec(self) -> SessionSpec:
@@ -75,6 +76,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             mode=self.mode,
             limits=self.limits,
             add_dirs=self.add_dirs,
+            confinement=self.confinement,
             trusted=self.trusted,
             start=Start(persist=False),
         )
@@ -153,6 +155,7 @@ def _plan(session: Starter, members: Sequence[Assignment]) -> Plan:
         mode=session.info.mode,
         limits=spec.limits,
         add_dirs=spec.add_dirs,
+        confinement=spec.confinement,
         trusted=spec.trusted,
     )
 

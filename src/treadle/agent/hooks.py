@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 
 from treadle.errors import PeerClosed, TreadleError
-from treadle.io.process.child import Child, start
+from treadle.io.process.child import Child
+from treadle.io.sandbox.start import start
 from treadle.policy.rules import RuleSet
-from treadle.session import Access, Rules
+from treadle.session import Access, Confinement, Rules
 from treadle.settings.config import Hook, Hooks
 
 OUTPUT_CAP = 24 * 1024
@@ -34,8 +35,16 @@ class ShellHooks:
     """What the loop calls. Give it hooks from trusted settings only."""
 
     def __init__(
-        self, hooks: Hooks, *, cwd: str, env: Mapping[str, str], session: str, warn: Callable[[str], None]
+        self,
+        hooks: Hooks,
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        session: str,
+        warn: Callable[[str], None],
+        confinement: Callable[[], Confinement | None] = lambda: None,
     ) -> None:
+        self._confinement = confinement
         self._cwd = cwd
         self._env = env
         self._session = session
@@ -72,7 +81,8 @@ class ShellHooks:
         message = {"event": event, "session_id": self._session, "cwd": self._cwd, **told}
         env = {**self._env, "TREADLE_HOOK_EVENT": event, "TREADLE_SESSION_ID": self._session}
         try:
-            child = await start(["/bin/sh", "-c", hook.command], env=env, cwd=self._cwd, stdin="pipe", stdout="pipe")
+            argv = ["/bin/sh", "-c", hook.command]
+            child = await start(self._confinement(), argv, env=env, cwd=self._cwd, stdin="pipe", stdout="pipe")
             async with child:
                 ran = await _converse(child, msgspec.json.encode(message), hook.timeout)
         except TreadleError as error:

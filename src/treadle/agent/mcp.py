@@ -20,8 +20,9 @@ import msgspec
 from treadle.agent.tools.base import AnyArgs, ToolContext
 from treadle.errors import LineTooLong, MissingExtra, PeerClosed, ToolError, TreadleError
 from treadle.events import ToolKind
-from treadle.io.process.child import Child, start
-from treadle.session import Access
+from treadle.io.process.child import Child
+from treadle.io.sandbox.start import start
+from treadle.session import Access, Confinement
 from treadle.settings import trust
 from treadle.settings.config import McpServer
 from treadle.wire.common.framing import LineSplitter
@@ -96,7 +97,15 @@ def _expanded(server: McpServer, environ: Mapping[str, str]) -> McpServer:
 class McpServers:
     """The running servers of one session. `tools` are in the shape of our own."""
 
-    def __init__(self, *, cwd: str, env: Mapping[str, str], warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        warn: Callable[[str], None],
+        confinement: Callable[[], Confinement | None] = lambda: None,
+    ) -> None:
+        self._confinement = confinement
         self._cwd = cwd
         self._env = env
         self._warn = warn
@@ -112,7 +121,8 @@ class McpServers:
         except ImportError:
             self._warn(str(MissingExtra("MCP servers", "mcp")))
             return
-        self._connections = [Connection(name, server, self._cwd, self._env) for name, server in servers.items()]
+        confined = self._confinement()
+        self._connections = [Connection(name, one, self._cwd, self._env, confined) for name, one in servers.items()]
         results = await asyncio.gather(*(one.start(timeout) for one in self._connections), return_exceptions=True)
         for connection, result in zip(self._connections, results, strict=True):
             if isinstance(result, Exception):
@@ -136,8 +146,11 @@ class McpServers:
 class Connection:
     """One server. The SDK wants to be left in the task that entered it, so it has a task of its own."""
 
-    def __init__(self, name: str, server: McpServer, cwd: str, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, server: McpServer, cwd: str, env: Mapping[str, str], confinement: Confinement | None = None
+    ) -> None:
         self.name = name
+        self._confinement = confinement
         self.server = server
         self.tools: list[McpTool] = []
         self.client: Client | None = None
@@ -231,6 +244,7 @@ class Connection:
         if not server.command:
             raise TreadleError("it has neither a command nor a url")
         self._child = await start(
+            self._confinement,
             [server.command, *server.args],
             env={**self._env, **server.env},
             cwd=os.path.join(self._cwd, server.cwd),

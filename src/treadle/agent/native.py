@@ -17,6 +17,7 @@ from treadle.agent import project
 from treadle.agent import prompt as prompts
 from treadle.agent.budget import Budget
 from treadle.agent.commands import registry as commands
+from treadle.agent.confining import Confining
 from treadle.agent.context import Context
 from treadle.agent.hooks import ShellHooks
 from treadle.agent.loop import Loop, Parts, summarise
@@ -137,6 +138,7 @@ class NativeSession(BaseSession):
         self.tools = tools
         self.context = self._new_context()
         self.spent = Totals.of(transcript.spent())
+        self.confining = Confining(spec.cwd, setting.add_dirs, setting.confinement, session=self.id)
         self.tasks = Tasks(
             session_id=self.id,
             emit=self.note,
@@ -145,7 +147,7 @@ class NativeSession(BaseSession):
             directory=lambda: self.transcript.folder("output"),
             cwd=spec.cwd,
             room=self.room,
-            watching=spec.guards.watching,
+            watching=self.confining.watching(spec.guards.watching),
         )
         self.groups = Groups(self.tasks, self.note, self.id)
         self.model = spec.model
@@ -161,8 +163,14 @@ class NativeSession(BaseSession):
         self._memory: dict[str, Any] = {}
         self.forget()
         self._child_env = setting.child_env
-        self._hooks = ShellHooks(settings.hooks, cwd=spec.cwd, env=self._child_env, session=self.id, warn=self._warn)
-        self._servers = McpServers(cwd=spec.cwd, env=self._child_env, warn=self._warn)
+        started: dict[str, Any] = {
+            "cwd": spec.cwd,
+            "env": self._child_env,
+            "warn": self._warn,
+            "confinement": self.confining.now,
+        }
+        self._hooks = ShellHooks(settings.hooks, session=self.id, **started)
+        self._servers = McpServers(**started)
         self._knowledge = ""
         self._skills: list[project.Skill] = []
         self.permissions: Permissions = Permissions(
@@ -171,6 +179,7 @@ class NativeSession(BaseSession):
             deadline=self.deadline,
             emit=self.emit,
             readable=self._readable,
+            confining=self.confining,
             parent=parent.permissions if parent is not None else None,
         )
 
@@ -204,6 +213,8 @@ class NativeSession(BaseSession):
         if lost := self.transcript.skipped:
             self.emit(Warned(message=f"{lost} lines of this session's history cannot be read", code="history"))
         self.read_project()
+        if self.confining.asked.use == "on":
+            _ = self.confining.wanted  # refused now, and not at the first command
         await self._start_servers()
         self._info = msgspec.structs.replace(self._info, tools=self.tools.names)
 
@@ -304,7 +315,7 @@ class NativeSession(BaseSession):
             spent=lambda: (self._parent or self).spent,  # there is one purse
             emit=self.note,
             room=self.room,
-            watching=self.spec.guards.watching,
+            watching=self.confining.watching(self.spec.guards.watching),
         )
 
     def system(self) -> str:
@@ -343,6 +354,7 @@ class NativeSession(BaseSession):
             state=self._memory,
             resolve=partial(resolve_path, cwd),
             hidden=self.permissions.guard.hides,
+            confinement=self.confining.now,
             refused=self.permissions.refused,
         )
 
@@ -464,3 +476,4 @@ class NativeSession(BaseSession):
         for provider in self._owned:
             await provider.aclose()
         self.transcript.close()
+        self.confining.close()

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from treadle.agent.confining import Confining
 from treadle.agent.setting import Setting
 from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool
@@ -30,6 +31,7 @@ class Permissions:
         deadline: Callable[[], float],
         emit: Callable[[Event], None],
         readable: Callable[[], Iterable[str]],
+        confining: Confining,
         parent: Permissions | None = None,
     ) -> None:
         """`ask` puts a question to a person; None when there is nobody. `readable` are further directories that may
@@ -40,8 +42,10 @@ class Permissions:
         self._deadline = deadline
         self._emit = emit
         self._readable = readable
+        self._confining = confining
         self._parent = parent
         self.guard = self._build(parent.remembered if parent is not None else ())
+        confining.obey(self.guard.rules, self.mode)
 
     def _build(self, remembered: Iterable[tuple[str, str]] = (), rules: Rules | None = None) -> Profile:
         setting = self._setting
@@ -52,6 +56,7 @@ class Permissions:
             setting.add_dirs,
             setting.spec.guards.judge,
             self._readable(),
+            lambda: self._confining.offline,
         )
         guard.remembered.update(remembered)
         return guard
@@ -60,6 +65,7 @@ class Permissions:
         """Put the guard together again, after something that it is made from has changed."""
         self._setting = setting or self._setting
         self.guard = self._build(self.remembered)
+        self._confining.obey(self.guard.rules, self.mode)
 
     def set_mode(self, mode: Mode) -> None:
         self.mode = mode

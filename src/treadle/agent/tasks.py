@@ -35,8 +35,9 @@ from treadle.events import (
     Warned,
 )
 from treadle.io.files import storage_error
-from treadle.io.process.child import Child, start
-from treadle.session import Session, Watching
+from treadle.io.process.child import Child
+from treadle.io.sandbox.start import start
+from treadle.session import Confinement, Session, Watching
 from treadle.sessions.session import error_info, run_turn
 from treadle.sessions.totals import Fold, Totals, TurnSummary
 
@@ -128,12 +129,14 @@ class Tasks:
         self._fill()
         return running.task
 
-    async def start_process(self, command: str, *, cwd: str, env: dict[str, str]) -> Task:
+    async def start_process(
+        self, command: str, *, cwd: str, env: dict[str, str], confinement: Confinement | None = None
+    ) -> Task:
         running = self._create("process", label=command[:60], command_preview=command[:PREVIEW], cwd=cwd)
         try:
             path = os.path.join(self._directory(), f"{running.task.id}.log")
             check = await asyncio.to_thread(self._watching) if self._watching else None
-            child = await start(["bash", "-c", command], cwd=cwd, env=env, stderr="stdout")
+            child = await start(confinement, ["bash", "-c", command], cwd=cwd, env=env, stderr="stdout")
         except TreadleError as error:
             self._end(running, "failed", error=error_info(error))
             raise

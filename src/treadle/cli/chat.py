@@ -41,7 +41,6 @@ def chat(prompt: str | None, **values: Any) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError("a chat needs a terminal; for scripts there is `treadle -p PROMPT`")
     options = take(values)
-    options.enter_sandbox()
     sys.exit(asyncio.run(_chat(prompt, options)))
 
 

@@ -17,7 +17,8 @@ from treadle.agent.providers.names import VENDORS
 from treadle.agent.tools import ripgrep
 from treadle.cli.as_json import json_option, show_json
 from treadle.errors import TreadleError
-from treadle.io import paths, sandbox
+from treadle.io import paths
+from treadle.io.sandbox import methods
 
 OUTSIDE_AGENTS = ("claude", "codex", "gemini", "opencode")
 EXTRAS = {
@@ -106,9 +107,15 @@ def _parts() -> Iterator[Check]:
 
 
 def _sandbox() -> Iterator[Check]:
-    found = sandbox.available()
-    says = f"{found.method}; network is {found.network}" if found.method else "; ".join(found.problems)
-    yield Check(area="sandbox", name="--sandbox", ok=found.method is not None, says=says)
+    found = methods.available()
+    yield Check(
+        area="sandbox",
+        name="--sandbox",
+        ok=found.method is not None,
+        says="; ".join([found.method or "nothing to confine commands with", *found.problems]),
+    )
+    for one in found.cannot:
+        yield Check(area="sandbox", name="cannot", ok=False, says=one)
 
 
 AREAS: list[Callable[[], Iterator[Check]]] = [_machine, _state, _models, _agents, _parts, _sandbox]

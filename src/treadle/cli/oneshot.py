@@ -84,7 +84,6 @@ def oneshot(prompt: str | None, **values: Any) -> None:
     """
     values.pop("flag")
     options = take(values)
-    options.enter_sandbox()
     talk = values["input_format"] == "stream-json"
     if talk and prompt is not None:
         raise ConfigError("prompts come on stdin with --input-format stream-json", hint="leave the other one out")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 import msgspec
@@ -14,12 +14,14 @@ from treadle.agent.tools import BUILTIN
 from treadle.errors import ConfigError
 from treadle.io.paths import here
 from treadle.policy.modes import parse_mode
-from treadle.session import Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
+from treadle.policy.network import parse_network
+from treadle.session import Confinement, Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
 from treadle.settings import config
 from treadle.settings.config import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
-SANDBOX = "Let nothing be written outside the working directory."
+SANDBOX = "Confine commands to the working directory, or never; without it: in auto-edit and full-auto, where possible."
+NETWORK = "What confined commands may reach: on, off, or hosts with commas between."
 
 CLAUDE_TOOLS = {
     **{"Bash": "bash", "Read": "read_file", "Write": "write_file", "Edit": "edit_file", "MultiEdit": "multi_edit"},
@@ -50,18 +52,12 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     no_session_persistence: bool = False
     add_dir: tuple[str, ...] = ()
-    sandbox: bool = False
+    sandbox: bool | None = None
+    network: str | None = None
     trust: bool = False
 
     def settings(self) -> Settings:
         return config.load(here(), trusted=True if self.trust else None).settings
-
-    def enter_sandbox(self) -> None:
-        """Confine this process when that is asked for. Call it first thing: it starts the process again."""
-        if self.sandbox or self.settings().sandbox:
-            from treadle.io import sandbox
-
-            sandbox.enter(here(), self.add_dir)
 
     def spec(self, *, answers: bool, default_mode: Mode) -> SessionSpec:
         self._agree()
@@ -83,6 +79,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
                 persist=not self.no_session_persistence,
             ),
             answers=answers,
+            confinement=confinement(self.sandbox, self.network),
             trusted=self.trust,
         )
 
@@ -106,6 +103,25 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError("--fork-session needs a session to copy", hint="add --resume ID or --continue")
         if self.session_id is not None and going_on and not self.fork_session:
             raise ConfigError("--session-id is for a new session", hint="add --fork-session to go on in a copy")
+
+
+def confinement(sandbox: bool | None, network: str | None = None) -> Confinement:
+    """What was asked for on the command line. A limited network can only be kept in a sandbox, so it asks for one.
+
+    Raises ConfigError when this machine cannot keep it.
+    """
+    reach, hosts = parse_network(network or "on")
+    if reach == "off":
+        if sandbox is False:
+            raise ConfigError("--no-sandbox leaves nobody to limit the network", hint="leave out --network")
+        sandbox = True
+    use: Literal["auto", "on", "off"] = "auto" if sandbox is None else "on" if sandbox else "off"
+    asked = Confinement(use=use, network=reach, hosts=hosts)
+    if use == "on":
+        from treadle.io.sandbox import methods
+
+        methods.wanted(asked, None)  # refused now, and not at the first command
+    return asked
 
 
 def _split(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -132,7 +148,8 @@ def run_options(command: F) -> F:
 def serving_options(command: F) -> F:
     """What the commands that offer an agent on their standard streams take."""
     command = click.version_option(package_name="treadle", message="%(prog)s %(version)s")(command)
-    command = click.option("--sandbox", is_flag=True, help=SANDBOX)(command)
+    command = click.option("--network", metavar="WHAT", help=NETWORK)(command)
+    command = click.option("--sandbox/--no-sandbox", default=None, help=SANDBOX)(command)
     return click.option(
         "--agent",
         default=lambda: os.environ.get("TREADLE_AGENT") or "native",
@@ -190,6 +207,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("-n", "--name", metavar="NAME", help="A name for the new session, to resume it by."),
     click.option("--no-session-persistence", is_flag=True, help="Keep nothing on disk."),
     click.option("--add-dir", multiple=True, type=click.Path(exists=True, file_okay=False), help="Work here too."),
-    click.option("--sandbox", is_flag=True, help=SANDBOX),
+    click.option("--sandbox/--no-sandbox", default=None, help=SANDBOX),
+    click.option("--network", metavar="WHAT", help=NETWORK),
     click.option("--trust", is_flag=True, help="Let this project's files widen what is allowed, this once."),
 ]

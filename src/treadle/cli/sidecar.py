@@ -12,7 +12,7 @@ from treadle.cli.sidecar_entry import serve
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @serving_options
-def sidecar(agent: str, sandbox: bool) -> None:
+def sidecar(agent: str, sandbox: bool | None, network: str | None) -> None:
     """Serve an agent on stdin and stdout to a control plane that speaks abp/v0.1, one JSON object per line.
 
     It says hello, takes orders one after the other, and answers each with events and a receipt. The end of input means
@@ -28,4 +28,4 @@ def sidecar(agent: str, sandbox: bool) -> None:
     The model and its key come from the order or from the environment. Nothing but the protocol is ever written to
     stdout. The protocol: docs/reference/sidecar-protocol.md. To be the control plane yourself: treadle host run.
     """
-    sys.exit(serve(agent, sandbox=sandbox))
+    sys.exit(serve(agent, sandbox=sandbox, network=network))

@@ -12,7 +12,7 @@ from treadle.cli.worker_entry import serve
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @serving_options
-def worker(agent: str, sandbox: bool) -> None:
+def worker(agent: str, sandbox: bool | None, network: str | None) -> None:
     """Serve an agent on stdin and stdout, one JSON object per line.
 
     A program starts this, writes requests, and reads events and results. Try it by hand:
@@ -27,4 +27,4 @@ def worker(agent: str, sandbox: bool) -> None:
     providers). HEDDLE_HEARTBEAT_INTERVAL sets the milliseconds between heartbeats, HEDDLE_APPROVAL_MODE what runs
     unasked. Nothing but the protocol is ever written to stdout. The protocol: docs/reference/worker-protocol.md.
     """
-    sys.exit(serve(agent, sandbox=sandbox))
+    sys.exit(serve(agent, sandbox=sandbox, network=network))

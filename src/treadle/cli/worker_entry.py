@@ -25,22 +25,22 @@ def main() -> None:
     worker(prog_name="treadle-worker")
 
 
-def serve(agent: str, *, sandbox: bool = False) -> int:
+def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None) -> int:
     """Be a worker on our own stdin and stdout until the client is done; the exit code."""
     from treadle.doors.worker.quick import first_line, promise, settled
     from treadle.errors import TreadleError
 
     try:
         harmless = settled(os.environ)
-        if sandbox or not harmless:
-            harmless = _look_at_settings(sandbox)
+        if not harmless:
+            harmless = _look_at_settings()
         ahead, promised = b"", None
         if agent == "native" and harmless:
             ahead = first_line(0)
             promised = promise(ahead, os.environ)
             if promised is not None and not _written(promised.line):
                 return 1
-        return _serve(agent, ahead, promised)
+        return _serve(agent, ahead, promised, sandbox, network)
     except TreadleError as error:
         _warn(str(error))
         return 2
@@ -52,27 +52,18 @@ def _warn(message: str) -> None:
     print(f"treadle-worker: {message}", file=sys.stderr, flush=True)
 
 
-def _look_at_settings(sandbox: bool) -> bool:
-    """Confine this process when that is asked for. Whether there is nothing in the settings that can fail an init.
-
-    To confine it starts the process again, so nothing may have been read from the client yet.
-    """
+def _look_at_settings() -> bool:
+    """Whether there is nothing in the settings that can fail an init."""
     from treadle.errors import TreadleError
     from treadle.io.paths import here
     from treadle.settings import config
 
-    harmless, place = False, here()
+    place = here()
     try:
         settings = config.load(place).settings
-        sandbox = sandbox or settings.sandbox
-        harmless = not (settings.models or settings.weak_model or settings.key_command)
     except TreadleError:
-        pass  # the init will be told
-    if sandbox:
-        from treadle.io.sandbox import enter
-
-        enter(place, ())
-    return harmless
+        return False  # the init will be told
+    return not (settings.models or settings.weak_model or settings.key_command)
 
 
 def _written(line: bytes) -> bool:
@@ -82,13 +73,19 @@ def _written(line: bytes) -> bool:
         return False
 
 
-def _serve(agent: str, ahead: bytes, promised: Promise | None) -> int:
+def _serve(agent: str, ahead: bytes, promised: Promise | None, sandbox: bool | None, network: str | None) -> int:
     gc.set_threshold(20_000, 20, 20)  # what is loaded now stays; to look for garbage in it takes a tenth of the time
     from treadle.agents import find_agent
     from treadle.cli.serving import serve
     from treadle.doors.worker.door import Worker
 
+    offered = find_agent(agent)
+    if sandbox is not None or network is not None:
+        from treadle.cli.options import confinement
+
+        offered = find_agent(agent, confinement=confinement(sandbox, network))
+
     def worker(stream: FdStream) -> Awaitable[int]:
-        return Worker(find_agent(agent), stream, environ=os.environ, warn=_warn, ahead=ahead, promised=promised).run()
+        return Worker(offered, stream, environ=os.environ, warn=_warn, ahead=ahead, promised=promised).run()
 
     return serve(worker)

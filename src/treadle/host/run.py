@@ -33,11 +33,12 @@ from treadle.host.supervise import Supervisor
 from treadle.io.files import locked, storage_error, write_atomic
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.process import child as children
+from treadle.io.sandbox.start import start
 from treadle.io.within import within
 from treadle.policy.environment import reduced
 from treadle.receipts.trace import Check, Observed
 from treadle.redact import Redactor
-from treadle.session import Agent, Answer
+from treadle.session import Agent, Answer, Confinement
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import Hello, WorkOrder, unmet
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, encode
@@ -381,9 +382,12 @@ def settle(directory: str, observed: Observed, workspace: Workspace | None, keep
         remove_tree(directory)
 
 
-async def run_check(command: str, cwd: str, seconds: float = CHECK_SECONDS) -> Check:
+async def run_check(
+    command: str, cwd: str, seconds: float = CHECK_SECONDS, confinement: Confinement | None = None
+) -> Check:
     """Whether the work is good, by a command of the person's, run in the workspace."""
-    async with await children.start(["sh", "-c", command], cwd=cwd, env=reduced(os.environ), stderr="stdout") as child:
+    argv = ["sh", "-c", command]
+    async with await start(confinement, argv, cwd=cwd, env=reduced(os.environ), stderr="stdout") as child:
         tail = children.Tail(8192)
 
         async def collect() -> int:

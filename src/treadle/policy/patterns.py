@@ -101,6 +101,15 @@ def is_literal(pattern: str) -> bool:
     return len(paths) == 1 and last is None and all(isinstance(name, str) for name in names)
 
 
+def starts(pattern: str) -> list[str]:
+    """For each alternative of an absolute pattern, the path below which all lies that it stands for."""
+    found = []
+    for _, names in parse(pattern).paths:
+        wild = next((at for at, name in enumerate(names) if not isinstance(name, str)), len(names))
+        found.append("/" + "/".join(str(name) for name in names[:wild]).strip("/"))
+    return found
+
+
 def wildcard(pattern: str, text: str) -> bool:
     """Plain text in which only `*` is special and stands for anything; for shell commands and host names."""
     return _wildcard(pattern).fullmatch(text) is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os.path
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from treadle.policy import modes, patterns, shell
 from treadle.policy.rules import Resolve, RuleSet
@@ -11,6 +11,10 @@ from treadle.session import Access, Decision, Guard, Mode, Rules
 
 NO_RULES = Rules()
 _STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
+
+
+def _never() -> bool:
+    return False
 
 
 class Profile:
@@ -25,7 +29,10 @@ class Profile:
         extra: Guard | None = None,
         readable: Iterable[str] = (),
         resolve: Resolve = os.path.realpath,
+        contained: Callable[[], bool] = _never,
     ) -> None:
+        """`contained`: whether a command can reach nothing but the workspace, so that its mode need not ask."""
+        self.contained = contained
         self.mode = mode
         self.rules = RuleSet(rules, resolve(cwd), resolve)
         self.inside = [resolve(os.path.join(cwd, directory)) for directory in (cwd, *add_dirs)]
@@ -50,12 +57,18 @@ class Profile:
         decisions += [one for one in map(self.judge, _redirected(access)) if not (named and one.by == "mode")]
         if self.mode == "plan":
             decisions.append(modes.judge(access, "plan"))
+        if access.outside:
+            decisions.append(Decision(verdict="ask", reason=f"to run outside of the sandbox: {access.outside}"))
         if self.mode is not None and not self.rules.names_paths(access):
             decisions += [self.outside(access, path) for path in access.paths]
         return strictest(*decisions)
 
     def by_mode(self, access: Access) -> Decision:
-        return Decision(verdict="allow", by="mode") if self.mode is None else modes.judge(access, self.mode)
+        if self.mode is None:
+            return Decision(verdict="allow", by="mode")
+        if self.mode == "auto-edit" and access.command is not None and not access.outside and self.contained():
+            return Decision(verdict="allow", reason="it runs in the sandbox, without the network", by="mode")
+        return modes.judge(access, self.mode)
 
     def outside(self, access: Access, path: str) -> Decision:
         bases = self.readable if access.kind == "read" else self.inside
@@ -87,9 +100,10 @@ def build_guard(
     add_dirs: Iterable[str] = (),
     extra_guard: Guard | None = None,
     readable: Iterable[str] = (),
+    contained: Callable[[], bool] = _never,
 ) -> Profile:
     """`mode` None: no mode decides, and what no rule forbids runs. `readable`: further directories, to read in only."""
-    return Profile(cwd, rules, mode, add_dirs, extra_guard, readable)
+    return Profile(cwd, rules, mode, add_dirs, extra_guard, readable, contained=contained)
 
 
 def strictest(*decisions: Decision) -> Decision:
@@ -111,14 +125,14 @@ def _redirected(access: Access) -> list[Access]:
 def _keys(access: Access) -> list[tuple[str, str]]:
     """What exactly was allowed: this tool on this command, these paths, this host, or as a whole if it has none."""
     if access.command is not None:
-        return [(access.tool, access.command)]
+        return [(f"{access.tool} outside" if access.outside else access.tool, access.command)]
     return [(access.tool, target) for target in (*access.paths, *filter(None, [access.url]))] or [(access.tool, "")]
 
 
 def as_rules(access: Access) -> tuple[str, ...]:
     """The allow rules that say exactly this for ever; none where they cannot: in a command a star is a wildcard."""
     if access.command is not None:
-        return () if "*" in access.command else (f"Bash({access.command})",)
+        return () if access.outside or "*" in access.command else (f"Bash({access.command})",)
     if access.url is not None:
         return ()
     return tuple(f"{access.tool}({patterns.escape(path)})" for path in access.paths) or (access.tool,)

@@ -106,6 +106,18 @@ class RuleSet:
         hiding = [rule.pattern for rule in (*self.deny, *self.ask) if rule.pattern is not None and rule.tool in about]
         self._hiding = [one for pattern in hiding for one in self.candidates(pattern, wide=True)]
 
+    def hidden_patterns(self) -> list[str]:
+        """What deny rules keep from being read, as absolute patterns: for a sandbox to hide."""
+        return self._denied("read", "readfile", "grep", "glob", "*")
+
+    def kept_patterns(self) -> list[str]:
+        """What deny rules keep from being changed."""
+        return self._denied("write", "edit", "writefile", "editfile", "multiedit", "*")
+
+    def _denied(self, *tools: str) -> list[str]:
+        named = [rule.pattern for rule in self.deny if rule.pattern is not None and rule.tool in tools]
+        return list(dict.fromkeys(one for pattern in named for one in self.candidates(pattern, wide=True)))
+
     def judge(self, access: Access) -> Decision | None:
         """What the rules say; None when no rule matches."""
         script = shell.read(access.command) if access.command is not None else None

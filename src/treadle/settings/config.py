@@ -19,6 +19,7 @@ from treadle.errors import ConfigError
 from treadle.io.files import storage_error
 from treadle.io.paths import config_file
 from treadle.policy.modes import parse_mode, stricter
+from treadle.policy.network import parse_network
 from treadle.policy.rules import parse_rule
 from treadle.session import Limits, Mode, Rules
 from treadle.settings import trust
@@ -111,7 +112,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     permissions: Rules = Rules()
     tools: tuple[str, ...] | None = None
     add_dirs: tuple[str, ...] = ()
-    sandbox: bool = False
+    sandbox: bool | None = None
+    """True: always, or refuse; False: never; None: in auto-edit and full-auto, where the machine can."""
+    network: str | None = None
+    """on, off, or the hosts that programs in the sandbox may reach, with commas between."""
     web_fetch_private: bool = False
     """Whether web_fetch may reach this machine and the local network."""
     env: tuple[str, ...] = ()
@@ -147,6 +151,7 @@ ENVIRONMENT: dict[str, tuple[str, ...]] = {
     "TREADLE_PERMISSION_MODE": ("permission_mode",),
     "TREADLE_SYSTEM_PROMPT": ("system_prompt",),
     "TREADLE_SANDBOX": ("sandbox",),
+    "TREADLE_NETWORK": ("network",),
     "TREADLE_TOOLS": ("tools",),
     "TREADLE_MAX_ITERATIONS": ("limits", "max_iterations"),
     "TREADLE_MAX_COST_USD": ("limits", "max_cost_usd"),
@@ -254,6 +259,8 @@ def _convert(table: dict[str, Any], path: str) -> Settings:
         raise ConfigError(f"{path}: {key}: {what}") from error
     try:
         _ = settings.mode, [agent.mode for agent in settings.agents.values()]
+        if settings.network is not None:
+            parse_network(settings.network)
         rules = settings.permissions
         for rule in (*rules.allow, *rules.ask, *rules.deny):
             parse_rule(rule)
@@ -336,7 +343,7 @@ def _narrowed(base: dict[str, Any], table: dict[str, Any], path: str, ignored: l
                 ignore(f"limits.{name}")
         elif key == "permission_mode" and _narrower(base.get(key), value):
             kept[key] = value
-        elif key == "sandbox" and value:
+        elif key == "sandbox" and value or key == "network" and value == "off":
             kept[key] = value
         elif key == "tools":
             offered = base.get("tools")

@@ -14,7 +14,7 @@ from treadle.agent.tools import paths, registry
 from treadle.agent.tools.base import ToolContext
 from treadle.errors import Denied
 from treadle.events import Event, Task
-from treadle.session import Answer
+from treadle.session import Answer, Confinement
 
 
 class Tasks:
@@ -25,7 +25,9 @@ class Tasks:
         self.agents: list[dict[str, Any]] = []
         self.agent_status = "completed"
 
-    async def start_process(self, command: str, *, cwd: str, env: dict[str, str]) -> Task:
+    async def start_process(
+        self, command: str, *, cwd: str, env: dict[str, str], confinement: Confinement | None = None
+    ) -> Task:
         self.started.append((command, cwd, env))
         return Task(id="task-1", kind="process", label=command, status="running", pid=4711, log_path="/logs/task-1")
 

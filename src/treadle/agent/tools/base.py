@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from treadle.events import Event, Task, ToolKind
-from treadle.session import Access, Answer, Writing
+from treadle.session import Access, Answer, Confinement, Writing
 
 A = TypeVar("A", bound=msgspec.Struct)
 
@@ -28,7 +28,9 @@ def writing_freely(paths: tuple[str, ...]) -> Iterator[None]:
 class Background(Protocol):
     """Where a tool leaves work that goes on after its result: the session's tasks (agent/tasks.py)."""
 
-    async def start_process(self, command: str, *, cwd: str, env: dict[str, str]) -> Task: ...
+    async def start_process(
+        self, command: str, *, cwd: str, env: dict[str, str], confinement: Confinement | None = None
+    ) -> Task: ...
 
     async def run_agent(self, prompt: str, *, label: str, agent_type: str | None, background: bool) -> Task:
         """With background=False, returns when the subagent is done; its answer is `task.output`."""
@@ -41,6 +43,10 @@ def _nothing(path: str) -> bool:
 
 def _anywhere(url: str) -> str:
     return ""
+
+
+def _unconfined() -> Confinement | None:
+    return None
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +76,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """A path as the model wrote it -> absolute, relative to cwd, with symlinks and `..` resolved."""
     hidden: Callable[[str], bool] = _nothing
     """Whether rules keep this path from being read: a tool that looks at many files must leave it out."""
+    confinement: Callable[[], Confinement | None] = _unconfined
+    """What a program that is started now is to be confined to; None: to nothing."""
     refused: Callable[[str], str] = _anywhere
     """Why this address may not be fetched without asking, or nothing: for where a permitted one leads."""
 

@@ -21,14 +21,17 @@ from treadle.agent.tools.base import Tool, ToolContext
 from treadle.agent.tools.output import Output
 from treadle.errors import LocalError, ToolError
 from treadle.events import CommandRun, ToolKind, ToolOutput
-from treadle.io.process.child import Child, start
-from treadle.session import Access
+from treadle.io.process.child import Child
+from treadle.io.sandbox.start import start
+from treadle.session import Access, Confinement
 
 GRACE = 2.0
 """Seconds between asking what is left to end and killing it."""
 LINGER = 0.3
 """Seconds after the shell's exit in which others may finish what they write, as in `cmd > >(tee log)`."""
 MAX_TIMEOUT = 3600.0
+WALLS = ("Read-only file system", "Device or resource busy", "Permission denied", "Could not resolve host", "EROFS")
+"""What programs say when a sandbox stops them."""
 
 
 class BashArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,6 +41,13 @@ class BashArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Meta(description="Seconds after which it is stopped; 120 when left out."),
     ] = None
     background: Annotated[bool, Meta(description="Let it run on, for servers and watchers; returns at once.")] = False
+    outside: Annotated[
+        str,
+        Meta(
+            description="Commands run in a sandbox: outside of the working directory nothing can be written. When one "
+            "cannot work in there, say here why, and a person is asked to let it run outside."
+        ),
+    ] = ""
 
 
 class Bash:
@@ -51,22 +61,25 @@ class Bash:
     Args = BashArgs
 
     def access(self, args: BashArgs, resolve: Callable[[str], Path]) -> Access:
-        return Access(tool=self.name, kind=self.kind, command=args.command, args=args)
+        return Access(tool=self.name, kind=self.kind, command=args.command, args=args, outside=args.outside.strip())
 
     async def run(self, args: BashArgs, context: ToolContext) -> str:
         if not args.command.strip() or "\0" in args.command:
             raise ToolError("the command is empty, or contains a NUL character")
+        confinement = None if args.outside.strip() else context.confinement()
         if args.background:
-            return await _in_background(args.command, context)
-        return await Run(args.command, args.timeout or context.timeout, context).result()
+            return await _in_background(args.command, context, confinement)
+        return await Run(args.command, args.timeout or context.timeout, context, confinement).result()
 
 
 TOOL: Tool[BashArgs] = Bash()
 
 
-async def _in_background(command: str, context: ToolContext) -> str:
+async def _in_background(command: str, context: ToolContext, confinement: Confinement | None) -> str:
     try:
-        task = await context.background.start_process(command, cwd=str(context.cwd), env=context.env)
+        task = await context.background.start_process(
+            command, cwd=str(context.cwd), env=context.env, confinement=confinement
+        )
     except LocalError as error:
         raise ToolError(error.message, hint=error.hint) from error
     where = f"; its output goes to {task.log_path}" if task.log_path else ""
@@ -76,8 +89,11 @@ async def _in_background(command: str, context: ToolContext) -> str:
 class Run:
     """One command from its start to its end."""
 
-    def __init__(self, command: str, timeout: float, context: ToolContext) -> None:
+    def __init__(
+        self, command: str, timeout: float, context: ToolContext, confinement: Confinement | None = None
+    ) -> None:
         self.command = command
+        self.confinement = confinement
         self.timeout = timeout
         self.context = context
         self.output = Output(context)
@@ -89,7 +105,12 @@ class Run:
         shell = shutil.which("bash", path=self.context.env.get("PATH")) or "/bin/sh"
         try:
             child = await start(
-                [shell, "-c", self.command], env=self.context.env, cwd=str(self.context.cwd), stderr="stdout"
+                self.confinement,
+                [shell, "-c", self.command],
+                env=self.context.env,
+                cwd=str(self.context.cwd),
+                stderr="stdout",
+                linger=True,
             )
         except LocalError as error:
             raise ToolError(error.message, hint=error.hint) from error
@@ -149,6 +170,16 @@ class Run:
             self.notes.append(f"[ended by signal {_signal_name(-self.exit_code)}]")
         elif self.exit_code:
             self.notes.append(f"[exit code {self.exit_code}]")
+            self._tell_sandbox()
+
+    def _tell_sandbox(self) -> None:
+        """A command that failed on a wall says so in words that do not name it."""
+        if self.confinement is not None and any(sign in self.output.text() for sign in WALLS):
+            where = ", ".join(self.confinement.write)
+            self.notes.append(
+                f"[it ran in a sandbox: only {where} and /tmp can be written, and not the files that git, editors and "
+                "agents obey; if it must run outside, call again with `outside` saying why]"
+            )
 
 
 def _signal_name(number: int) -> str:

@@ -60,6 +60,8 @@ async def start(
     stderr: int | Literal["pipe", "stdout", "tail"] | None = "tail",
     tty: bool = False,
     limits: Iterable[tuple[int, int, int]] = (),
+    fds: Sequence[int] = (),
+    patient: bool = False,
 ) -> Child:
     """Start `argv` and wait until it runs.
 
@@ -83,7 +85,16 @@ async def start(
         input_, output = end_of("stdin", stdin), end_of("stdout", stdout)
         errors = output if stderr == "stdout" else end_of("stderr", stderr)
         started = tree.request(
-            argv, env=env, cwd=cwd, stdin=input_, stdout=output, stderr=errors, tty=tty, limits=limits
+            argv,
+            env=env,
+            cwd=cwd,
+            stdin=input_,
+            stdout=output,
+            stderr=errors,
+            tty=tty,
+            limits=limits,
+            fds=fds,
+            patient=patient,
         )
         child = Child(started)
         await child._started()

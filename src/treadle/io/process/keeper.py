@@ -20,6 +20,10 @@ import time
 from treadle.io.process import procs, reaper
 from treadle.wire.common.framing import FrameSplitter, frame
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 # Owner to keeper...
 SPAWN, SWEEP = 1, 2
 # Keeper to owner...
@@ -29,7 +33,9 @@ REQUEST_CAP = 64 * 1024 * 1024
 CONTROL = 3
 """The descriptor of the socket to the owner."""
 FDS_PER_SPAWN = 4
-"""With each spawn come the socket of the tree and the child's three standard streams."""
+"""With each spawn come the socket of the tree and the child's three standard streams, and as many as it asks for."""
+FDS_MAX = 200
+"""That can come with one message; the kernel takes no more than 253."""
 
 
 def main() -> None:
@@ -73,7 +79,7 @@ class Keeper:
 
     def hear(self) -> bool:
         try:
-            space = _socket.CMSG_SPACE(FDS_PER_SPAWN * 4)
+            space = _socket.CMSG_SPACE(FDS_MAX * 4)
             flags = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
             data, extra, _, _ = self.control.recvmsg(65536, space, flags)
         except OSError:
@@ -91,8 +97,9 @@ class Keeper:
                     self.sweep(marshal.loads(payload))
         return bool(data)
 
-    def spawn(self, request: dict[str, object]) -> None:
-        (owner, *stdio), self.fds = self.fds[:FDS_PER_SPAWN], self.fds[FDS_PER_SPAWN:]
+    def spawn(self, request: dict[str, Any]) -> None:
+        count = FDS_PER_SPAWN + request["fds"]
+        (owner, *stdio), self.fds = self.fds[:count], self.fds[count:]
         me = os.getpid()
         reaper.hold_signals(True)
         try:

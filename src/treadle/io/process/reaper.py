@@ -119,6 +119,7 @@ class Stem:
         self.poller.register(self.wake, select.POLLIN)
         self.poller.register(owner, select.POLLIN)
         self.root = 0
+        self.unasked = 0  # the wrapper that is not asked to end, if there is one
         self.record = b""
         self.began = 0.0  # when ending began
         self.deadline: float | None = None  # when asking turns into killing
@@ -141,6 +142,7 @@ class Stem:
             os.waitpid(self.root, 0)
             self.tell(FAILED, marshal.loads(failure))
             return False
+        self.unasked = self.root if request["patient"] else 0
         self.register(request)
         self.tell(STARTED, {"pid": self.root, "start": procs.start_time(self.root), "stem": os.getpid()})
         return True
@@ -222,7 +224,8 @@ class Stem:
         if grace <= 0:
             return
         for process in procs.descendants(os.getpid()):
-            self.asked += procs.send(process, signal.SIGTERM)
+            if process.pid != self.unasked:
+                self.asked += procs.send(process, signal.SIGTERM)
             if process.state in "Tt":
                 procs.send(process, signal.SIGCONT)  # one that is stopped could not hear
         if not procs.HAS_PROC:
@@ -296,10 +299,13 @@ def _become(request: dict[str, Any], stdio: list[int], errors: int) -> NoReturn:
     doing = "start"
     try:
         os.setsid()
-        for target, fd in enumerate(stdio):
+        import fcntl
+
+        # First out of the way of the numbers that they are to have.
+        *aside, errors = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3 + len(stdio)) for fd in (*stdio, errors))
+        for target, fd in enumerate(aside):
             os.dup2(fd, target)
         if request["tty"]:
-            import fcntl
             import termios
 
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -310,7 +316,7 @@ def _become(request: dict[str, Any], stdio: list[int], errors: int) -> NoReturn:
         doing = "enter"
         os.chdir(request["cwd"])
         doing = "start"
-        close_all_but([0, 1, 2, errors])
+        close_all_but([*range(len(stdio)), errors])
         signal.set_wakeup_fd(-1)
         for signum in signal.valid_signals():
             if signum not in (signal.SIGKILL, signal.SIGSTOP):

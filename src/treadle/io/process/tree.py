@@ -76,14 +76,29 @@ def spawn(
     stderr: int | None = None,
     tty: bool = False,
     limits: Iterable[tuple[int, int, int]] = (),
+    fds: Sequence[int] = (),
+    patient: bool = False,
 ) -> Tree:
     """Start `argv` and wait until it runs.
 
     Standard streams are descriptors, `None` is /dev/null; ours are never inherited. The command leads a session of its
     own; with `tty`, its stdin is a pty's slave side and becomes its controlling terminal. `limits` are arguments of
-    `setrlimit`. Raises `NotFound` when there is no such program or directory.
+    `setrlimit`. `fds` are further descriptors, which the command has as 3, 4, 5 and so on. With `patient`, the command
+    itself is not asked to end, only what descends from it: it is a wrapper whose death would end them unasked. Raises
+    `NotFound` when there is no such program or directory.
     """
-    tree = request(argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, tty=tty, limits=limits)
+    tree = request(
+        argv,
+        env=env,
+        cwd=cwd,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        tty=tty,
+        limits=limits,
+        fds=fds,
+        patient=patient,
+    )
     try:
         tree.await_started()
     except BaseException:
@@ -102,6 +117,8 @@ def request(
     stderr: int | None = None,
     tty: bool = False,
     limits: Iterable[tuple[int, int, int]] = (),
+    fds: Sequence[int] = (),
+    patient: bool = False,
 ) -> Tree:
     """`spawn` without the wait: the tree has started, or failed to, when `update` says so."""
     if not argv:
@@ -117,9 +134,11 @@ def request(
             "limits": [(int(name), int(soft), int(hard)) for name, soft, hard in limits],
             "owner": os.getpid(),
             "registry": _registry(),
+            "fds": len(fds),
+            "patient": patient,
         }
         streams = [null if fd is None else fd for fd in (stdin, stdout, stderr)]
-        _send(frame(keeper.SPAWN, marshal.dumps(message)), [theirs.fileno(), *streams])
+        _send(frame(keeper.SPAWN, marshal.dumps(message)), [theirs.fileno(), *streams, *fds])
     except BaseException:
         ours.close()
         raise

@@ -1,0 +1,116 @@
+"""What the native agent's programs are confined to: its workspace, its rules, and what a person asked for."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+
+import msgspec
+
+from treadle.errors import Denied
+from treadle.io.paths import private_dir, state_dir
+from treadle.io.sandbox import methods, places, planted
+from treadle.io.sandbox.matches import Matches
+from treadle.policy import patterns
+from treadle.policy.rules import RuleSet
+from treadle.session import Confinement, Mode, Watching
+
+
+class Confining:
+    """Of one session: `now` gives the confinement for a program that is started now."""
+
+    def __init__(self, cwd: str, add_dirs: tuple[str, ...], asked: Confinement, *, session: str) -> None:
+        self.asked = asked
+        self._write = tuple(dict.fromkeys(os.path.realpath(os.path.join(cwd, one)) for one in (cwd, *add_dirs)))
+        self._session = session
+        self._temp: str | None = None
+        self._hidden = Matches((), lambda path: False)
+        self._kept = Matches((), lambda path: False)
+        self._mode: Mode | None = None
+
+    def obey(self, rules: RuleSet, mode: Mode | None) -> None:
+        """From now on these rules and this mode count."""
+        self._mode = mode
+        self._hidden = self._matches(rules.hidden_patterns())
+        self._kept = self._matches(rules.kept_patterns())
+
+    def _matches(self, wanted: list[str]) -> Matches:
+        """A pattern with a fixed beginning is looked for there, another one in all that may be written."""
+        roots: list[str] = []
+        for start in (start for pattern in wanted for start in patterns.starts(pattern)):
+            roots += [place for place in self._write if places.is_under(place, start)] or [start]
+        outermost = [one for one in roots if not any(places.is_under(one, other) and one != other for other in roots)]
+        return Matches(dict.fromkeys(outermost), lambda path: any(patterns.match(one, path) for one in wanted))
+
+    @property
+    def wanted(self) -> bool:
+        return methods.wanted(self.asked, self._mode)
+
+    @property
+    def offline(self) -> bool:
+        """Whether a command can reach nothing but the workspace, so that there is nothing to ask about."""
+        return self.wanted and self.asked.network == "off" and not self.asked.hosts and methods.available().network
+
+    def now(self) -> Confinement | None:
+        """None: programs run as they are. Raises ConfigError when a sandbox is demanded that cannot be made."""
+        if not self.wanted:
+            return None
+        repositories = (one for place in self._write for one in places.git_directories(place))
+        write = (*self._write, *repositories, *self.asked.write)
+        protected = tuple(path for place in self._write for path in places.protected_in(place))
+        return msgspec.structs.replace(
+            self.asked,
+            write=tuple(dict.fromkeys(write)),
+            read_only=tuple(dict.fromkeys((*protected, *self._kept.find(), *self.asked.read_only))),
+            hidden=tuple(dict.fromkeys((*self._hidden.find(), *self.asked.hidden))),
+            temp=self._temporary(),
+        )
+
+    def _temporary(self) -> str:
+        """One for the session: what a command leaves in /tmp is there for the next."""
+        if self._temp is None:
+            self._temp = tempfile.mkdtemp(prefix="treadle-sandbox-")
+        return self._temp
+
+    def watching(self, other: Watching | None) -> Watching:
+        """`other`, and a look for protected files that a command has made."""
+
+        def watch() -> Callable[[], None]:
+            check = other() if other is not None else None
+            missing = self._missing()
+
+            def after() -> None:
+                if check is not None:
+                    check()
+                self._undo(missing)
+
+            return after
+
+        return watch
+
+    def _missing(self) -> tuple[list[str], set[str]]:
+        if not self.wanted:
+            return [], set()
+        protected = [path for place in self._write for path in places.protected_in(place)]
+        return planted.absent(protected), set(self._kept.find())
+
+    def _undo(self, before: tuple[list[str], set[str]]) -> None:
+        missing, kept = before
+        if not self.wanted:
+            return
+        found = planted.appeared(missing) + [path for path in self._kept.find() if path not in kept]
+        if not found:
+            return
+        aside = os.path.join(private_dir(os.path.join(state_dir(), "removed")), self._session)
+        moved = dict(planted.move_aside(found, aside))
+        listed = "".join(f"\n  {path}" + (f" (now {moved[path]})" if path in moved else "") for path in found)
+        raise Denied(
+            f"the command made files that it may not write, so they were taken out of the workspace:{listed}",
+            hint="a person can move them back, or allow them with a rule",
+        )
+
+    def close(self) -> None:
+        if self._temp is not None:
+            shutil.rmtree(self._temp, ignore_errors=True)

@@ -1,0 +1,157 @@
+"""The command line for bubblewrap that makes a Confinement.
+
+The order of the options is the order of the mounts, so a later one lies on top of an earlier one: first the whole
+machine read-only, then the private places, what is hidden of ours, what may be written, and inside that what may not.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+
+from treadle.io.sandbox import places
+from treadle.session import Confinement
+
+GO, READY, FILTER = 3, 4, 5
+"""The descriptors that the program is started with: to be told to go, to say that it is ready, the seccomp program."""
+INIT = 'printf r >&4; IFS= read -r go <&3 || exit 125; exec 3<&- 4>&-; "$@"; code=$?; '
+LINGER = (
+    "n=0; while set -- /proc/[0-9]*; [ $# -gt 1 ] && [ $n -lt 6 ]; do sleep 0.05; n=$((n+1)); done; "
+    'if [ $# -gt 1 ]; then left=; for p do [ "$p" = /proc/1 ] || { IFS= read -r c <"$p/comm" && left="$left, $c"; }; '
+    'done 2>/dev/null; [ -z "$left" ] || printf "\\n[stopped what the command left running: %s; '
+    'use background to keep it]\\n" "${left#, }"; fi; '
+)
+"""Gives what writes on in the background, as in `cmd > >(tee log)`, a moment, and names what has to be stopped."""
+CAP_DAC_OVERRIDE = 1
+KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
+CACHES = {
+    "XDG_CACHE_HOME": "/tmp/.cache",
+    "PIP_CACHE_DIR": "/tmp/.cache/pip",
+    "npm_config_cache": "/tmp/.cache/npm",
+    "GOCACHE": "/tmp/.cache/go-build",
+    "UV_CACHE_DIR": "/tmp/.cache/uv",
+}
+"""Programs that keep a cache in the home directory, which is read-only here, keep it in the private /tmp."""
+
+
+def find() -> str | None:
+    return shutil.which("bwrap")
+
+
+def keeps_capability(confinement: Confinement) -> bool:
+    """As root a workspace of another user can be written with one capability only, and not in a user namespace."""
+    return os.geteuid() == 0 and any(
+        os.path.exists(place) and os.stat(place).st_uid != 0 for place in confinement.write
+    )
+
+
+def command(program: str, confinement: Confinement, cwd: str, *, filtered: bool) -> list[str]:
+    """Everything up to the program to run."""
+    return [program, *_namespaces(confinement, filtered), *_mounts(confinement), "--chdir", cwd, "--"]
+
+
+def init(argv: list[str], *, linger: bool) -> list[str]:
+    """The first process inside: it waits for our word, runs the command, and with it everything inside ends."""
+    return ["/bin/sh", "-c", INIT + (LINGER if linger else "") + "exit $code", "treadle-init", *argv]
+
+
+def environment(env: dict[str, str]) -> dict[str, str]:
+    runtime = f"/run/user/{os.geteuid()}"
+    caches = {name: place for name, place in CACHES.items() if name not in env}
+    return {**env, **caches, "XDG_RUNTIME_DIR": runtime, "TMPDIR": "/tmp"}
+
+
+def _namespaces(confinement: Confinement, filtered: bool) -> list[str]:
+    options = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    if not keeps_capability(confinement):
+        options.append("--unshare-user")
+    if confinement.network == "off":
+        options.append("--unshare-net")
+    options += ["--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"]
+    if keeps_capability(confinement):
+        options += ["--cap-add", "CAP_DAC_OVERRIDE"]
+    return [*options, "--seccomp", str(FILTER)] if filtered else options
+
+
+def _mounts(confinement: Confinement) -> list[str]:
+    write = tuple(dict.fromkeys(os.path.realpath(place) for place in confinement.write if os.path.exists(place)))
+    mounts = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for place in KERNEL:
+        if os.path.exists(place):
+            mounts += ["--ro-bind", place, place]
+    mounts += ["--bind", confinement.temp, "/tmp"] if confinement.temp else ["--perms", "1777", "--tmpfs", "/tmp"]
+    mounts += ["--perms", "1777", "--tmpfs", "/var/tmp", "--tmpfs", "/run"]
+    mounts += ["--perms", "0700", "--dir", f"/run/user/{os.geteuid()}"]
+    mounts += _resolver()
+    private = [*places.ours(), *places.other_homes(write[0] if write else "/")]
+    for place in private:
+        if not places.is_under(place, *write, *places.PRIVATE):
+            mounts += _empty(place)
+    for place in write:
+        mounts += ["--bind", place, place]
+    for place in private:
+        if any(places.is_under(place, one) and not places.is_under(one, place) for one in write):
+            mounts += _empty(place)
+    for place in _pins(write, (*confinement.read_only, *confinement.hidden)):
+        mounts += ["--bind", place, place]
+    for place in confinement.read_only:
+        if _is_plain(place):
+            mounts += ["--ro-bind", place, place]
+    for place in _masks(confinement, write):
+        mounts += _mask(place)
+    for place in confinement.sockets:
+        if os.path.exists(place):
+            mounts += ["--bind", place, place]
+    return mounts
+
+
+def _resolver() -> list[str]:
+    """Names are looked up as a file in /etc says, which on many machines is a link into /run."""
+    real = os.path.realpath("/etc/resolv.conf")
+    return ["--ro-bind", real, real] if places.is_under(real, *places.PRIVATE) and os.path.isfile(real) else []
+
+
+def _pins(write: tuple[str, ...], kept: tuple[str, ...]) -> list[str]:
+    """The directories between a writable place and something kept in it: a mount point cannot be renamed away."""
+    found = set()
+    for path in kept:
+        for base in write:
+            parent = os.path.dirname(path)
+            while places.is_under(parent, base) and parent != base:
+                if os.path.isdir(parent) and os.path.realpath(parent) == parent:
+                    found.add(parent)
+                parent = os.path.dirname(parent)
+    return sorted(found, key=lambda path: (path.count("/"), path))
+
+
+def _masks(confinement: Confinement, write: tuple[str, ...]) -> list[str]:
+    hidden = [place for place in confinement.hidden if os.path.exists(place)]
+    for path in places.listening_sockets():
+        if path not in confinement.sockets and not places.is_under(path, *places.PRIVATE, *write):
+            hidden.append(path)
+    masks: list[str] = []
+    for place in sorted(set(hidden), key=lambda path: (path.count("/"), path)):
+        if not places.is_under(place, *places.ours(), *masks):
+            masks.append(place)
+    return masks
+
+
+def _is_plain(path: str) -> bool:
+    """There, and really where its name says: bubblewrap refuses a link, which is checked for afterwards instead."""
+    return os.path.lexists(path) and os.path.realpath(path) == path
+
+
+def _mask(path: str) -> list[str]:
+    if not os.path.lexists(path):
+        return []
+    real = os.path.realpath(path)
+    if os.path.isdir(real):
+        return ["--perms", "0000", "--tmpfs", real]
+    return ["--ro-bind", "/dev/null", real]
+
+
+def _empty(path: str) -> list[str]:
+    """Seen as empty and not as forbidden: a workspace may lie below it."""
+    real = os.path.realpath(path)
+    return ["--tmpfs", real] if stat.S_ISDIR(os.stat(real).st_mode) else ["--ro-bind", "/dev/null", real]

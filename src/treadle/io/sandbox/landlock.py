@@ -1,0 +1,84 @@
+"""The second choice, where user namespaces are closed: Landlock, in a helper process that becomes the command.
+
+It keeps writes inside the given places, and signals and abstract sockets of others out of reach. It cannot hide what
+lies below a readable place, nor path sockets, and it does not end a tree.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from treadle.session import Confinement
+
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
+CANNOT = (
+    "hide files that rules deny to read",
+    "keep files inside the workspace from being changed",
+    "hide Unix sockets",
+    "limit the network",
+    "end all processes when everything of ours is killed at once",
+)
+
+
+def problem() -> str | None:
+    if sys.platform != "linux":
+        return f"not on {sys.platform}"
+    try:
+        import sandlock  # type: ignore[import-untyped]
+    except (ImportError, OSError) as error:
+        return f"sandlock is not usable ({error}); pip install 'treadle[sandbox]'"
+    has, needs = sandlock.landlock_abi_version(), sandlock.min_landlock_abi()
+    if has < needs:
+        return f"this kernel has version {max(has, 0)} of it, {needs} is needed"
+    return None
+
+
+def command(confinement: Confinement) -> list[str]:
+    """Everything up to the program to run. The helper says when it is confined and waits for our word."""
+    devices = [f"/dev/{name}" for name in DEVICES]
+    places = [*confinement.write, *devices, *([confinement.temp] if confinement.temp else [])]
+    writable = list(dict.fromkeys(os.path.realpath(place) for place in places if os.path.exists(place)))
+    return [sys.executable, "-I", "-m", "treadle.io.sandbox.landlock", json.dumps(writable)]
+
+
+def main(writable: list[str], argv: list[str]) -> NoReturn:
+    import sandlock
+
+    try:
+        sandlock.confine(sandlock.Sandbox(fs_readable=["/"], fs_writable=writable))
+    except sandlock.SandlockError as error:
+        sys.exit(f"Landlock refused to confine this process: {error}")
+    _prove(writable)
+    os.write(4, b"r")
+    if not os.read(3, 1):
+        sys.exit(125)
+    os.close(3)
+    os.close(4)
+    os.execvp(argv[0], argv)
+
+
+def _prove(writable: list[str]) -> None:
+    """Nothing counts as confined that can still make a file where it must not."""
+    outside = next((place for place in ("/", "/etc", os.path.expanduser("~")) if place not in writable), None)
+    if outside is None:
+        return
+    probe = os.path.join(outside, f".treadle-sandbox-{os.getpid()}")
+    try:
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            return
+        raise
+    os.unlink(probe)
+    sys.exit(f"the sandbox does not hold: {outside} can still be written")
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,99 @@
+"""What this machine can confine a program with, found by trying it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from treadle.errors import ConfigError, TreadleError
+from treadle.io.process.programs import run_program
+from treadle.io.sandbox import bubblewrap, landlock, seccomp
+from treadle.session import Confinement, Mode
+
+Method: TypeAlias = Literal["bubblewrap", "landlock"]
+PROBE_SECONDS = 20.0
+CONFINED_MODES = ("auto-edit", "full-auto")
+
+
+class Availability(msgspec.Struct, frozen=True, kw_only=True):
+    method: Method | None
+    problems: tuple[str, ...] = ()
+    """Why each method that would have been better cannot be used."""
+    cannot: tuple[str, ...] = ()
+    """What the method does not keep and a better one would."""
+
+    @property
+    def network(self) -> bool:
+        """Whether it can keep programs off the network."""
+        return self.method == "bubblewrap"
+
+
+@cache
+def available() -> Availability:
+    """Tried once in each process; a few milliseconds."""
+    first = _bubblewrap_problem()
+    if first is None:
+        unfiltered = () if seccomp.program() else ("refuse rarely used system calls (no filter for this processor)",)
+        return Availability(method="bubblewrap", cannot=unfiltered)
+    second = landlock.problem()
+    problems = (f"bubblewrap: {first}",)
+    if second is None:
+        return Availability(method="landlock", problems=problems, cannot=landlock.CANNOT)
+    return Availability(method=None, problems=(*problems, f"landlock: {second}"))
+
+
+def wanted(confinement: Confinement, mode: Mode | None) -> bool:
+    """Whether what is started now is to be confined. Raises ConfigError when that is demanded and cannot be kept."""
+    if confinement.use == "off" or (confinement.use == "auto" and mode not in CONFINED_MODES):
+        return False
+    found = available()
+    if confinement.use == "auto":
+        return found.method is not None
+    if found.method is None:
+        raise ConfigError(
+            "--sandbox cannot be kept on this machine: " + "; ".join(found.problems),
+            hint="install bubblewrap (bwrap) or use a kernel with Landlock, or run without --sandbox",
+        )
+    if confinement.network == "off" and not found.network:
+        raise ConfigError(
+            "the network cannot be kept off on this machine: " + "; ".join(found.problems),
+            hint="install bubblewrap (bwrap), or run with --network on",
+        )
+    return True
+
+
+def _bubblewrap_problem() -> str | None:
+    if sys.platform != "linux":
+        return f"not on {sys.platform}"
+    program = bubblewrap.find()
+    if program is None:
+        return "there is no program bwrap"
+    try:
+        argv = bubblewrap.command(program, Confinement(network="off"), "/", filtered=False)
+        tried = run_program([*argv, "/bin/sh", "-c", "exit 7"], timeout=PROBE_SECONDS, env={"PATH": os.defpath})
+    except TreadleError as error:
+        return str(error)
+    return None if tried.code == 7 else _explained(tried.complaint or f"bwrap exits with {tried.code}")
+
+
+def _explained(complaint: str) -> str:
+    """bubblewrap's own words, and which switch of the machine they come from."""
+    switches = {
+        "/proc/sys/user/max_user_namespaces": ("0", "sysctl user.max_user_namespaces is 0"),
+        "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl kernel.unprivileged_userns_clone is 0"),
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": ("1", "AppArmor wants a profile for bwrap"),
+    }
+    for path, (value, why) in switches.items():
+        try:
+            with open(path, encoding="ascii") as file:
+                if file.read().strip() == value:
+                    return f"{complaint} ({why})"
+        except OSError:
+            continue
+    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        filtered = any(line.split() == ["Seccomp:", "2"] for line in status)
+    return f"{complaint} (a container's system call filter may forbid user namespaces)" if filtered else complaint

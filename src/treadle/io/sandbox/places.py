@@ -1,0 +1,91 @@
+"""Which places a confinement is about: git's own files, Unix sockets, what is private to this user or to us."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+from treadle.io.paths import config_file, state_dir
+from treadle.policy import protected
+
+PRIVATE = ("/tmp", "/var/tmp", "/run")
+"""Every sandbox has its own of these, so nothing of the machine's is seen in them."""
+
+
+def is_under(path: str, *bases: str) -> bool:
+    return any(path == base or path.startswith(base.rstrip("/") + "/") for base in bases)
+
+
+def git_directories(workspace: str) -> tuple[str, ...]:
+    """The git directory of a workspace, and for a worktree the one that it shares with others. None: no repository."""
+    place = os.path.join(workspace, ".git")
+    if os.path.isdir(place) and not os.path.islink(place):
+        return (place,)
+    own = _named_in(place, "gitdir: ")
+    if own is None:
+        return ()
+    common = _named_in(os.path.join(own, "commondir"), "")
+    # A worktree's directory lies in `worktrees/` of the shared one and is named there; anything else was planted.
+    if common is None or not is_under(own, os.path.join(common, "worktrees")):
+        return ()
+    back = _named_in(os.path.join(own, "gitdir"), "")
+    return (common, own) if back is not None and os.path.realpath(back) == os.path.realpath(place) else ()
+
+
+def _named_in(path: str, prefix: str) -> str | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            text = os.read(fd, 4096).decode("utf-8", "surrogateescape").strip()
+        finally:
+            os.close(fd)
+    except OSError:
+        return None
+    if not text.startswith(prefix) or "\0" in text:
+        return None
+    return os.path.realpath(os.path.join(os.path.dirname(path), text.removeprefix(prefix)))
+
+
+def protected_in(workspace: str) -> tuple[str, ...]:
+    """The names in a workspace that decide what runs later, whether they are there or not."""
+    found = [os.path.join(workspace, name) for name in protected.WORKSPACE]
+    directories = git_directories(workspace)
+    if len(directories) > 1:
+        own = directories[1]
+        found += [os.path.join(workspace, ".git"), os.path.join(own, "commondir"), os.path.join(own, "gitdir")]
+    common = directories[0] if directories else os.path.join(workspace, ".git")
+    found += [os.path.join(common, name) for name in protected.GIT]
+    modules = os.path.join(common, "modules")
+    if os.path.isdir(modules):
+        for module in sorted(os.listdir(modules)):
+            found += [os.path.join(modules, module, name) for name in protected.GIT]
+    return tuple(dict.fromkeys(found))
+
+
+def listening_sockets() -> list[str]:
+    """The paths of all Unix sockets that somebody listens on in this network namespace."""
+    found = set()
+    try:
+        with open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as table:
+            next(table, None)
+            for line in table:
+                fields = line.rstrip("\n").split(None, 7)
+                if len(fields) == 8 and fields[7].startswith("/"):
+                    found.add(fields[7])
+    except OSError:
+        return []
+    return sorted(path for path in found if os.path.exists(path))
+
+
+def ours() -> list[str]:
+    """What belongs to Treadle alone: state, sockets, keys."""
+    return [place for place in (state_dir(), config_file()) if os.path.exists(place)]
+
+
+def other_homes(workspace: str) -> list[str]:
+    """The home directories of others, as far as we could look into them; not one that the workspace is in."""
+    mine = {os.path.realpath(os.path.expanduser("~")), os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir)}
+    found = [os.path.join("/home", name) for name in (os.listdir("/home") if os.path.isdir("/home") else ())]
+    found.append("/root")
+    real = {os.path.realpath(place) for place in found if os.path.isdir(place) and os.access(place, os.R_OK | os.X_OK)}
+    return sorted(place for place in real - mine if not is_under(workspace, place) and place != "/")

@@ -1,0 +1,77 @@
+"""What a command made that a mount could not prevent: names that were not there when it started.
+
+A path that does not exist cannot be bound read-only. So we look afterwards: a protected file that a command made is
+moved aside, where a person finds it, before anything outside of the sandbox can act on it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterable
+
+HARMLESS_SETTINGS = re.compile(
+    r"(core\.(repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol)"
+    r"|user\.(name|email)|init\.defaultbranch|extensions\.(objectformat|refstorage|worktreeconfig)"
+    r"|remote\..*\.(url|fetch)|branch\..*\.(remote|merge|rebase)|submodule\..*\.(url|active)|pull\.rebase)"
+)
+"""What `git init`, `git clone` and everyday use write. Everything else in a new .git/config could run something."""
+
+
+def absent(paths: Iterable[str]) -> list[str]:
+    return [path for path in paths if not os.path.lexists(path)]
+
+
+def appeared(before: Iterable[str]) -> list[str]:
+    """Those of the names that are there now, without what git itself makes in a new repository."""
+    return [path for path in before if os.path.lexists(path) and not _is_of_a_new_repository(path)]
+
+
+def move_aside(paths: Iterable[str], directory: str) -> list[tuple[str, str]]:
+    """Take these out of the workspace; gives where each is now."""
+    moved = []
+    for path in paths:
+        for number in range(1000):
+            target = os.path.join(directory, f"{os.path.basename(path)}.{number}")
+            if not os.path.lexists(target):
+                break
+        try:
+            os.makedirs(directory, mode=0o700, exist_ok=True)
+            shutil.move(path, target)
+        except OSError:
+            continue  # gone again, or not ours to move: it is reported all the same
+        moved.append((path, target))
+    return moved
+
+
+def _is_of_a_new_repository(path: str) -> bool:
+    if os.path.islink(path):
+        return False
+    name = os.path.basename(path)
+    if name == "hooks" and os.path.isdir(path):
+        return all(entry.endswith(".sample") for entry in os.listdir(path))
+    if name == "config" and os.path.isfile(path):
+        return _is_harmless(path)
+    return False
+
+
+def _is_harmless(path: str) -> bool:
+    """Read without git, which would obey it. What is not plain is not harmless."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read(64 << 10).splitlines()
+    except (OSError, UnicodeDecodeError):
+        return False
+    section = ""
+    for line in map(str.strip, lines):
+        if not line or line[0] in "#;":
+            continue
+        head = re.fullmatch(r'\[([\w.-]+)(?:\s+"([^"\\\\]*)")?\]', line)
+        if head:
+            section = f"{head[1].lower()}.{head[2]}." if head[2] is not None else f"{head[1].lower()}."
+            continue
+        key = re.match(r"([A-Za-z][\w-]*)\s*(=|$)", line)
+        if key is None or line.endswith("\\") or not HARMLESS_SETTINGS.fullmatch(section + key[1].lower()):
+            return False
+    return True

@@ -1,0 +1,193 @@
+"""Start a program confined: the one function for tools, hooks, servers, checks and driven agents.
+
+    child = await start(confinement, ["npm", "test"], cwd=workspace, env=env, stderr="stdout")
+
+With `confinement` None it starts the program as it is. A confined program begins only after a handshake: inside, it
+says that it is ready; outside, we look at it through /proc, make sure that the namespaces are its own, and tell it to
+go. Whoever of us is killed at whatever moment, it either never begins or ends with us: its first process dies with
+bubblewrap, bubblewrap with the stem that started it, and the kernel ends all that is inside with the first process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from treadle.errors import LocalError, NotFound
+from treadle.io.process import child as children
+from treadle.io.process.child import Child
+from treadle.io.sandbox import bubblewrap, landlock, methods, seccomp
+from treadle.io.within import within
+from treadle.session import Confinement
+
+READY_SECONDS = 30.0
+NAMESPACES = ("pid", "mnt", "ipc", "uts")
+
+
+async def start(
+    confinement: Confinement | None,
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str] | None = None,
+    stdin: int | Literal["pipe"] | None = None,
+    stdout: int | Literal["pipe"] | None = "pipe",
+    stderr: int | Literal["pipe", "stdout", "tail"] | None = "tail",
+    limits: Iterable[tuple[int, int, int]] = (),
+    linger: bool = False,
+) -> Child:
+    """Start `argv` as `confinement` says and wait until it runs; the rest is as in `child.start`.
+
+    `linger`: what the command leaves running may write on for a moment, and what is then stopped is told on its
+    stdout. Give pipes and not files as standard streams: a file could be opened again from inside, for writing too.
+    """
+    env = dict(os.environ if env is None else env)
+    if confinement is None:
+        return await children.start(argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, limits=limits)
+    program = find_program(argv[0], env, cwd)
+    wrapped, env = _wrapped(confinement, [program, *argv[1:]], cwd, env, linger)
+    go, ours_go = os.pipe()
+    ready, theirs_ready = os.pipe()
+    fds = [go, theirs_ready]
+    try:
+        if wrapped.filtered:
+            fds.append(_filter())
+        try:
+            started = await children.start(
+                wrapped.argv,
+                env=env,
+                cwd=cwd,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                limits=limits,
+                fds=fds,
+                patient=True,
+            )
+        finally:
+            for fd in fds:
+                os.close(fd)
+        try:
+            await _handshake(started, ready, ours_go, wrapped)
+        except BaseException:
+            await started.stop(0)
+            started.close()
+            raise
+    finally:
+        os.close(ready)
+        os.close(ours_go)
+    return started
+
+
+class _Wrapped:
+    def __init__(self, argv: list[str], confinement: Confinement, *, namespaces: bool, filtered: bool) -> None:
+        self.argv = argv
+        self.confinement = confinement
+        self.namespaces = namespaces
+        self.filtered = filtered
+
+
+def _wrapped(
+    confinement: Confinement, argv: list[str], cwd: str, env: dict[str, str], linger: bool
+) -> tuple[_Wrapped, dict[str, str]]:
+    method = methods.available().method
+    if method == "bubblewrap":
+        program = bubblewrap.find()
+        if program is None:
+            raise LocalError("the sandbox cannot be made: the program bwrap has gone")
+        filtered = seccomp.program() is not None
+        outer = bubblewrap.command(program, confinement, os.path.realpath(cwd), filtered=filtered)
+        inner = bubblewrap.init(argv, linger=linger)
+        wrapped = _Wrapped([*outer, *inner], confinement, namespaces=True, filtered=filtered)
+        return wrapped, bubblewrap.environment(env)
+    if method == "landlock":
+        wrapped = _Wrapped([*landlock.command(confinement), *argv], confinement, namespaces=False, filtered=False)
+        return wrapped, {**env, "TMPDIR": confinement.temp} if confinement.temp else env
+    raise LocalError("the sandbox cannot be made: " + "; ".join(methods.available().problems))
+
+
+def find_program(name: str, env: Mapping[str, str], cwd: str) -> str:
+    """Where a program is; inside, its absence would be an exit code like any other."""
+    place = os.path.join(cwd, name) if "/" in name else name
+    found = shutil.which(place, path=env.get("PATH", os.defpath))
+    if found is None:
+        raise NotFound(f"cannot start {name}: No such file or directory", hint="is it installed and on PATH?")
+    return os.path.join(cwd, found)
+
+
+def _filter() -> int:
+    read, write = os.pipe()
+    os.write(write, seccomp.program() or b"")
+    os.close(write)
+    return read
+
+
+async def _handshake(started: Child, ready: int, go: int, wrapped: _Wrapped) -> None:
+    loop = asyncio.get_running_loop()
+    heard: asyncio.Future[bytes] = loop.create_future()
+
+    def hear() -> None:
+        if not heard.done():
+            heard.set_result(os.read(ready, 1))
+
+    loop.add_reader(ready, hear)
+    try:
+        async with within(READY_SECONDS):
+            said = await heard
+    except TimeoutError:
+        said = b""
+    finally:
+        loop.remove_reader(ready)
+    started.tree.update()
+    if said != b"r" or started.tree.exit_code is not None or started.tree.ended:
+        raise LocalError(f"the sandbox could not be made: {await _complaint(started)}", hint="see treadle doctor")
+    if wrapped.namespaces:
+        prove(started.pid, wrapped.confinement)
+    os.write(go, b"g\n")
+
+
+def prove(wrapper: int, confinement: Confinement) -> None:
+    """Look at the first process inside from outside; raises LocalError unless it is confined as it should be."""
+    for first in _children(wrapper):
+        own = [*NAMESPACES, *(["net"] if confinement.network == "off" else [])]
+        capabilities = 0
+        if bubblewrap.keeps_capability(confinement):
+            capabilities = 1 << bubblewrap.CAP_DAC_OVERRIDE
+        else:
+            own.append("user")
+        shared = [name for name in own if _namespace(first, name) == _namespace(os.getpid(), name)]
+        status = _status(first)
+        if shared or status.get("NoNewPrivs") != "1" or int(status.get("CapEff", "f"), 16) != capabilities:
+            raise LocalError(f"the sandbox does not hold: shared {', '.join(shared) or 'privileges'} with this process")
+        return
+    raise LocalError("the sandbox does not hold: nothing runs in it")
+
+
+def _children(pid: int) -> list[int]:
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+
+
+def _namespace(pid: int, name: str) -> str:
+    return os.readlink(f"/proc/{pid}/ns/{name}")
+
+
+def _status(pid: int) -> dict[str, str]:
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        return {name: value.strip() for name, _, value in (line.partition(":") for line in file)}
+
+
+async def _complaint(started: Child) -> str:
+    """What the wrapper said before it gave up, wherever its stderr went."""
+    await started.stop(0)
+    said = await started.last_words()
+    if not said.strip():
+        try:
+            async with within(1.0):
+                said = (await started.stdio.read()).decode(errors="replace")
+        except (TimeoutError, OSError, LocalError):
+            pass
+    return said.strip()[-500:] or f"it ended with {started.exit_code}"

@@ -1,0 +1,36 @@
+"""`--network on|off|HOST,...`: what confined programs may reach."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from treadle.errors import ConfigError
+
+_HOST = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*(:\d{1,5})?", re.I)
+
+
+def parse_network(text: str) -> tuple[Literal["on", "off"], tuple[str, ...]]:
+    """Whether the network is on, and when it is off, the hosts that may still be reached."""
+    if text in ("on", "off"):
+        return ("on" if text == "on" else "off"), ()
+    hosts = tuple(host.strip().lower() for host in text.split(",") if host.strip())
+    wrong = [host for host in hosts if not _HOST.fullmatch(host)]
+    if wrong or not hosts:
+        raise ConfigError(
+            f"{wrong[0] if wrong else text!r} is not a host",
+            hint="write on, off, or hosts with commas between, as in pypi.org,*.example.com",
+        )
+    return "off", hosts
+
+
+def permitted(hosts: tuple[str, ...], name: str, port: int) -> bool:
+    """Whether a host list has this one; `*.example.com` is every name below it, and a port in the list is that only."""
+    name = name.lower().rstrip(".")
+    for host in hosts:
+        wanted, _, only = host.partition(":")
+        if only and int(only) != port:
+            continue
+        if name == wanted or wanted.startswith("*.") and name.endswith(wanted[1:]):
+            return True
+    return False

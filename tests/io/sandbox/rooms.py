@@ -1,0 +1,44 @@
+"""A workspace with secrets and a repository, and one way to run a command in it, confined."""
+
+import asyncio
+import os
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from treadle.io.sandbox.places import git_directories, protected_in
+from treadle.io.sandbox.start import start
+from treadle.session import Confinement
+
+ENV = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
+
+
+class Done(NamedTuple):
+    code: int
+    text: str
+
+
+def room(workspace: Path, **more: object) -> Confinement:
+    place = str(workspace)
+    write = (place, *git_directories(place))
+    return Confinement(**{"write": write, "read_only": protected_in(place), **more})  # type: ignore[arg-type]
+
+
+def repository(workspace: Path) -> Path:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(workspace)]
+    subprocess.run(["git", "init", "-q", "-b", "main", str(workspace)], check=True)
+    (workspace / "file.txt").write_text("one\n")
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "one"], check=True)
+    return workspace
+
+
+async def sh(confinement: Confinement | None, command: str, cwd: Path, **more: object) -> Done:
+    options = {"env": ENV, "stderr": "stdout", **more}
+    child = await start(confinement, ["bash", "-c", command], cwd=str(cwd), **options)  # type: ignore[arg-type]
+    said = b""
+    async with child, asyncio.timeout(60):
+        while data := await child.stdio.read():
+            said += data
+        code = await child.wait()
+    return Done(code, said.decode(errors="replace"))

@@ -1,0 +1,216 @@
+"""Confined programs, judged by what they could do."""
+
+import asyncio
+import os
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.io.sandbox.rooms import ENV, repository, room, sh
+from treadle.errors import LocalError, NotFound
+from treadle.io.process import procs
+from treadle.io.sandbox import methods, start
+from treadle.session import Confinement
+
+by_bubblewrap = methods.available().method == "bubblewrap"
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+async def test_only_the_workspace_can_be_written(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    inside.mkdir()
+    outside.mkdir()
+    (outside / "file").write_text("as it was")
+    if methods.available().method is None:
+        with pytest.raises(LocalError, match="cannot be made"):
+            await sh(room(inside), "true", inside)
+        return
+    done = await sh(room(inside), f"echo x > here; echo x > {outside}/file; echo x > {outside}/new; true", inside)
+    assert done.code == 0
+    assert (inside / "here").read_text() == "x\n"
+    assert (outside / "file").read_text() == "as it was" and os.listdir(outside) == ["file"]
+
+
+async def test_without_a_confinement_a_program_runs_as_it_is(tmp_path: Path) -> None:
+    done = await sh(None, "echo x > ../there; exit 3", tmp_path)
+    assert done.code == 3 and (tmp_path.parent / "there").exists()
+
+
+async def test_a_program_that_is_not_there_is_an_error_and_not_an_exit_code(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="no-such-program"):
+        await start.start(room(tmp_path), ["no-such-program"], cwd=str(tmp_path), env=ENV)
+
+
+if by_bubblewrap:
+    # What only bubblewrap keeps. Where it does not work, `treadle doctor` says so, and docs/explanation/safety.md too.
+
+    async def test_what_is_hidden_cannot_be_read_and_says_so_loudly(tmp_path: Path) -> None:
+        (tmp_path / "secrets").mkdir()
+        (tmp_path / "secrets" / "key").write_text("canary")
+        (tmp_path / ".env").write_text("canary")
+        hidden = (str(tmp_path / "secrets"), str(tmp_path / ".env"))
+        done = await sh(room(tmp_path, hidden=hidden), "cat secrets/key; cat .env; ls -R; grep -r canary .", tmp_path)
+        assert "canary" not in done.text.replace("grep -r canary", "")
+        assert done.text.count("Permission denied") >= 2
+        assert (tmp_path / ".env").read_text() == "canary"
+
+    async def test_the_parent_of_a_hidden_file_cannot_be_moved_away(tmp_path: Path) -> None:
+        (tmp_path / "a" / "b").mkdir(parents=True)
+        (tmp_path / "a" / "b" / "key").write_text("canary")
+        walls = room(tmp_path, hidden=(str(tmp_path / "a" / "b" / "key"),))
+        done = await sh(walls, "mv a c; mv a/b a/d; mv a/b/key x; cat */*/key x", tmp_path)
+        assert done.text.count("busy") == 2 and "canary" not in done.text
+
+    async def test_what_git_obeys_cannot_be_changed_and_git_still_works(tmp_path: Path) -> None:
+        repository(tmp_path)
+        config = (tmp_path / ".git" / "config").read_bytes()
+        done = await sh(
+            room(tmp_path),
+            "git config core.fsmonitor ./evil; echo x > .git/hooks/pre-commit; mv .git g; mv .git/config c;"
+            "echo two >> file.txt && git -c user.name=a -c user.email=a@b commit -qam two && git log --oneline",
+            tmp_path,
+        )
+        assert done.code == 0 and len(done.text.splitlines()) >= 6
+        assert (tmp_path / ".git" / "config").read_bytes() == config
+        assert not (tmp_path / ".git" / "hooks" / "pre-commit").exists()
+
+    async def test_no_name_is_left_in_the_workspace_by_the_sandbox_itself(tmp_path: Path) -> None:
+        walls = room(tmp_path, hidden=(str(tmp_path / "not-there"),), read_only=(str(tmp_path / ".envrc"),))
+        assert (await sh(walls, "true", tmp_path)).code == 0
+        assert os.listdir(tmp_path) == []
+
+    async def test_a_worktree_commits_into_the_shared_repository_and_cannot_lead_git_astray(tmp_path: Path) -> None:
+        main = tmp_path / "main"
+        main.mkdir()
+        repository(main)
+        tree = tmp_path / "tree"
+        subprocess.run(["git", "-C", str(main), "worktree", "add", "-q", str(tree)], check=True)
+        own = next((main / ".git" / "worktrees").iterdir())
+        commit = "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m two"
+        done = await sh(room(tree), f"{commit} && echo committed; echo x > .git; echo x > {own}/commondir", tree)
+        assert "committed" in done.text and done.text.count("Read-only") == 2
+        done = await sh(room(tree), f"echo x > {main}/.git/hooks/post-commit; echo x > {main}/file.txt", tree)
+        assert "post-commit: Read-only" in done.text and (main / "file.txt").read_text() == "one\n"
+
+    async def test_a_git_file_that_names_a_strange_place_makes_nothing_writable(tmp_path: Path) -> None:
+        workspace, other = tmp_path / "w", tmp_path / "other"
+        workspace.mkdir()
+        other.mkdir()
+        (workspace / ".git").write_text(f"gitdir: {other}\n")
+        (other / "commondir").write_text(".\n")
+        await sh(room(workspace), f"echo x > {other}/planted", workspace)
+        assert not (other / "planted").exists()
+
+    async def test_sockets_outside_cannot_be_reached(tmp_path: Path) -> None:
+        workspace = tmp_path / "w"
+        workspace.mkdir()
+        talk = "python3 -c 'import socket,sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); print(\"reached\")' "
+        # In a place that the sandbox shows, which /tmp is not.
+        with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as home, socket.socket(socket.AF_UNIX) as listener:
+            path = f"{home}/s"
+            listener.bind(path)
+            listener.listen()
+            assert "reached" in (await sh(None, talk + path, workspace)).text
+            assert "refused" in (await sh(room(workspace), talk + path, workspace)).text
+            assert "reached" in (await sh(room(workspace, sockets=(path,)), talk + path, workspace)).text
+
+    async def test_without_the_network_nothing_is_reached_not_even_this_machine(tmp_path: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            command = f"exec 9<>/dev/tcp/127.0.0.1/{listener.getsockname()[1]} && echo reached"
+            assert "reached" in (await sh(room(tmp_path), command, tmp_path)).text
+            assert "reached" not in (await sh(room(tmp_path, network="off"), command, tmp_path)).text
+
+    async def test_what_the_kernel_lets_root_set_is_read_only(tmp_path: Path) -> None:
+        """Opened and not written: a hole here would change the machine."""
+        tried = " ".join(
+            ["/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/sys/power/state", "/proc/1/oom_adj"]
+        )
+        done = await sh(
+            room(tmp_path), f"for f in {tried}; do (exec 9>>$f) 2>/dev/null && echo open $f; done", tmp_path
+        )
+        assert [line for line in done.text.splitlines() if "oom_adj" not in line] == []
+
+    async def test_no_key_of_ours_is_seen_in_any_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SOME_API_KEY", "canary-in-our-environment")
+        done = await sh(room(tmp_path), "cat /proc/*/environ; ps axe; env", tmp_path)
+        assert "HOME=" in done.text and "canary" not in done.text
+
+    async def test_only_the_three_standard_streams_are_open(tmp_path: Path) -> None:
+        done = await sh(room(tmp_path), "ls /proc/self/fd /proc/1/fd", tmp_path)
+        assert {word for word in done.text.split() if word.isdigit()} == {"0", "1", "2", "3"}  # 3: what ls reads
+
+    async def test_what_a_command_leaves_running_is_gone_when_it_returns(tmp_path: Path) -> None:
+        command = "(trap '' TERM HUP; setsid sh -c 'while :; do date >> beat; done') >/dev/null 2>&1 & sleep 0.2"
+        await sh(room(tmp_path), command, tmp_path)
+        size = (tmp_path / "beat").stat().st_size
+        assert size > 0
+        await asyncio.sleep(0.1)
+        assert (tmp_path / "beat").stat().st_size == size
+
+    async def test_with_linger_what_is_under_way_is_finished_and_what_stays_is_named(tmp_path: Path) -> None:
+        done = await sh(room(tmp_path), "(sleep 0.1; echo late) & echo first", tmp_path, linger=True)
+        assert done.text == "first\nlate\n"
+        done = await sh(room(tmp_path), "sleep 60 & echo first", tmp_path, linger=True)
+        assert "stopped what the command left running: sleep;" in done.text
+
+    async def test_asked_to_end_a_program_may_clean_up(tmp_path: Path) -> None:
+        command = "trap 'echo cleaned; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+        child = await start.start(room(tmp_path), ["bash", "-c", command], cwd=str(tmp_path), env=ENV)
+        async with child, asyncio.timeout(60):
+            assert await child.stdio.read() == b"up\n"
+            await child.stop(30.0)
+            assert await child.stdio.read() == b"cleaned\n"
+
+    async def test_when_the_wrapper_is_killed_the_kernel_ends_everything_inside(tmp_path: Path) -> None:
+        child = await start.start(
+            room(tmp_path),
+            ["bash", "-c", "setsid sleep 1000 & setsid sleep 1000 & echo up; wait"],
+            cwd=str(tmp_path),
+            env=ENV,
+        )
+        async with child, asyncio.timeout(60):
+            assert await child.stdio.read() == b"up\n"
+            inside = procs.descendants(child.pid)
+            assert len(inside) >= 3
+            os.kill(child.pid, 9)
+            await child.wait()
+            while any(procs.start_time(one.pid) == one.start for one in inside):
+                await asyncio.sleep(0.01)
+
+    async def test_a_first_process_that_was_stopped_from_inside_cannot_hang_us(tmp_path: Path) -> None:
+        child = await start.start(room(tmp_path), ["bash", "-c", "echo up; sleep 1000"], cwd=str(tmp_path), env=ENV)
+        async with child, asyncio.timeout(60):
+            assert await child.stdio.read() == b"up\n"
+            first = procs.descendants(child.pid)[0]
+            os.kill(first.pid, 19)
+            report = await child.stop(0.2)
+        assert not report.left and report.confirmed
+
+    async def test_a_wrapper_that_confines_nothing_is_found_out_before_the_command_begins(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        liar = tmp_path / "bwrap"
+        liar.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; "$@"; exit $?\n')
+        liar.chmod(0o755)
+        monkeypatch.setattr("treadle.io.sandbox.bubblewrap.find", lambda: str(liar))
+        with pytest.raises(LocalError, match="does not hold"):
+            await sh(room(tmp_path), "touch ran", tmp_path)
+        assert not (tmp_path / "ran").exists()
+
+    async def test_a_sandbox_that_cannot_be_made_says_why(tmp_path: Path) -> None:
+        walls = Confinement(write=(str(tmp_path),), temp=str(tmp_path / "not-there"))
+        with pytest.raises(LocalError, match="could not be made: bwrap: .*No such file"):
+            await sh(walls, "true", tmp_path)
+
+    async def test_root_can_work_in_the_workspace_of_another_user(tmp_path: Path) -> None:
+        if os.geteuid() == 0:
+            os.chown(tmp_path, 65534, 65534)
+        done = await sh(
+            room(tmp_path),
+            "touch made; for f in /proc/sys/kernel/core_pattern /etc/passwd; do (exec 9>>$f) && echo open; done",
+            tmp_path,
+        )
+        assert (tmp_path / "made").exists() and "open" not in done.text.split()
