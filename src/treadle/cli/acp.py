@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 
 import click
 
-from treadle.cli.options import serving_options
+from treadle.cli.options import confinement, serving_options
 from treadle.cli.serving import serve
 from treadle.io.streams import FdStream
 
@@ -16,7 +16,7 @@ from treadle.io.streams import FdStream
 @click.option("--model", metavar="NAME", help="The model that sessions begin with.")
 @click.option("--permission-mode", "mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo.")
 @serving_options
-def acp(agent: str, sandbox: bool, model: str | None, mode: str | None) -> None:
+def acp(agent: str, sandbox: bool | None, network: str | None, model: str | None, mode: str | None) -> None:
     """Serve an agent on stdin and stdout to an editor that speaks the Agent Client Protocol.
 
     Your editor starts this; tell it the command. In Zed's settings.json:
@@ -36,12 +36,8 @@ def acp(agent: str, sandbox: bool, model: str | None, mode: str | None) -> None:
     from treadle.policy.modes import parse_mode
     from treadle.session import SessionSpec
 
-    if sandbox:
-        from treadle.io.sandbox import enter
-
-        enter(here(), ())
     base = SessionSpec(cwd=here(), model=model, mode=parse_mode(mode) if mode else None, answers=True)
-    found = find_agent(agent)
+    found = find_agent(agent, confinement=confinement(sandbox, network))
 
     def door(stream: FdStream) -> Awaitable[int]:
         return AcpDoor(found, stream, base=base, warn=_warn).run()
