@@ -12,7 +12,7 @@ from pathlib import Path
 import treadle
 from benchmarks._terminals import Bench, bench, client, pss
 from benchmarks._timing import interleaved
-from treadle.io.process import procs
+from treadle.io.process import table
 from treadle.terminal.places import Place
 
 TREADLE = str(Path(sys.executable).with_name("treadle"))
@@ -66,7 +66,7 @@ def _start(here: Bench) -> None:
 
 def _family(place: Place) -> list[int]:
     supervisor = place.pids()[0]
-    found = procs.look(supervisor)
+    found = table.look(supervisor)
     assert found
     return [supervisor, found.parent]
 
@@ -85,10 +85,10 @@ def _memory(here: Bench) -> None:
         f"{supervisor:.2f} supervisor, {guard:.2f} guard)"
     )
     if shutil.which("dtach"):
-        before = {process.pid for process in procs.table()}
+        before = {process.pid for process in table.processes()}
         for number in range(count):
             subprocess.run(["dtach", "-n", str(here.directory / f"d{number}"), "sleep", "300"], check=True)
-        mine = [process.pid for process in procs.table() if process.pid not in before and process.name == "dtach"]
+        mine = [process.pid for process in table.processes() if process.pid not in before and process.name == "dtach"]
         print(f"dtach        {statistics.mean(map(pss, mine)) / 1e6:5.2f} MB")
 
 

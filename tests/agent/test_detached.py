@@ -19,7 +19,7 @@ from treadle.agent.native import NativeSession
 from treadle.agent.task_groups import succeeded
 from treadle.errors import StorageError
 from treadle.events import AnyEvent, Event, TaskChanged, TaskGroupChanged
-from treadle.io.process import procs
+from treadle.io.process import table
 from treadle.io.process.registry import kept_trees
 from treadle.session import CommandResult, Decision, Guards
 
@@ -62,7 +62,7 @@ async def nothing_left() -> AsyncIterator[None]:
 def runners() -> list[int]:
     """The processes of detached groups of this test."""
     root = detached.root()
-    return [p.pid for p in procs.table() if any(word.startswith(root) for word in procs.command_line(p.pid))]
+    return [p.pid for p in table.processes() if any(word.startswith(root) for word in table.command_line(p.pid))]
 
 
 async def detach(session: NativeSession, members: str) -> Detached:

@@ -33,7 +33,7 @@ def test_a_tree_is_a_row(mark: str) -> None:
 def test_a_program_gets_all_of_it(mark: str) -> None:
     started = hostile("daemon", "bomb")
     (record,) = json.loads(run("--json"))
-    assert (record["pid"], record["owner"], record["stem"]) == (started.pid, os.getpid(), started.stem)
+    assert (record["pid"], record["owner"], record["reaper"]) == (started.pid, os.getpid(), started.reaper)
     assert (record["processes"], record["running"]) == (52, True)
     assert record["command"][-2:] == ["daemon", "bomb"] and record["rss_bytes"] > 0
     started.stop(0)

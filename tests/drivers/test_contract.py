@@ -15,7 +15,7 @@ from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import Card, cards
 from treadle.drivers.launch import Launch
 from treadle.events import TurnEnded, Usage, Warned
-from treadle.io.process import procs
+from treadle.io.process import table
 from treadle.session import Limits, Prompt, SessionSpec
 
 HERE = Path(__file__).parent
@@ -108,7 +108,7 @@ async def test_no_prompt_and_no_key_is_on_a_command_line(card: Card, tmp_path: P
     spec = SessionSpec.of(cwd=str(tmp_path), system_prompt="a secret persona", append_system_prompt="a secret addition")
     async with asyncio.timeout(PATIENCE):
         session = await agent.open(spec)
-        words = procs.command_line(session.peer.child.pid)
+        words = table.command_line(session.peer.child.pid)
         played = await go_through(session, NAMED["text"])
         assert not [word for word in words if "secret" in word or "s3cret" in word or "[[hello]]" in word]
         await closed(played)
@@ -165,5 +165,5 @@ async def test_nothing_is_left_when_we_are_killed(card: Card, tmp_path: Path) ->
         pid = int(await us.stdout.readline())
         us.kill()
         await us.wait()
-        while procs.start_time(pid):
+        while table.start_time(pid):
             await asyncio.sleep(0.02)

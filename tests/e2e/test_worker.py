@@ -18,7 +18,7 @@ from tests.doors.worker.test_sequences import Talk, sequences
 from tests.e2e.worker_process import COMMAND, WorkerProcess
 from tests.wire.transcripts import Transcript, expected, fits, request, transcripts
 from treadle.agent.providers.script import load
-from treadle.io.process import procs
+from treadle.io.process import table
 from treadle.io.sandbox.methods import available
 from treadle.testing.server import ModelServer
 
@@ -105,7 +105,7 @@ def test_the_worker_answers_as_recorded(name: str, piece: int | None, tmp_path: 
 def descendants(worker: WorkerProcess) -> list[int]:
     """Commands that the worker's tools run: they live under its keeper, not under it, and in its directory."""
     found = []
-    for process in procs.table():
+    for process in table.processes():
         with contextlib.suppress(OSError):
             if process.name == "sleep" and os.readlink(f"/proc/{process.pid}/cwd") == worker.cwd:
                 found.append(process.pid)

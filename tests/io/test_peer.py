@@ -10,7 +10,7 @@ from tests.io.test_link import Lines
 from tests.waiting import until
 from treadle.errors import Cancelled, NotFound, PeerExited, PeerStalled, RemoteError, RemoteProtocolError
 from treadle.io.peer import Patience, Peer
-from treadle.io.process import procs
+from treadle.io.process import table
 
 ECHO = """
 import sys
@@ -25,7 +25,7 @@ async def start(program: str, wire: Any = None, **patience: Any) -> Peer[Any, st
     return await Peer.start(argv, wire or Lines(), name="the program", env={}, cwd="/", patience=told)
 
 
-def left(peer: Peer[Any, str]) -> list[procs.Process]:
+def left(peer: Peer[Any, str]) -> list[table.Process]:
     return peer.child.tree.processes()
 
 
@@ -80,7 +80,7 @@ async def test_its_exit_is_seen_though_a_process_it_left_holds_its_output_open()
     sleeper = int((await peer.hear()).popleft())
     with pytest.raises(PeerExited, match="code 0"):
         await peer.hear()
-    assert procs.look(sleeper) is None
+    assert table.look(sleeper) is None
 
 
 async def test_half_a_message_at_the_end_does_not_hide_how_it_ended() -> None:
@@ -167,4 +167,4 @@ async def test_one_that_does_not_exit_when_we_leave_is_ended_with_all_it_started
     peer = await start(program, shutdown=0.1)
     sleeper = int((await peer.hear()).popleft())
     await asyncio.gather(peer.leave(), peer.end(), peer.end())
-    assert (peer.gone, procs.look(sleeper)) == (True, None)
+    assert (peer.gone, table.look(sleeper)) == (True, None)

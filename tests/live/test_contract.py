@@ -8,7 +8,7 @@ from tests.drivers.programs import PROGRAMS
 from tests.drivers.scenarios import SCENARIOS, SLEEP, Scenario, can, check_always, closed, play
 from tests.live.agents import agent, model, recording
 from treadle.drivers.card import cards
-from treadle.io.process import procs
+from treadle.io.process import table
 
 CASES = [
     pytest.param(name, scenario, id=f"{name}-{scenario.name}")
@@ -24,7 +24,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sleeping() -> list[int]:
-    return [each.pid for each in procs.table() if SLEEP in " ".join(procs.command_line(each.pid))]
+    return [each.pid for each in table.processes() if SLEEP in " ".join(table.command_line(each.pid))]
 
 
 @pytest.mark.parametrize(("name", "scenario"), CASES)

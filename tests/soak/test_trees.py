@@ -14,7 +14,7 @@ import pytest
 
 from tests.io.process import trees
 from tests.io.process.hostile import MODES, await_none_left, left
-from treadle.io.process import procs
+from treadle.io.process import table
 
 ROUNDS = int(os.environ.get("SOAK_TREES", "1000"))
 AT_ONCE = 4
@@ -36,7 +36,7 @@ def one(number: int) -> tuple[str, int, int]:
         # No patience here: when stop has returned, nothing may be left.
         return way, before, len(left(mark)) + len(report.left)
     process, keeper = trees.owner(*modes, env=env)
-    start = procs.start_time(keeper)
+    start = table.start_time(keeper)
     before = len(left(mark))
     time.sleep(choose.random() * 0.02)
     if way == WAYS[1]:
@@ -46,7 +46,7 @@ def one(number: int) -> tuple[str, int, int]:
     process.communicate()
     found = await_none_left(mark, patience=30)
     deadline = time.monotonic() + 10
-    while (last := procs.look(keeper)) and last.start == start and last.state not in "ZX":
+    while (last := table.look(keeper)) and last.start == start and last.state not in "ZX":
         if time.monotonic() > deadline:
             return way, before, len(found) + 1
         time.sleep(0.005)

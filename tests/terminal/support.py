@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from treadle.io.process import procs
+from treadle.io.process import table
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
 
@@ -59,10 +59,10 @@ class Stage:
     def close(self) -> None:
         for path in self.directory.glob("*.pid"):
             supervisor, child = Place(str(self.directory), path.stem).pids()
-            family = procs.look(supervisor)
+            family = table.look(supervisor)
             if family and family.parent > 1:
-                for process in procs.descendants(family.parent):
-                    procs.send(process, 9)
+                for process in table.descendants(family.parent):
+                    table.send(process, 9)
         assert self._launcher.stdin and self._launcher.stdout
         self._launcher.stdin.close()
         self._launcher.stdout.close()
@@ -107,7 +107,7 @@ def receive_frame(sock: socket.socket) -> tuple[int, bytes]:
 
 
 def alive(pid: int) -> bool:
-    found = procs.look(pid)
+    found = table.look(pid)
     return found is not None and found.state not in "ZX"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import need
 from tests.terminal.support import Stage, alive, connected, until
-from treadle.io.process import procs
+from treadle.io.process import table
 from treadle.terminal.attach import detach_forms
 from treadle.terminal.places import Place
 
@@ -207,7 +207,7 @@ def test_signals_to_attach_end_only_attach(stage: Stage, tmux: Tmux) -> None:
         tmux.window(name, f"{attach(place)}")
         tmux.shows(name, "ready")
         shell = int(tmux("display-message", "-p", "-t", name, "#{pane_pid}"))
-        [attached] = until(lambda shell=shell: procs.descendants(shell))
+        [attached] = until(lambda shell=shell: table.descendants(shell))
         os.kill(attached.pid, number)
         tmux.shows(name, words)
         assert alive(place.pids()[1])
@@ -221,7 +221,7 @@ def test_a_shell_can_stop_attach_and_have_the_terminal_meanwhile(stage: Stage, t
     tmux.window("me", f"bash --norc -c 'set -m; {attach(place)}; {meanwhile}; fg'")
     tmux.shows("me", "row 19")
     shell = int(tmux("display-message", "-p", "-t", "me", "#{pane_pid}"))
-    _, attached = until(lambda: len(found := procs.descendants(shell)) == 2 and found)
+    _, attached = until(lambda: len(found := table.descendants(shell)) == 2 and found)
     os.kill(attached.pid, number)
     until(modes.exists)
     if number == signal.SIGTSTP:

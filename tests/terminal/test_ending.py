@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from treadle.io.process import procs
+from treadle.io.process import table
 from treadle.terminal.ending import Ending, exit_code, members
 
 
@@ -12,7 +12,7 @@ def test_what_is_below_the_child_is_asked_and_then_killed_and_reported() -> None
     command = "trap '' TERM HUP; (trap - TERM; exec sleep 61) & sleep 62 & echo ready; wait; wait"
     child = subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE)
     assert child.stdout and child.stdout.readline() == b"ready\n"
-    while [process.name for process in procs.descendants(child.pid)] != ["sleep", "sleep"]:
+    while [process.name for process in table.descendants(child.pid)] != ["sleep", "sleep"]:
         time.sleep(0.01)
     ending = Ending(child.pid, 0, 0.3, time.monotonic())
     assert len(members(0, child.pid)) >= 2

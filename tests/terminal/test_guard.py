@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.terminal.support import Stage, alive, connected, log_lines, until
-from treadle.io.process import procs
+from treadle.io.process import table
 from treadle.terminal.places import Place
 
 HOSTILE = r"""
@@ -33,19 +33,19 @@ hide(4)
 """
 
 
-def family(place: Place) -> tuple[int, int, list[procs.Process]]:
+def family(place: Place) -> tuple[int, int, list[table.Process]]:
     """The guard, the supervisor, and everybody below them."""
     supervisor, _ = place.pids()
-    found = procs.look(supervisor)
+    found = table.look(supervisor)
     assert found
-    return found.parent, supervisor, procs.descendants(found.parent)
+    return found.parent, supervisor, table.descendants(found.parent)
 
 
-def gone(members: list[procs.Process]) -> bool:
-    return not [member for member in members if procs.start_time(member.pid) == member.start and alive(member.pid)]
+def gone(members: list[table.Process]) -> bool:
+    return not [member for member in members if table.start_time(member.pid) == member.start and alive(member.pid)]
 
 
-def hostile(stage: Stage) -> tuple[Place, int, int, list[procs.Process]]:
+def hostile(stage: Stage) -> tuple[Place, int, int, list[table.Process]]:
     place = stage.python(HOSTILE)
     with connected(place) as client:
         assert b"ready" in next(client.output(50))

@@ -11,7 +11,7 @@ import pytest
 
 from tests.terminal.support import Stage, alive, connected, until
 from treadle.errors import Busy, StorageError
-from treadle.io.process import procs
+from treadle.io.process import table
 from treadle.terminal import lock
 from treadle.terminal.places import Place
 
@@ -110,7 +110,7 @@ def test_one_whose_files_were_removed_leaves_those_of_the_next_alone(stage: Stag
 def test_one_that_was_killed_after_its_files_were_removed_leaves_those_of_the_next_alone(stage: Stage) -> None:
     first = stage.start("sleep", "60", id="x")
     before = first.pids()[0]
-    [guard] = [found.parent for found in [procs.look(before)] if found]
+    [guard] = [found.parent for found in [table.look(before)] if found]
     for path in stage.directory.glob("x.*"):
         path.unlink()
     place = stage.start("sleep", "60", id="x")

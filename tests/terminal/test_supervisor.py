@@ -23,7 +23,7 @@ from tests.terminal.support import (
     until,
     watch,
 )
-from treadle.io.process import procs
+from treadle.io.process import table
 from treadle.terminal.client import Client
 from treadle.wire.terminal import frames as wire
 
@@ -549,7 +549,7 @@ def test_stop_reaches_the_jobs_of_an_interactive_shell(stage: Stage) -> None:
     with connected(place) as client:
         client.subscribe()
         client.input(b"sleep 61 & sleep 62 &\n")
-        until(lambda: [job.name for job in procs.descendants(place.pids()[1])] == ["sleep", "sleep"])
+        until(lambda: [job.name for job in table.descendants(place.pids()[1])] == ["sleep", "sleep"])
         report = client.stop(grace=5)
     assert [entry["name"] for entry in report["ended"]].count("sleep") == 2
     assert report["survivors"] == []

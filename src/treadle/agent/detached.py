@@ -6,7 +6,7 @@
     tasks/GROUP/control        the socket on which it is followed, talked to and stopped
     tasks/GROUP/output/        the logs of its tasks
 
-`detached_runner.py` does the work, under `detached_guard.py`. What is on disk is the truth: a group whose lock is free
+`detached_runner.py` does the work, under a keeper of its own. What is on disk is the truth: a group whose lock is free
 and that has not completed was killed, and everything it had not finished has failed.
 """
 
@@ -28,7 +28,7 @@ from treadle.agent.subagents import Assignment
 from treadle.errors import LineTooLong, LocalError, NotFound, PeerClosed, StorageError
 from treadle.events import FINISHED, ErrorInfo, Event, Task, TaskChanged, TaskGroup, TaskGroupChanged, decode, encode
 from treadle.io import files, paths
-from treadle.io.process.tree import detach
+from treadle.io.process.detached import detach
 from treadle.io.streams import FdStream, connect_unix
 from treadle.session import AgentInfo, Confinement, Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
 from treadle.wire.common.framing import LineSplitter
@@ -120,17 +120,13 @@ async def start(session: Starter, members: Sequence[Assignment]) -> tuple[TaskGr
     directory = paths.private_dir(os.path.join(root(), plan.group))
     files.write_atomic(os.path.join(directory, "plan.json"), msgspec.json.encode(plan), sync=False)
     env = {**session.setting.env, **{name: os.environ[name] for name in ENVIRONMENT if name in os.environ}}
-    log = os.open(os.path.join(directory, "runner.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    argv = [sys.executable, "-P", "-m", "treadle.agent.detached_runner", directory]
+    log = os.path.join(directory, "runner.log")
     try:
-        argv = [sys.executable, "-P", "-m", "treadle.agent.detached_guard", directory]
-        pid = detach(argv, env=env, cwd=plan.cwd, stderr=log)
-    finally:
-        os.close(log)
-    _, status = await asyncio.to_thread(os.waitpid, pid, 0)
-    if status != 0:
-        said = _last_line(os.path.join(directory, "runner.log"))
+        await asyncio.to_thread(detach, argv, env=env, cwd=plan.cwd, log=log, ready=True)
+    except LocalError as error:
         shutil.rmtree(directory, ignore_errors=True)
-        raise LocalError(f"the agents could not be started: {said or 'their process ended at once'}")
+        raise LocalError(f"the agents could not be started: {error.message}") from error
     group = Detached(directory)
     for event in group.events:
         session.emit(event)
@@ -158,12 +154,6 @@ def _plan(session: Starter, members: Sequence[Assignment]) -> Plan:
         confinement=spec.confinement,
         trusted=spec.trusted,
     )
-
-
-def _last_line(path: str) -> str:
-    lines, torn = files.read_lines(path)
-    said = [line for line in (*lines, torn) if line.strip()]
-    return said[-1].decode(errors="replace").removeprefix("treadle: ")[:500] if said else ""
 
 
 def _forget_old() -> None:

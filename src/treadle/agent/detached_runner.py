@@ -1,4 +1,4 @@
-"""The process that runs a detached group, started by its guard: `python -m treadle.agent.detached_runner DIR`."""
+"""The process that runs a detached group: `python -m treadle.agent.detached_runner DIR`, started by `detached.py`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from treadle.agent.detached import Detached, control, kept, lines_of
-from treadle.agent.detached_guard import READY
 from treadle.agent.native import NativeAgent
 from treadle.agent.task_groups import Groups
 from treadle.agent.tasks import Tasks
 from treadle.errors import PeerClosed, StorageError, TreadleError
 from treadle.events import Event, TaskChanged, TaskGroupChanged, Usage, encode
 from treadle.io import files, paths
+from treadle.io.process.detached import say_ready
 from treadle.io.streams import FdStream, Listener, listen_unix
 
 FOLLOWER_ROOM = 4096
@@ -177,17 +177,9 @@ def _on_signals(stop: Callable[[], Any]) -> None:
         asyncio.get_running_loop().add_signal_handler(signum, heard)
 
 
-def _ready() -> None:
-    """Tell the guard; from here on our stdout leads nowhere."""
-    os.write(1, READY)
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 1)
-    os.close(null)
-
-
 def main(directory: str) -> int:
     try:
-        asyncio.run(run(directory, _ready))
+        asyncio.run(run(directory, say_ready))
     except TreadleError as error:
         print(f"treadle: {error}", file=sys.stderr)
         return 1

@@ -6,7 +6,7 @@ import click
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import one_line
-from treadle.io.process import procs
+from treadle.io.process import table
 from treadle.io.process.registry import Kept, kept_trees
 
 
@@ -34,12 +34,12 @@ def ps(as_json: bool) -> None:
 
 
 def _record(tree: Kept) -> dict[str, object]:
-    owner = procs.look(tree.owner)
+    owner = table.look(tree.owner)
     return {
         "owner": tree.owner,
         "owner_name": owner.name if owner else None,
         "keeper": tree.keeper,
-        "stem": tree.stem,
+        "reaper": tree.reaper,
         "pid": tree.pid,
         "running": tree.running,
         "command": tree.command,

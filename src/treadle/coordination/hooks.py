@@ -9,7 +9,7 @@ from treadle.coordination.claims import Claims, Collision, Overlap
 from treadle.coordination.setup import command
 from treadle.errors import ConfigError
 from treadle.io.files import write_atomic
-from treadle.io.process.ask import ask
+from treadle.io.process.programs import output_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _pushed(claims: Claims, haid: str, project: str, ref: list[str]) -> list[Ove
 
 
 def _directory(project: str) -> str:
-    path = ask(["git", "-C", project, "rev-parse", "--git-path", "hooks"])
+    path = output_of(["git", "-C", project, "rev-parse", "--git-path", "hooks"])
     if path is None:
         raise ConfigError(f"{project} is not in a git repository", hint="git init makes one")
     return os.path.normpath(os.path.join(project, path))

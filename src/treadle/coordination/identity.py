@@ -12,7 +12,7 @@ import os
 from treadle.coordination import repository
 from treadle.coordination.planning import Document, Planning, seconds_of
 from treadle.errors import ConfigError, Denied, NotFound
-from treadle.io.process.ask import ask
+from treadle.io.process.programs import output_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def root(project: str) -> str:
         from hashlib import sha256
     found = repository.find(project)
     top = found.top if found else os.path.abspath(project)
-    email = ask(["git", "-C", top, "config", "user.email"]) or ""
+    email = output_of(["git", "-C", top, "config", "user.email"]) or ""
     names = (email.partition("@")[0], os.environ.get("USER", ""), os.environ.get("LOGNAME", ""))
     human = next(filter(None, map(slug, names)), "unknown")
     machine = slug(os.uname().nodename.partition(".")[0]) or "unknown"

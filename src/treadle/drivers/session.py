@@ -43,7 +43,7 @@ from treadle.events import (
     Warned,
 )
 from treadle.io.peer import Peer
-from treadle.io.process import procs
+from treadle.io.process import table
 from treadle.io.within import within
 from treadle.policy.profile import build_guard
 from treadle.session import Access, AgentInfo, Answer, SessionSpec
@@ -233,10 +233,10 @@ class DrivenSession(BaseSession):
         while left := [each for each in self._fresh() if not self.peer.gone]:
             if time.monotonic() > deadline:
                 for each in left:
-                    procs.send(each, signal.SIGKILL)
+                    table.send(each, signal.SIGKILL)
             await asyncio.sleep(0.02)
 
-    def _fresh(self) -> list[procs.Process]:
+    def _fresh(self) -> list[table.Process]:
         """What was started since the turn began."""
         return [each for each in self.peer.child.tree.processes() if (each.pid, each.start) not in self._before]
 

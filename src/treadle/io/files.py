@@ -175,6 +175,14 @@ def append_lines(path: str, lines: Iterable[bytes], sync: bool = False, mode: in
         raise storage_error(error, path, "append to") from error
 
 
+def open_append(path: str, mode: int = 0o600) -> int:
+    """A descriptor that adds to the end of the file, for a program to write to. It is the caller's to close."""
+    try:
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, mode)
+    except OSError as error:
+        raise storage_error(error, path, "write") from error
+
+
 def _append(fd: int, data: bytes) -> None:
     size = os.fstat(fd).st_size
     if size and os.pread(fd, 1, size - 1) != b"\n":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from treadle.io.process import procs
+from treadle.io.process import table
 from treadle.terminal import native
 
 HANGUP_AFTER = 0.5
@@ -19,15 +19,15 @@ PATIENCE = 5.0
 PAUSE = 0.02
 
 
-def members(guard: int, child: int) -> list[procs.Process]:
+def members(guard: int, child: int) -> list[table.Process]:
     """The living processes of a terminal, seen from its supervisor; without a guard, those below the child."""
     me = os.getpid()
     if guard:
-        return [process for process in procs.descendants(guard) if process.pid != me]
+        return [process for process in table.descendants(guard) if process.pid != me]
     if child <= 1:
         return []  # not known, and everything descends from 0 and 1
-    found = procs.descendants(child)
-    root = procs.look(child)
+    found = table.descendants(child)
+    root = table.look(child)
     return [root, *found] if root and root.state not in "ZX" else found
 
 
@@ -51,7 +51,7 @@ class Ending:
         self.child = child
         self.guard = guard
         self.ended: list[dict[str, object]] = []
-        self._left: dict[tuple[int, int], procs.Process] = {}
+        self._left: dict[tuple[int, int], table.Process] = {}
         self._last = native.TERM
         self._phases = [(now + min(HANGUP_AFTER, grace), native.HUP), (now + grace, native.KILL)]
         self._give_up = now + grace + PATIENCE
@@ -64,12 +64,12 @@ class Ending:
 
     def step(self, now: float) -> float | None:
         self._look()
-        if procs.HAS_PROC and (not self._left or now >= self._give_up):
+        if table.HAS_PROC and (not self._left or now >= self._give_up):
             return None
         while self._phases and now >= self._phases[0][0]:
             self._send(self._phases.pop(0)[1])
         if not self._phases:
-            if not procs.HAS_PROC:
+            if not table.HAS_PROC:
                 return None
             self._send(native.KILL)  # again, as they may fork while they die
         return min(now + PAUSE, self._phases[0][0]) if self._phases else now + PAUSE
@@ -77,9 +77,9 @@ class Ending:
     def _send(self, number: int) -> None:
         self._last = number
         for process in self._left.values():
-            procs.send(process, number)
-            procs.send(process, native.CONT)  # one that is stopped hears nothing else
-        if not procs.HAS_PROC:
+            table.send(process, number)
+            table.send(process, native.CONT)  # one that is stopped hears nothing else
+        if not table.HAS_PROC:
             signal_group(self.child, number)
             signal_group(self.child, native.CONT)
 

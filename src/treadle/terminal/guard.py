@@ -27,7 +27,7 @@ except ImportError:
 
 from treadle.errors import StorageError
 from treadle.io.files import write_atomic
-from treadle.io.process import procs, reaper
+from treadle.io.process import reaper, table
 from treadle.terminal import ending, native
 from treadle.terminal.history import Log
 from treadle.terminal.lock import Lock
@@ -168,7 +168,7 @@ def _outlive(supervisor: int) -> int:
 def _clean_up(place: Place, lock: Lock, log: str, command: list[str], reason: str) -> None:
     """Do what the supervisor cannot do any more."""
     child = 0 if lock.replaced else place.pids()[1]
-    if not procs.HAS_PROC:
+    if not table.HAS_PROC:
         ending.signal_group(child, native.KILL)
     ended = _kill_all()
     Log(log, place.id)("error", "supervisor died", reason=reason, ended=ended)
@@ -204,7 +204,7 @@ def _kill_all() -> list[int]:
     killed: set[int] = set()
     deadline = time.monotonic() + reaper.KILL_PATIENCE
     while _reap() and time.monotonic() < deadline:
-        killed |= {process.pid for process in procs.cull(_reap)}
+        killed |= {process.pid for process in table.cull(_reap)}
         time.sleep(0.001)
     return sorted(killed)
 

@@ -16,7 +16,7 @@ from tests.terminal.support import alive, until
 from treadle.cli import TERMINAL
 from treadle.cli.terminal import duration
 from treadle.errors import ConfigError
-from treadle.io.process import procs
+from treadle.io.process import table
 from treadle.terminal.places import Place
 
 TREADLE = str(Path(sys.executable).with_name("treadle"))
@@ -203,8 +203,8 @@ def test_kill_ends_everything_and_tells_what_died(shell: Shell) -> None:
     shell("send", "x", "sleep 61 & sleep 62\\n")
     until(lambda: "sleep 61" in shell("tail", "x"))
     bash = shell.place("x").pids()[1]
-    until(lambda: [job.name for job in procs.descendants(bash)] == ["sleep", "sleep"])
-    jobs = [job.pid for job in procs.descendants(bash)]
+    until(lambda: [job.name for job in table.descendants(bash)] == ["sleep", "sleep"])
+    jobs = [job.pid for job in table.descendants(bash)]
     text = shell("kill", "x", "--grace", "3")
     assert text.count("sleep") == 2 and "bash" in text
     assert not any(map(alive, jobs))

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from treadle.doors.sidecar.door import Sidecar
 from treadle.errors import PeerClosed
 from treadle.events import TextDelta, TurnEnded
-from treadle.io.process.procs import command_line
+from treadle.io.process.table import command_line
 from treadle.io.streams import pair
 from treadle.session import AgentInfo, SessionSpec
 from treadle.sessions.session import BaseSession, Turn

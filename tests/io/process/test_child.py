@@ -142,9 +142,9 @@ async def test_a_signal_reaches_the_child() -> None:
         assert await child.wait() == -signal.SIGUSR1
 
 
-async def test_a_child_whose_stem_was_killed_is_ended_and_said_to_be_lost(mark: str) -> None:
+async def test_a_child_whose_reaper_was_killed_is_ended_and_said_to_be_lost(mark: str) -> None:
     async with await hostile("daemon") as child:
-        os.kill(child.tree.stem, signal.SIGKILL)
+        os.kill(child.tree.reaper, signal.SIGKILL)
         with pytest.raises(LocalError, match="from outside"):
             await child.wait()
         await child.stop()

@@ -5,14 +5,13 @@ import select
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.io.process.hostile import await_none_left
 from tests.io.process.trees import hostile, output, owner
 from tests.terminal.support import until
-from treadle.io.process import procs, tree
+from treadle.io.process import table, tree
 
 
 def test_the_keeper_leads_a_session_of_its_own_and_holds_nothing_of_ours(mark: str) -> None:
@@ -41,8 +40,8 @@ def test_one_keeper_serves_all_trees_of_a_process(mark: str) -> None:
     keeper = tree._pid
     output(["true"])
     assert tree._pid == keeper
-    while procs.descendants(keeper):
-        pass  # the stems end a moment after their trees; the test's own timeout bounds this
+    while table.descendants(keeper):
+        pass  # the reapers end a moment after their trees; the test's own timeout bounds this
 
 
 def test_a_keeper_that_is_asked_to_end_ends_its_trees_first(mark: str) -> None:
@@ -64,25 +63,12 @@ def test_signals_to_the_owners_group_do_not_reach_the_keeper(signum: int, mark: 
     assert await_none_left(mark) == []  # so it lived to do its work
 
 
-def test_a_killed_stem_costs_other_trees_nothing(mark: str) -> None:
+def test_a_killed_reaper_costs_other_trees_nothing(mark: str) -> None:
     first, second = hostile("daemon", "chain"), hostile("daemon")
     # The command and its daemon: who forked the daemon goes by itself, and must not be counted as killed.
     until(lambda: len(second.processes()) == 2, "the daemon's parent to be gone")
     before = {each.pid for each in second.processes()}
-    os.kill(first.stem, signal.SIGKILL)
+    os.kill(first.reaper, signal.SIGKILL)
     first.stop()
     assert {each.pid for each in second.processes()} == before
     second.stop(0)
-
-
-def test_a_process_to_be_detached_outlives_us_in_its_own_session_and_directory(tmp_path: Path) -> None:
-    script = "pwd >there; ps -o sid= -p $$ >>there; echo >done; exec sleep 100"
-    code = f"from treadle.io.process import tree; print(tree.detach(['sh', '-c', {script!r}], cwd={str(tmp_path)!r}))"
-    os.mkfifo(tmp_path / "done")
-    pid = int(subprocess.check_output([sys.executable, "-c", code]))
-    with open(tmp_path / "done") as done:
-        done.read()
-    found = procs.look(pid)
-    assert found is not None and found.parent != os.getpid()
-    assert (tmp_path / "there").read_text().split() == [str(tmp_path), str(pid)]
-    assert procs.send(found, signal.SIGKILL)

@@ -1,16 +1,17 @@
 """A helper program ends, with what it said, or is ended."""
 
 import os
+import sys
 
 import pytest
 
 from treadle.errors import NotFound, TimedOut
-from treadle.io.process.programs import run_program
+from treadle.io.process.programs import output_of, run_program
 
 
 def test_what_it_says_and_its_exit_code_come_back() -> None:
     done = run_program(["sh", "-c", "cat; echo no >&2; exit 3"], stdin=b"yes")
-    assert done == (3, b"yes", b"no\n")
+    assert (done.code, done.stdout, done.stderr) == (3, b"yes", b"no\n")
     assert done.complaint == "no"
 
 
@@ -38,3 +39,26 @@ def _sleeps(pid: str, seconds: str) -> bool:
             return file.read() == f"sleep\0{seconds}\0".encode()
     except OSError:
         return False
+
+
+# Only what it prints...
+
+
+def test_what_it_prints_is_given_without_the_last_newline() -> None:
+    assert output_of([sys.executable, "-c", "print('one'); print('two')"]) == "one\ntwo"
+
+
+def test_a_big_answer_is_whole() -> None:
+    assert output_of([sys.executable, "-c", "print('x' * 1_000_000)"]) == "x" * 1_000_000
+
+
+def test_a_program_that_fails_or_is_missing_gives_nothing() -> None:
+    assert output_of([sys.executable, "-c", "print('no'); raise SystemExit(1)"]) is None
+    assert output_of(["there-is-no-such-program"]) is None
+
+
+def test_asking_leaves_no_descriptor_open() -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    output_of([sys.executable, "-c", "pass"])
+    output_of(["there-is-no-such-program"])
+    assert len(os.listdir("/proc/self/fd")) == before

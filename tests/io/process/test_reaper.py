@@ -1,4 +1,4 @@
-"""A stem does what its owner says, and ends its tree when nobody says anything any more."""
+"""A reaper does what its owner says, and ends its tree when nobody says anything any more."""
 
 import errno
 import os
@@ -52,16 +52,16 @@ def test_a_second_stop_with_more_grace_does_not_give_more(mark: str) -> None:
     assert started.stop(3600).killed
 
 
-def test_what_a_stem_does_not_understand_it_ignores(mark: str) -> None:
+def test_what_a_reaper_does_not_understand_it_ignores(mark: str) -> None:
     started = tree.spawn(["sleep", "100"])
     started._control.send(frame(200, b"?") + frame(0))
     assert started.stop().left == []
     assert started.exit_code == -signal.SIGTERM
 
 
-def test_a_stem_that_is_asked_to_end_ends_its_tree(mark: str) -> None:
+def test_a_reaper_that_is_asked_to_end_ends_its_tree(mark: str) -> None:
     started = hostile("deaf", "daemon")
-    os.kill(started.stem, signal.SIGTERM)
+    os.kill(started.reaper, signal.SIGTERM)
     assert started.wait(60) == -signal.SIGTERM
     assert await_none_left(mark) == []
     started.stop()

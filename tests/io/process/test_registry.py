@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.io.process.trees import hostile, owner
 from tests.terminal.support import until
 from treadle.io import paths
-from treadle.io.process import procs, tree
+from treadle.io.process import table, tree
 from treadle.io.process.registry import kept_trees
 
 
@@ -21,11 +21,11 @@ def test_a_tree_is_listed_while_it_runs_and_not_after(mark: str) -> None:
     listed = {kept.pid: kept for kept in kept_trees()}
     assert set(listed) == {first.pid, second.pid}
     kept = listed[second.pid]
-    assert (kept.command, kept.owner, kept.keeper, kept.stem) == (
+    assert (kept.command, kept.owner, kept.keeper, kept.reaper) == (
         ["sleep", "100"],
         os.getpid(),
         tree._pid,
-        second.stem,
+        second.reaper,
     )
     assert kept.running and 0 <= kept.age < 60
     assert len(listed[first.pid].processes) == 51 and listed[first.pid].rss > 0
@@ -48,7 +48,7 @@ def test_the_trees_of_another_process_are_listed_until_it_is_killed(mark: str) -
     process, keeper = owner("daemon")
     (kept,) = kept_trees()
     assert (kept.owner, kept.keeper) == (process.pid, keeper)
-    handle = os.pidfd_open(kept.stem)
+    handle = os.pidfd_open(kept.reaper)
     process.kill()
     process.communicate()
     assert select.select([handle], [], [], 60)[0]
@@ -56,13 +56,13 @@ def test_the_trees_of_another_process_are_listed_until_it_is_killed(mark: str) -
     assert kept_trees() == []
 
 
-def test_the_note_of_a_stem_that_is_gone_is_removed(mark: str) -> None:
+def test_the_note_of_a_reaper_that_is_gone_is_removed(mark: str) -> None:
     started = tree.spawn(["sleep", "100"])
-    note = notes() / str(started.stem)
+    note = notes() / str(started.reaper)
     text = note.read_bytes()
-    handle = os.pidfd_open(started.stem)
+    handle = os.pidfd_open(started.reaper)
     started.stop()
-    select.select([handle], [], [], 60)  # the stem itself ends a moment after its tree
+    select.select([handle], [], [], 60)  # the reaper itself ends a moment after its tree
     os.close(handle)
     mine = notes() / str(os.getpid())
     for stale in (note, mine):  # a number that is free, and one that another process has now
@@ -82,7 +82,7 @@ def test_where_notes_cannot_be_written_a_tree_runs_all_the_same(mark: str) -> No
     Path(paths.state_dir()).mkdir()
     (Path(paths.state_dir()) / "keepers").write_text("in the way")
     with tree.spawn(["sleep", "100"]) as started:
-        assert procs.look(started.pid)
+        assert table.look(started.pid)
 
 
 def test_without_a_state_directory_nothing_is_kept() -> None:

@@ -16,7 +16,7 @@ from tests.io.process.hostile import MODES, SELF, await_none_left, left
 from tests.io.process.trees import OWNER, ROOT, hostile, output, owner
 from tests.terminal.support import until
 from treadle.errors import LocalError, NotFound, TimedOut
-from treadle.io.process import procs, tree
+from treadle.io.process import table, tree
 
 # Starting...
 
@@ -212,31 +212,31 @@ def test_leaving_a_tree_unclosed_ends_it_with_a_warning(mark: str) -> None:
         del started
 
 
-def test_a_tree_whose_stem_was_killed_is_ended_all_the_same(mark: str) -> None:
+def test_a_tree_whose_reaper_was_killed_is_ended_all_the_same(mark: str) -> None:
     started = hostile("daemon", "deaf", "chain")
-    os.kill(started.stem, signal.SIGKILL)
+    os.kill(started.reaper, signal.SIGKILL)
     with pytest.raises(LocalError, match="from outside"):
         started.wait(60)
     assert started.stop().left == []
     assert left(mark) == []
 
 
-def test_a_tree_whose_stem_and_keeper_were_killed_at_once_is_not_said_to_be_gone(mark: str) -> None:
+def test_a_tree_whose_reaper_and_keeper_were_killed_at_once_is_not_said_to_be_gone(mark: str) -> None:
     started = hostile("deaf")
     before = started.processes()
-    os.kill(started.stem, signal.SIGSTOP)  # so that it cannot notice that the keeper is killed
+    os.kill(started.reaper, signal.SIGSTOP)  # so that it cannot notice that the keeper is killed
     os.kill(tree._pid, signal.SIGKILL)
-    os.kill(started.stem, signal.SIGKILL)
+    os.kill(started.reaper, signal.SIGKILL)
     assert not started.stop().confirmed
     for process in before:
-        procs.send(process, signal.SIGKILL)
+        table.send(process, signal.SIGKILL)
 
 
-def test_a_tree_whose_stem_stands_still_is_ended_all_the_same(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_whose_reaper_stands_still_is_ended_all_the_same(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
     started = hostile("daemon", "deaf")
     monkeypatch.setattr(tree, "ANSWER_TIMEOUT", 0.1)
     monkeypatch.setattr(tree.reaper, "KILL_LIMIT", 0.1)
-    os.kill(started.stem, signal.SIGSTOP)
+    os.kill(started.reaper, signal.SIGSTOP)
     started.stop(0)
     assert left(mark) == []
 
@@ -256,25 +256,25 @@ def test_after_the_keeper_was_killed_its_trees_end_and_a_new_one_serves(mark: st
 @pytest.mark.parametrize("modes", [("deaf", "session", "daemon"), ("dying", "bomb"), ("chain", "couple", "stopped")])
 def test_nothing_outlives_kill_9_of_the_owner_or_of_its_group(victim: str, modes: tuple[str, ...], mark: str) -> None:
     process, keeper = owner(*modes)
-    started = procs.start_time(keeper)
+    started = table.start_time(keeper)
     if victim == "owner":
         process.kill()
     else:
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     assert await_none_left(mark) == []
-    while (found := procs.look(keeper)) and found.start == started and found.state != "Z":
+    while (found := table.look(keeper)) and found.start == started and found.state != "Z":
         pass  # the keeper itself goes too; the test's own timeout bounds this
 
 
 def test_a_fork_of_the_owner_does_not_hide_its_death(mark: str) -> None:
     process, _ = owner("deaf", forks=True)
     # The owner and its fork have the same words in their command lines, behind -c.
-    trees = [pid for pid in left(mark) if procs.command_line(pid)[1:4] == ["-I", "-S", SELF]]
+    trees = [pid for pid in left(mark) if table.command_line(pid)[1:4] == ["-I", "-S", SELF]]
     process.kill()
     process.wait()
     assert trees and process.stdin is not None and process.stdout is not None
-    handles = [os.pidfd_open(pid) for pid in trees if procs.look(pid)]
+    handles = [os.pidfd_open(pid) for pid in trees if table.look(pid)]
     for handle in handles:
         assert select.select([handle], [], [], 30)[0], "the fork keeps it alive"
         os.close(handle)

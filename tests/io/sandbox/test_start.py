@@ -11,7 +11,7 @@ import pytest
 
 from tests.io.sandbox.rooms import ENV, repository, room, sh
 from treadle.errors import LocalError, NotFound
-from treadle.io.process import procs
+from treadle.io.process import table
 from treadle.io.sandbox import methods, start
 from treadle.session import Confinement
 
@@ -173,18 +173,18 @@ if by_bubblewrap:
         )
         async with child, asyncio.timeout(60):
             assert await child.stdio.read() == b"up\n"
-            inside = procs.descendants(child.pid)
+            inside = table.descendants(child.pid)
             assert len(inside) >= 3
             os.kill(child.pid, 9)
             await child.wait()
-            while any(procs.start_time(one.pid) == one.start for one in inside):
+            while any(table.start_time(one.pid) == one.start for one in inside):
                 await asyncio.sleep(0.01)
 
     async def test_a_first_process_that_was_stopped_from_inside_cannot_hang_us(tmp_path: Path) -> None:
         child = await start.start(room(tmp_path), ["bash", "-c", "echo up; sleep 1000"], cwd=str(tmp_path), env=ENV)
         async with child, asyncio.timeout(60):
             assert await child.stdio.read() == b"up\n"
-            first = procs.descendants(child.pid)[0]
+            first = table.descendants(child.pid)[0]
             os.kill(first.pid, 19)
             report = await child.stop(0.2)
         assert not report.left and report.confirmed

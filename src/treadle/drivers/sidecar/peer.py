@@ -27,7 +27,7 @@ from treadle.errors import (
 )
 from treadle.io.link import Link
 from treadle.io.process import child as children
-from treadle.io.process import procs
+from treadle.io.process import table
 from treadle.io.within import within
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import (
@@ -320,7 +320,7 @@ class SidecarPeer:
         processes = self.child.tree.processes()
         self._live.used_cpu(sum(process.cpu for process in processes), now)
         for process in processes:
-            if len(self.commands_seen) < 200 and (words := procs.command_line(process.pid)):
+            if len(self.commands_seen) < 200 and (words := table.command_line(process.pid)):
                 self.commands_seen[" ".join(words)[:500]] = None
 
     async def cancel(self, reason: str) -> None:

@@ -166,7 +166,7 @@ class Child:
             pass
         self._unwatch()
         if self.tree.report is None:
-            return await asyncio.to_thread(self.tree.conclude)  # its stem was killed or hangs, so this takes a moment
+            return await asyncio.to_thread(self.tree.conclude)  # its reaper was killed or hangs, so this takes a moment
         return self.tree.conclude()
 
     def signal(self, signum: int, *, everyone: bool = False) -> None:

@@ -2,25 +2,27 @@
 
 It is in a session of its own, so no signal to the owner's group or terminal reaches it, and it learns of the owner's
 death by the closed socket and by the owner's pidfd, so `kill -9` is noticed like any other end. For each tree it forks
-a stem (see `reaper.py`); if somebody kills a stem, its orphans become the keeper's children, and the keeper ends them.
+a reaper (see `reaper.py`); if somebody kills a reaper, its orphans become the keeper's children, and the keeper ends
+them. A program that is to outlive its starter gets a keeper of its own, which ends with it (see `detached.py`).
 
 Run by `tree.py` as `python -I -S`. Light: start-up time and memory are paid by every treadle process that has children.
 """
 
 from __future__ import annotations
 
-import _signal as signal  # type: ignore[import-not-found]
-import _socket
 import gc
 import marshal
 import os
 import select
+import signal
+import socket
+import sys
 import time
 
-from treadle.io.process import procs, reaper
+from treadle.io.process import launch, reaper, signals, table
 from treadle.wire.common.framing import FrameSplitter, frame
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # `typing` would cost every keeper a megabyte
 if TYPE_CHECKING:
     from typing import Any
 
@@ -38,12 +40,20 @@ FDS_MAX = 200
 """That can come with one message; the kernel takes no more than 253."""
 
 
+DETACHED = "detached"
+"""The argument that says: the owner is gone soon, and that is no reason to end. We end with our last tree."""
+
+
 def main() -> None:
-    reaper.close_all_but([0, 1, 2, CONTROL])
+    detached = sys.argv[-1] == DETACHED
+    owner = os.getppid()
+    if detached and os.fork():
+        os._exit(0)  # so that nobody has to wait for us
+    launch.close_all_but([0, 1, 2, CONTROL])
     reaper.mark(b"treadle-keeper")
     gc.disable()
-    gc.freeze()  # what stems share with us stays shared
-    keeper = Keeper(_socket.socket(fileno=CONTROL), os.getppid())
+    gc.freeze()  # what reapers share with us stays shared
+    keeper = Keeper(socket.socket(fileno=CONTROL), None if detached else owner)
     try:
         keeper.serve()
     finally:
@@ -51,43 +61,44 @@ def main() -> None:
 
 
 class Keeper:
-    def __init__(self, control: _socket.socket, owner: int) -> None:
+    def __init__(self, control: socket.socket, owner: int | None) -> None:
         self.control = control
+        self.detached = owner is None
         self.requests = FrameSplitter(REQUEST_CAP)
         self.fds: list[int] = []
-        self.stems: set[int] = set()
-        self.lost_stem = False
-        self.wake = reaper.wakeups()
+        self.reapers: set[int] = set()
+        self.lost_reaper = False
+        self.wake = signals.pipe((signal.SIGCHLD, signal.SIGTERM))
         self.poller = select.poll()
         self.poller.register(self.wake, select.POLLIN)
-        self.poller.register(control.fileno(), select.POLLIN)
-        self.owner = _watch(owner)
+        self.poller.register(CONTROL, select.POLLIN)
+        self.owner = -1 if owner is None else _watch(owner)
         if self.owner >= 0:
             self.poller.register(self.owner, select.POLLIN)
 
     def serve(self) -> None:
-        """Until the owner is gone or somebody ends us politely."""
-        while True:
+        """Until the owner is gone, or without one the last tree, or until somebody ends us politely."""
+        left = False
+        while not (left and not self.reapers):
             for fd, _ in self.poller.poll():
                 if fd == self.owner or (fd == CONTROL and not self.hear()):
-                    return
-                if fd == self.wake and signal.SIGTERM in reaper.drain(self.wake):
+                    if not self.detached:
+                        return
+                    left = True
+                    self.poller.unregister(CONTROL)
+                if fd == self.wake and signal.SIGTERM in signals.drain(self.wake):
                     return
             self.reap()
-            if self.lost_stem:
+            if self.lost_reaper:
                 self.end_orphans()
 
     def hear(self) -> bool:
         try:
-            space = _socket.CMSG_SPACE(FDS_MAX * 4)
-            flags = getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
-            data, extra, _, _ = self.control.recvmsg(65536, space, flags)
+            flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+            data, fds, _, _ = socket.recv_fds(self.control, 65536, FDS_MAX, flags)
         except OSError:
             return False
-        for level, kind, content in extra:
-            if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
-                whole = len(content) // 4 * 4
-                self.fds += memoryview(content[:whole]).cast("i")
+        self.fds += fds
         for item in self.requests.feed(data):
             if isinstance(item, tuple):
                 request, payload = item
@@ -101,7 +112,7 @@ class Keeper:
         count = FDS_PER_SPAWN + request["fds"]
         (owner, *stdio), self.fds = self.fds[:count], self.fds[count:]
         me = os.getpid()
-        reaper.hold_signals(True)
+        signals.hold()
         try:
             pid = os.fork()
         except OSError as error:
@@ -109,18 +120,18 @@ class Keeper:
             os.write(owner, frame(reaper.FAILED, marshal.dumps(failure)))
         else:
             if pid == 0:
-                reaper.grow(me, request, owner, stdio)
-            self.stems.add(pid)
-        reaper.hold_signals(False)
+                reaper.live(me, request, owner, stdio)
+            self.reapers.add(pid)
+        signals.release()
         for fd in (owner, *stdio):
             os.close(fd)
 
     def sweep(self, number: int) -> None:
-        """End what a stem left that was killed, or that does not answer, and say when it is done."""
-        if number in self.stems:
+        """End what a reaper left that was killed, or that does not answer, and say when it is done."""
+        if number in self.reapers:
             os.kill(number, signal.SIGKILL)
             os.waitpid(number, 0)
-            self.stems.discard(number)
+            self.reapers.discard(number)
         self.end_orphans()
         self.control.send(frame(SWEPT, marshal.dumps(number)))
 
@@ -133,39 +144,38 @@ class Keeper:
                 return False
             if pid == 0:
                 return True
-            if pid in self.stems:
-                self.stems.discard(pid)
-                self.lost_stem = self.lost_stem or status != 0
+            if pid in self.reapers:
+                self.reapers.discard(pid)
+                self.lost_reaper = self.lost_reaper or status != 0
 
     def end_orphans(self) -> None:
-        """What is our child and no stem has lost its stem: kill it and all below it, until there is none."""
+        """What is our child and no reaper has lost its reaper: kill it and all below it, until there is none."""
         deadline = time.monotonic() + reaper.KILL_LIMIT
-        self.lost_stem = False
+        self.lost_reaper = False
         while time.monotonic() < deadline:
-            found = procs.cull(self.reap, self.stems)
-            if not found and not set(procs.children()) - self.stems:
+            found = table.cull(self.reap, self.reapers)
+            if not found and not set(table.children()) - self.reapers:
                 return
             time.sleep(0.002)
 
     def end(self) -> None:
-        """Ask the stems to end their trees, then kill whatever is left below us."""
-        self.poller.unregister(CONTROL)
-        if self.owner >= 0:
-            self.poller.unregister(self.owner)
-        os.close(CONTROL)
-        for number in self.stems:
+        """Ask the reapers to end their trees, then kill whatever is left below us."""
+        self.poller = select.poll()  # whatever the owner says or does now changes nothing
+        self.poller.register(self.wake, select.POLLIN)
+        self.control.close()
+        for number in self.reapers:
             os.kill(number, signal.SIGTERM)
             os.kill(number, signal.SIGCONT)
         patience = time.monotonic() + reaper.ORPHAN_GRACE + reaper.KILL_LIMIT + 1
         while self.reap():
-            if self.lost_stem:
+            if self.lost_reaper:
                 self.end_orphans()
             if time.monotonic() > patience:
-                self.stems.clear()  # they had their time: now they are killed like the rest
+                self.reapers.clear()  # they had their time: now they are killed like the rest
                 self.end_orphans()
                 return
             self.poller.poll(20)
-            reaper.drain(self.wake)
+            signals.drain(self.wake)
 
 
 def _watch(pid: int) -> int:

@@ -1,29 +1,37 @@
-"""Run a helper program such as git to its end and collect what it says. Agents and tools are spawned in `tree.py`."""
+"""Run a helper program such as git to its end and collect what it says. Agents and tools are spawned in `tree.py`.
+
+Small commands use this too, so it imports nothing that is slow to import.
+"""
 
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
-from treadle.errors import ConfigError, LocalError, NotFound, TimedOut
+from treadle.errors import ConfigError, LocalError, NotFound, TimedOut, TreadleError
 
 
 def command_words(command: str) -> list[str]:
     """A command as a person types it, in words as a shell cuts them."""
+    import shlex
+
     try:
         return shlex.split(command)
     except ValueError as error:
         raise ConfigError(f"the command {command!r} cannot be read: {error}", hint="check its quotes") from None
 
 
-class Finished(NamedTuple):
-    code: int
-    stdout: bytes
-    stderr: bytes
+class Finished:
+    """How a program ended and what it said."""
+
+    __slots__ = ("code", "stderr", "stdout")
+
+    def __init__(self, code: int, stdout: bytes, stderr: bytes) -> None:
+        self.code = code
+        self.stdout = stdout
+        self.stderr = stderr
 
     @property
     def complaint(self) -> str:
@@ -66,6 +74,15 @@ def run_program(
                 raise TimedOut(f"{' '.join(argv[:3])} did not end within {timeout:g} s") from None
             raise
     return Finished(process.returncode, stdout, stderr)
+
+
+def output_of(argv: Sequence[str]) -> str | None:
+    """What it prints, without the last newline; None when it failed or is not there. Its stderr is dropped."""
+    try:
+        done = run_program(argv)
+    except TreadleError:
+        return None
+    return done.stdout.decode(errors="surrogateescape").removesuffix("\n") if done.code == 0 else None
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

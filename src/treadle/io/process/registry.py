@@ -1,22 +1,20 @@
-"""All process trees that keepers of this user hold, from the notes that their stems leave in the state directory.
+"""All process trees that keepers of this user hold, from the notes that their reapers leave in the state directory.
 
-A note is a file named after its stem, with fields between NULs: format, owner, keeper, stem, the stem's start time, the
-command's number, when it was started, and the command. Notes of stems that are gone are removed by who finds them.
+A note is a file named after its reaper, with fields between NULs: format, owner, keeper, reaper, the reaper's start
+time, the command's number, when it was started, and the command. Notes of reapers that are gone are removed by who
+finds them.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 
 from treadle.errors import StorageError
 from treadle.io import paths
-from treadle.io.process import procs
+from treadle.io.process import table
 from treadle.io.process.reaper import leave_note
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FORMAT = b"1"
 
@@ -24,10 +22,10 @@ FORMAT = b"1"
 class Kept:
     """One tree. `pid` is the command itself, which may have ended before those it started."""
 
-    __slots__ = ("command", "keeper", "owner", "pid", "processes", "started", "stem")
+    __slots__ = ("command", "keeper", "owner", "pid", "processes", "started", "reaper")
 
-    def __init__(self, fields: list[bytes], processes: list[procs.Process]) -> None:
-        self.owner, self.keeper, self.stem, _, self.pid, self.started = map(int, fields[1:7])
+    def __init__(self, fields: list[bytes], processes: list[table.Process]) -> None:
+        self.owner, self.keeper, self.reaper, _, self.pid, self.started = map(int, fields[1:7])
         self.command = [os.fsdecode(part) for part in fields[7:]]
         self.processes = processes
 
@@ -45,7 +43,7 @@ class Kept:
 
 
 def note(owner: int, keeper: int, pid: int, command: Sequence[str]) -> str:
-    """Leave a note for a tree whose keeper is also its stem, as a terminal's guard is. Its path, or ""."""
+    """Leave a note for a tree whose keeper is also its reaper, as a terminal's guard is. Its path, or ""."""
     try:
         path = os.path.join(paths.private_dir(os.path.join(paths.state_dir(), "keepers")), str(keeper))
     except StorageError:
@@ -60,12 +58,12 @@ def kept_trees() -> list[Kept]:
         names = [name for name in os.listdir(directory) if name.isdigit()]
     except FileNotFoundError:
         return []
-    table = procs.table()
-    found = [kept for name in names if (kept := _read(os.path.join(directory, name), int(name), table))]
-    return sorted(found, key=lambda kept: (kept.started, kept.stem))
+    running = table.processes()
+    found = [kept for name in names if (kept := _read(os.path.join(directory, name), int(name), running))]
+    return sorted(found, key=lambda kept: (kept.started, kept.reaper))
 
 
-def _read(path: str, stem: int, table: list[procs.Process]) -> Kept | None:
+def _read(path: str, reaper: int, running: list[table.Process]) -> Kept | None:
     try:
         with open(path, "rb") as file:
             fields = file.read().split(b"\0")
@@ -73,8 +71,8 @@ def _read(path: str, stem: int, table: list[procs.Process]) -> Kept | None:
         return None  # its tree ended just now
     if fields[0] != FORMAT:
         return None  # of another version, or half-written this very moment
-    kept = Kept(fields, procs.descendants(stem, table)) if len(fields) > 7 else None
-    if kept is None or not _alive(stem, int(fields[4])):
+    kept = Kept(fields, table.descendants(reaper, running)) if len(fields) > 7 else None
+    if kept is None or not _alive(reaper, int(fields[4])):
         try:
             os.unlink(path)
         except OSError:
@@ -83,12 +81,12 @@ def _read(path: str, stem: int, table: list[procs.Process]) -> Kept | None:
     return kept
 
 
-def _alive(stem: int, start: int) -> bool:
-    if procs.HAS_PROC:
-        found = procs.look(stem)
+def _alive(reaper: int, start: int) -> bool:
+    if table.HAS_PROC:
+        found = table.look(reaper)
         return found is not None and found.start == start and found.state not in "ZX"
     try:
-        os.kill(stem, 0)
+        os.kill(reaper, 0)
     except OSError:
         return False
     return True

@@ -19,31 +19,30 @@ import os
 import select
 import socket
 import sys
+import threading
 import time
 import weakref
-from _thread import allocate_lock
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
 
 from treadle.errors import LocalError, NotFound, StorageError, TimedOut
 from treadle.io import paths
-from treadle.io.process import keeper, procs, reaper
+from treadle.io.process import keeper, reaper, table
 from treadle.wire.common.framing import FrameSplitter, frame
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # `typing` takes longer to import than a short command to run
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from types import TracebackType
     from typing import Any
 
-GRACE = 5.0
-"""Seconds that a tree is given to end by itself before it is killed."""
+GRACE = reaper.GRACE
 ANSWER_TIMEOUT = 10.0
-"""Seconds after which a stem or the keeper that should answer is taken to be stuck."""
+"""Seconds after which a reaper or the keeper that should answer is taken to be stuck."""
 
 
 class Report:
     """How a tree ended: how many were asked to, which had to be killed, and which could not be.
 
-    `confirmed` is False when both its stem and its keeper are dead, so that nobody can say.
+    `confirmed` is False when both its reaper and its keeper are dead, so that nobody can say.
     """
 
     __slots__ = ("asked", "confirmed", "killed", "left", "seconds")
@@ -119,26 +118,32 @@ def request(
     limits: Iterable[tuple[int, int, int]] = (),
     fds: Sequence[int] = (),
     patient: bool = False,
+    detached: bool = False,
 ) -> Tree:
-    """`spawn` without the wait: the tree has started, or failed to, when `update` says so."""
+    """`spawn` without the wait: the tree has started, or failed to, when `update` says so.
+
+    One that is `detached` lives on under a keeper of its own when it is let go of, and when we end.
+    """
+    message = {
+        "argv": [os.fsencode(part) for part in argv],
+        "env": {os.fsencode(k): os.fsencode(v) for k, v in (os.environ if env is None else env).items()},
+        "cwd": os.fsencode(os.getcwd() if cwd is None else cwd),
+        "tty": tty,
+        "limits": [(int(name), int(soft), int(hard)) for name, soft, hard in limits],
+        "owner": os.getpid(),
+        "registry": _registry(),
+        "fds": len(fds),
+        "patient": patient,
+        "detached": detached,
+    }
     if not argv:
         raise ValueError("nothing to start: argv is empty")
     ours, theirs = socket.socketpair()
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
-        message = {
-            "argv": [os.fsencode(part) for part in argv],
-            "env": {os.fsencode(k): os.fsencode(v) for k, v in (os.environ if env is None else env).items()},
-            "cwd": os.fsencode(os.getcwd() if cwd is None else cwd),
-            "tty": tty,
-            "limits": [(int(name), int(soft), int(hard)) for name, soft, hard in limits],
-            "owner": os.getpid(),
-            "registry": _registry(),
-            "fds": len(fds),
-            "patient": patient,
-        }
         streams = [null if fd is None else fd for fd in (stdin, stdout, stderr)]
-        _send(frame(keeper.SPAWN, marshal.dumps(message)), [theirs.fileno(), *streams, *fds])
+        send = _send_detached if detached else _send
+        send(frame(keeper.SPAWN, marshal.dumps(message)), [theirs.fileno(), *streams, *fds])
     except BaseException:
         ours.close()
         raise
@@ -148,26 +153,13 @@ def request(
     return Tree(ours, list(argv))
 
 
-def detach(argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: str, stderr: int | None = None) -> int:
-    """Start a treadle process that is to outlive this one, in a session of its own; gives its number.
-
-    It is not kept by our keeper and nothing ends it with us: it has children under a keeper of its own.
-    """
-    null = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)
-    errors = (os.POSIX_SPAWN_DUP2, 0 if stderr is None else stderr, 2)
-    # posix_spawn cannot change the directory; fork could, but not safely where there are threads.
-    command = ["/bin/sh", "-c", 'cd -- "$0" && exec "$@"', cwd, *argv]
-    actions = [null, (os.POSIX_SPAWN_DUP2, 0, 1), errors]
-    return os.posix_spawn(command[0], command, os.environ if env is None else env, file_actions=actions, setsid=True)
-
-
 class Tree:
     """A started command and all that descends from it. Close it, or use it in `with`: both end what is left of it."""
 
     def __init__(self, control: socket.socket, argv: list[str]) -> None:
         self.argv = argv
         self.pid = 0
-        self.stem = 0
+        self.reaper = 0
         self.exit_code: int | None = None
         """Of the command itself, negative for a signal; None while it runs, and when it was lost with its reaper."""
         self.report: Report | None = None
@@ -209,11 +201,11 @@ class Tree:
 
     @property
     def ended(self) -> bool:
-        """Nothing more will be learned: the tree is gone, never was, or its stem was killed."""
+        """Nothing more will be learned: the tree is gone, never was, or its reaper was killed."""
         return self.report is not None or self.failure is not None or self._lost
 
     def update(self) -> None:
-        """Take in what the stem has said, without waiting."""
+        """Take in what the reaper has said, without waiting."""
         while not self.ended:
             try:
                 data = self._control.recv(65536)
@@ -229,7 +221,7 @@ class Tree:
 
     def _learn(self, kind: int, content: Any) -> None:
         if kind == reaper.STARTED:
-            self.pid, self.stem = content["pid"], content["stem"]
+            self.pid, self.reaper = content["pid"], content["reaper"]
         elif kind == reaper.FAILED:
             self.failure = _why(self.argv[0], *content)
         elif kind == reaper.EXITED:
@@ -270,18 +262,18 @@ class Tree:
         self._say(reaper.STOP, float(grace))
 
     def conclude(self) -> Report:
-        """The report; where the stem was killed or is stuck, the keeper ends what was below it first."""
+        """The report; where the reaper was killed or is stuck, the keeper ends what was below it first."""
         if self.report is None and self.failure is None:
             before = self.processes()
-            confirmed = _sweep(self._keeper, self.stem) if self.stem else True
-            left = [(each.pid, each.name) for each in before if procs.start_time(each.pid) == each.start]
+            confirmed = _sweep(self._keeper, self.reaper) if self.reaper else True
+            left = [(each.pid, each.name) for each in before if table.start_time(each.pid) == each.start]
             self.report = Report(left=left, confirmed=confirmed)
         self.close()
         return self.report or Report()
 
-    def processes(self) -> list[procs.Process]:
+    def processes(self) -> list[table.Process]:
         """All that run in this tree now, the command first."""
-        return procs.descendants(self.stem) if self.stem else []
+        return table.descendants(self.reaper) if self.reaper else []
 
     def close(self) -> None:
         """Let go of the tree. If it still runs, it is ended as if we had died."""
@@ -296,7 +288,7 @@ class Tree:
             except OSError:
                 pass  # gone or stuck: `conclude` sees to it
 
-    def _until(self, done: Any, timeout: float | None) -> bool:
+    def _until(self, done: Callable[[], bool], timeout: float | None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
         self.update()
         while not done():
@@ -329,7 +321,7 @@ def _registry() -> bytes | None:
 # The keeper of this process...
 
 _START = "import sys; sys.path.append(sys.argv[1]); from treadle.io.process.keeper import main; main()"
-_lock = allocate_lock()
+_lock = threading.Lock()
 _trees: weakref.WeakSet[Tree] = weakref.WeakSet()
 _control: socket.socket | None = None
 _pid = 0
@@ -337,11 +329,11 @@ _pid = 0
 
 def _send(message: bytes, fds: list[int]) -> None:
     """Give the keeper a message with descriptors; start one when there is none, or when somebody has killed it."""
-    global _control
+    global _control, _pid
     with _lock:
         for attempt in (1, 2):
             if _control is None:
-                _control = _start()
+                _control, _pid = _start()
             try:
                 sent = socket.send_fds(_control, [message], fds)
                 _control.sendall(message[sent:])
@@ -349,44 +341,52 @@ def _send(message: bytes, fds: list[int]) -> None:
             except OSError as error:
                 _control.close()
                 _control = None
-                _reap()
+                _collect(_pid, os.WNOHANG)
                 if attempt == 2:
                     raise LocalError(f"the keeper of child processes cannot be reached: {error}") from error
 
 
-def _start() -> socket.socket:
-    global _pid
+def _send_detached(message: bytes, fds: list[int]) -> None:
+    """Give it to a new keeper, which does not need us any more then."""
+    control, pid = _start(keeper.DETACHED)
+    with control:
+        _collect(pid, 0)  # it goes on in a fork
+        sent = socket.send_fds(control, [message], fds)
+        control.sendall(message[sent:])
+
+
+def _start(*more: str) -> tuple[socket.socket, int]:
     ours, theirs = socket.socketpair()
     root = os.path.abspath(__file__ + "/../../../..")
-    argv = [sys.executable, "-I", "-S", "-c", _START, root, "treadle-keeper"]
+    argv = [sys.executable, "-I", "-S", "-c", _START, root, "treadle-keeper", *more]
     actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), keeper.CONTROL)]
     actions += [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]  # type: ignore[misc]
     try:
-        _pid = os.posix_spawn(sys.executable, argv, {}, file_actions=actions, setsid=True)
+        pid = os.posix_spawn(sys.executable, argv, {}, file_actions=actions, setsid=True)
     except OSError as error:
         ours.close()
         raise LocalError(f"cannot start the keeper of child processes: {error}") from error
     finally:
         theirs.close()
     ours.settimeout(ANSWER_TIMEOUT)
-    return ours
+    return ours, pid
 
 
-def _reap() -> None:
+def _collect(pid: int, flags: int) -> None:
     try:
-        os.waitpid(_pid, os.WNOHANG)
+        os.waitpid(pid, flags)
     except ChildProcessError:
         pass  # whoever embeds us has collected it
 
 
-def _sweep(keeper_pid: int, stem_pid: int) -> bool:
-    """Have the keeper end what is below a stem that does not answer, and wait until it has; False when it cannot."""
+def _sweep(keeper_pid: int, reaper_pid: int) -> bool:
+    """Have the keeper end what is below a reaper that does not answer, and wait until it has; False when it cannot."""
     with _lock:
         if _control is None or _pid != keeper_pid:
             return False  # the keeper was killed as well
         try:
             _control.settimeout(reaper.KILL_LIMIT + ANSWER_TIMEOUT)
-            _control.sendall(frame(keeper.SWEEP, marshal.dumps(stem_pid)))
+            _control.sendall(frame(keeper.SWEEP, marshal.dumps(reaper_pid)))
             return bool(_control.recv(4096))
         except OSError:
             return False
@@ -396,7 +396,7 @@ def _sweep(keeper_pid: int, stem_pid: int) -> bool:
 
 def _let_go() -> None:
     global _control, _lock
-    _lock = allocate_lock()
+    _lock = threading.Lock()
     for handle in [_control, *(tree._control for tree in _trees)]:
         if handle is not None:
             handle.close()

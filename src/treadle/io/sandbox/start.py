@@ -5,7 +5,7 @@
 With `confinement` None it starts the program as it is. A confined program begins only after a handshake: inside, it
 says that it is ready; outside, we look at it through /proc, make sure that the namespaces are its own, and tell it to
 go. Whoever of us is killed at whatever moment, it either never begins or ends with us: its first process dies with
-bubblewrap, bubblewrap with the stem that started it, and the kernel ends all that is inside with the first process.
+bubblewrap, bubblewrap with the reaper that started it, and the kernel ends all that is inside with the first process.
 """
 
 from __future__ import annotations

@@ -1,18 +1,15 @@
 """What runs on this machine, read from /proc, and signals that cannot hit the wrong process.
 
 A process is known by its number and its start time together, since numbers are used again. Where there is no /proc
-(macOS) the table is empty. Light: the keeper and its stems live on this.
+(macOS) the table is empty. Light: the keeper and its reapers live on this.
 """
 
 from __future__ import annotations
 
-import _signal as signal  # type: ignore[import-not-found]  # `signal` makes enums, which cost the keeper 8 ms, 0.7 MB
 import errno
 import os
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+import signal
+from collections.abc import Callable, Container
 
 HAS_PROC = os.path.exists("/proc/self/stat")
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -66,16 +63,16 @@ def start_time(pid: int) -> int:
     return found.start if found else 0
 
 
-def table() -> list[Process]:
+def processes() -> list[Process]:
     if not HAS_PROC:
         return []
     return [found for name in os.listdir("/proc") if name.isdigit() and (found := look(int(name)))]
 
 
-def descendants(root: int, processes: list[Process] | None = None, *, apart: Container[int] = ()) -> list[Process]:
+def descendants(root: int, among: list[Process] | None = None, *, apart: Container[int] = ()) -> list[Process]:
     """All that descend from `root` and still run, parents first; the branches of those in `apart` are left out."""
     children: dict[int, list[Process]] = {}
-    for process in table() if processes is None else processes:
+    for process in processes() if among is None else among:
         children.setdefault(process.parent, []).append(process)
     found: list[Process] = []
     todo = [root]

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.terminal.support import until
-from treadle.io.process import procs
+from treadle.io.process import table
 
 
 def test_we_see_ourselves() -> None:
-    me = procs.look(os.getpid())
+    me = table.look(os.getpid())
     assert me is not None
     assert (me.pid, me.parent, me.state) == (os.getpid(), os.getppid(), "R")
-    assert me.start == procs.start_time(os.getpid()) > 0
+    assert me.start == table.start_time(os.getpid()) > 0
     assert me.rss > 1_000_000
-    assert procs.command_line(os.getpid())[0].endswith(os.path.basename(sys.executable))
+    assert table.command_line(os.getpid())[0].endswith(os.path.basename(sys.executable))
 
 
 def test_a_name_with_brackets_and_spaces_does_not_confuse() -> None:
@@ -28,7 +28,7 @@ def test_a_name_with_brackets_and_spaces_does_not_confuse() -> None:
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stdin is not None
         process.stdout.readline()
-        found = procs.look(process.pid)
+        found = table.look(process.pid)
         assert found is not None and (found.name, found.parent) == ("a) R 1 (b", os.getpid())
         process.communicate(b"\n")
 
@@ -36,9 +36,9 @@ def test_a_name_with_brackets_and_spaces_does_not_confuse() -> None:
 def test_who_is_gone_is_not_there() -> None:
     process = subprocess.Popen(["true"])
     process.wait()
-    assert procs.look(process.pid) is None
-    assert procs.start_time(process.pid) == 0
-    assert procs.command_line(process.pid) == []
+    assert table.look(process.pid) is None
+    assert table.start_time(process.pid) == 0
+    assert table.command_line(process.pid) == []
 
 
 def test_descendants_are_found_parents_first_and_branches_can_be_left_out() -> None:
@@ -47,23 +47,23 @@ def test_descendants_are_found_parents_first_and_branches_can_be_left_out() -> N
         assert process.stdout is not None
         process.stdout.readline()
         names = ["sh", "sleep", "sleep"]  # a moment after its fork, a `sleep` is still an `sh`
-        until(lambda: sorted(each.name for each in procs.descendants(process.pid)) == names)
-        found = procs.descendants(process.pid)
+        until(lambda: sorted(each.name for each in table.descendants(process.pid)) == names)
+        found = table.descendants(process.pid)
         inner = next(each for each in found if each.name == "sh")
         below = [each for each in found if each.parent == inner.pid]
         assert len(found) == 3 and len(below) == 1
         assert found.index(inner) < found.index(below[0])
-        apart = procs.descendants(process.pid, apart={inner.pid})
+        apart = table.descendants(process.pid, apart={inner.pid})
         assert [each.name for each in apart] == ["sleep"]
         for each in found:
-            procs.send(each, signal.SIGKILL)
+            table.send(each, signal.SIGKILL)
         process.kill()
 
 
 @given(st.lists(st.tuples(st.integers(1, 12), st.integers(0, 12)), max_size=12, unique_by=lambda pair: pair[0]))
 def test_any_table_gives_each_descendant_once(pairs: list[tuple[int, int]]) -> None:
     parents = {pid: parent for pid, parent in pairs if parent < pid}  # as the kernel has it: no circles
-    table = [procs.Process(pid, parent, 1, "S", 0, "") for pid, parent in parents.items()]
+    running = [table.Process(pid, parent, 1, "S", 0, "") for pid, parent in parents.items()]
 
     def under(pid: int) -> bool:
         while pid in parents:
@@ -72,22 +72,22 @@ def test_any_table_gives_each_descendant_once(pairs: list[tuple[int, int]]) -> N
                 return True
         return False
 
-    assert sorted(each.pid for each in procs.descendants(1, table)) == sorted(pid for pid in parents if under(pid))
+    assert sorted(each.pid for each in table.descendants(1, running)) == sorted(pid for pid in parents if under(pid))
 
 
 def test_a_signal_meant_for_an_earlier_process_of_that_number_hits_nobody() -> None:
     with subprocess.Popen(["sleep", "100"]) as process:
-        found = procs.look(process.pid)
+        found = table.look(process.pid)
         assert found is not None
-        earlier = procs.Process(found.pid, found.parent, found.start - 1, "S", 0, "sleep")
-        assert not procs.send(earlier, signal.SIGKILL)
+        earlier = table.Process(found.pid, found.parent, found.start - 1, "S", 0, "sleep")
+        assert not table.send(earlier, signal.SIGKILL)
         assert process.poll() is None
-        assert procs.send(found, signal.SIGKILL)
+        assert table.send(found, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
-    assert not procs.send(found, signal.SIGKILL)
+    assert not table.send(found, signal.SIGKILL)
 
 
 def test_a_signal_we_may_not_send_is_reported_as_not_sent() -> None:
-    code = "import os; from treadle.io.process import procs; os.geteuid() or os.setuid(65534); init = procs.look(1); "
-    code += "print(bool(init) and procs.send(init, 0))"
+    code = "import os; from treadle.io.process import table; os.geteuid() or os.setuid(65534); init = table.look(1); "
+    code += "print(bool(init) and table.send(init, 0))"
     assert subprocess.check_output([sys.executable, "-c", code]) == b"False\n"

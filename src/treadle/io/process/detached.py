@@ -1,0 +1,73 @@
+"""Programs that go on when the process that started them ends, each under a keeper of its own.
+
+    pid = detach([sys.executable, "-P", "-m", "treadle.agent.detached_runner", where], cwd=cwd, log=path, ready=True)
+
+`treadle ps` lists them. Whatever ends one of its keeper and its reaper ends the program with all it has started, and
+when the program exits, what it left running is ended.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from treadle.errors import LocalError
+from treadle.io import files
+from treadle.io.process import tree
+
+
+def detach(
+    argv: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str] | None = None,
+    log: str | None = None,
+    ready: bool = False,
+) -> int:
+    """Start it and wait until it runs; gives its number. It has no input; what it says on stderr is added to `log`.
+
+    With `ready`, wait until it calls `say_ready`, or writes anything to its stdout: it is at work then. One that ends
+    before that could not start, and the last line of its log says why. Blocks; raises as `tree.spawn` does.
+    """
+    heard, told = os.pipe()
+    try:
+        pid = _start(argv, env, cwd, told, log)
+        os.close(told)
+        told = -1
+        if ready and not os.read(heard, 1):
+            raise LocalError(f"{argv[0]} ended before it was at work: {_last_line(log) or 'it left no word'}")
+        return pid
+    finally:
+        os.close(heard)
+        if told >= 0:
+            os.close(told)
+
+
+def _start(argv: Sequence[str], env: Mapping[str, str] | None, cwd: str, stdout: int, log: str | None) -> int:
+    stderr = None if log is None else files.open_append(log)
+    try:
+        started = tree.request(argv, env=env, cwd=cwd, stdout=stdout, stderr=stderr, detached=True)
+        try:
+            started.await_started()
+            return started.pid
+        finally:
+            started.close()
+    finally:
+        if stderr is not None:
+            os.close(stderr)
+
+
+def say_ready() -> None:
+    """For the program itself: it is at work. From here on its stdout leads nowhere."""
+    os.write(1, b"\n")
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
+
+
+def _last_line(path: str | None) -> str:
+    if path is None:
+        return ""
+    lines, torn = files.read_lines(path)
+    said = [line for line in (*lines, torn) if line.strip()]
+    return said[-1].decode(errors="replace").removeprefix("treadle: ")[:500] if said else ""

@@ -1,0 +1,81 @@
+"""What a forked child does on its way to being a command. The parent learns by a pipe whether it got there.
+
+errors, told = os.pipe()
+if os.fork() == 0:
+    become(request, stdio, told)
+os.close(told)
+failure = why_not(errors)       # None when the command runs
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import marshal
+import os
+
+from treadle.io.process import signals
+
+TYPE_CHECKING = False  # `typing` would cost every keeper a megabyte
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+
+def become(request: dict[str, Any], stdio: list[int], errors: int) -> NoReturn:
+    """Lead a new session as the command of the request, with these descriptors as 0, 1, 2 and so on, and no others."""
+    doing = "start"
+    try:
+        os.setsid()
+        # First out of the way of the numbers that they are to have.
+        *aside, errors = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3 + len(stdio)) for fd in (*stdio, errors))
+        for target, fd in enumerate(aside):
+            os.dup2(fd, target)
+        if request["tty"]:
+            import termios
+
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        for name, soft, hard in request["limits"]:
+            import resource
+
+            resource.setrlimit(name, (soft, hard))
+        doing = "enter"
+        os.chdir(request["cwd"])
+        doing = "start"
+        close_all_but([*range(len(stdio)), errors])
+        signals.reset()
+        _exec(request["argv"], request["env"])
+    except (OSError, ValueError) as error:
+        number = getattr(error, "errno", None) or errno.EINVAL
+        os.write(errors, marshal.dumps((doing, number, str(getattr(error, "strerror", None) or error))))
+    finally:
+        os._exit(127)
+
+
+def why_not(errors: int) -> tuple[str, int, str] | None:
+    """What the child could not do ("start" or "enter" its directory), with the number and words of the error."""
+    failure = os.read(errors, 4096)  # empty when exec closed it
+    os.close(errors)
+    return marshal.loads(failure) if failure else None
+
+
+def _exec(argv: list[bytes], env: dict[bytes, bytes]) -> NoReturn:
+    if b"/" in argv[0]:
+        os.execve(argv[0], argv, env)
+    failure = OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+    for directory in env.get(b"PATH", os.fsencode(os.defpath)).split(b":"):
+        try:
+            os.execve(os.path.join(directory or b".", argv[0]), argv, env)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            failure = error  # found but not executable: more telling than "not found"
+    raise failure
+
+
+def close_all_but(kept: list[int]) -> None:
+    for name in os.listdir("/dev/fd"):
+        if int(name) not in kept:
+            try:
+                os.close(int(name))
+            except OSError:
+                pass  # the one the listing itself used

@@ -1,0 +1,81 @@
+"""A detached program outlives its starter, and nothing outlives the detached program."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.io.process.hostile import SELF, await_none_left, left
+from tests.terminal.support import until
+from treadle.errors import LocalError, NotFound
+from treadle.io.process import table
+from treadle.io.process.detached import detach
+from treadle.io.process.registry import Kept, kept_trees
+
+STARTER = """
+import json, sys
+from treadle.io.process.detached import detach
+print(detach(json.loads(sys.argv[1]), cwd=sys.argv[2], ready=True))
+"""
+
+
+def hostile(*modes: str) -> Kept:
+    """A detached hostile tree that has done its worst, as `treadle ps` knows it."""
+    pid = detach([sys.executable, "-I", "-S", SELF, *modes], cwd="/", ready=True)
+    [kept] = [kept for kept in kept_trees() if kept.pid == pid]
+    return kept
+
+
+def test_it_outlives_its_starter_in_its_own_session_and_directory(tmp_path: Path, mark: str) -> None:
+    script = '["sh", "-c", "pwd >there; ps -o sid= -p $$ >>there; echo ready; exec sleep 100"]'
+    pid = int(subprocess.check_output([sys.executable, "-c", STARTER, script, str(tmp_path)]))
+    found = table.look(pid)
+    assert found is not None and (tmp_path / "there").read_text().split() == [str(tmp_path), str(pid)]
+    [kept] = kept_trees()
+    assert (kept.pid, kept.owner, found.parent) == (pid, kept.keeper, kept.reaper)
+    os.kill(kept.reaper, signal.SIGTERM)
+    assert await_none_left(mark) == []
+
+
+@pytest.mark.parametrize("who", ["keeper", "reaper"])
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM])
+def test_whatever_ends_its_keeper_or_its_reaper_ends_all_of_it(who: str, signum: int, mark: str) -> None:
+    kept = hostile("daemon", "deaf", "session")
+    os.kill(getattr(kept, who), signum)
+    assert await_none_left(mark) == []
+
+
+def test_what_it_left_running_ends_when_it_exits(mark: str) -> None:
+    kept = hostile("daemon", "session")
+    assert len(left(mark)) > 1
+    os.kill(kept.pid, signal.SIGKILL)
+    assert await_none_left(mark) == []
+
+
+def test_its_keeper_ends_with_it_and_leaves_us_no_zombie(mark: str) -> None:
+    kept = hostile("daemon")
+    os.kill(kept.pid, signal.SIGKILL)
+    until(lambda: table.look(kept.keeper) is None, "the keeper to end")
+    assert [each for each in table.processes() if each.parent == os.getpid() and each.state == "Z"] == []
+
+
+def test_one_that_ends_before_it_is_at_work_says_why_in_its_log(tmp_path: Path, mark: str) -> None:
+    log = str(tmp_path / "log")
+    with pytest.raises(LocalError, match="sh ended before it was at work: the loom is broken"):
+        detach(["sh", "-c", "echo treadle: the loom is broken >&2"], cwd="/", log=log, ready=True)
+    with pytest.raises(LocalError, match="it left no word"):
+        detach(["true"], cwd="/", ready=True)
+    assert Path(log).read_text() == "treadle: the loom is broken\n"
+    assert Path(log).stat().st_mode & 0o777 == 0o600
+
+
+def test_one_that_is_not_there_is_named_and_leaves_nothing_open(mark: str) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(NotFound, match="no-such-program"):
+        detach(["no-such-program"], cwd="/")
+    with pytest.raises(NotFound, match="working directory"):
+        detach(["true"], cwd="/no/such/place")
+    assert len(os.listdir("/proc/self/fd")) == before
