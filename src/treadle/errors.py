@@ -9,6 +9,7 @@ TreadleError                    error             the root of them all
 │   ├── NotFound                not_found         no such session, request, task, agent
 │   ├── Denied                  permission_denied a rule, mode, hook or person said no
 │   ├── Unsupported             unsupported       what is required is not offered
+│   ├── PolicyNotEnforceable    policy_not_enforceable  an order's policy is more than the agent can be held to
 │   ├── ToolError               tool_error        a tool could not do what was asked
 │   ├── StorageError            storage_error     disk full, unreadable, written by a newer version
 │   ├── WorkspaceError          workspace_error   a working copy cannot be made, compared or brought back
@@ -117,6 +118,10 @@ class Denied(LocalError):
 
 class Unsupported(LocalError):
     code = "unsupported"
+
+
+class PolicyNotEnforceable(LocalError):
+    code = "policy_not_enforceable"
 
 
 class ToolError(LocalError):

@@ -180,7 +180,8 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     capabilities: dict[str, Literal["native", "emulated", "unsupported"]] = {}
-    """Such as streaming, thinking, tools, steer, interrupt, questions, resume, fork, usage, cost."""
+    """Such as streaming, thinking, tools, steer, interrupt, questions, resume, fork, usage, cost; `guards` is native
+    where `SessionSpec.guards.judge` is asked before every act, so that a policy can be enforced."""
     mode: Mode | None = None
     key_source: str = ""
     """The variable that its key came from, or `settings`; empty when it has none or nobody knows."""

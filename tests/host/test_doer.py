@@ -1,6 +1,7 @@
 """An order done by an agent in the control plane's own process: the same workspace, observation and receipt."""
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from treadle.host.run import HostRun, Job
 from treadle.host.store import ReceiptStore
 from treadle.session import AgentInfo, Answer, SessionSpec
 from treadle.wire.sidecar.connection import NO_POLICY, Requirement, Requirements, WorkOrder
-from treadle.wire.sidecar.receipts import FileChanged
+from treadle.wire.sidecar.receipts import FileChanged, Warned
 
 WRITES = """
 [[reply]]
@@ -186,3 +187,36 @@ async def test_an_agent_that_never_opens_is_aborted(source: Path) -> None:
     with pytest.raises(Cancelled, match="enough"):
         await task
     await doer.close()
+
+
+WORKER = f"worker:{Path(sys.executable).parent / 'treadle-worker'}"
+
+
+async def test_an_agent_that_cannot_be_held_to_the_policy_is_refused_before_it_starts(
+    tmp_path: Path, source: Path, store: ReceiptStore
+) -> None:
+    work = scripted_order(tmp_path, source, policy=replace(NO_POLICY, disallowed_tools=["Write"]))
+    receipt = await HostRun(Job(order=work, backend=find_agent(WORKER), timing=QUICK), store).run()
+    assert receipt.outcome == "failed" and more(receipt)["end"]["code"] == "policy_not_enforceable"
+    assert "disallowed_tools Write" in more(receipt)["end"]["message"]
+    assert more(receipt)["end"]["error_code"] == "policy_invalid" and more(receipt)["claimed"] is None
+    assert receipt.verification.git_status == "" and more(receipt)["observed"]["events"] == 0
+
+
+async def test_with_best_effort_it_runs_and_what_it_breaks_fails_it(
+    tmp_path: Path, source: Path, store: ReceiptStore
+) -> None:
+    work = scripted_order(tmp_path, source, policy=replace(NO_POLICY, allowed_tools=["Read"]))
+    work = replace(work, config=replace(work.config, vendor={"abp": {"best_effort_policy": True}}))
+    receipt = await HostRun(Job(order=work, backend=find_agent(WORKER), timing=QUICK, apply=True), store).run()
+    assert more(receipt)["policy"]["best_effort"] is True and more(receipt)["policy"]["enforced"] == "observed"
+    assert receipt.outcome == "failed" and more(receipt)["end"]["code"] == "permission_denied"
+    assert any("does not promise to keep" in event.message for event in receipt.trace if isinstance(event, Warned))
+    assert not (source / "made.txt").exists()
+
+
+async def test_without_a_policy_such_an_agent_just_runs(tmp_path: Path, source: Path, store: ReceiptStore) -> None:
+    receipt = await HostRun(
+        Job(order=scripted_order(tmp_path, source), backend=find_agent(WORKER), timing=QUICK), store
+    ).run()
+    assert receipt.outcome == "complete" and receipt.verification.git_status == "A  made.txt"

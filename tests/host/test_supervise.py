@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from tests.host.conftest import order
@@ -74,3 +75,53 @@ def test_what_was_really_changed_is_judged_by_its_name(tmp_path: Path) -> None:
     assert supervisor.judge([Change(kind="added", path="link"), Change(kind="modified", path="b")]) is None
     denied = supervisor.judge([Change(kind="renamed", path="b", old_path="a/c")])
     assert isinstance(denied, Denied) and "a/c" in str(denied)
+
+
+CHANGED = FileChanged(ts=T, path="a.py", summary="modified")
+RAN = CommandExecuted(ts=T, command="make", exit_code=0)
+
+
+@pytest.mark.parametrize(
+    ("event", "lists"),
+    [
+        (CHANGED, {"allowed_tools": ["Read", "Grep"]}),
+        (CHANGED, {"disallowed_tools": ["Write"]}),
+        (CHANGED, {"disallowed_tools": ["Edit"]}),
+        (CHANGED, {"require_approval_for": ["Write"]}),
+        (RAN, {"allowed_tools": ["Read", "Edit"]}),
+        (RAN, {"disallowed_tools": ["Bash"]}),
+        (RAN, {"require_approval_for": ["Bash"]}),
+        (CALL, {"allowed_tools": ["Bash"]}),
+        (CALL, {"require_approval_for": ["Read"]}),
+    ],
+)
+def test_the_lists_of_tools_are_held_against_every_event_that_shows_an_act(
+    tmp_path: Path, event: AnyAgentEvent, lists: dict[str, list[str]]
+) -> None:
+    assert isinstance(watch(tmp_path, event, **lists)[0], Denied)
+
+
+@pytest.mark.parametrize(
+    ("event", "allowed"),
+    [(CHANGED, "Edit"), (CHANGED, "apply_patch"), (CHANGED, "Bash"), (CHANGED, "*"), (RAN, "run_tests"), (RAN, "task")],
+)
+def test_an_act_that_an_allowed_tool_could_have_done_is_no_breach(
+    tmp_path: Path, event: AnyAgentEvent, allowed: str
+) -> None:
+    assert watch(tmp_path, event, allowed_tools=["Read", allowed])[0] is None
+
+
+def test_the_lists_of_tools_are_held_against_what_was_really_changed(tmp_path: Path) -> None:
+    found = [Change(kind="modified", path="a.py")]
+    for lists in ({"allowed_tools": ["Read"]}, {"disallowed_tools": ["Write"]}, {"require_approval_for": ["Edit"]}):
+        supervisor = watch(tmp_path, **lists)[1]
+        assert isinstance(supervisor.judge(found), Denied)
+        assert supervisor.judge([]) is None
+    assert watch(tmp_path, allowed_tools=["Bash"])[1].judge(found) is None
+
+
+def test_what_was_asked_for_before_it_happened_is_no_breach(tmp_path: Path) -> None:
+    made = order(tmp_path, policy=replace(NO_POLICY, require_approval_for=["Write", "Bash", "Read"]))
+    supervisor = Supervisor(made, asked=True)
+    assert supervisor.watch([CHANGED, RAN, CALL]) is None
+    assert supervisor.judge([Change(kind="modified", path="a.py")]) is None

@@ -55,7 +55,10 @@ from treadle.sessions.totals import Totals
 
 CAPABILITIES: Mapping[str, Any] = {
     name: "native"
-    for name in "streaming thinking tools steer interrupt questions resume fork usage cost tasks commands".split()
+    for name in (
+        *("streaming", "thinking", "tools", "steer", "interrupt", "questions", "resume", "fork", "usage", "cost"),
+        *("tasks", "commands", "guards"),
+    )
 }
 
 

@@ -82,6 +82,11 @@ def host() -> None:
     help="What is allowed, as JSON or TOML.",
 )
 @click.option(
+    "--best-effort-policy",
+    is_flag=True,
+    help="Run also an agent that cannot be held to the policy before it acts; the receipt says so.",
+)
+@click.option(
     "--require", multiple=True, metavar="CAP[=LEVEL]", help="Refuse a sidecar without this: tool_bash=native."
 )
 @click.option("--model", metavar="NAME", help="The model that the order asks for.")
@@ -218,7 +223,7 @@ def _order(options: dict[str, Any], policy: PolicyProfile) -> WorkOrder:
         require=options["require"],
         model=options["model"],
         env=dict(_variable(text) for text in options["env"]),
-        vendor=_vendor(options["param"]),
+        vendor=_vendor(options["param"], best_effort=options["best_effort_policy"]),
         max_turns=options["max_turns"],
         max_budget_usd=options["max_budget_usd"],
     )
@@ -231,9 +236,9 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value if given else os.environ[name]
 
 
-def _vendor(params: tuple[str, ...]) -> dict[str, Any]:
+def _vendor(params: tuple[str, ...], *, best_effort: bool = False) -> dict[str, Any]:
     """`abp.mode=passthrough` as a nested table. A value that is JSON is taken as such."""
-    made: dict[str, Any] = {}
+    made: dict[str, Any] = {"abp": {"best_effort_policy": True}} if best_effort else {}
     for param in params:
         key, given, value = param.partition("=")
         if not given or not key:

@@ -10,7 +10,7 @@ from treadle.doors.sidecar.order import identity, manifest, passthrough
 from treadle.doors.sidecar.work import Adjust, AgentWork, Sink
 from treadle.drivers.sidecar.peer import SidecarPeer, Timing
 from treadle.errors import Cancelled, NotFound, TimedOut, TreadleError
-from treadle.session import Agent, Answer
+from treadle.session import Agent, AgentInfo, Answer
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import Final, Hello, WorkOrder
 from treadle.wire.sidecar.receipts import CONTRACT, AnyAgentEvent
@@ -44,6 +44,11 @@ class Doer(Protocol):
     async def answer(self, request: str, answer: Answer) -> None: ...
 
     @property
+    def guards(self) -> bool:
+        """Whether the order's policy is asked before every act, and not only applied to what was seen."""
+        ...
+
+    @property
     def notes(self) -> Sequence[Note]: ...
 
     @property
@@ -59,6 +64,8 @@ class Doer(Protocol):
 
 
 class SidecarDoer:
+    guards = False
+
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], name: str, timing: Timing, cap: int = CAP) -> None:
         self._argv = argv
         self._env = env
@@ -140,7 +147,12 @@ class AgentDoer:
         self._timing = timing
         self._adjust = adjust
         self._sink = sink
+        self._info = AgentInfo(name=agent.name)
         self._aborted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def guards(self) -> bool:
+        return self._info.capabilities.get("guards") == "native"
 
     async def hello(self, order: WorkOrder) -> Hello:
         try:

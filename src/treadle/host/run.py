@@ -243,7 +243,8 @@ class HostRun:
                 hint="choose another backend, or require less",
             )
         self._check_stopped()
-        supervisor = Supervisor(order)
+        observed.enforced = "guard" if doer.guards else "observed"
+        supervisor = Supervisor(order, asked=doer.guards)
         self._open_outputs()
         async with contextlib.aclosing(doer.run(order, self.run_id)) as batches:
             async for events in batches:
@@ -312,7 +313,8 @@ class HostRun:
             if observed.difference.changes:
                 observed.patch_path = os.path.join(self.directory, "patch.diff")
                 write_atomic(observed.patch_path, observed.difference.patch)
-            observed.stopped = observed.stopped or Supervisor(observed.order).judge(observed.difference.changes)
+            supervisor = Supervisor(observed.order, asked=observed.enforced == "guard")
+            observed.stopped = observed.stopped or supervisor.judge(observed.difference.changes)
             if self.job.apply and observed.outcome() == "complete":
                 observed.merged = await asyncio.to_thread(workspace.apply)
         except TreadleError as error:

@@ -30,9 +30,13 @@ def policy_of(profile: PolicyProfile, root: str) -> ListPolicy:
 
 
 class Supervisor:
-    """`watch` says why a run must be stopped, or None. A turn is what the agent says between two rounds of tools."""
+    """`watch` says why a run must be stopped, or None. A turn is what the agent says between two rounds of tools.
 
-    def __init__(self, order: WorkOrder) -> None:
+    `asked`: what requires approval is asked for before it happens, so that what happens has been approved.
+    """
+
+    def __init__(self, order: WorkOrder, *, asked: bool = False) -> None:
+        self._asked = asked
         self._policy = policy_of(order.policy, order.workspace.root)
         self._max_turns = order.config.max_turns
         self._max_cost = order.config.max_budget_usd
@@ -53,25 +57,32 @@ class Supervisor:
 
     def judge(self, changes: Sequence[Change]) -> TreadleError | None:
         """Why what was really changed may not be, or None. It need not have been told of."""
-        for path in [path for change in changes for path in (change.path, change.old_path) if path]:
+        paths = [path for change in changes for path in (change.path, change.old_path) if path]
+        return self.judge_paths(paths)
+
+    def judge_paths(self, paths: Sequence[str]) -> TreadleError | None:
+        for path in paths:
             denied = self._policy.denies_change(path)
             if denied is not None:
                 return Denied(f"{path} was changed; {denied.reason}")
-        return None
+        wrong = self._policy.happened(Access(tool="a changed file", kind="write"), asked=self._asked) if paths else None
+        return Denied(f"{paths[0]} was changed; {wrong.reason}") if wrong is not None else None
 
     def _judge(self, event: AnyAgentEvent) -> Decision | None:
         match event:
             case ToolCall():
                 access = access_of(event.tool_name, event.input)
                 decision = self._policy(access)
-                if decision.verdict != "allow":
+                if decision.verdict == "deny" or decision.verdict == "ask" and not self._asked:
                     return decision
                 # Whatever it does with a path, it can hardly do without reading it.
                 return self._policy.denied_path(replace(access, kind="read")) if access.kind == "other" else None
             case FileChanged():
-                return self._policy.forbidden(Access(tool="file_changed", kind="write", paths=(event.path,)))
+                changed = Access(tool="file_changed", kind="write", paths=(event.path,))
+                return self._policy.happened(changed, asked=self._asked)
             case CommandExecuted():
-                return self._policy.forbidden(Access(tool="bash", kind="execute", command=event.command))
+                run = Access(tool="bash", kind="execute", command=event.command)
+                return self._policy.happened(run, asked=self._asked)
         return None
 
     def _count(self, event: AnyAgentEvent) -> None:

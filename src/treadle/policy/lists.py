@@ -16,6 +16,7 @@ import msgspec
 
 from treadle.errors import ConfigError
 from treadle.policy import patterns, shell
+from treadle.policy.guess import access_of
 from treadle.policy.rules import Rule, RuleSet, host_matches, parse_rule, written
 from treadle.session import Access, Decision, Rules
 
@@ -83,6 +84,18 @@ class ListPolicy:
             return _deny(f"the tool {access.tool} is disallowed")
         return self.denied_path(access) or self._denied_host(access)
 
+    def happened(self, access: Access, *, asked: bool = False) -> Decision | None:
+        """Why what was seen to happen may not be, or None. Nobody says which tool did it, so some allowed tool must at
+        least be able to. `asked`: what requires approval has been asked for before it happened."""
+        forbidden = self.forbidden(access)
+        if forbidden is not None:
+            return forbidden
+        if self._allowed and not any(_concerns(name, access) or _could(name, access) for name in self._allowed):
+            return _deny(f"none of the allowed tools could have done this ({access.tool})")
+        if not asked and any(_concerns(name, access) for name in self._approval):
+            return _deny(f"{access.tool} requires approval, and nobody was asked")
+        return None
+
     def denies_change(self, path: str) -> Decision | None:
         """For a file in the workspace that was changed; if it is a link, where that leads does not matter."""
         ruled = self._names.judge(Access(tool="writing", kind="write", paths=(path,)))
@@ -142,6 +155,12 @@ def _named(name: str) -> Rule | str:
     if "(" in name or not name.strip():
         raise ConfigError(f"{name!r} is not the name of a tool", hint="give only its name, such as Bash")
     return name.lower() if "*" in name else parse_rule(name)
+
+
+def _could(name: Rule | str, access: Access) -> bool:
+    """Whether a tool of this name may do such a thing: a command can do anything, and so can what nobody knows."""
+    kind = access_of(name if isinstance(name, str) else name.text, None).kind
+    return kind in ("execute", "other") or kind == access.kind
 
 
 def _concerns(name: Rule | str, access: Access) -> bool:

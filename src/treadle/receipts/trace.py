@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET
@@ -135,6 +135,8 @@ class Observed:
         self.merged: Merged | None = None
         self.patch_path: str | None = None
         self.unmet: list[str] = []
+        self.enforced: Literal["kernel", "guard", "observed"] | None = None
+        """How the policy was kept: by the kernel, by asking before each act, or by judging what was seen."""
         self.resumed = False
 
     def without_its_words(self, error: Exception) -> Observed:
@@ -227,6 +229,11 @@ class Observed:
             "observed": self._observations(),
             "differences": self._differences(),
             "unmet_requirements": self.unmet,
+            "policy": {
+                "rules": msgspec.to_builtins(self.order.policy),
+                "enforced": self.enforced,
+                "best_effort": _best_effort(self.order),
+            },
             "unknown_capabilities": {
                 note.where.rpartition(".")[2]: note.value
                 for note in self.notes
@@ -271,6 +278,11 @@ class Observed:
         if claim and claim.verification.harness_ok and self.check and not self.check.ok:
             found.append(f"said that the checks passed, and {self.check.command!r} did not")
         return found[:NOTES]
+
+
+def _best_effort(order: WorkOrder) -> bool:
+    asked = order.config.vendor.get("abp")
+    return isinstance(asked, dict) and asked.get("best_effort_policy") is True
 
 
 def _object(value: Any) -> dict[str, Any]:

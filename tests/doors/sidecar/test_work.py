@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.doors.sidecar.test_door import WRITES, order, script
 from treadle.agents import find_agent
 from treadle.doors.sidecar.work import AgentWork, as_uuid
-from treadle.errors import NotFound
+from treadle.errors import NotFound, PolicyNotEnforceable
 from treadle.session import AgentInfo, Answer
+from treadle.wire.sidecar.connection import NO_POLICY
 from treadle.wire.sidecar.receipts import RunCompleted, normal, receipt_hash
 
 
@@ -40,3 +42,11 @@ async def test_nobody_can_speak_to_one_that_has_no_session(tmp_path: Path) -> No
     assert await done.steer("hello") is False
     with pytest.raises(NotFound):
         await done.answer("request", Answer(decision="allow"))
+
+
+async def test_an_agent_without_guards_is_refused_a_policy(tmp_path: Path) -> None:
+    made = order(tmp_path, policy=replace(NO_POLICY, deny_write=["*.env"], allowed_tools=["Read"]))
+    refused = AgentWork("run", made, find_agent("native"), AgentInfo(name="some"))
+    with pytest.raises(PolicyNotEnforceable, match=r"allowed_tools Read; deny_write \*.env"):
+        [batch async for batch in refused.events()]
+    assert refused.session is None

@@ -88,6 +88,19 @@ def rules_of(policy: PolicyProfile) -> Rules:
     )
 
 
+def not_enforceable(order: WorkOrder, info: AgentInfo) -> list[str]:
+    """The rules of the order that nothing holds this agent to before it acts, each with the name of its list."""
+    if info.capabilities.get("guards") == "native":
+        return []
+    policy = order.policy
+    return [f"{name} {item}" for name in PolicyProfile.__struct_fields__ for item in getattr(policy, name)]
+
+
+def best_effort(order: WorkOrder) -> bool:
+    """Whether the order is to be done also by an agent that cannot be held to its policy."""
+    return _abp(order, "best_effort_policy") is True
+
+
 def vendor(order: WorkOrder) -> dict[str, Any]:
     """`config.vendor` without what is addressed to the backplane itself."""
     return {name: value for name, value in order.config.vendor.items() if name.partition(".")[0] != "abp"}

@@ -11,8 +11,16 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, TypeAlias
 
-from treadle.doors.sidecar.order import identity, manifest, passthrough, prompt_of, session_spec
-from treadle.errors import LocalError, NotFound
+from treadle.doors.sidecar.order import (
+    best_effort,
+    identity,
+    manifest,
+    not_enforceable,
+    passthrough,
+    prompt_of,
+    session_spec,
+)
+from treadle.errors import LocalError, NotFound, PolicyNotEnforceable
 from treadle.events import AnyEvent, ErrorInfo, TurnEnded, Usage
 from treadle.receipts.trace import Trace
 from treadle.session import Agent, AgentInfo, Answer, Prompt, Session, SessionSpec
@@ -74,9 +82,10 @@ class AgentWork:
         if self._reason is not None:
             self._outcome = "partial"
             return
+        self._check_policy()
         spec = session_spec(self.order)
         self.session = await self._agent.open(self._adjust(spec) if self._adjust is not None else spec)
-        reader = self.session.events(after=-1)
+        reader = self.session.events(after=0)  # what it warned of while it opened counts
         last: list[AnyAgentEvent] | None = None
         with contextlib.closing(reader):
             self._turn = await self.session.prompt(Prompt(text=prompt_of(self.order)))
@@ -96,11 +105,20 @@ class AgentWork:
                 self._trace.extend(each)
                 yield each
 
+    def _check_policy(self) -> None:
+        rules = not_enforceable(self.order, self._info)
+        if rules and not best_effort(self.order):
+            raise PolicyNotEnforceable(
+                f"{self._info.name} cannot be held to the order's policy: {'; '.join(rules[:5])}",
+                hint="use an agent that asks before each act, confine it, or allow it with --best-effort-policy",
+                details={"rules": rules},
+            )
+
     async def _translated(self, batch: list[AnyEvent]) -> tuple[list[AnyAgentEvent], list[AnyAgentEvent] | None]:
         """The batch in the contract's words; the second part is there when the turn has ended."""
         made: list[AnyAgentEvent] = []
         for event in batch:
-            if event.turn != self._turn:
+            if event.turn not in ("", self._turn):
                 continue
             if self._sink is not None:
                 await self._sink(event)

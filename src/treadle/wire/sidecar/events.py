@@ -43,6 +43,7 @@ CODES: dict[str, ErrorCode] = {
     "timeout": "backend_timeout",
     "not_found": "sidecar_spawn_failed",
     "permission_denied": "policy_denied",
+    "policy_not_enforceable": "policy_invalid",
     "config_error": "config_invalid",
     "missing_extra": "config_invalid",
     "workspace_error": "workspace_staging_failed",
