@@ -267,3 +267,75 @@ def test_files_of_the_command_get_their_whole_path(tmp_path: Path, monkeypatch: 
         "none.js",
     ]
     assert absolute_command(["./host.js"]) == [f"{tmp_path}/host.js"]
+
+
+def told(source: Path, task: str, **changes: Any) -> Job:
+    """A sidecar that runs the task as a command and says nothing about it."""
+    policy = replace(NO_POLICY, deny_write=[".env", "secret.txt", ".git", "**/.git/**"])
+    work = order(source, task=task, policy=policy)
+    return Job(order=work, backend=scripted("runs_its_task_and_does_not_say_so"), timing=QUICK, apply=True, **changes)
+
+
+@pytest.mark.parametrize(
+    ("task", "path"),
+    [
+        ("echo stolen > .env", ".env"),
+        ("touch -r a.txt ref; echo Stolen > .env; touch -r ref .env; rm ref", ".env"),
+        ("mv .env other", ".env"),
+        ("ln -sf /etc/passwd .env", ".env"),
+        ("chmod 777 .env", ".env"),
+        ("echo secret.txt >> .gitignore; echo x > secret.txt", "secret.txt"),
+        ("mkdir -p .git/hooks; echo exit 1 > .git/hooks/pre-commit", ".git/hooks/pre-commit"),
+    ],
+)
+async def test_a_denied_write_is_found_whatever_git_ignores(run: Runner, source: Path, task: str, path: str) -> None:
+    (source / ".gitignore").write_text(".env\n")
+    (source / ".env").write_text("secret\n")
+    receipt, host = await run("", told(source, task))
+    assert receipt.outcome == "failed" and more(receipt)["end"]["error_code"] == "policy_denied"
+    assert f"{path} was changed" in more(receipt)["end"]["message"]
+    assert path in more(receipt)["observed"]["hidden"] and host.observed.merged is None
+
+
+@pytest.mark.parametrize("name", ["info/exclude", "info/attributes", "config", "index"])
+async def test_what_is_kept_beside_the_workspace_cannot_hide_anything(run: Runner, source: Path, name: str) -> None:
+    receipt, host = await run("", told(source, f"echo 'x*' >> ../shadow.git/{name}; echo 1 > x.txt"))
+    assert receipt.outcome == "failed" and "was changed" in more(receipt)["end"]["message"]
+    assert host.observed.merged is None and not (source / "x.txt").exists()
+
+
+@pytest.mark.parametrize("mode", ["worktree", "pass_through"])
+@pytest.mark.parametrize(
+    ("task", "path"),
+    [
+        ('echo 1 > "$(git rev-parse --git-common-dir)/hooks/post-commit"', ".git/hooks/post-commit"),
+        ("git config core.pager evil", ".git/config"),
+    ],
+)
+async def test_a_planted_hook_and_a_changed_git_config_are_found(
+    run: Runner, tmp_path: Path, mode: str, task: str, path: str
+) -> None:
+    repository = make(tmp_path / "repo")
+    receipt, _ = await run("", told(Path(repository.top), task, mode=mode))
+    assert receipt.outcome == "failed" and f"{path} was changed" in more(receipt)["end"]["message"]
+
+
+async def test_a_denied_file_that_is_written_anew_with_the_same_content_was_not_changed(
+    run: Runner, source: Path
+) -> None:
+    (source / ".env").write_text("secret\n")
+    receipt, _ = await run("", told(source, "echo secret > .env.new; mv .env.new .env"))
+    assert receipt.outcome == "complete" and more(receipt)["observed"]["hidden"] == []
+
+
+async def test_an_ignored_file_that_was_changed_is_told_though_nothing_forbids_it(run: Runner, source: Path) -> None:
+    (source / ".gitignore").write_text("*.log\n")
+    receipt, _ = await run("", told(source, "echo 1 > a.log; echo one > a.txt"))
+    assert receipt.outcome == "complete" and receipt.verification.git_status == ""
+    assert more(receipt)["observed"]["hidden"] == ["a.log"]
+
+
+async def test_what_the_check_leaves_behind_is_not_the_work_of_the_run(run: Runner, source: Path) -> None:
+    receipt, _ = await run("", told(source, "echo 2 > a.txt", check="echo 1 > secret.txt"))
+    assert receipt.outcome == "complete" and receipt.verification.git_status == "M  a.txt"
+    assert not (source / "secret.txt").exists()

@@ -115,3 +115,13 @@ def test_what_is_disallowed_stays_so_whatever_is_allowed(allowed: list[str], den
     alone = ListPolicy(Lists(disallowed_tools=denied), "/work")(access)
     both = ListPolicy(Lists(disallowed_tools=denied, allowed_tools=allowed), "/work")(access)
     assert alone.verdict == "allow" or both.verdict == "deny"
+
+
+PATTERNS = [".env", ".git", "**/.git/**", "secrets/**", "src/*.py", "*", "/work/top", "{a,b}/x", "~/x", "[ab]c"]
+PATHS = [".env", "a/.env", ".git/hooks/x", "in/.git/config", "secrets", "secrets/a/b", "src/a.py", "src/a/b.py", "top"]
+
+
+@given(st.lists(st.sampled_from(PATTERNS), max_size=3), st.sampled_from([*PATHS, "a/x", "ac", "..x", "a b", "x\ud800"]))
+def test_denied_writes_says_what_denies_change_says(denied: list[str], path: str) -> None:
+    judge = ListPolicy(Lists(deny_write=denied), "/work")
+    assert judge.denied_writes()(path) == (judge.denies_change(path) is not None)

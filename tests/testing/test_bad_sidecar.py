@@ -110,6 +110,7 @@ TAKEN: dict[str, str | None] = {
     "negative_usage": "final.receipt.usage.input_tokens",
     "says_what_it_did_not_do": None,
     "does_what_it_does_not_say": None,
+    "runs_its_task_and_does_not_say_so": None,
     "answers_pings_only_after_the_run": None,
     "noisy_on_stderr": None,
     "flood": None,

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from treadle.doors.sidecar.work import Adjust, Sink
 from treadle.drivers.sidecar.peer import ENVIRONMENT, Timing
-from treadle.errors import Cancelled, LocalError, NotFound, StorageError, TimedOut, TreadleError, Unsupported
+from treadle.errors import Cancelled, Denied, LocalError, NotFound, StorageError, TimedOut, TreadleError, Unsupported
 from treadle.host.doer import AgentDoer, Doer, SidecarDoer
 from treadle.host.store import ReceiptStore
 from treadle.host.supervise import Supervisor
@@ -200,7 +200,8 @@ class HostRun:
 
     async def _work(self) -> None:
         order = self.job.order
-        Supervisor(order)  # a policy that cannot be understood is refused before anything is started
+        # A policy that cannot be understood is refused before anything is started.
+        watched = Supervisor(order).denied_writes()
         self._workspace = await asyncio.to_thread(
             prepare,
             self.job.mode,
@@ -209,6 +210,7 @@ class HostRun:
             name=self.run_id[:8],
             include=order.workspace.include,
             exclude=order.workspace.exclude,
+            watched=watched,
         )
         wire_mode = "pass_through" if self.job.mode == "pass_through" else "staged"
         order = replace(order, workspace=replace(order.workspace, root=self._workspace.root, mode=wire_mode))
@@ -305,21 +307,32 @@ class HostRun:
     async def _look_at(self, workspace: Workspace) -> None:
         observed = self.observed
         try:
+            # Before the check: what that leaves behind is not the work of whoever did the order.
+            await self._compare(workspace)
             if self.job.check is not None and observed.final is not None:
                 observed.check = await self._check(self.job.check, workspace.root)
-            observed.difference = await asyncio.to_thread(workspace.difference)
-            if observed.difference.unread:
-                observed.notes.append(Note(where="workspace", problem=f"not looked at: {observed.difference.unread}"))
-            if observed.difference.changes:
-                observed.patch_path = os.path.join(self.directory, "patch.diff")
-                write_atomic(observed.patch_path, observed.difference.patch)
-            supervisor = Supervisor(observed.order, asked=observed.enforced == "guard")
-            observed.stopped = observed.stopped or supervisor.judge(observed.difference.changes)
             if self.job.apply and observed.outcome() == "complete":
                 observed.merged = await asyncio.to_thread(workspace.apply)
         except TreadleError as error:
             observed.notes.append(Note(where="workspace", problem=str(error)))
         observed.workspace = describe(workspace, observed, self.job.keep_workspace)
+
+    async def _compare(self, workspace: Workspace) -> None:
+        observed = self.observed
+        try:
+            found = observed.difference = await asyncio.to_thread(workspace.difference)
+        except TreadleError as error:
+            # Nobody knows what was done, so it cannot be called complete.
+            observed.stopped = observed.stopped or Denied(f"what was changed cannot be told: {error}")
+            raise
+        if found.unread:
+            observed.notes.append(Note(where="workspace", problem=f"not looked at: {found.unread}"))
+        if found.changes:
+            observed.patch_path = os.path.join(self.directory, "patch.diff")
+            write_atomic(observed.patch_path, found.patch)
+        supervisor = Supervisor(observed.order, asked=observed.enforced == "guard")
+        wrong = supervisor.judge(found.changes, found.hidden or ())
+        observed.stopped = observed.stopped or wrong
 
     async def _check(self, command: str, cwd: str) -> Check | None:
         if isinstance(self.observed.stopped, Cancelled):  # somebody wants this to end

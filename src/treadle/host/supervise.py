@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import UNSET, to_builtins
@@ -55,13 +55,13 @@ class Supervisor:
             self._count(event)
         return self._over()
 
-    def judge(self, changes: Sequence[Change]) -> TreadleError | None:
+    def denied_writes(self) -> Callable[[str], bool]:
+        return self._policy.denied_writes()
+
+    def judge(self, changes: Sequence[Change], hidden: Sequence[str] = ()) -> TreadleError | None:
         """Why what was really changed may not be, or None. It need not have been told of."""
         paths = [path for change in changes for path in (change.path, change.old_path) if path]
-        return self.judge_paths(paths)
-
-    def judge_paths(self, paths: Sequence[str]) -> TreadleError | None:
-        for path in paths:
+        for path in (paths := [*paths, *hidden]):
             denied = self._policy.denies_change(path)
             if denied is not None:
                 return Denied(f"{path} was changed; {denied.reason}")

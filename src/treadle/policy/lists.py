@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
@@ -100,6 +100,14 @@ class ListPolicy:
         """For a file in the workspace that was changed; if it is a link, where that leads does not matter."""
         ruled = self._names.judge(Access(tool="writing", kind="write", paths=(path,)))
         return ruled if ruled is not None and ruled.verdict == "deny" else None
+
+    def denied_writes(self) -> Callable[[str], bool]:
+        """`denies_change` for many paths as they are listed: made ready once, and only yes or no."""
+        everything = any(rule.pattern is None for rule in self._names.deny if rule.tool == "write")
+        texts = [rule.pattern for rule in self._names.deny if rule.tool == "write" and rule.pattern is not None]
+        regexes = [patterns.parse(one).regex for text in texts for one in self._names.candidates(text, wide=True)]
+        base = self.root.rstrip("/") + "/"
+        return lambda path: everything or any(regex.fullmatch(base + path) for regex in regexes)
 
     def denied_path(self, access: Access) -> Decision | None:
         ruled = self._paths.judge(access)

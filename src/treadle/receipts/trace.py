@@ -260,11 +260,19 @@ class Observed:
     def _observations(self) -> dict[str, Any]:
         return {
             "files": msgspec.to_builtins(self.difference.changes) if self.difference else None,
+            **self._hidden(),
             "processes_seen": None if self.commands_seen is None else list(self.commands_seen),
             "check": {**msgspec.to_builtins(self.check), "ok": self.check.ok} if self.check else None,
             "events": self.trace.seen,
             "events_left_out": self.trace.left_out,
         }
+
+    def _hidden(self) -> dict[str, Any]:
+        """What was changed beside the patch: ignored files, `.git`. Names only, and not all of a great many."""
+        hidden = self.difference.hidden if self.difference else None
+        if hidden is None:
+            return {"hidden": None, "hidden_left_out": 0}
+        return {"hidden": [*hidden[:NOTES]], "hidden_left_out": max(0, len(hidden) - NOTES)}
 
     def _differences(self) -> list[str]:
         """Where the claim and what was seen do not agree, in words."""

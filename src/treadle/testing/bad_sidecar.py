@@ -174,6 +174,11 @@ def write(name: str) -> Step:
     return do
 
 
+def obey() -> None:
+    """Run the task as a command in the workspace."""
+    subprocess.run(["sh", "-c", ORDER["task"]], cwd=ORDER["workspace"]["root"], stdout=subprocess.DEVNULL)
+
+
 def make_noise() -> None:
     for number in range(20_000):
         print("noise", number, "x" * 100, file=sys.stderr)
@@ -316,6 +321,7 @@ ACTS: dict[str, list[Step]] = {
         FINAL,
     ],
     "does_what_it_does_not_say": [begin, write("secret.txt"), FINAL],
+    "runs_its_task_and_does_not_say_so": [begin, obey, FINAL],
     "calls_a_denied_tool": [begin, BASH, hear("cancel"), FINAL],
     "calls_a_denied_tool_and_goes_on": [begin, BASH, forever],
     "changes_a_denied_file": [begin, event("file_changed", path=".env", summary="modified"), forever],

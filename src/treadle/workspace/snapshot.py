@@ -6,6 +6,7 @@ settings say. What `.gitignore` files name is not looked at, and neither is anyt
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -107,6 +108,17 @@ class Shadow:
     def _git(self, *arguments: str, check: bool = True, stdin: bytes = b"", timeout: float = 60.0) -> Finished:
         env = {**_ALONE, "GIT_DIR": self.directory, "GIT_WORK_TREE": self.root}
         return git(*arguments, cwd=self.root, env=env, check=check, stdin=stdin, timeout=timeout)
+
+    def seal(self) -> str:
+        """What decides about the next snapshot, in one hash: whoever can write here could hide what they have done."""
+        made = hashlib.sha256()
+        for name in ("index", "config", "HEAD", "info/exclude", "info/attributes", "objects/info/alternates"):
+            try:
+                with open(os.path.join(self.directory, name), "rb") as file:
+                    made.update(b"%s %s\n" % (name.encode(), hashlib.sha256(file.read()).hexdigest().encode()))
+            except FileNotFoundError:
+                made.update(b"no %s\n" % name.encode())
+        return made.hexdigest()
 
     def snapshot(self) -> str:
         """The id of the tree that is there now."""

@@ -1,7 +1,7 @@
 """Where a run works: a copy, a git worktree, or the directory itself; and what it changed there.
 
-What `.gitignore` names is not part of the difference and goes with the copy. Anything else that is new or changed keeps
-its workspace, until it has been brought back or a person throws it away.
+What `.gitignore` names is not part of the patch and goes with the copy, but that it was changed is told. Anything else
+that is new or changed keeps its workspace, until it has been brought back or a person throws it away.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from treadle.errors import WorkspaceError
+from treadle.errors import Denied, WorkspaceError
 from treadle.io.files import storage_error, write_atomic
 from treadle.policy.patterns import match
 from treadle.workspace.git import Repository, Worktree, check_out, git
 from treadle.workspace.merge import Merged, bring_back
+from treadle.workspace.scan import Scan, Watched
 from treadle.workspace.snapshot import Change, Shadow, status_lines
 
 WorkspaceMode: TypeAlias = Literal["staged", "worktree", "pass_through"]
@@ -33,6 +34,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     unread: str = ""
     """What could not be looked at."""
+    hidden: tuple[str, ...] | None = None
+    """What was changed and is not in the patch: ignored files, and what lies in `.git`. None when nobody could look."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,11 +51,15 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workspace:
-    def __init__(self, place: Place, notes: Sequence[str] = ()) -> None:
+    """With `scan`, made at the start, what git does not look at is looked at too."""
+
+    def __init__(self, place: Place, notes: Sequence[str] = (), scan: Scan | None = None) -> None:
         self.place = place
+        self._scan = scan
         self.root = place.root
         self.notes = list(notes)
         self._shadow = Shadow(os.path.join(place.directory, "shadow.git"), place.root)
+        self._seal = self._shadow.seal() if scan is not None else None
         self._difference: Difference | None = None
 
     @classmethod
@@ -65,7 +72,10 @@ class Workspace:
             return None
 
     def difference(self) -> Difference:
-        """What is different now from what it was at the start."""
+        """What is different now from what it was at the start. Denied when somebody has been at what we kept of it."""
+        if self._seal is not None and self._difference is None and self._shadow.seal() != self._seal:
+            raise Denied(f"what was kept of the workspace's start was changed: {self._shadow.directory}")
+        touched = self._scan.changed() if self._scan is not None else None
         before, after = self.place.before, self._shadow.snapshot()
         if self._shadow.unread and self.place.mode != "pass_through":
             make_readable(self.root)
@@ -77,8 +87,17 @@ class Workspace:
             patch=self._shadow.patch(before, after),
             status=status_lines(changes),
             unread=self._shadow.unread,
+            hidden=None if touched is None else tuple(self._hidden(touched, changes, after)),
         )
         return self._difference
+
+    def _hidden(self, touched: list[str], changes: list[Change], after: str) -> list[str]:
+        """Those that the patch does not show. A file that git has compared and found the same was only touched."""
+        assert self._scan is not None
+        shown = {path for change in changes for path in (change.path, change.old_path)}
+        rest = [path for path in touched if path not in shown]
+        same = self._shadow.entries(after, rest)
+        return [path for path in rest if path not in same or path in self._scan.hashes]
 
     def apply(self) -> Merged:
         """Bring the changes to the source, all of them or none."""
@@ -139,13 +158,15 @@ def prepare(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     cap: int = COPY_CAP,
+    watched: Watched | None = None,
 ) -> Workspace:
-    """Make a workspace for `source`. `directory` is the run's own; `name` tells its branch from others."""
+    """Make a workspace for `source`. `directory` is the run's own; `name` tells its branch from others. Files that are
+    `watched` are known by their content, so that one written anew with the same content counts as unchanged."""
     source = os.path.realpath(source)
     if not os.path.isdir(source):
         raise WorkspaceError(f"{source} is not a directory", hint="name the directory to work on with --root")
     try:
-        return _prepare(mode, source, directory, name, include, exclude, cap)
+        return _prepare(mode, source, directory, name, include, exclude, cap, watched)
     except BaseException:
         abandon(mode, source, directory, name)
         raise
@@ -159,6 +180,7 @@ def _prepare(
     include: Sequence[str],
     exclude: Sequence[str],
     cap: int,
+    watched: Watched | None,
 ) -> Workspace:
     notes: list[str] = []
     root, branch, start = source, None, None
@@ -174,7 +196,17 @@ def _prepare(
     before = shadow.snapshot()
     place = Place(mode=mode, source=source, root=root, directory=directory, before=before, branch=branch, start=start)
     write_atomic(os.path.join(directory, "workspace.json"), msgspec.json.encode(place), sync=False)
-    return Workspace(place, notes)
+    return Workspace(place, notes, Scan(root, watched, _git_files(root)))
+
+
+def _git_files(root: str) -> dict[str, str]:
+    """What makes git run programs, where the repository lies outside of the workspace. Other worktrees share the rest,
+    which changes by their work too."""
+    if os.path.isdir(os.path.join(root, ".git")):
+        return {}
+    repository = Repository.find(root)
+    names = ("config", "config.worktree", "hooks", "info")
+    return {f".git/{name}": os.path.join(repository.common, name) for name in names} if repository else {}
 
 
 def abandon(mode: WorkspaceMode, source: str, directory: str, name: str) -> None:
