@@ -33,12 +33,12 @@ from treadle.agent.subagents import AGENT_TYPES, AgentType
 from treadle.agent.task_groups import Groups
 from treadle.agent.tasks import Tasks
 from treadle.agent.tools import BUILTIN, registry
-from treadle.agent.tools.addresses import ALLOW_PRIVATE
 from treadle.agent.tools.base import ToolContext, writing_freely
 from treadle.agent.tools.paths import resolve as resolve_path
 from treadle.agent.transcript import Cleared, Spent, Switched, Transcript, TurnBegan, TurnOver
 from treadle.errors import ConfigError
 from treadle.events import Asked, Event, Task, TurnEnded, Usage, Warned
+from treadle.policy.addresses import ALLOW_PRIVATE
 from treadle.session import (
     AgentInfo,
     Answer,

@@ -20,11 +20,12 @@ import msgspec
 from msgspec import Meta
 
 from treadle import __version__
-from treadle.agent.tools import addresses, text
+from treadle.agent.tools import text
 from treadle.agent.tools.base import Tool, ToolContext
 from treadle.agent.tools.html_text import to_text
 from treadle.errors import ToolError
 from treadle.events import ToolKind
+from treadle.policy import addresses
 from treadle.session import Access
 
 if TYPE_CHECKING:

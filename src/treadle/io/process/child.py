@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Literal
 
@@ -119,6 +119,8 @@ class Child:
         self.stdio = FdStream(-1, -1)
         self.stderr = FdStream(-1, -1)
         self.tail = Tail()
+        self.beside: list[Callable[[], None]] = []
+        """What else is to be closed with it."""
         self._reading_tail: asyncio.Task[None] | None = None
         self._changed = Waiting()
         self._loop = asyncio.get_running_loop()
@@ -186,6 +188,8 @@ class Child:
         self.tree.close()
         self.stdio.close()
         self.stderr.close()
+        while self.beside:
+            self.beside.pop()()
 
     async def _started(self) -> None:
         try:

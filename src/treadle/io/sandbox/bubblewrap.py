@@ -46,9 +46,12 @@ def keeps_capability(confinement: Confinement) -> bool:
     )
 
 
-def command(program: str, confinement: Confinement, cwd: str, *, filtered: bool) -> list[str]:
-    """Everything up to the program to run."""
-    return [program, *_namespaces(confinement, filtered), *_mounts(confinement), "--chdir", cwd, "--"]
+def command(
+    program: str, confinement: Confinement, cwd: str, *, filtered: bool, passage: tuple[str, str] | None = None
+) -> list[str]:
+    """Everything up to the program to run. `passage` is the proxy's socket, and where it is to be inside."""
+    through = ["--bind", *passage] if passage else []
+    return [program, *_namespaces(confinement, filtered), *_mounts(confinement), *through, "--chdir", cwd, "--"]
 
 
 def init(argv: list[str], *, linger: bool) -> list[str]:

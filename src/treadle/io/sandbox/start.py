@@ -20,6 +20,7 @@ from treadle.errors import LocalError, NotFound
 from treadle.io.process import child as children
 from treadle.io.process.child import Child
 from treadle.io.sandbox import bubblewrap, landlock, methods, seccomp
+from treadle.io.sandbox.proxy import PLACE, VARIABLES, Proxy, relayed
 from treadle.io.within import within
 from treadle.session import Confinement
 
@@ -48,7 +49,11 @@ async def start(
     if confinement is None:
         return await children.start(argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, limits=limits)
     program = find_program(argv[0], env, cwd)
-    wrapped, env = _wrapped(confinement, [program, *argv[1:]], cwd, env, linger)
+    command, proxy = [program, *argv[1:]], None
+    if confinement.network == "off" and confinement.hosts:
+        proxy = Proxy(confinement.hosts)
+        command, env = relayed(command), {**env, **VARIABLES}
+    wrapped, env = _wrapped(confinement, command, cwd, env, linger, proxy)
     go, ours_go = os.pipe()
     ready, theirs_ready = os.pipe()
     fds = [go, theirs_ready]
@@ -56,6 +61,8 @@ async def start(
         if wrapped.filtered:
             fds.append(_filter())
         try:
+            if proxy is not None:
+                await proxy.start()
             started = await children.start(
                 wrapped.argv,
                 env=env,
@@ -76,9 +83,15 @@ async def start(
             await started.stop(0)
             started.close()
             raise
+    except BaseException:
+        if proxy is not None:
+            proxy.close()
+        raise
     finally:
         os.close(ready)
         os.close(ours_go)
+    if proxy is not None:
+        started.beside.append(proxy.close)
     return started
 
 
@@ -91,7 +104,7 @@ class _Wrapped:
 
 
 def _wrapped(
-    confinement: Confinement, argv: list[str], cwd: str, env: dict[str, str], linger: bool
+    confinement: Confinement, argv: list[str], cwd: str, env: dict[str, str], linger: bool, proxy: Proxy | None = None
 ) -> tuple[_Wrapped, dict[str, str]]:
     method = methods.available().method
     if method == "bubblewrap":
@@ -99,7 +112,8 @@ def _wrapped(
         if program is None:
             raise LocalError("the sandbox cannot be made: the program bwrap has gone")
         filtered = seccomp.program() is not None
-        outer = bubblewrap.command(program, confinement, os.path.realpath(cwd), filtered=filtered)
+        passage = (proxy.path, PLACE) if proxy is not None else None
+        outer = bubblewrap.command(program, confinement, os.path.realpath(cwd), filtered=filtered, passage=passage)
         inner = bubblewrap.init(argv, linger=linger)
         wrapped = _Wrapped([*outer, *inner], confinement, namespaces=True, filtered=filtered)
         return wrapped, bubblewrap.environment(env)

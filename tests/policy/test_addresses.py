@@ -1,6 +1,6 @@
 import pytest
 
-from treadle.agent.tools.addresses import is_public, parse
+from treadle.policy.addresses import is_public, parse
 
 
 @pytest.mark.parametrize(

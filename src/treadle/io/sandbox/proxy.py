@@ -1,0 +1,159 @@
+"""The way out for programs that may reach a few hosts only: a proxy outside, on a socket bound into the sandbox.
+
+Inside, `relay.py` offers it as http://127.0.0.1:3128 in `http_proxy` and its relatives. Names are looked up here, and
+what they lead to must be a public address: a listed name that points into the local network opens nothing. Programs
+that do not heed these variables (ssh, databases, ping, `fetch` of older Node versions) reach nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from urllib.parse import urlsplit
+
+from treadle.policy import addresses
+from treadle.policy.network import permitted
+
+PLACE = "/run/treadle-proxy"
+"""Where the socket is inside."""
+PORT = 3128
+HEAD_CAP = 64 * 1024
+SECONDS = 30.0
+VARIABLES = {
+    name: f"http://127.0.0.1:{PORT}"
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy")
+} | {"NODE_USE_ENV_PROXY": "1", "no_proxy": "", "NO_PROXY": ""}
+
+
+FORBIDDEN = b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+
+
+class Refused(Exception):
+    """Told to the program as the answer to its request."""
+
+
+FAILURES = (Refused, TimeoutError, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
+
+
+def relayed(argv: list[str]) -> list[str]:
+    """The command with the relay around it, which becomes its parent."""
+    relay = os.path.join(os.path.dirname(__file__), "relay.py")
+    return [sys.executable, "-I", "-S", relay, PLACE, str(PORT), *argv]
+
+
+class Proxy:
+    def __init__(self, hosts: tuple[str, ...]) -> None:
+        self.hosts = hosts
+        self._directory = tempfile.mkdtemp(prefix="treadle-proxy-")
+        self.path = os.path.join(self._directory, "s")
+        self._server: asyncio.Server | None = None
+        self._visits: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_unix_server(self._visit, self.path, limit=HEAD_CAP)
+        os.chmod(self.path, 0o600)
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for visit in list(self._visits):
+            visit.cancel()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._visits.add(task)
+        try:
+            await self._serve(reader, writer)
+        except (
+            Refused,
+            TimeoutError,
+            OSError,
+            ValueError,
+            asyncio.IncompleteReadError,
+            asyncio.LimitOverrunError,
+        ) as why:
+            with contextlib.suppress(OSError):
+                said = f"treadle: {why or 'no answer in time'}\n".encode()
+                writer.write(FORBIDDEN % len(said) + said)
+        except asyncio.CancelledError:
+            pass  # the program is gone
+        finally:
+            self._visits.discard(task)
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with asyncio.timeout(SECONDS):
+            head = await reader.readuntil(b"\r\n\r\n")
+            method, target, first = _first_line(head)
+            if method == "CONNECT":
+                host, _, port = target.rpartition(":")
+                host = host.strip("[]")
+                there = await self._connect(host, int(port))
+                hello = b""
+            else:
+                parts = urlsplit(target)
+                if parts.scheme != "http" or not parts.hostname:
+                    raise Refused(f"this proxy takes CONNECT and http:// addresses, not {target[:200]}")
+                there = await self._connect(parts.hostname, parts.port or 80)
+                path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+                hello = _origin_form(head, method, path, first)
+        if hello:
+            there[1].write(hello)
+        else:
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        try:
+            await asyncio.gather(_pump(reader, there[1]), _pump(there[0], writer))
+        finally:
+            there[1].close()
+
+    async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if not permitted(self.hosts, host, port):
+            raise Refused(f"{host}:{port} is not among the hosts that may be reached: {', '.join(self.hosts)}")
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        # A person who lists an address, or this machine, means it; a name must not lead there by surprise.
+        named = host == "localhost" or _is_address(host)
+        usable = [one[4][0] for one in found if named or addresses.is_public(addresses.parse(str(one[4][0])))]
+        if not usable:
+            raise Refused(f"{host} leads to a private address")
+        return await asyncio.open_connection(str(usable[0]), port)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        addresses.parse(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _first_line(head: bytes) -> tuple[str, str, bytes]:
+    first = head.split(b"\r\n", 1)[0]
+    words = first.decode("latin-1").split(" ")
+    if len(words) != 3:
+        raise Refused("that is not an HTTP request")
+    return words[0], words[1], first
+
+
+def _origin_form(head: bytes, method: str, path: str, first: bytes) -> bytes:
+    """As the server itself wants it, for one request: the next one on this connection might be for another host."""
+    lines = head[len(first) + 2 :].split(b"\r\n")
+    kept = [line for line in lines if line and not line.lower().startswith((b"proxy-", b"connection:", b"keep-alive:"))]
+    return b"\r\n".join([f"{method} {path} HTTP/1.1".encode("latin-1"), *kept, b"Connection: close", b"", b""])
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(64 * 1024):
+            writer.write(data)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+    except OSError:
+        pass  # one end is gone, and the other notices

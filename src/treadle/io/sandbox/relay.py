@@ -1,0 +1,59 @@
+"""Inside a sandbox without a network: offers the proxy's socket as a port of this machine and runs the command.
+
+A program of its own, `python -I -S relay.py SOCKET PORT COMMAND...`; imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+
+
+def main(path: str, port: int, argv: list[str]) -> int:
+    listener = socket.create_server(("127.0.0.1", port))
+    child = os.fork()
+    if child == 0:
+        listener.close()
+        try:
+            os.execvp(argv[0], argv)
+        except OSError as error:
+            os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
+        finally:
+            os._exit(127)
+    threading.Thread(target=serve, args=(listener, path), daemon=True).start()
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def serve(listener: socket.socket, path: str) -> None:
+    while True:
+        here, _ = listener.accept()
+        there = socket.socket(socket.AF_UNIX)
+        try:
+            there.connect(path)
+        except OSError:
+            here.close()
+            there.close()
+            continue
+        for one, other in ((here, there), (there, here)):
+            threading.Thread(target=pump, args=(one, other), daemon=True).start()
+
+
+def pump(reader: socket.socket, writer: socket.socket) -> None:
+    try:
+        while data := reader.recv(64 * 1024):
+            writer.sendall(data)
+        writer.shutdown(socket.SHUT_WR)
+    except OSError:
+        for one in (reader, writer):
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), sys.argv[3:]))

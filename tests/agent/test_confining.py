@@ -1,0 +1,90 @@
+"""What a session's rules and mode make of its sandbox."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.io.sandbox.rooms import repository, sh
+from treadle.agent.confining import Confining
+from treadle.errors import Denied
+from treadle.io.sandbox import methods
+from treadle.policy.rules import RuleSet
+from treadle.session import Confinement, Mode, Rules
+
+ASKED = Confinement()
+has_bubblewrap = methods.available().method == "bubblewrap"
+
+
+def confining(
+    cwd: Path, mode: Mode | None = "full-auto", asked: Confinement = ASKED, **rules: tuple[str, ...]
+) -> Confining:
+    made = Confining(str(cwd), (), asked, session="s")
+    made.obey(RuleSet(Rules(**rules), str(cwd)), mode)
+    return made
+
+
+def test_where_no_mode_or_person_wants_it_programs_run_as_they_are(tmp_path: Path) -> None:
+    assert confining(tmp_path, "suggest").now() is None
+    assert confining(tmp_path, asked=Confinement(use="off")).now() is None
+
+
+if methods.available().method is not None:
+
+    def test_what_read_rules_deny_is_hidden_wherever_it_is(tmp_path: Path) -> None:
+        (tmp_path / "secrets").mkdir()
+        (tmp_path / "deep" / "er").mkdir(parents=True)
+        (tmp_path / "deep" / "er" / ".env.local").touch()
+        made = confining(tmp_path, deny=("Read(secrets/**)", "Read(.env*)", "Read(/etc/shadow)", "Read(~/.ssh/**)"))
+        found = made.now()
+        assert found is not None
+        wanted = {str(tmp_path / "secrets"), str(tmp_path / "deep" / "er" / ".env.local"), "/etc/shadow"}
+        assert wanted <= set(found.hidden)
+        made.close()
+
+    def test_what_write_rules_deny_is_read_only_and_what_they_allow_is_not(tmp_path: Path) -> None:
+        (tmp_path / "prot.lock").touch()
+        (tmp_path / "free.lock").touch()
+        made = confining(tmp_path, deny=("Write(prot*.lock)",), ask=("Write(free.lock)",))
+        found = made.now()
+        assert found is not None and str(tmp_path / "prot.lock") in found.read_only
+        assert str(tmp_path / "free.lock") not in found.read_only
+        made.close()
+
+
+if has_bubblewrap:
+
+    async def test_what_one_command_leaves_in_tmp_the_next_one_finds_and_nobody_else(tmp_path: Path) -> None:
+        made = confining(tmp_path)
+        await sh(made.now(), "echo kept > /tmp/left-by-treadle-test", tmp_path)
+        assert (await sh(made.now(), "cat /tmp/left-by-treadle-test", tmp_path)).text == "kept\n"
+        assert not Path("/tmp/left-by-treadle-test").exists()
+        made.close()
+
+    async def test_a_command_that_makes_a_protected_file_is_found_out(tmp_path: Path) -> None:
+        repository(tmp_path)
+        made = confining(tmp_path, deny=("Write(prot*.lock)",))
+        check = made.watching(None)()
+        command = "echo ../evil > .git/commondir; echo x > .envrc; echo x > prot9.lock; echo x > fine"
+        await sh(made.now(), command, tmp_path)
+        with pytest.raises(Denied, match="taken out of the workspace"):
+            await asyncio.to_thread(check)
+        assert not any((tmp_path / name).exists() for name in (".git/commondir", ".envrc", "prot9.lock"))
+        assert (tmp_path / "fine").exists()
+        made.close()
+
+    def test_offline_there_is_nothing_to_ask_about(tmp_path: Path) -> None:
+        assert confining(tmp_path, asked=Confinement(use="on", network="off")).offline
+        assert not confining(tmp_path).offline
+        assert not confining(tmp_path, asked=Confinement(use="on", network="off", hosts=("a.b",))).offline
+
+
+def test_watching_asks_the_other_watcher_too(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def other() -> object:
+        told.append("before")
+        return lambda: told.append("after")
+
+    confining(tmp_path, "suggest").watching(other)()()  # type: ignore[arg-type]
+    assert told == ["before", "after"]

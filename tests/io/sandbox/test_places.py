@@ -1,0 +1,58 @@
+"""Which places are git's, ours, somebody's socket."""
+
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+from tests.io.sandbox.rooms import repository
+from treadle.io.sandbox import places
+
+
+def test_a_plain_repository_has_one_git_directory(tmp_path: Path) -> None:
+    assert places.git_directories(str(tmp_path)) == ()
+    repository(tmp_path)
+    assert places.git_directories(str(tmp_path)) == (str(tmp_path / ".git"),)
+
+
+def test_a_worktree_has_the_shared_one_and_its_own(tmp_path: Path) -> None:
+    (tmp_path / "main").mkdir()
+    repository(tmp_path / "main")
+    subprocess.run(["git", "-C", str(tmp_path / "main"), "worktree", "add", "-q", str(tmp_path / "tree")], check=True)
+    shared, own = places.git_directories(str(tmp_path / "tree"))
+    assert shared == str(tmp_path / "main" / ".git") and own == str(tmp_path / "main" / ".git" / "worktrees" / "tree")
+    kept = places.protected_in(str(tmp_path / "tree"))
+    for path in (tmp_path / "tree" / ".git", f"{own}/commondir", f"{shared}/hooks", f"{shared}/config"):
+        assert str(path) in kept
+
+
+def test_a_link_in_the_place_of_a_repository_is_none(tmp_path: Path) -> None:
+    (tmp_path / "w").mkdir()
+    os.symlink("/etc", tmp_path / "w" / ".git")
+    assert places.git_directories(str(tmp_path / "w")) == ()
+
+
+def test_a_submodule_has_files_of_its_own_that_git_obeys(tmp_path: Path) -> None:
+    (tmp_path / ".git" / "modules" / "sub").mkdir(parents=True)
+    assert str(tmp_path / ".git" / "modules" / "sub" / "config") in places.protected_in(str(tmp_path))
+
+
+def test_sockets_that_somebody_listens_on_are_found(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        assert path in places.listening_sockets()
+    os.unlink(path)
+    assert path not in places.listening_sockets()
+
+
+def test_nobody_elses_home_is_hidden_where_the_workspace_is_in_it() -> None:
+    homes = places.other_homes("/")
+    assert all(places.other_homes(os.path.join(home, "project")) != homes for home in homes)
+    assert os.path.realpath(os.path.expanduser("~")) not in homes
+
+
+def test_under_means_by_whole_names() -> None:
+    assert places.is_under("/a/b", "/a") and places.is_under("/a", "/a") and places.is_under("/a", "/")
+    assert not places.is_under("/ab", "/a")

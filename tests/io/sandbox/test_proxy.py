@@ -1,0 +1,90 @@
+"""Chosen hosts through the proxy, with curl's, Python's and raw eyes; judged by what a real server was asked."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+from tests.io.sandbox.rooms import room, sh
+from treadle.io.sandbox import methods
+from treadle.io.sandbox.proxy import Proxy
+
+FETCH = "python3 -c 'import sys,urllib.request as u; print(u.urlopen(sys.argv[1], timeout=20).read().decode())' "
+
+
+async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    head = await reader.readuntil(b"\r\n\r\n")
+    body = head.split(b"\r\n")[0]
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (len(body), body))
+    await writer.drain()
+    writer.close()
+
+
+if methods.available().network:
+
+    async def test_a_listed_host_is_reached_and_no_other(tmp_path: Path) -> None:
+        server = await asyncio.start_server(serve_one, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            walls = room(tmp_path, network="off", hosts=("localhost",))
+            done = await sh(walls, f"{FETCH} http://localhost:{port}/a?b=c", tmp_path)
+            assert "GET /a?b=c HTTP/1.1" in done.text  # not the form that is meant for proxies
+            done = await sh(walls, f"{FETCH} http://127.0.0.1:{port}/; exec 9<>/dev/tcp/127.0.0.1/{port}", tmp_path)
+            assert "403" in done.text and "refused" in done.text.lower()
+            done = await sh(walls, "exit 7", tmp_path)
+            assert done.code == 7
+
+
+async def ask(proxy: Proxy, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_unix_connection(proxy.path)
+    writer.write(request)
+    writer.write_eof()
+    async with asyncio.timeout(60):
+        answer = await reader.read(4096)
+    writer.close()
+    return answer
+
+
+async def test_a_tunnel_carries_bytes_both_ways_and_only_to_the_listed_port() -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.read(100))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    proxy = Proxy((f"localhost:{port}",))
+    await proxy.start()
+    try:
+        async with server:
+            reader, writer = await asyncio.open_unix_connection(proxy.path)
+            writer.write(f"CONNECT localhost:{port} HTTP/1.1\r\n\r\n".encode())
+            assert b"200" in await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"ping")
+            assert await reader.readexactly(4) == b"ping"
+            writer.close()
+            assert b"403" in await ask(proxy, b"CONNECT localhost:1 HTTP/1.1\r\n\r\n")
+    finally:
+        proxy.close()
+
+
+async def test_what_is_not_a_request_is_refused_and_the_next_one_is_served() -> None:
+    proxy = Proxy(("localhost", "*.example.com"))
+    await proxy.start()
+    try:
+        for junk in (b"\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"CONNECT x HTTP/1.1\r\n\r\n", b"\0" * 100_000, b"GET"):
+            assert b"403" in await ask(proxy, junk)
+        assert b"not among the hosts" in await ask(proxy, b"CONNECT evil.com:443 HTTP/1.1\r\n\r\n")
+        assert b"not among the hosts" in await ask(proxy, b"CONNECT example.com.evil.com:443 HTTP/1.1\r\n\r\n")
+    finally:
+        proxy.close()
+
+
+async def test_a_listed_name_that_leads_into_the_local_network_opens_nothing() -> None:
+    name = socket.gethostname()
+    proxy = Proxy((name.lower(),))
+    await proxy.start()
+    try:
+        answer = await ask(proxy, f"CONNECT {name}:22 HTTP/1.1\r\n\r\n".encode())
+        assert b"403" in answer  # this machine's own name is its loopback or local address, or leads nowhere
+    finally:
+        proxy.close()

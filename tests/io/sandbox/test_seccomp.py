@@ -1,0 +1,50 @@
+"""The filter as a program: run here by a small machine of its own, and by the kernel in test_start.py."""
+
+import struct
+
+import pytest
+
+from treadle.io.sandbox import seccomp
+
+ALLOW, REFUSE = 0x7FFF0000, 0x00050001
+
+
+def verdict(program: bytes, number: int, architecture: int, *arguments: int) -> int:
+    data = struct.pack("<IIQ6Q", number, architecture, 0, *(*arguments, 0, 0, 0, 0, 0, 0)[:6])
+    steps = [struct.unpack_from("HBBI", program, at) for at in range(0, len(program), 8)]
+    at = value = 0
+    while True:
+        op, yes, no, k = steps[at]
+        at += 1
+        if op == 0x20:
+            (value,) = struct.unpack_from("<I", data, k)
+        elif op == 0x06:
+            return int(k)
+        else:
+            at += yes if (value == k if op == 0x15 else value & k) else no
+
+
+@pytest.mark.parametrize("machine", seccomp.MACHINES)
+def test_it_refuses_what_it_lists_and_nothing_else(machine: str) -> None:
+    program = seccomp.program(machine)
+    assert program is not None
+    architecture, calls, ioctl, socket = seccomp.MACHINES[machine]
+    refused = {*calls.values(), *seccomp.NEW_IN_ALL.values()}
+    for number in range(600):
+        expected = REFUSE if number in refused else ALLOW
+        assert verdict(program, number, architecture) == expected, number
+    assert verdict(program, ioctl, architecture, 0, seccomp.TIOCSTI) == REFUSE
+    assert verdict(program, ioctl, architecture, 0, 0x5413) == ALLOW
+    assert verdict(program, socket, architecture, seccomp.AF_VSOCK) == REFUSE
+    assert verdict(program, socket, architecture, 2) == ALLOW
+
+
+def test_another_architecture_and_the_x32_numbers_are_refused() -> None:
+    program = seccomp.program("x86_64")
+    assert program is not None
+    assert verdict(program, 1, 0x40000003) == REFUSE
+    assert verdict(program, 0x40000001, 0xC000003E) == REFUSE
+
+
+def test_a_processor_without_numbers_has_no_filter() -> None:
+    assert seccomp.program("riscv128") is None
