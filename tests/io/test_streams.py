@@ -281,6 +281,26 @@ def test_own_stdio_works_on_a_terminal_and_leaves_it_blocking() -> None:
     os.close(theirs)
 
 
+async def test_a_closed_stream_lets_go_of_nothing_that_got_its_number_since() -> None:
+    fd, write = os.pipe()
+    stream = FdStream(fd, -1)
+    reading = asyncio.create_task(stream.read())
+    for _ in range(3):
+        await asyncio.sleep(0)  # until it waits
+    stream.close()
+    os.close(write)
+    again, write = os.pipe()
+    assert again == fd, "the lowest free number"
+    told = asyncio.Event()
+    asyncio.get_running_loop().add_reader(again, told.set)
+    assert await reading == b""
+    os.write(write, b"x")
+    await asyncio.wait_for(told.wait(), 60)
+    asyncio.get_running_loop().remove_reader(again)
+    os.close(again)
+    os.close(write)
+
+
 # Unix sockets...
 
 

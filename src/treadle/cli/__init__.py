@@ -20,7 +20,7 @@ def _main() -> None:
 
         print(f"treadle {__version__}")
         return
-    from treadle.io.standard import fill_gaps
+    from treadle.io.standard_streams import fill_gaps
 
     fill_gaps()
     if arguments and arguments[0] in TERMINAL:

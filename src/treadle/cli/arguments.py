@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def exit_code(program: str, work: Callable[[], int]) -> int:
     """What the work gives, or what says that its output could not be written, or that Ctrl-C was pressed."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
-        from treadle.io.standard import fill_gaps
+        from treadle.io.standard_streams import fill_gaps
 
         fill_gaps()
     try:

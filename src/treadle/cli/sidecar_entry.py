@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from treadle.io.standard import fill_gaps
+from treadle.io.standard_streams import fill_gaps
 
 
 def main() -> None:

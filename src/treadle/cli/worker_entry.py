@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-from treadle.io.standard import fill_gaps
+from treadle.io.standard_streams import fill_gaps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

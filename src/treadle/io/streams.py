@@ -12,14 +12,13 @@ import errno
 import os
 import select
 import socket
-import struct
 import sys
 import time
 from collections.abc import Callable
 from typing import Literal, Protocol
 
-from treadle.errors import NotFound, PeerClosed, StorageError, TimedOut, TreadleError
-from treadle.io import files
+from treadle.errors import PeerClosed, PeerStalled, TimedOut, TreadleError
+from treadle.io import files, sockets
 
 CHUNK = 64 * 1024
 
@@ -250,24 +249,13 @@ class Printing:
 async def connect_unix(path: str, timeout: float = 10.0) -> FdStream:
     """Raises `NotFound` when nobody listens there."""
     deadline = time.monotonic() + timeout
-    handle = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    handle.setblocking(False)
-    try:
-        while True:
-            try:
-                handle.connect(path)
-                break
-            except BlockingIOError:  # its queue is full; unlike a TCP socket this one cannot be waited on
-                if time.monotonic() > deadline:
-                    raise TimedOut(f"nobody answered at {path} within {timeout:g} s") from None
-                await asyncio.sleep(0.01)
-    except OSError as error:
-        handle.close()
-        raise NotFound(f"nobody listens at {path}: {error.strerror}") from error
-    except BaseException:
-        handle.close()
-        raise
-    return _over(handle)
+    while True:
+        try:
+            return _over(sockets.connect(path, 0))
+        except PeerStalled:  # its queue is full; unlike a TCP socket this one cannot be waited on
+            if time.monotonic() > deadline:
+                raise TimedOut(f"nobody answered at {path} within {timeout:g} s") from None
+            await asyncio.sleep(0.01)
 
 
 def _over(handle: socket.socket) -> FdStream:
@@ -285,7 +273,7 @@ class Listener:
     async def accept(self) -> FdStream:
         while True:
             client, _ = await asyncio.get_running_loop().sock_accept(self._handle)
-            if _same_user(client):
+            if sockets.same_user(client):
                 client.setblocking(False)
                 return _over(client)
             client.close()
@@ -296,35 +284,9 @@ class Listener:
             self._handle.close()
 
 
-def listen_unix(path: str, backlog: int = 128) -> Listener:
+def listen_unix(path: str, backlog: int = sockets.BACKLOG) -> Listener:
     """Listen at `path`, in place of a dead socket but never of one that is served."""
-    handle = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        with files.locked(path + ".lock"):
-            if os.path.exists(path):
-                if handle.connect_ex(path) == 0:
-                    raise StorageError(f"{path} is already served by another process")
-                os.unlink(path)
-                handle.close()
-                handle = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            handle.bind(path)
-            os.chmod(path, 0o600)  # before anybody can connect
-            handle.listen(backlog)
-        handle.setblocking(False)
-    except OSError as error:
-        handle.close()
-        raise files.storage_error(error, path, "listen at") from error
-    except BaseException:
-        handle.close()
-        raise
-    return Listener(path, handle)
-
-
-def _same_user(client: socket.socket) -> bool:
-    if not hasattr(socket, "SO_PEERCRED"):
-        return True  # macOS: the socket's own permissions decide
-    _, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return user in (0, os.geteuid())
+    return Listener(path, sockets.listen(path, backlog))
 
 
 # In memory...

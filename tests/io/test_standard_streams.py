@@ -7,7 +7,7 @@ import pytest
 
 SCRIPT = """
 import os, sys
-from treadle.io.standard import fill_gaps
+from treadle.io.standard_streams import fill_gaps
 fill_gaps()
 opened = os.open("/dev/zero", os.O_RDONLY)
 assert opened > 2, opened

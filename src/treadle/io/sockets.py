@@ -1,0 +1,86 @@
+"""Unix sockets that only this user can reach. `streams.py` makes asyncio's streams of them; a loop of your own selects.
+
+Light: small commands and terminals use this.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+
+from treadle.errors import Denied, NotFound, PeerStalled, StorageError, TreadleError
+from treadle.io import files
+
+BACKLOG = 1024
+
+
+def listen(path: str, backlog: int = BACKLOG, *, owned: bool = False) -> socket.socket:
+    """A listening socket at `path` that does not block, in place of a dead one but never of one that is served.
+
+    `owned`: the caller holds a lock that says that whatever is there is dead.
+    """
+    if owned:
+        return _listen(path, backlog)
+    with files.locked(path + ".lock"):
+        if os.path.exists(path) and _is_served(path):
+            raise StorageError(f"{path} is already served by another process")
+        return _listen(path, backlog)
+
+
+def _listen(path: str, backlog: int) -> socket.socket:
+    handle = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        handle.bind(path)
+        os.chmod(path, 0o600)  # before anybody can connect
+        handle.listen(backlog)
+        handle.setblocking(False)
+    except OSError as error:
+        handle.close()
+        raise files.storage_error(error, path, "listen at") from error
+    return handle
+
+
+def _is_served(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as handle:
+        return handle.connect_ex(path) == 0
+
+
+def connect(path: str, timeout: float | None = None) -> socket.socket:
+    """A connection to whoever serves `path`; `timeout` holds for it and for all that is done with it later."""
+    handle = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    handle.settimeout(timeout)
+    try:
+        handle.connect(path)
+    except OSError as error:
+        handle.close()
+        raise no_connection(path, error) from error
+    return handle
+
+
+def no_connection(path: str, error: OSError) -> TreadleError:
+    """Why nobody could be reached there, in our own words."""
+    if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
+        return NotFound(f"nobody listens at {path}: {error.strerror}")
+    if isinstance(error, PermissionError):
+        return Denied(f"{path} belongs to another user")
+    if isinstance(error, TimeoutError | BlockingIOError):
+        return PeerStalled(f"whoever serves {path} does not take connections")
+    return StorageError(f"cannot connect to {path}: {error.strerror}")
+
+
+def same_user(client: socket.socket) -> bool:
+    """Whether the process at the other end is ours, or root's. Where nobody can tell, the socket's mode decides."""
+    return peer_uid(client) in (0, os.geteuid())
+
+
+def peer_uid(client: socket.socket) -> int:
+    """The user at the other end; ours where the system does not tell (macOS)."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return os.geteuid()
+    _, user, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return int(user)

@@ -1,0 +1,61 @@
+"""Unix sockets for this user alone: made in place of dead ones, never of those that are served."""
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from treadle.errors import NotFound, PeerStalled, StorageError
+from treadle.io import sockets
+
+
+@pytest.mark.parametrize("owned", [True, False])
+def test_a_listening_socket_is_private_and_replaces_a_dead_one(tmp_path: Path, owned: bool) -> None:
+    path = str(tmp_path / "s")
+    sockets.listen(path, owned=owned).close()
+    listener = sockets.listen(path, owned=owned)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    client = sockets.connect(path)
+    accepted, _ = listener.accept()
+    assert sockets.same_user(accepted) and sockets.peer_uid(accepted) == os.geteuid()
+    client.send(b"x")
+    assert accepted.recv(1) == b"x"
+    for sock in (client, accepted, listener):
+        sock.close()
+
+
+def test_one_that_is_served_is_not_replaced(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    with sockets.listen(path):
+        with pytest.raises(StorageError, match="already served"):
+            sockets.listen(path)
+        sockets.connect(path).close()
+
+
+def test_a_crowd_can_knock_before_anybody_opens(tmp_path: Path) -> None:
+    listener = sockets.listen(str(tmp_path / "s"))
+    allowed = int(Path("/proc/sys/net/core/somaxconn").read_text())
+    crowd = [sockets.connect(str(tmp_path / "s"), timeout=5) for _ in range(min(300, allowed))]
+    for sock in (*crowd, listener):
+        sock.close()
+
+
+def test_one_that_does_not_open_is_not_waited_for_longer_than_allowed(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    with sockets.listen(path, backlog=0), sockets.connect(path), pytest.raises(PeerStalled, match="does not take"):
+        sockets.connect(path, timeout=0.05)
+
+
+def test_nobody_listening_is_not_found_and_a_place_that_cannot_be_used_says_so(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="nobody listens"):
+        sockets.connect(str(tmp_path / "s"))
+    dead = socket.socket(socket.AF_UNIX)
+    dead.bind(str(tmp_path / "s"))
+    dead.close()
+    with pytest.raises(NotFound, match="nobody listens"):
+        sockets.connect(str(tmp_path / "s"))
+    for owned in (True, False):
+        with pytest.raises(StorageError, match="listen at|lock"):
+            sockets.listen(str(tmp_path / "no" / "s"), owned=owned)
