@@ -12,11 +12,11 @@ import msgspec
 
 from treadle.drivers.card import Card, version_of
 from treadle.drivers.launch import Launch
-from treadle.drivers.session import DrivenSession
 from treadle.errors import ConfigError
 from treadle.io.peer import Patience
 from treadle.io.process.programs import run_program
 from treadle.session import AgentInfo, Limits, Rules, SessionSpec
+from treadle.sessions.session import BaseSession
 from treadle.settings import config
 
 Bind: TypeAlias = Callable[[SessionSpec, Mapping[str, str]], SessionSpec]
@@ -48,10 +48,10 @@ class DrivenAgent(ABC):
         return self.card.name
 
     @abstractmethod
-    async def _open(self, spec: SessionSpec, env: dict[str, str]) -> DrivenSession:
+    async def _open(self, spec: SessionSpec, env: dict[str, str]) -> BaseSession:
         """Start it for this session, and shake hands."""
 
-    async def open(self, spec: SessionSpec) -> DrivenSession:
+    async def open(self, spec: SessionSpec) -> BaseSession:
         if not os.path.isdir(spec.cwd):
             raise ConfigError(f"the working directory {spec.cwd} is not there", hint="make it, or name another")
         spec = msgspec.structs.replace(

@@ -15,7 +15,9 @@ import signal
 import time
 from abc import abstractmethod
 from collections.abc import Coroutine
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
+
+import msgspec
 
 from treadle.drivers.card import Card, newer
 from treadle.errors import (
@@ -28,7 +30,6 @@ from treadle.errors import (
     RemoteProtocolError,
     TimedOut,
     TreadleError,
-    Violation,
 )
 from treadle.events import (
     Asked,
@@ -46,7 +47,7 @@ from treadle.io.peer import Peer
 from treadle.io.process import table
 from treadle.io.within import within
 from treadle.policy.profile import build_guard
-from treadle.session import Access, AgentInfo, Answer, SessionSpec
+from treadle.session import Access, AgentInfo, Answer, Mode, SessionSpec
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals
 
@@ -71,6 +72,9 @@ class Work:
 
 
 class DrivenSession(BaseSession):
+    FATAL: ClassVar[tuple[type[RemoteProtocolError], ...]] = (LineTooLong,)
+    """What may have been the end of a turn, and cannot be read: nobody can wait for that."""
+
     def __init__(self, session_id: str, card: Card, spec: SessionSpec, peer: Peer[Any, Any], version: str = "") -> None:
         info = AgentInfo(
             name=card.name,
@@ -136,7 +140,7 @@ class DrivenSession(BaseSession):
     async def _bad_line(self, error: RemoteProtocolError) -> None:
         """A stray line on its output is worth a warning; a record that is too long or broken may be the result."""
         self._bad_lines += 1
-        if isinstance(error, LineTooLong | Violation):
+        if isinstance(error, self.FATAL):
             raise await self.peer.blame(type(error), f"sent what cannot be followed: {error.message}")
         if self._bad_lines > BAD_LINES:
             raise await self.peer.blame(RemoteProtocolError, f"sent {BAD_LINES} lines that cannot be read")
@@ -358,6 +362,14 @@ class DrivenSession(BaseSession):
         elif answer.scope != "once" and kind == "permission":
             self._guard.remember(access)
         return answer
+
+    def rebind(self, mode: Mode) -> None:
+        """Another mode from now on; what a person has allowed stays allowed."""
+        remembered = self._guard.remembered
+        self.spec = spec = msgspec.structs.replace(self.spec, mode=mode)
+        self._info = msgspec.structs.replace(self._info, mode=mode)
+        self._guard = build_guard(spec.cwd, spec.rules, mode, spec.add_dirs, spec.guards.judge)
+        self._guard.remembered.update(remembered)
 
     # Ending
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 FAULTS = ("exit", "crash", "hang", "deaf", "cut", "garbage", "giant", "flood", "no-result")
 ID_KEYS = ("id", "request_id", "uuid", "requestId", "command_uuid", "session_id", "sessionId", "threadId")
+PLACE = re.compile(r"(?<![\w/.-])/w(?![\w.-])")
+"""Where the agent worked when it was recorded; here it is our own directory."""
 GIANT = 64 * 1024 * 1024
 FLOOD = 20_000
 
@@ -97,7 +100,7 @@ class Replay:
             return [self.mapped(inner, key) for inner in value]
         if key in ID_KEYS and isinstance(value, str | int) and not isinstance(value, bool):
             return self.ids.get(f"{value!r}", value)
-        return value
+        return PLACE.sub(os.getcwd(), value) if isinstance(value, str) and "/w" in value else value
 
     # What can go wrong...
 

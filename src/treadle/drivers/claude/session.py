@@ -16,7 +16,7 @@ import msgspec
 from treadle.drivers.card import Card
 from treadle.drivers.claude import tools
 from treadle.drivers.session import DrivenSession
-from treadle.errors import LocalError, RemoteError, TreadleError
+from treadle.errors import LineTooLong, LocalError, RemoteError, TreadleError, Violation
 from treadle.events import (
     CommandRun,
     ContextCompacted,
@@ -31,8 +31,7 @@ from treadle.events import (
 )
 from treadle.io.peer import Peer
 from treadle.io.within import within
-from treadle.policy.profile import build_guard
-from treadle.session import Access, Answer, Change, CommandInfo, CommandResult, Mode, Prompt, SessionSpec
+from treadle.session import Access, Answer, Change, CommandInfo, CommandResult, Prompt, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.wire.claude import events as reading
 from treadle.wire.claude.records import (
@@ -62,6 +61,8 @@ class Call:
 
 
 class ClaudeSession(DrivenSession):
+    FATAL = (LineTooLong, Violation)
+
     def __init__(self, session_id: str, card: Card, spec: SessionSpec, peer: Peer[Any, Any]) -> None:
         super().__init__(session_id, card, spec, peer)
         self._ids = itertools.count(1)
@@ -433,7 +434,7 @@ class ClaudeSession(DrivenSession):
             self._info = msgspec.structs.replace(self._info, models=(change.model,))
         if change.mode is not None:
             await self._set({"subtype": "set_permission_mode", "mode": "plan" if change.mode == "plan" else "default"})
-            self._bind(change.mode)
+            self.rebind(change.mode)
 
     async def _set(self, request: dict[str, Any]) -> None:
         try:
@@ -441,14 +442,6 @@ class ClaudeSession(DrivenSession):
                 await self._request(request)
         except TimeoutError:
             raise LocalError(f"claude did not answer {request['subtype']}") from None
-
-    def _bind(self, mode: Mode) -> None:
-        remembered = self._guard.remembered
-        self.spec = msgspec.structs.replace(self.spec, mode=mode)
-        self._info = msgspec.structs.replace(self._info, mode=mode)
-        spec = self.spec
-        self._guard = build_guard(spec.cwd, spec.rules, mode, spec.add_dirs, spec.guards.judge)
-        self._guard.remembered.update(remembered)
 
 
 def _question(args: Any) -> str:

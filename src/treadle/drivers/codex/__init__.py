@@ -1,0 +1,37 @@
+"""Codex."""
+
+from treadle.drivers.card import Card, dropped, emulated
+
+CARDS = (
+    Card(
+        name="codex",
+        title="Codex CLI",
+        driver="treadle.drivers.codex.driver:CodexAgent",
+        how="codex app-server, one server per session; codex exec --json for versions without one",
+        program="codex",
+        arguments=("app-server",),
+        install="npm install -g @openai/codex",
+        recorded=("0.166.0",),
+        environment=("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_*", "CODEX_HOME", "CODEX_API_KEY"),
+        capabilities={
+            **dict.fromkeys(("streaming", "thinking", "tools", "permissions", "questions", "steer"), "native"),
+            **dict.fromkeys(("resume", "fork", "usage", "model", "file_changes"), "native"),
+            **dict.fromkeys(("interrupt", "mode", "rules"), "emulated"),
+            **dict.fromkeys(("cost", "changed_input", "commands", "tasks", "hooks"), "unsupported"),
+        },
+        losses={
+            "Usage.cost_usd": dropped("it tells no prices, so the cost is unknown"),
+            "ThinkingDelta": emulated("summaries of the reasoning, when the model gives them"),
+            "Answered.text": dropped("a refusal carries no words to the model"),
+            "ToolStarted": emulated("commands that fail in its sandbox are seen in the raw events only"),
+            "TaskChanged": dropped("it has no background tasks that it tells of"),
+            "ContextPruned": dropped("it is not told"),
+        },
+        notes=(
+            "It leaves the command of an interrupted turn running; we end that command.",
+            "Commands that it takes for harmless, such as ls and cat, run in its sandbox without a question, so our "
+            "rules do not reach them.",
+            "A CODEX_HOME under the temporary directory breaks its sandbox.",
+        ),
+    ),
+)

@@ -1,0 +1,28 @@
+"""Codex as an Agent: each session has an app-server of its own, and shares nothing with another but Codex's home."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from treadle.drivers.agent import DrivenAgent
+from treadle.drivers.codex.exec import ExecSession
+from treadle.drivers.codex.session import CodexSession
+from treadle.errors import PeerExited
+from treadle.io.peer import Peer
+from treadle.session import SessionSpec
+from treadle.wire.codex.connection import Connection
+
+
+class CodexAgent(DrivenAgent):
+    async def _open(self, spec: SessionSpec, env: dict[str, str]) -> CodexSession | ExecSession:
+        peer: Peer[Any, Any] = await Peer.start(
+            list(self.launch.argv), Connection("host"), name=self.name, env=env, cwd=spec.cwd, patience=self.patience
+        )
+        session = CodexSession(self.card, spec, peer, self.launch.options)
+        try:
+            await session.shake_hands()
+        except PeerExited as error:
+            if "app-server" not in error.stderr_tail:
+                raise
+            return ExecSession(self.card, spec, self.launch, env, self.patience)
+        return session

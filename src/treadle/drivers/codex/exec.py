@@ -1,0 +1,148 @@
+"""Codex without an app-server: `codex exec --json`, one process per turn. It is told what to do and never asks.
+
+What the rules deny cannot be denied here; Codex's own sandbox is chosen by the mode, and that is said at the start.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from treadle.drivers.card import Card, Level
+from treadle.drivers.codex.session import POLICY
+from treadle.drivers.launch import Launch
+from treadle.errors import PeerExited, RemoteError, RemoteProtocolError, TimedOut
+from treadle.events import CommandRun, ErrorInfo, Message, TextDelta, ToolEnded, ToolStarted, TurnEnded, Warned
+from treadle.io.peer import Patience, Peer
+from treadle.io.within import within
+from treadle.session import AgentInfo, Mode, SessionSpec
+from treadle.sessions.session import BaseSession, Turn, new_id
+from treadle.wire.codex import events as reading
+from treadle.wire.codex.records import Output, as_item, as_usage
+
+SANDBOX: dict[Mode | None, str] = {
+    "plan": "read-only",
+    "suggest": "read-only",
+    "auto-edit": "workspace-write",
+    "full-auto": "workspace-write",
+}
+CAPABILITIES: dict[str, Level] = dict.fromkeys(
+    ("streaming", "permissions", "questions", "steer", "fork"), "unsupported"
+)
+
+
+class ExecSession(BaseSession):
+    def __init__(self, card: Card, spec: SessionSpec, launch: Launch, env: dict[str, str], patience: Patience) -> None:
+        info = AgentInfo(name=card.name, capabilities={**card.capabilities, **CAPABILITIES}, mode=spec.mode)
+        super().__init__(spec.start.resume or new_id("session"), info)
+        self._spec, self._env, self._patience = spec, env, patience
+        self._program = launch.argv[0]
+        self._thread = spec.start.resume or ""
+        self._before: dict[str, Any] = {}
+        """Its counts at the end of the last turn: they are over the whole thread."""
+        self._counted = not self._thread
+        self._open: dict[str, str] = {}
+        """Tools that run: call and name."""
+        told = (
+            "this codex has no app-server and is driven by `codex exec`: it asks nobody, and the rules do not bind it"
+        )
+        self.emit(Warned(message=told, code="not_enforced"))
+
+    def _argv(self) -> list[str]:
+        sandbox = SANDBOX.get(self._spec.mode, "danger-full-access")
+        assert sandbox in POLICY
+        argv = [self._program, "exec", "--json", "--skip-git-repo-check", "--sandbox", sandbox]
+        argv += ["--model", self._spec.model] if self._spec.model else []
+        return [*argv, "resume", self._thread, "-"] if self._thread else [*argv, "-"]
+
+    async def _turn(self, turn: Turn) -> TurnEnded:
+        wire = Output()
+        peer: Peer[Any, str] = await Peer.start(
+            self._argv(), wire, name=self._info.name, env=self._env, cwd=self._spec.cwd, patience=self._patience
+        )
+        seconds = self._spec.limits.max_seconds
+        try:
+            async with within(seconds):
+                await peer.say(turn.prompt.text)
+                peer.child.stdio.close_write()
+                return await self._follow(turn, peer)
+        except TimeoutError:
+            raise TimedOut(f"the turn took more than {seconds:g} s") from None
+        finally:
+            await peer.end()
+            for call, name in self._open.items():
+                self.emit(ToolEnded(call=call, name=name, result="the turn ended before it did", ok=False))
+            self._open.clear()
+
+    async def _follow(self, turn: Turn, peer: Peer[Any, str]) -> TurnEnded:
+        error: ErrorInfo | None = None
+        done = False
+        while True:
+            try:
+                heard = await peer.hear()
+            except PeerExited as gone:
+                if done:
+                    return turn.ending("completed")
+                raise RemoteError(error.message if error else str(gone)) from gone
+            while heard:
+                record = heard.popleft()
+                if isinstance(record, RemoteProtocolError):
+                    continue
+                match record.get("type"):
+                    case "thread.started":
+                        self._thread = self._id = str(record["thread_id"])
+                    case "item.started" | "item.completed":
+                        self._item(turn, as_item(record["item"]), ended=record["type"] == "item.completed")
+                    case "turn.completed":
+                        done = True
+                        self._used(record.get("usage") or {})
+                    case "turn.failed" | "error":
+                        told = record.get("error") or record
+                        error = ErrorInfo(code="provider_error", message=str(told.get("message")))
+            await self.room()
+
+    def _used(self, told: dict[str, Any]) -> None:
+        now = as_usage(told)
+        if self._counted:
+            since = {name: (count or 0) - (self._before.get(name) or 0) for name, count in now.items()}
+            self.emit(reading.usage(since, self._spec.model or ""))
+        self._before, self._counted = now, True
+
+    def _item(self, turn: Turn, item: dict[str, Any], *, ended: bool) -> None:
+        kind, id = item.get("type"), f"{turn.id}:{item.get('id')}"
+        if kind == "agentMessage" and ended:
+            turn.text = str(item.get("text"))
+            turn.iterations += 1
+            self.emit(TextDelta(text=turn.text))
+            self.emit(Message(text=turn.text))
+        elif kind == "reasoning" and ended:
+            self.emit(Message(text=str(item.get("text")), kind="thinking"))
+        elif kind == "error" and ended:
+            self.emit(Warned(message=str(item.get("message")), code="agent"))
+        elif kind in reading.TOOLS:
+            self._tool(item, id, str(kind), ended)
+
+    def _tool(self, item: dict[str, Any], id: str, kind: str, ended: bool) -> None:
+        name, args = reading.tool_name(item), reading.tool_args(item)
+        command = reading.plain_command(item.get("command")) if kind == "commandExecution" else None
+        if not ended or kind == "fileChange":  # a patch is told when it is done
+            self._open[id] = name
+            self.emit(
+                ToolStarted(
+                    call=id,
+                    name=name,
+                    args=args,
+                    kind=reading.TOOLS[kind][1],
+                    paths=reading.paths(item),
+                    command=command,
+                )
+            )
+        if ended:
+            text = reading.result_text(item)
+            if command is not None:
+                self.emit(CommandRun(command=command, exit_code=item.get("exitCode"), output=text, call=id))
+            for change in reading.file_changes(item) if kind == "fileChange" else []:
+                self.emit(msgspec.structs.replace(change, call=id))
+            self._open.pop(id, None)
+            self.emit(ToolEnded(call=id, name=name, result=text, ok=item.get("status") == "completed"))

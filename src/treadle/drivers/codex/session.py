@@ -1,0 +1,371 @@
+"""A session of Codex: a thread of its own app-server.
+
+Codex is told to ask about everything that it does not know to be harmless, and our rules answer; a person is asked
+where they say so. What it does not ask about runs in its own sandbox, which the mode chooses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import msgspec
+
+from treadle import __version__
+from treadle.drivers.card import Card, version_of
+from treadle.drivers.session import DrivenSession
+from treadle.errors import NotFound, RemoteProtocolError, TreadleError
+from treadle.events import (
+    CommandRun,
+    Message,
+    ModelRouted,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    ToolOutput,
+    Warned,
+)
+from treadle.io.peer import Peer
+from treadle.io.rpc import CallFailed, Rpc
+from treadle.policy.guess import access_of
+from treadle.session import Access, Answer, Change, Mode, SessionSpec
+from treadle.sessions.session import Turn
+from treadle.wire.codex import events as reading
+from treadle.wire.common.jsonrpc import METHOD_NOT_FOUND, Fault
+from treadle.wire.common.rpc import Call, Notice, RpcMessage
+
+SANDBOX: dict[Mode | None, str] = {"plan": "read-only", "yolo": "danger-full-access", None: "danger-full-access"}
+POLICY = {"read-only": "readOnly", "workspace-write": "workspaceWrite", "danger-full-access": "dangerFullAccess"}
+HELD_SECONDS = 0.3
+"""A call is told as started when no question about it has come in this time."""
+
+
+class CodexSession(DrivenSession):
+    def __init__(self, card: Card, spec: SessionSpec, peer: Peer[Any, Any], options: dict[str, Any]) -> None:
+        super().__init__(spec.start.resume or "", card, spec, peer)
+        self._rpc = Rpc(peer.say, answer=self._answer_call, notice=self._told)
+        self._options = options
+        self._thread = ""
+        self._turn_id = ""
+        self._model = spec.model or ""
+        self._items: dict[str, dict[str, Any]] = {}
+        """Tool calls as they were announced."""
+        self._held: dict[str, asyncio.TimerHandle] = {}
+        """Announced, and perhaps about to be asked about."""
+        self._raw: dict[str, dict[str, Any]] = {}
+        """Calls of the model that no item has told of yet."""
+        self._streamed: set[str] = set()
+
+    # The handshake
+
+    async def shake_hands(self) -> None:
+        async with self.peer.handshake("did not answer the initialize"):
+            about = {"name": "treadle", "title": "Treadle", "version": __version__}
+            told = await self._rpc.call("initialize", {"clientInfo": about, "capabilities": {"experimentalApi": True}})
+            await self._rpc.tell("initialized", {})
+            opened = await self._open_thread()
+        thread = opened.get("thread") if isinstance(opened, dict) else None
+        if not isinstance(thread, dict) or not isinstance(thread.get("id"), str):
+            raise await self.peer.blame(RemoteProtocolError, "opened a thread without an id")
+        self._thread = self._id = thread["id"]
+        self._model = str(opened.get("model") or self._model)
+        agent = str(told.get("userAgent") or "") if isinstance(told, dict) else ""
+        self._info = msgspec.structs.replace(
+            self._info,
+            version=version_of(agent.partition("/")[2]),
+            models=(self._model,) if self._model else (),
+        )
+        self.warn_of_drift()
+        self._warn_of_gaps()
+
+    async def _open_thread(self) -> Any:
+        start = self.spec.start
+        params = self._wishes()
+        if start.resume is None:
+            return await self._rpc.call("thread/start", {**params, "ephemeral": not start.persist})
+        id = start.resume or await self._newest()
+        if start.fork:
+            return await self._rpc.call("thread/fork", {**params, "threadId": id})
+        return await self._rpc.call("thread/resume", {**params, "threadId": id})
+
+    def _wishes(self) -> dict[str, Any]:
+        wishes: dict[str, Any] = {
+            "cwd": self.spec.cwd,
+            "approvalPolicy": "untrusted",
+            "approvalsReviewer": "user",
+            "sandbox": self._sandbox(),
+            "experimentalRawEvents": True,
+        }
+        if self.spec.model:
+            wishes["model"] = self.spec.model
+        if self.spec.instructions.system is not None:
+            wishes["baseInstructions"] = self.spec.instructions.system
+        if self.spec.instructions.append is not None:
+            wishes["developerInstructions"] = self.spec.instructions.append
+        if self.spec.start.resume is not None:
+            del wishes["experimentalRawEvents"]
+        return wishes
+
+    def _sandbox(self) -> str:
+        chosen = self._options.get("sandbox")
+        return chosen if chosen in POLICY else SANDBOX.get(self.spec.mode, "workspace-write")
+
+    async def _newest(self) -> str:
+        told = await self._rpc.call("thread/list", {"limit": 1, "cwd": self.spec.cwd})
+        threads = told.get("data") if isinstance(told, dict) else None
+        if not threads or not isinstance(threads[0], dict):
+            raise NotFound("codex has no session of this directory", hint="start one without --continue")
+        return str(threads[0].get("id"))
+
+    def _warn_of_gaps(self) -> None:
+        if self.spec.rules.deny or self.spec.rules.ask or self.spec.guards.judge is not None:
+            told = "codex runs commands that it takes for harmless (ls, cat, echo) without asking"
+            more = "the rules bind what it asks about, and its sandbox the rest"
+            self.emit(Warned(message=f"{told}; {more}", code="not_enforced"))
+
+    def _part(self, error: TreadleError) -> None:
+        super()._part(error)
+        self._rpc.lost(error)
+
+    # Turns
+
+    async def _begin(self, turn: Turn) -> None:
+        self._items.clear()
+        self._raw.clear()
+        self._streamed.clear()
+        self._turn_id = ""
+        params: dict[str, Any] = {"threadId": self._thread, "input": [{"type": "text", "text": turn.prompt.text}]}
+        if self.spec.model:
+            params["model"] = self.spec.model
+        told = await self._rpc.call("turn/start", params)
+        self._turn_id = self._turn_id or str(told["turn"]["id"])
+
+    async def _stop(self, turn: Turn) -> None:
+        await self._rpc.close()
+        where = {"threadId": self._thread, "turnId": self._turn_id}
+        await self._rpc.call("turn/interrupt", where)
+        with contextlib.suppress(CallFailed):  # an experimental method; what it leaves is ended by us
+            await self._rpc.call("thread/backgroundTerminals/clean", {"threadId": self._thread})
+
+    async def steer(self, turn: str, text: str) -> bool:
+        if self._current is None or self._current.id != turn or not self._turn_id:
+            return False
+        said = [{"type": "text", "text": text}]
+        try:
+            await self._rpc.call(
+                "turn/steer", {"threadId": self._thread, "expectedTurnId": self._turn_id, "input": said}
+            )
+        except CallFailed:
+            return False
+        return True
+
+    def _hear(self, message: RpcMessage) -> None:
+        self._rpc.take([message])
+
+    def _told(self, notice: Notice) -> None:
+        params = notice.params
+        if self._work is None or params.get("threadId", self._thread) != self._thread:
+            return  # what an interrupted turn says late is nobody's
+        turn = params.get("turnId")
+        if turn is not None and self._turn_id and turn != self._turn_id:
+            return
+        match notice.method:
+            case "item/agentMessage/delta":
+                self._streamed.add(params["itemId"])
+                self.emit(TextDelta(text=params["delta"]))
+            case "item/reasoning/summaryTextDelta" | "item/reasoning/textDelta":
+                self.emit(ThinkingDelta(text=params["delta"]))
+            case "item/commandExecution/outputDelta":
+                self._release(params["itemId"])
+                self.emit(ToolOutput(call=params["itemId"], text=str(params["delta"])))
+            case "item/started":
+                self._started(params["item"])
+            case "item/completed":
+                self._completed(params["item"])
+            case "rawResponseItem/completed":
+                self._raw_item(params["item"])
+            case "thread/tokenUsage/updated":
+                self.step()
+                self.spend(reading.usage(params["tokenUsage"]["last"], self._model))
+            case "turn/started":
+                self._turn_id = params["turn"]["id"]
+            case "turn/completed":
+                self._ended(params["turn"])
+            case "error":
+                self._failing(params)
+            case "warning":
+                self.emit(Warned(message=str(params.get("message")), code="agent"))
+            case "model/rerouted":
+                self._model = str(params.get("toModel") or self._model)
+                self.emit(ModelRouted(model=self._model))
+
+    def _failing(self, params: dict[str, Any]) -> None:
+        info = reading.error_info(params.get("error"))
+        if params.get("willRetry"):
+            self.emit(Retrying(attempt=1, delay_ms=0, error=info))
+        else:
+            self.error(info)
+
+    def _ended(self, turn: dict[str, Any]) -> None:
+        if self._turn_id and turn.get("id") != self._turn_id or self._work is None:
+            return
+        ours = self._work.turn
+        for id in [*self._held]:
+            self._release(id)
+        match turn.get("status"):
+            case "completed":
+                self.over(ours.ending("completed"))
+            case "interrupted":
+                self.over(ours.ending("interrupted"))
+            case _:
+                self.over(ours.ending("failed", reading.error_info(turn.get("error"))))
+
+    # Items
+
+    def _about(self, item: dict[str, Any]) -> Access:
+        kind = str(item.get("type"))
+        name, args = reading.tool_name(item), reading.tool_args(item)
+        if kind == "commandExecution":
+            return self.access(name, args, "execute", command=reading.plain_command(item.get("command")))
+        if kind in ("mcpToolCall", "dynamicToolCall"):
+            guessed = access_of(name, args)
+            return self.access(name, args, guessed.kind, guessed.paths, command=guessed.command, url=guessed.url)
+        return self.access(name, args, reading.TOOLS[kind][1], reading.paths(item))
+
+    def _started(self, item: dict[str, Any]) -> None:
+        if item.get("type") in reading.TOOLS:
+            id = item["id"]
+            self._items[id] = item
+            loop = asyncio.get_running_loop()
+            self._held[id] = loop.call_later(HELD_SECONDS, self._release, id)
+
+    def _release(self, id: str) -> None:
+        """It was not asked about, or it was allowed: it runs."""
+        if (timer := self._held.pop(id, None)) is not None:
+            timer.cancel()
+            self.tool_started(id, reading.tool_name(self._items[id]), self._about(self._items[id]))
+
+    def _completed(self, item: dict[str, Any]) -> None:
+        match item.get("type"):
+            case "agentMessage":
+                text = item["text"]
+                if item["id"] not in self._streamed and text:
+                    self.emit(TextDelta(text=text))
+                self.emit(Message(text=text, model=self._model))
+                if self._work is not None:
+                    self._work.turn.text = text
+            case "reasoning":
+                if text := "\n".join(map(str, item.get("summary") or [])):
+                    self.emit(Message(text=text, kind="thinking", model=self._model))
+            case kind if kind in reading.TOOLS:
+                self._tool_completed(item)
+
+    def _tool_completed(self, item: dict[str, Any]) -> None:
+        id = item["id"]
+        self._items.setdefault(id, item)
+        self._raw.pop(id, None)
+        access, name, text = self._about(item), reading.tool_name(item), reading.result_text(item)
+        if item.get("status") == "declined":
+            self._forget(id)
+            self.tool_denied(id, name, "codex did not run it", "hook", access.args)
+            return
+        if id in self._denied:
+            return
+        self._release(id)
+        self.tool_started(id, name, access)
+        ok = item.get("status") == "completed"
+        if item.get("type") == "commandExecution":
+            code = item.get("exitCode")
+            code = code if isinstance(code, int) else None
+            self.emit(CommandRun(command=access.command or "", exit_code=code, output=text, call=id))
+            ok = ok and not code
+        elif item.get("type") == "fileChange" and ok:
+            for change in reading.file_changes(item):
+                self.emit(change)
+        self.tool_ended(id, text, ok)
+
+    def _raw_item(self, item: dict[str, Any]) -> None:
+        """A command that fails in its sandbox makes no item at all: the raw events are the only trace of it."""
+        id = item.get("call_id")
+        if not isinstance(id, str):
+            return
+        if item.get("type") in ("function_call", "custom_tool_call", "local_shell_call"):
+            self._raw[id] = item
+        elif item.get("type") in ("function_call_output", "custom_tool_call_output"):
+            call = self._raw.pop(id, None)
+            if call is None or id in self._items or id in self._denied or id in self._tools:
+                return
+            name, args = str(call.get("name")), _arguments(call)
+            guessed = access_of(name, args)
+            access = self.access(name, args, guessed.kind, guessed.paths, command=guessed.command)
+            output = item.get("output")
+            self.tool_started(id, name, access)
+            self.tool_ended(id, output if isinstance(output, str) else str(output), ok=False)
+
+    def _forget(self, id: str) -> None:
+        if (timer := self._held.pop(id, None)) is not None:
+            timer.cancel()
+
+    # What it asks
+
+    async def _answer_call(self, call: Call) -> Any:
+        params = call.params
+        match call.method:
+            case "item/commandExecution/requestApproval" | "item/fileChange/requestApproval":
+                return {"decision": await self._decide(params)}
+            case "item/tool/requestUserInput":
+                return {"answers": await self._questions_of(params)}
+            case "mcpServer/elicitation/request":
+                return {"action": "decline"}
+            case "execCommandApproval" | "applyPatchApproval":
+                return {"decision": "denied"}
+        raise Fault(METHOD_NOT_FOUND, f"{call.method} is not offered here")
+
+    async def _decide(self, params: dict[str, Any]) -> str:
+        id = str(params.get("itemId"))
+        if (timer := self._held.get(id)) is not None:
+            timer.cancel()
+        item = self._items.get(id) or {"type": "commandExecution", "id": id, "command": params.get("command")}
+        if item.get("type") == "commandExecution" and params.get("command"):
+            item = {**item, "command": params["command"]}
+        access = self._about(item)
+        answer = await self.permit(access, call=id, text=str(params.get("reason") or ""))
+        if answer.decision == "deny":
+            self._forget(id)
+            return "decline"
+        self._release(id)
+        return "accept" if answer.scope == "once" else "acceptForSession"
+
+    async def _questions_of(self, params: dict[str, Any]) -> dict[str, Any]:
+        answers = {}
+        for question in params.get("questions") or []:
+            text, options = str(question.get("question")), question.get("options") or []
+            labels = tuple(str(option.get("label")) for option in options if isinstance(option, dict))
+            access = Access(tool="request_user_input", kind="read", args=question)
+            answer: Answer = await self.permit(
+                access, call=str(params.get("itemId")), text=text, kind="question", options=labels
+            )
+            said = [answer.text] if answer.decision == "allow" and answer.text else []
+            answers[str(question.get("id"))] = {"answers": said}
+        return answers
+
+    # Model and mode
+
+    async def configure(self, change: Change) -> None:
+        if change.model is not None:
+            self.spec = msgspec.structs.replace(self.spec, model=change.model)
+            self._model = change.model
+            self._info = msgspec.structs.replace(self._info, models=(change.model,))
+        if change.mode is not None:
+            self.rebind(change.mode)
+
+
+def _arguments(call: dict[str, Any]) -> Any:
+    text = call.get("arguments") or call.get("input")
+    if not isinstance(text, str):
+        return call.get("action")
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return {"input": text}

@@ -1,0 +1,75 @@
+"""The lines of `codex exec --json`, for versions of Codex without an app-server: told, never asked.
+
+The prompt goes in as plain text, the end of which is the end of input; what comes out is one JSON object per line.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from treadle.errors import InvalidJson, LineTooLong, RemoteProtocolError
+from treadle.wire.common.framing import LINE_CAP, LineSplitter
+
+_decode = msgspec.json.Decoder().decode
+_NAMES = {
+    "command_execution": "commandExecution",
+    "file_change": "fileChange",
+    "agent_message": "agentMessage",
+    "mcp_tool_call": "mcpToolCall",
+    "web_search": "webSearch",
+}
+_FIELDS = {"aggregated_output": "aggregatedOutput", "exit_code": "exitCode"}
+_USAGE = {
+    "input_tokens": "inputTokens",
+    "cached_input_tokens": "cachedInputTokens",
+    "cache_write_input_tokens": "cacheWriteInputTokens",
+    "output_tokens": "outputTokens",
+    "reasoning_output_tokens": "reasoningOutputTokens",
+}
+
+
+class Output:
+    """What the program says. `send` gives the prompt as it is."""
+
+    def __init__(self, cap: int = LINE_CAP) -> None:
+        self._lines = LineSplitter(cap)
+
+    def receive(self, data: bytes) -> list[dict[str, Any] | RemoteProtocolError]:
+        return [_record(line) for line in self._lines.feed(data) if isinstance(line, LineTooLong) or line.strip()]
+
+    def end(self) -> list[dict[str, Any] | RemoteProtocolError]:
+        rest = self._lines.end()
+        if not rest.strip():
+            return []
+        record = _record(rest)
+        if isinstance(record, RemoteProtocolError):
+            raise record
+        return [record]
+
+    def send(self, prompt: str) -> bytes:
+        return prompt.encode()
+
+
+def _record(line: bytes | LineTooLong) -> dict[str, Any] | RemoteProtocolError:
+    if isinstance(line, LineTooLong):
+        return line
+    try:
+        found = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return InvalidJson(f"a line is not JSON: {error}")
+    return found if isinstance(found, dict) else InvalidJson("a line is not a JSON object")
+
+
+def as_item(item: dict[str, Any]) -> dict[str, Any]:
+    """An item as the app-server would tell it, so that both are read by the same code."""
+    named = {_FIELDS.get(name, name): value for name, value in item.items()}
+    if named.get("type") == "reasoning":
+        named["summary"] = [named.get("text") or ""]
+    named["type"] = _NAMES.get(str(named.get("type")), named.get("type"))
+    return named
+
+
+def as_usage(told: dict[str, Any]) -> dict[str, Any]:
+    return {ours: told.get(theirs) for theirs, ours in _USAGE.items()}

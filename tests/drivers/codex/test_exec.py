@@ -1,0 +1,82 @@
+"""A Codex without an app-server is driven by `codex exec --json`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.drivers.scenarios import Scenario, check_always, closed, play
+from treadle.agents import find_agent
+from treadle.drivers.codex.exec import ExecSession
+from treadle.events import CommandRun, FileChanged, ToolStarted, Usage, Warned
+from treadle.settings.config import AgentSettings
+
+OLD = """#!/bin/sh
+if [ "$1" = app-server ]; then echo "error: unrecognized subcommand 'app-server'" >&2; exit 2; fi
+echo "$*" >> {log}
+cat > {prompt}
+cat {says}
+exit {code}
+"""
+USED = {"input_tokens": 120, "cached_input_tokens": 20, "output_tokens": 5, "reasoning_output_tokens": 1}
+COMMAND = {"id": "item_1", "type": "command_execution", "command": "/bin/bash -lc 'echo hi'"}
+PATCH = {"id": "item_2", "type": "file_change", "changes": [{"path": "/w/a.txt", "kind": "add"}], "status": "completed"}
+GOOD = [
+    {"type": "thread.started", "thread_id": "t-1"},
+    {"type": "item.completed", "item": {"id": "item_0", "type": "error", "message": "unknown model"}},
+    {"type": "turn.started"},
+    {"type": "item.started", "item": {**COMMAND, "status": "in_progress", "exit_code": None}},
+    {
+        "type": "item.completed",
+        "item": {**COMMAND, "status": "completed", "exit_code": 0, "aggregated_output": "hi\n"},
+    },
+    {"type": "item.completed", "item": PATCH},
+    {"type": "item.completed", "item": {"id": "item_3", "type": "agent_message", "text": "All is done."}},
+    {"type": "turn.completed", "usage": USED},
+]
+
+
+def old_codex(folder: Path, records: list[dict[str, object]], code: int = 0) -> AgentSettings:
+    says = folder / "says"
+    says.write_text("".join(json.dumps(record) + "\n" for record in records))
+    program = folder / "codex"
+    program.write_text(OLD.format(log=folder / "log", prompt=folder / "prompt", says=says, code=code))
+    program.chmod(0o755)
+    return AgentSettings(command=str(program))
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    return tmp_path / "work"
+
+
+async def test_a_turn_without_an_app_server(tmp_path: Path, work: Path) -> None:
+    agent = find_agent("codex", {"codex": old_codex(tmp_path, GOOD)})
+    played = await play(agent, Scenario("exec", ("do it", "and again"), lambda played: None, mode="plan"), work)
+    assert isinstance(played.session, ExecSession)
+    check_always(played)
+    assert [end.text for end in played.ends] == ["All is done."] * 2
+    assert played.session.id == "t-1"
+    assert (tmp_path / "prompt").read_text() == "and again"
+    first, second = (tmp_path / "log").read_text().splitlines()
+    assert first == "exec --json --skip-git-repo-check --sandbox read-only -"
+    assert second.endswith("resume t-1 -")
+    assert [event.command for event in played.of(CommandRun)] == ["echo hi"] * 2
+    assert played.of(FileChanged)[0].change == "added"
+    assert played.of(ToolStarted)[0].command == "echo hi"
+    # Its counts are over the thread: the second turn has used nothing, as it told the same again.
+    assert [event.prompt_tokens for event in played.of(Usage)] == [120, 0]
+    assert [event.code for event in played.of(Warned)] == ["not_enforced", "agent", "agent"]
+    await closed(played)
+
+
+@pytest.mark.parametrize(("records", "code"), [(GOOD[:4], 0), ([], 1), (GOOD[:1] + [{"type": "turn.failed"}], 1)])
+async def test_a_turn_that_breaks_off_has_failed(
+    records: list[dict[str, object]], code: int, tmp_path: Path, work: Path
+) -> None:
+    agent = find_agent("codex", {"codex": old_codex(tmp_path, records, code)})
+    played = await play(agent, Scenario("exec", ("do it",), lambda played: None), work)
+    check_always(played)
+    assert played.ends[0].outcome == "failed"
+    await closed(played)
