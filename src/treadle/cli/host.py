@@ -11,9 +11,10 @@ from typing import Any
 import click
 import msgspec
 
-from treadle.agents import find_agent
+from treadle.agents import AGENTS, find_agent
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.host_show import show_backends, show_events, show_probe, show_receipt
+from treadle.cli.options import confinement
 from treadle.drivers.sidecar.peer import Timing
 from treadle.errors import Cancelled, ConfigError, NotFound
 from treadle.host import backends
@@ -24,7 +25,7 @@ from treadle.host.run import Backend, HostRun, Job
 from treadle.host.signing import load_signer
 from treadle.host.store import ReceiptStore
 from treadle.host.validate import check_file
-from treadle.session import Agent
+from treadle.session import Agent, Confinement
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
 from treadle.wire.sidecar.receipts import Receipt
 from treadle.wire.sidecar.receipts import encode as encode_receipt
@@ -55,7 +56,12 @@ def host() -> None:
 @click.option("--task", required=True, metavar="TEXT", help="What is to be done; @FILE reads it from a file.")
 @click.option("--sidecar", metavar="CMD", help="Start this command as the sidecar.")
 @click.option("--agent", metavar="NAME", help="An agent of ours, such as native, run in this process.")
-@click.option("--sandbox", is_flag=True, help="With --agent: let it write nothing outside its workspace.")
+@click.option(
+    "--sandbox",
+    is_flag=True,
+    help="Confine it to its workspace; deny_read and deny_write are then kept by the kernel.",
+)
+@click.option("--network", metavar="WHAT", help="In the sandbox: on, off, or hosts with commas between.")
 @click.option("--backend", metavar="NAME", help="A backend from backplane.toml or the settings.")
 @config_option
 @click.option(
@@ -147,7 +153,8 @@ async def _run(options: dict[str, Any]) -> int:
         _warn(f"a run that was left behind has its receipt now: {left.meta.run_id}")
     policies = [workorder.read_policy(path) for path in (*known.policy_profiles, *options["policy"])]
     order = _order(options, workorder.merged(policies))
-    backend = await _backend(options, known, order)
+    confined = confinement(options["sandbox"] or None, options["network"])
+    backend = await _backend(options, known, order, confined)
     mode = options["workspace_mode"].replace("-", "_")
     job = Job(
         order=order,
@@ -160,6 +167,7 @@ async def _run(options: dict[str, Any]) -> int:
         events_path=options["events"],
         out_path=options["out"],
         timing=Timing(handshake=options["handshake_timeout"], strict_pong=options["strict_pong"]),
+        confinement=confined if confined.use == "on" else None,
     )
     quiet = options["as_json"]
     work = HostRun(job, store, listener=None if quiet else show_events)
@@ -254,18 +262,18 @@ def _vendor(params: tuple[str, ...], *, best_effort: bool = False) -> dict[str, 
     return made
 
 
-async def _backend(options: dict[str, Any], known: backends.Known, order: WorkOrder) -> Backend | Agent:
-    if options["sandbox"] and not options["agent"]:
-        raise ConfigError("--sandbox confines only our own agents", hint="name one with --agent")
+async def _backend(
+    options: dict[str, Any], known: backends.Known, order: WorkOrder, confined: Confinement
+) -> Backend | Agent:
     named = [name for name in ("sidecar", "agent", "backend") if options[name]]
     if len(named) > 1:
         raise ConfigError(f"--{named[0]} and --{named[1]} both name a sidecar", hint="give one of them")
     if options["sidecar"]:
         return backends.command_backend(options["sidecar"])
-    if options["agent"] and options["sandbox"]:
-        return backends.own_backend(options["agent"], sandbox=True)
+    if options["agent"] and options["agent"] not in AGENTS and confined.use == "on":
+        return backends.own_backend(options["agent"])  # a process of its own, which can be confined as a whole
     if options["agent"]:
-        return find_agent(options["agent"])
+        return find_agent(options["agent"], confinement=confined)
     if options["backend"]:
         return backends.named_backend(known, options["backend"])
     return await backends.select(known, order.requirements)

@@ -10,7 +10,7 @@ from treadle.doors.sidecar.order import identity, manifest, passthrough
 from treadle.doors.sidecar.work import Adjust, AgentWork, Sink
 from treadle.drivers.sidecar.peer import SidecarPeer, Timing
 from treadle.errors import Cancelled, NotFound, TimedOut, TreadleError
-from treadle.session import Agent, AgentInfo, Answer
+from treadle.session import Agent, AgentInfo, Answer, Confinement
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import Final, Hello, WorkOrder
 from treadle.wire.sidecar.receipts import CONTRACT, AnyAgentEvent
@@ -66,8 +66,17 @@ class Doer(Protocol):
 class SidecarDoer:
     guards = False
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], name: str, timing: Timing, cap: int = CAP) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        name: str,
+        timing: Timing,
+        cap: int = CAP,
+        confinement: Confinement | None = None,
+    ) -> None:
         self._argv = argv
+        self._confinement = confinement
         self._env = env
         self._name = name
         self._timing = timing
@@ -82,7 +91,13 @@ class SidecarDoer:
     async def hello(self, order: WorkOrder) -> Hello:
         env = {**self._env, **order.config.env}
         self._peer = await SidecarPeer.spawn(
-            self._argv, env=env, cwd=order.workspace.root, name=self._name, timing=self._timing, cap=self._cap
+            self._argv,
+            env=env,
+            cwd=order.workspace.root,
+            name=self._name,
+            timing=self._timing,
+            cap=self._cap,
+            confinement=self._confinement,
         )
         if self._aborted is not None:
             raise self._aborted

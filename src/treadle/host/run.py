@@ -27,6 +27,7 @@ from msgspec.structs import replace
 from treadle.doors.sidecar.work import Adjust, Sink
 from treadle.drivers.sidecar.peer import ENVIRONMENT, Timing
 from treadle.errors import Cancelled, Denied, LocalError, NotFound, StorageError, TimedOut, TreadleError, Unsupported
+from treadle.host.confine import Cage, kept_by_kernel
 from treadle.host.doer import AgentDoer, Doer, SidecarDoer
 from treadle.host.store import ReceiptStore
 from treadle.host.supervise import Supervisor
@@ -81,6 +82,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     out_path: str | None = None
     timing: Timing = Timing()
     line_cap: int = CAP
+    confinement: Confinement | None = None
+    """Start the sidecar and the check in a sandbox. An agent of ours is made with its own (`agents.find_agent`)."""
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +131,9 @@ class HostRun:
         self._workspace: Workspace | None = None
         self._checking: asyncio.Task[Check] | None = None
         self._outputs: list[_EventFile] = []
+        self._cage: Cage | None = None
+        self._asked = False
+        """Whether what requires approval was asked for before it happened."""
         self.not_copied: TreadleError | None = None
         """Why the receipt is not in `job.out_path`, when it is not."""
 
@@ -217,6 +223,8 @@ class HostRun:
         self.observed.order = order
         self.observed.notes += [Note(where="workspace", problem=note) for note in self._workspace.notes]
         self._check_stopped()
+        if self.job.confinement is not None:
+            self._cage = Cage(self.job.confinement, order, self.run_id)
         self._doer = self._made_doer()
         try:
             self.observed.hello = await self._doer.hello(order)
@@ -230,7 +238,9 @@ class HostRun:
         if not isinstance(backend, Backend):
             return AgentDoer(backend, job.timing, adjust=self._adjust, sink=self._sink)
         env = reduced(os.environ, (*ENVIRONMENT, *backend.env), providers=True)
-        return SidecarDoer(absolute_command(backend.argv), env, backend.name, job.timing, job.line_cap)
+        argv = absolute_command(backend.argv)
+        confinement = self._cage.confinement(argv) if self._cage else None
+        return SidecarDoer(argv, env, backend.name, job.timing, job.line_cap, confinement)
 
     def _check_stopped(self) -> None:
         if self.observed.stopped is not None:
@@ -246,6 +256,9 @@ class HostRun:
             )
         self._check_stopped()
         observed.enforced = "guard" if doer.guards else "observed"
+        if self._cage is not None and kept_by_kernel():
+            observed.enforced = "kernel"
+        self._asked = doer.guards
         supervisor = Supervisor(order, asked=doer.guards)
         self._open_outputs()
         async with contextlib.aclosing(doer.run(order, self.run_id)) as batches:
@@ -302,6 +315,8 @@ class HostRun:
         except TreadleError as error:
             self.not_copied = error
         await asyncio.to_thread(settle, self.directory, observed, workspace, self.job.keep_workspace)
+        if self._cage is not None:
+            self._cage.close()
         return receipt
 
     async def _look_at(self, workspace: Workspace) -> None:
@@ -330,14 +345,15 @@ class HostRun:
         if found.changes:
             observed.patch_path = os.path.join(self.directory, "patch.diff")
             write_atomic(observed.patch_path, found.patch)
-        supervisor = Supervisor(observed.order, asked=observed.enforced == "guard")
+        supervisor = Supervisor(observed.order, asked=self._asked)
         wrong = supervisor.judge(found.changes, found.hidden or ())
         observed.stopped = observed.stopped or wrong
 
     async def _check(self, command: str, cwd: str) -> Check | None:
         if isinstance(self.observed.stopped, Cancelled):  # somebody wants this to end
             return None
-        self._checking = asyncio.create_task(run_check(command, cwd), name="check")
+        confinement = self._cage.confinement(()) if self._cage else None
+        self._checking = asyncio.create_task(run_check(command, cwd, confinement=confinement), name="check")
         try:
             return await self._checking
         except asyncio.CancelledError:

@@ -101,6 +101,11 @@ class ListPolicy:
         ruled = self._names.judge(Access(tool="writing", kind="write", paths=(path,)))
         return ruled if ruled is not None and ruled.verdict == "deny" else None
 
+    @property
+    def path_rules(self) -> RuleSet:
+        """What the policy says of paths, as rules: for a sandbox to keep."""
+        return self._paths
+
     def denied_writes(self) -> Callable[[str], bool]:
         """`denies_change` for many paths as they are listed: made ready once, and only yes or no."""
         everything = any(rule.pattern is None for rule in self._names.deny if rule.tool == "write")

@@ -28,7 +28,9 @@ from treadle.errors import (
 from treadle.io.link import Link
 from treadle.io.process import child as children
 from treadle.io.process import table
+from treadle.io.sandbox.start import start
 from treadle.io.within import within
+from treadle.session import Confinement
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import (
     Cancel,
@@ -158,9 +160,10 @@ class SidecarPeer:
         name: str = "the sidecar",
         timing: Timing = Timing(),  # noqa: B008
         cap: int = CAP,
+        confinement: Confinement | None = None,
     ) -> SidecarPeer:
         """Start it; `handshake` comes next, and `close` at the end in any case."""
-        return cls(await children.start(argv, env=env, cwd=cwd, stdin="pipe"), name, timing, cap)
+        return cls(await start(confinement, argv, env=env, cwd=cwd, stdin="pipe"), name, timing, cap)
 
     async def __aenter__(self) -> SidecarPeer:
         return self

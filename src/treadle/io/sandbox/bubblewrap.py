@@ -135,7 +135,8 @@ def _masks(confinement: Confinement, write: tuple[str, ...]) -> list[str]:
             hidden.append(path)
     masks: list[str] = []
     for place in sorted(set(hidden), key=lambda path: (path.count("/"), path)):
-        if not places.is_under(place, *places.ours(), *masks):
+        emptied = places.is_under(place, *places.ours()) and not places.is_under(place, *write)
+        if not emptied and not places.is_under(place, *masks):
             masks.append(place)
     return masks
 

@@ -1,0 +1,92 @@
+"""A sidecar in a sandbox: what the policy denies, the kernel denies."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.conftest import need
+from tests.host.conftest import QUICK, order, scripted
+from tests.host.test_run import more
+from treadle.host.confine import Cage
+from treadle.host.run import Job
+from treadle.host.signing import key_path, make_key
+from treadle.io.sandbox import methods
+from treadle.session import Confinement
+from treadle.wire.sidecar.connection import NO_POLICY
+
+Runner = Callable[..., Any]
+ON = Confinement(use="on")
+
+
+@pytest.fixture(autouse=True)
+def _sandbox() -> None:
+    need("bwrap")
+    if methods.available().method != "bubblewrap":
+        pytest.skip(f"needs a sandbox: {methods.available().problems}")
+
+
+def told(source: Path, task: str, **changes: Any) -> Job:
+    policy = replace(NO_POLICY, deny_read=[".env"], deny_write=["keep.txt", "kept/**", "new.txt"])
+    work = order(source, task=task, policy=policy)
+    act = "runs_its_task_and_does_not_say_so"
+    return Job(order=work, backend=scripted(act), timing=QUICK, confinement=ON, **changes)
+
+
+def kept_files(source: Path) -> None:
+    (source / ".env").write_text("secret")
+    (source / "keep.txt").write_text("keep")
+    (source / "kept").mkdir()
+    (source / "kept" / "a").write_text("a")
+
+
+async def test_denied_files_can_neither_be_read_nor_changed(run: Runner, source: Path) -> None:
+    kept_files(source)
+    receipt, host = await run(
+        "", told(source, "cat .env > read.txt; echo 1 > keep.txt; echo 1 > kept/b; echo 1 > a.txt")
+    )
+    assert receipt.outcome == "complete" and more(receipt)["policy"]["enforced"] == "kernel"
+    assert receipt.verification.git_status == "M  a.txt\nA  read.txt"
+    assert Path(more(receipt)["workspace"]["kept"], "read.txt").read_text() == ""
+
+
+async def test_a_denied_file_that_it_makes_is_found_afterwards(run: Runner, source: Path) -> None:
+    receipt, _ = await run("", told(source, "echo 1 > new.txt"))
+    assert receipt.outcome == "failed" and "new.txt was changed" in more(receipt)["end"]["message"]
+
+
+async def test_nothing_outside_is_written_and_the_signing_key_is_out_of_reach(
+    run: Runner, source: Path, tmp_path: Path, state_home: Path
+) -> None:
+    make_key()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    task = f"cat {key_path()} > key.txt; ls {state_home} > ls.txt; echo 1 > {outside}/x; echo 1 > ../shadow.git/config"
+    receipt, _ = await run("", told(source, task))
+    kept = Path(more(receipt)["workspace"]["kept"])
+    assert receipt.outcome == "complete" and list(outside.iterdir()) == []
+    assert (kept / "key.txt").read_text() == "" and "keys" not in (kept / "ls.txt").read_text()
+
+
+async def test_the_check_is_confined_too(run: Runner, source: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    receipt, _ = await run("", told(source, "true", check=f"echo 1 > {tmp_path}/outside/x"))
+    assert receipt.outcome == "partial" and not (tmp_path / "outside" / "x").exists()
+
+
+def test_a_program_that_lies_in_tmp_is_shown_with_what_lies_beside_it(source: Path, tmp_path: Path) -> None:
+    script = tmp_path / "tools" / "host.py"
+    script.parent.mkdir()
+    script.write_text("")
+    cage = Cage(ON, order(source), "run")
+    made = cage.confinement([sys.executable, str(script), "--flag", "/no/such/file"])
+    cage.close()
+    assert made is not None and str(script.parent.resolve()) in made.read_only
+    assert str(source.resolve()) in made.write
+
+
+def test_a_sandbox_that_nobody_wants_is_not_made(source: Path) -> None:
+    assert Cage(Confinement(use="off"), order(source), "run").confinement([]) is None
