@@ -22,6 +22,7 @@ LAYERS = [
     {"session"},
     {"events"},
     {"errors", "redact"},
+    {"light"},
 ]
 BESIDE = {"testing"}
 """Public helpers for tests may use what they help to test, and nothing in the product uses them."""

@@ -40,7 +40,8 @@ This module imports nothing of ours and nothing heavy: everything may import it.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # importing typing takes longer than starting the interpreter
+from treadle.light import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from typing import Any, ClassVar
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 
-TYPE_CHECKING = False
+from treadle.light import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any

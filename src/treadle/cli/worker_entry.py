@@ -5,13 +5,12 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from treadle.io.standard_streams import fill_gaps
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from treadle.doors.worker.quick import Promise
     from treadle.io.streams import FdStream
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 
 from treadle.coordination import repository
 from treadle.coordination.claims import Claims, Held, Overlap
 from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError
 from treadle.workspace.git import git
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 TRAILER = "Heimdall-Agent"
 

@@ -7,6 +7,7 @@ a claim can refuse it from a holder whose fence is not the newest for that surfa
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Sequence
 
 from treadle.coordination import decisions
 from treadle.coordination.identity import Agents, human_of, root_of
@@ -15,19 +16,18 @@ from treadle.coordination.planning import Planning, one_line, read_text, seconds
 from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError, Denied, NotFound
 from treadle.io.files import storage_error
+from treadle.light import TYPE_CHECKING
 from treadle.wire.common.jsontext import dumps, loads
-from treadle.wire.heimdall.shapes import ListOf, Record, Text
+from treadle.wire.common.schema import NON_EMPTY, TEXT, faults, list_of, record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from treadle.io.files import locked
 
 DEFAULT_TTL_MINUTES = 90
 MAX_TTL_MINUTES = 60 * 24 * 365
-_SHAPE = Record({"haid": Text(1), "claimed_surfaces": ListOf(Text())})
+_SCHEMA = record({"haid": NON_EMPTY, "claimed_surfaces": list_of(TEXT)})
 """What makes a file a claim; the rest has defaults."""
 
 
@@ -36,7 +36,7 @@ class Claim:
 
     def __init__(self, fields: dict[str, Any], top: str = "", path: str = "") -> None:
         """Raises ValueError when these are not the fields of a claim."""
-        if not _SHAPE.accepts(fields):
+        if faults(_SCHEMA, fields):
             raise ValueError("not a claim")
         self.fields = fields
         self.haid: str = fields["haid"]

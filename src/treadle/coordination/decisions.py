@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from treadle.coordination.capsules import check_id
 from treadle.coordination.planning import Planning, make_dirs, one_line, write_text
 from treadle.errors import ConfigError
 from treadle.io.files import append_lines
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 UNSPECIFIED = "(unspecified)"
 

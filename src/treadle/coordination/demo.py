@@ -7,6 +7,8 @@ is a symbol table, each spawn gets a delta brief, and each answers with a typed 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import Any
 
 from treadle.coordination import briefs
 from treadle.coordination.capsules import Capsules
@@ -16,11 +18,6 @@ from treadle.coordination.setup import init
 from treadle.coordination.symbols import Symbols
 from treadle.wire.common.jsontext import dumps
 from treadle.wire.heimdall.messages import faults
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
 
 ROLE = "orchestration"
 _HERE = os.path.join(os.path.dirname(__file__), "demo_wave")

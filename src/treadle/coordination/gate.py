@@ -6,9 +6,9 @@ import os
 
 from treadle.coordination.planning import Planning, read_text
 from treadle.errors import ConfigError, NotFound
+from treadle.light import TYPE_CHECKING
 from treadle.wire.common.jsontext import loads
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

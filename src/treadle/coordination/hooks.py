@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from treadle.coordination import changes, decisions
 from treadle.coordination.claims import Claims, Collision, Overlap
@@ -10,10 +11,6 @@ from treadle.coordination.setup import command
 from treadle.errors import ConfigError
 from treadle.io.files import write_atomic
 from treadle.io.process.programs import output_of
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 HOOKS = ("pre-commit", "pre-push")
 BYPASS = "HEIMDALL_GUARD_BYPASS"

@@ -13,8 +13,8 @@ from treadle.coordination import repository
 from treadle.coordination.planning import Document, Planning, seconds_of
 from treadle.errors import ConfigError, Denied, NotFound
 from treadle.io.process.programs import output_of
+from treadle.light import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -58,10 +58,8 @@ def root_of(haid: str) -> str:
 
 def root(project: str) -> str:
     """The identity of a checkout, from git's settings there and the machine's name."""
-    try:
-        from _sha256 import sha256  # type: ignore[import-not-found]  # loading OpenSSL for 4 digits takes longer than git
-    except ImportError:
-        from hashlib import sha256
+    from hashlib import sha256  # loads OpenSSL, which takes longer than asking git: not every command needs it
+
     found = repository.find(project)
     top = found.top if found else os.path.abspath(project)
     email = output_of(["git", "-C", top, "config", "user.email"]) or ""

@@ -6,9 +6,11 @@ tree by those directories: only those on the way to the asked one's directory, a
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+from collections.abc import Iterable, Iterator
+
+from treadle.light import TYPE_CHECKING
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from typing import Any
 
 

@@ -7,16 +7,16 @@ Numbers are never made up: a line is `measured` (a provider reported it), `count
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from treadle.coordination.planning import Document, Planning, make_dirs
 from treadle.errors import ConfigError
 from treadle.io.files import append_line, storage_error
+from treadle.light import TYPE_CHECKING
 from treadle.wire.common.jsontext import dumps, loads
 from treadle.wire.heimdall.messages import VERSION
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
 SOURCES = ("measured", "counted", "declared")

@@ -8,10 +8,11 @@ from treadle.coordination.identity import Agents, current
 from treadle.coordination.planning import Planning
 from treadle.coordination.seats import Seats
 from treadle.errors import TreadleError
+from treadle.light import TYPE_CHECKING
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 from treadle.wire.common.jsontext import dumps
+from treadle.wire.common.schema import faults
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -111,8 +112,8 @@ class Server:
             tool = self.tools.get(name)
             if tool is None:
                 return _failed(haid, f"unknown tool: {name}", f"there are {', '.join(self.tools)}")
-            if faults := tool.shape.faults(arguments):
-                return _failed(haid, f"{name}: the arguments are not right", "; ".join(faults))
+            if found := faults(tool.schema, arguments):
+                return _failed(haid, f"{name}: the arguments are not right", "; ".join(found))
             for identity in {self.seats.haid(self.client), haid}:  # acting for another lifts nothing
                 self.agents.require(identity)
             self._present(haid)

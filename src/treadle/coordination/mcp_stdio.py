@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from treadle.coordination.mcp import Server
 from treadle.wire.common.framing import MessageSplitter
 from treadle.wire.common.jsonrpc import reply
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from treadle.errors import RemoteProtocolError
 
 

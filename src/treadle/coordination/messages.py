@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 
 from treadle.coordination.planning import Planning, make_dirs
 from treadle.errors import ConfigError
 from treadle.io.files import append_line, read_lines
+from treadle.light import TYPE_CHECKING
 from treadle.wire.common.jsontext import dumps, loads
 from treadle.wire.heimdall.messages import faults, read
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from typing import Any
 
 EVERYBODY = "*"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 
 from treadle.coordination import repository
 from treadle.errors import StorageError
 from treadle.io.files import append_line, locked, locked_beside, storage_error, write_atomic
 from treadle.io.paths import here
+from treadle.light import TYPE_CHECKING
 from treadle.wire.common.jsontext import dumps, loads
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 LOCK_SECONDS = 60.0

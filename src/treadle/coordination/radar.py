@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import Any
 
 from treadle.coordination import changes
 from treadle.coordination.claims import Claim, Claims
 from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError, LocalError
 from treadle.workspace.git import git
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
 
 
 def scan(claims: Claims, branches: Sequence[str] = ()) -> list[dict[str, Any]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from treadle.coordination.planning import Document, Planning, one_line
 from treadle.errors import ConfigError, NotFound
+from treadle.wire.common.schema import shown
 from treadle.wire.heimdall.messages import VERSION
-from treadle.wire.heimdall.shapes import shown
 
 
 class Table:

@@ -1,4 +1,4 @@
-"""The tools of the ledger server: for each its name, the shape of its arguments, and what it does.
+"""The tools of the ledger server: for each its name, the schema of its arguments, and what it does.
 
 They call what the commands call; nothing is decided here.
 """
@@ -6,6 +6,7 @@ They call what the commands call; nothing is decided here.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from treadle.coordination import briefs, decisions
 from treadle.coordination.blackboard import Blackboard
@@ -15,11 +16,10 @@ from treadle.coordination.messages import EVERYBODY, Inbox
 from treadle.coordination.planning import read_text
 from treadle.coordination.symbols import Symbols
 from treadle.errors import ConfigError
-from treadle.wire.heimdall.shapes import Flag, Integer, ListOf, Record, Shape, Text
+from treadle.light import TYPE_CHECKING
+from treadle.wire.common.schema import FLAG, NON_EMPTY, TEXT, Schema, list_of, record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from treadle.coordination.mcp import Server
@@ -31,16 +31,16 @@ class Tool:
         name: str,
         description: str,
         run: Callable[..., dict[str, Any]],
-        required: dict[str, Shape] | None = None,
-        optional: dict[str, Shape] | None = None,
+        required: dict[str, Schema] | None = None,
+        optional: dict[str, Schema] | None = None,
     ) -> None:
         self.name = name
         self.description = description
         self.run = run
-        self.shape = Record(required or {}, {**(optional or {}), "client_identity": Text()}, closed=True)
+        self.schema = record(required or {}, {**(optional or {}), "client_identity": TEXT}, closed=True)
 
     def listed(self) -> dict[str, Any]:
-        return {"name": self.name, "description": self.description, "inputSchema": self.shape.schema}
+        return {"name": self.name, "description": self.description, "inputSchema": self.schema}
 
 
 def _read_claims(server: Server, haid: str) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def _brief(
     return {"task": task, "brief": briefs.build(server.planning, task, spec, *wanted, strict=strict)}
 
 
-_SOME = ListOf(Text(1), 1)
+_SOME = list_of(NON_EMPTY, 1)
 
 SIX = (
     Tool("read_claims", "Who is changing what at the moment, and until when.", _read_claims),
@@ -187,28 +187,28 @@ SIX = (
         "Claim paths, globs or file#symbol before you change them. Refused when somebody else holds any of them."
         " Takes the place of what you held before.",
         _make_claim,
-        {"surfaces": _SOME, "task": Text(1)},
-        {"ttl_minutes": Integer(1)},
+        {"surfaces": _SOME, "task": NON_EMPTY},
+        {"ttl_minutes": {"type": "integer", "minimum": 1}},
     ),
-    Tool("release_claim", "Give up your claim when you are done.", _release_claim, optional={"haid": Text()}),
+    Tool("release_claim", "Give up your claim when you are done.", _release_claim, optional={"haid": TEXT}),
     Tool(
         "read_capsules",
         "What was done before, in a few lines each: finished hand-offs and context capsules.",
         _read_capsules,
-        optional={"id": Text()},
+        optional={"id": TEXT},
     ),
     Tool(
         "append_decision",
         "Record a decision and its reason for everybody. Entries are never changed or removed.",
         _append_decision,
-        {"title": Text(1), "body": Text(1)},
+        {"title": NON_EMPTY, "body": NON_EMPTY},
     ),
     Tool(
         "raise_conflict_pr",
         "Record that your work must displace somebody else's: both intents, and where the displaced work is kept.",
         _raise_conflict,
-        {"id": Text(1), "title": Text(1), "surfaces": _SOME},
-        {"displaced_haid": Text(), "overriding_intent": Text(), "displaced_intent": Text()},
+        {"id": NON_EMPTY, "title": NON_EMPTY, "surfaces": _SOME},
+        {"displaced_haid": TEXT, "overriding_intent": TEXT, "displaced_intent": TEXT},
     ),
 )
 ALL = (
@@ -218,29 +218,29 @@ ALL = (
         "post_message",
         "Send a typed message to one agent (its HAID), to a role, or to everybody.",
         _post_message,
-        {"message": Record({})},
-        {"to": Text(1)},
+        {"message": record({})},
+        {"to": NON_EMPTY},
     ),
     Tool(
         "read_messages",
         "Your messages that you have not acknowledged; `ack` acknowledges those you have dealt with.",
         _read_messages,
-        optional={"ack": ListOf(Text(1)), "acknowledged": Flag()},
+        optional={"ack": list_of(NON_EMPTY), "acknowledged": FLAG},
     ),
-    Tool("set_fact", "Keep a fact for everybody, such as a port.", _set_fact, {"key": Text(1), "value": Text()}),
-    Tool("get_fact", "Read a fact.", _get_fact, {"key": Text(1)}),
+    Tool("set_fact", "Keep a fact for everybody, such as a port.", _set_fact, {"key": NON_EMPTY, "value": TEXT}),
+    Tool("get_fact", "Read a fact.", _get_fact, {"key": NON_EMPTY}),
     Tool(
         "resolve",
         "What a symbol stands for, or which symbol stands for a value.",
         _resolve,
-        optional={"id": Text(), "value": Text()},
+        optional={"id": TEXT, "value": TEXT},
     ),
     Tool("hydrate", "These capsules and all they build on, prerequisites first.", _hydrate, {"ids": _SOME}),
     Tool(
         "brief",
         "What to tell an agent that you spawn: its task, the symbols it names, what it builds on.",
         _brief,
-        {"task": Text(1), "spec": Text(1)},
-        {"symbols": ListOf(Text(1)), "capsules": ListOf(Text(1)), "invariants": Text(), "strict": Flag()},
+        {"task": NON_EMPTY, "spec": NON_EMPTY},
+        {"symbols": list_of(NON_EMPTY), "capsules": list_of(NON_EMPTY), "invariants": TEXT, "strict": FLAG},
     ),
 )

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from treadle.redact import is_secret_name
+from collections.abc import Iterable, Mapping
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+from treadle.redact import is_secret_name
 
 BASICS = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "HOSTNAME", "TERM", "COLORTERM", "TERMINFO", "NO_COLOR"),

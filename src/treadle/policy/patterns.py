@@ -18,15 +18,16 @@ against it, place by place. The same holds for characters within a name (star `*
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Container, Sequence
+from functools import lru_cache
+
 from treadle.errors import ConfigError
+from treadle.light import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Callable, Container, Sequence
-    from typing import Any, TypeAlias, TypeVar
+    from typing import TypeAlias
 
-    F = TypeVar("F", bound=Callable[..., Any])
     Ranges: TypeAlias = tuple[tuple[int, int], ...]
     Name: TypeAlias = tuple[Ranges | None, ...]
     """One name of a path: the characters possible at each place; None is a star."""
@@ -40,22 +41,6 @@ _DOT, _SLASH, _LAST = ord("."), ord("/"), 0x10FFFF
 _ANY: Ranges = ((1, _SLASH - 1), (_SLASH + 1, _LAST))
 _STAR: Name = (None,)
 _SPECIAL = frozenset("*?[\\")
-
-
-def _remembered(function: F) -> F:
-    """`functools.lru_cache`, whose import costs a small command a quarter of its start; when full, it forgets all."""
-    known: dict[tuple[Any, ...], Any] = {}
-
-    def remembering(*arguments: Any) -> Any:
-        try:
-            return known[arguments]
-        except KeyError:
-            if len(known) >= REMEMBERED:
-                known.clear()
-            result = known[arguments] = function(*arguments)
-            return result
-
-    return remembering  # type: ignore[return-value]
 
 
 def match(pattern: str, path: str) -> bool:
@@ -115,7 +100,7 @@ def wildcard(pattern: str, text: str) -> bool:
     return _wildcard(pattern).fullmatch(text) is not None
 
 
-@_remembered
+@lru_cache(REMEMBERED)
 def _wildcard(pattern: str) -> re.Pattern[str]:
     import re
 
@@ -139,7 +124,7 @@ class Pattern:
         return self._regex
 
 
-@_remembered
+@lru_cache(REMEMBERED)
 def parse(text: str, is_file: bool = False) -> Pattern:
     if not text:
         raise ConfigError("an empty pattern stands for nothing", hint="use . for everything here")
@@ -236,7 +221,7 @@ def _close(up: int, names: list[str | Name | None], is_directory: bool, is_file:
     return up, tuple(names)
 
 
-@_remembered
+@lru_cache(REMEMBERED)
 def _name_choices(part: str) -> list[list[str | Name | None]]:
     """`**` as a whole name is any number of names; within a name, `x**y` is `x*y` or `x*/**/*y`."""
     if _SPECIAL.isdisjoint(part):
@@ -352,7 +337,7 @@ def _names_meet(a: str | Name, b: str | Name) -> bool:
     return _wild_names_meet(a, b)
 
 
-@_remembered
+@lru_cache(REMEMBERED)
 def _wild_names_meet(a: str | Name, b: str | Name) -> bool:
     a, b = _places(a), _places(b)
     if None in a and None in b or min(len(name) for name in (a, b) if None not in name) > 2:

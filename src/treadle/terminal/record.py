@@ -13,7 +13,7 @@ from treadle.errors import ConfigError
 from treadle.io.files import storage_error
 from treadle.redact import Redactor
 from treadle.terminal.settings import Settings, child_environment
-from treadle.wire.common.jsontext import dumps, mended, quote
+from treadle.wire.common.jsontext import dumps, mended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Recorder:
 
     def _event(self, now: float, code: str, data: str) -> None:
         interval = round(max(0.0, now - self._last), 6)
-        if self._write(f"[{interval:f}, {quote(code)}, {quote(data)}]"):
+        if self._write(f"[{interval:f}, {dumps(code)}, {dumps(data)}]"):
             self._last = max(now, self._last)
 
     def _write(self, line: str) -> bool:

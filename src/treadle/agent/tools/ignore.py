@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
+from typing import TypeAlias
 
 _MAX_RULES = 1 << 20
 """Bytes of one `.gitignore` that are read."""
@@ -122,10 +120,9 @@ def _class(inside: str) -> str:
 
 # The walk...
 
-if TYPE_CHECKING:
-    Level = tuple[int, Rules]
-    """Where the path relative to a `.gitignore` begins in an absolute path, and its rules."""
-    _Opened = tuple[str, Iterator[os.DirEntry[str]], tuple[Level, ...]]
+Level: TypeAlias = tuple[int, "Rules"]
+"""Where the path relative to a `.gitignore` begins in an absolute path, and its rules."""
+_Opened: TypeAlias = tuple[str, Iterator["os.DirEntry[str]"], tuple[Level, ...]]
 
 
 class Walk:

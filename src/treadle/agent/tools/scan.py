@@ -11,13 +11,10 @@ import re
 import stat
 import sys
 import warnings
+from collections.abc import Iterator
+from typing import Any
 
 from treadle.agent.tools.ignore import Walk
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
 
 MAX_FILE = 64 << 20
 _POSIX = {

@@ -23,6 +23,7 @@ Who acts is HEIMDALL_HAID, else the checkout's identity; --role R: the agent wit
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from treadle.cli.heimdall import Arguments, Usage, err, out
 from treadle.coordination import repository
@@ -30,10 +31,6 @@ from treadle.coordination.claims import Claim, Claims, Collision, Overlap
 from treadle.coordination.identity import checked, current, spawn
 from treadle.coordination.planning import Planning, one_line
 from treadle.wire.common.jsontext import dumps
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def main(arguments: list[str]) -> int:

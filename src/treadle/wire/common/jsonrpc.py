@@ -5,12 +5,13 @@ Which bytes are one message is `framing.MessageSplitter`'s business; what the me
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from treadle.errors import RemoteProtocolError
+from treadle.light import TYPE_CHECKING
 from treadle.wire.common.jsontext import dumps, loads
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
 PARSE_ERROR = -32700

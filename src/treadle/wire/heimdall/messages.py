@@ -6,10 +6,11 @@ drift. Messages refer to artifacts by id and never restate them; further fields 
 
 from __future__ import annotations
 
+from treadle.light import TYPE_CHECKING
+from treadle.wire.common import schema as schemas
 from treadle.wire.common.jsontext import loads
-from treadle.wire.heimdall.shapes import Integer, ListOf, Maybe, OneOf, Record, Text, shown
+from treadle.wire.common.schema import NON_EMPTY, TEXT, list_of, one_of, record, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -18,26 +19,26 @@ BOM = b"\xef\xbb\xbf"
 """What some editors and shells put in front."""
 SCHEMA_ID = f"https://heimdall/protocol/message-schema-{VERSION}.json"
 
-_IDS = ListOf(Text())
+_IDS = list_of(TEXT)
 
 TYPES = {
-    "task_claim": Record({"task": Text()}, {"symbols": _IDS, "capsules": _IDS}),
-    "task_result": Record(
-        {"task": Text(), "status": OneOf("pass", "fail", "partial")},
-        {"criteria": ListOf(Integer()), "commit": Text(), "capsule": Text()},
+    "task_claim": record({"task": TEXT}, {"symbols": _IDS, "capsules": _IDS}),
+    "task_result": record(
+        {"task": TEXT, "status": one_of("pass", "fail", "partial")},
+        {"criteria": list_of({"type": "integer"}), "commit": TEXT, "capsule": TEXT},
     ),
-    "gate_report": Record(
-        {"gate_id": Text(), "status": OneOf("pass", "fail")}, {"report_ref": Text(), "wave": Maybe(Text())}
+    "gate_report": record(
+        {"gate_id": TEXT, "status": one_of("pass", "fail")}, {"report_ref": TEXT, "wave": {"type": ["string", "null"]}}
     ),
-    "escalation": Record({"reason": Text(1), "severity": OneOf("blocker", "warning", "info")}, {"refs": _IDS}),
-    "question": Record({"question": Text(1)}, {"refs": _IDS}),
-    "checkpoint": Record(
-        {"wave": Text(), "state": OneOf("started", "in_progress", "complete", "blocked")}, {"capsules": _IDS}
+    "escalation": record({"reason": NON_EMPTY, "severity": one_of("blocker", "warning", "info")}, {"refs": _IDS}),
+    "question": record({"question": NON_EMPTY}, {"refs": _IDS}),
+    "checkpoint": record(
+        {"wave": TEXT, "state": one_of("started", "in_progress", "complete", "blocked")}, {"capsules": _IDS}
     ),
 }
 """What each type has beyond the common fields."""
 
-COMMON = Record({"type": OneOf(*TYPES), "from": Text(1), "msg_id": Text(1)}, {"reply_to": Text(), "ts": Text()})
+COMMON = record({"type": one_of(*TYPES), "from": NON_EMPTY, "msg_id": NON_EMPTY}, {"reply_to": TEXT, "ts": TEXT})
 
 
 def schema() -> dict[str, Any]:
@@ -45,15 +46,15 @@ def schema() -> dict[str, Any]:
     branches = [
         {
             "if": {"properties": {"type": {"const": name}}, "required": ["type"]},
-            "then": {key: value for key, value in shape.schema.items() if key != "type"},
+            "then": {key: value for key, value in fields.items() if key != "type"},
         }
-        for name, shape in TYPES.items()
+        for name, fields in TYPES.items()
     ]
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": SCHEMA_ID,
         "title": "Heimdall protocol message",
-        **COMMON.schema,
+        **COMMON,
         "allOf": branches,
     }
 
@@ -62,10 +63,10 @@ def faults(message: Any) -> list[str]:
     """Everything that is wrong with a message, common fields first; a valid message has none."""
     if not isinstance(message, dict):
         return ["message must be a JSON object"]
-    found = [_common_fault(text, message) for text in COMMON.faults(message)]
+    found = [_common_fault(text, message) for text in schemas.faults(COMMON, message)]
     kind = message.get("type")
     if isinstance(kind, str) and kind in TYPES:
-        found += [f"{kind}: {text}" for text in TYPES[kind].faults(message)]
+        found += [f"{kind}: {text}" for text in schemas.faults(TYPES[kind], message)]
     return found
 
 

@@ -6,13 +6,10 @@ The same major is compatible; within it, a client is sent nothing newer than wha
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Any
 
 from treadle.errors import VersionMismatch
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
 
 PROTOCOL_VERSION = "0.2.0"
 """The same as in the file PROTOCOL_VERSION beside this one, which is for programs that do not import us."""
