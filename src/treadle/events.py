@@ -175,6 +175,8 @@ class Asked(Event, frozen=True, kw_only=True, tag="asked"):
     paths: tuple[str, ...] = ()
     command: str | None = None
     options: tuple[str, ...] = ()
+    always: tuple[str, ...] = ()
+    """The rules that an answer with scope `always` would keep; empty when no rule can say it."""
     deadline: float | None = None
 
 

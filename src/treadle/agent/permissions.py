@@ -103,6 +103,7 @@ class Permissions:
                 tool_kind=access.kind,
                 paths=access.paths,
                 command=access.command,
+                always=as_rules(access),
                 deadline=self._deadline(),
             )
         )

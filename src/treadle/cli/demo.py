@@ -12,8 +12,8 @@ from pathlib import Path
 import click
 
 from treadle.agents import find_agent
-from treadle.cli.render import Renderer
-from treadle.events import FileChanged
+from treadle.cli.chat.page import Page
+from treadle.cli.render import colourful
 from treadle.session import Limits, SessionSpec, Start
 from treadle.sessions.session import run_turn
 from treadle.sessions.totals import Fold
@@ -31,7 +31,12 @@ def demo() -> None:
 
 
 async def _demo(place: Path) -> int:
-    show = Renderer()
+    page = Page(lambda: shutil.get_terminal_size().columns, colour=colourful(sys.stdout), flowing=True)
+
+    def show(text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
     repository = _repository(place)
     spec = SessionSpec(
         cwd=str(repository),
@@ -41,22 +46,22 @@ async def _demo(place: Path) -> int:
         limits=Limits(max_iterations=10, max_seconds=50),
         start=Start(persist=False),
     )
-    show.heading(f"A repository with a failing test: {repository}")
-    show.heading(f"> {PROMPT}")
+    show(page.note("bold", f"A repository with a failing test: {repository}"))
+    show(page.note("bold", f"> {PROMPT}"))
     session = await find_agent("native").open(spec)
     folded = Fold()
     try:
         async for event in run_turn(session, PROMPT):
             folded.add(event)
-            show.show(event)
+            show(page.feed(event))
     finally:
         await session.close()
     summary = folded.summary()
-    show.total(summary)
-    show.heading("What changed (git diff):")
+    show(page.total(summary))
+    show(page.note("bold", "What changed (git diff):"))
     diff = git("diff", cwd=str(repository)).stdout.decode()
-    show.show(FileChanged(path="prices.py", change="modified", diff=diff))
-    show.heading("The model's words were scripted; the loop, the tools, the edit and the test were real.")
+    show(page.diff(diff))
+    show(page.note("bold", "The model's words were scripted; the loop, the tools, the edit and the test were real."))
     return 0 if summary.outcome == "completed" and diff else 1
 
 

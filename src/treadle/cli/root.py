@@ -12,7 +12,7 @@ from treadle.errors import ConfigError, TreadleError
 
 GROUPS: dict[str, dict[str, str]] = {
     "Work with an agent": {
-        "chat": "treadle.cli.chat:chat",
+        "chat": "treadle.cli.chat.command:chat",
         "demo": "treadle.cli.demo:demo",
         "sessions": "treadle.cli.sessions:sessions",
         "trust": "treadle.cli.trust:trust",

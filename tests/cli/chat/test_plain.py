@@ -1,4 +1,4 @@
-"""`treadle` on a real terminal, as a person uses it: type, allow, interrupt, leave."""
+"""`treadle --plain` on a real terminal, as a person uses it: type, allow, interrupt, leave."""
 
 import fcntl
 import os
@@ -100,7 +100,7 @@ def terminal(tmp_path: Path, state_home: Path) -> Iterator[Terminal]:
     work = tmp_path / "work"
     work.mkdir()
     env = {**os.environ, "TERM": "xterm-256color", "TREADLE_MODEL": f"scripted:{script}"}
-    terminal = Terminal([TREADLE], work, env)
+    terminal = Terminal([TREADLE, "--plain"], work, env)
     yield terminal
     terminal.close()
 
@@ -241,7 +241,7 @@ def test_what_is_allowed_always_is_allowed_in_the_next_session_too(terminal: Ter
     terminal.type("/exit")
     assert terminal.process.wait(60) == 0
     (tmp_path / "work" / "made.txt").unlink()
-    again = Terminal([TREADLE], tmp_path / "work", terminal.env)
+    again = Terminal([TREADLE, "--plain"], tmp_path / "work", terminal.env)
     try:
         again.until("> ")
         again.type("make it")

@@ -1,0 +1,46 @@
+"""What was typed in earlier chats: one private file for all of them. Secrets are not kept, answers never get here."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+
+from prompt_toolkit.history import History
+
+from treadle.errors import StorageError
+from treadle.io.files import append_lines, read_lines
+from treadle.io.paths import private_dir, state_dir
+from treadle.redact import Redactor
+
+KEPT = 5000
+
+
+class Typed(History):
+    """The newest first, as prompt_toolkit wants them. A full or read-only disk costs the history, not the chat."""
+
+    def __init__(self, path: str | None = None, environ: dict[str, str] | None = None) -> None:
+        super().__init__()
+        self._path = path or os.path.join(private_dir(state_dir()), "typed.jsonl")
+        self._redact = Redactor.of_environment(os.environ if environ is None else environ)
+
+    def load_history_strings(self) -> Iterable[str]:
+        try:
+            lines, _ = read_lines(self._path)
+        except OSError:
+            return
+        for line in reversed(lines[-KEPT:]):
+            try:
+                text = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(text, str):
+                yield text
+
+    def store_string(self, string: str) -> None:
+        if not string.strip() or self._redact.text(string) != string:
+            return
+        try:
+            append_lines(self._path, [json.dumps(string).encode()])
+        except (OSError, StorageError):
+            pass

@@ -1,0 +1,155 @@
+"""What the keys do in a chat."""
+
+from __future__ import annotations
+
+import time
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol
+
+from prompt_toolkit.application.current import get_app
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+if TYPE_CHECKING:
+    from treadle.cli.chat.screen import Screen
+
+AGAIN = 2.0
+"""Seconds in which a second Ctrl-C leaves."""
+
+
+class Actions(Protocol):
+    """What a person can do with a conversation."""
+
+    @property
+    def busy(self) -> bool: ...
+    def enter(self, text: str) -> None: ...
+    def queue(self, text: str) -> None: ...
+    def unqueue(self) -> str | None: ...
+    def interrupt(self) -> bool: ...
+    def leave(self) -> None: ...
+    def quit(self) -> None: ...
+    async def rest(self) -> None:
+        """Until nothing runs and nothing is queued."""
+        ...
+
+
+def bindings(screen: Screen) -> KeyBindings:
+    keys = KeyBindings()
+    _question(keys, screen)
+    _input(keys, screen)
+    _ends(keys, screen)
+    return keys
+
+
+def _question(keys: KeyBindings, screen: Screen) -> None:
+    one_key = Condition(lambda: screen.armed and screen.question is not None and screen.question.want == "keys")
+    field = has_focus(screen.field)
+    choosing = Condition(lambda: screen.question is not None and bool(screen.question.asked.options))
+
+    for key in "ysaneYSANE":
+
+        @keys.add(key, filter=one_key, eager=True)
+        def press(event: KeyPressEvent) -> None:
+            assert screen.question is not None
+            screen.answered(screen.question.press(event.key_sequence[0].data))
+
+    @keys.add("enter", filter=one_key, eager=True)
+    def wait(event: KeyPressEvent) -> None:
+        screen.hint = "one of the keys above answers; what you typed stays"
+
+    @keys.add("enter", filter=field, eager=True)
+    def answer(event: KeyPressEvent) -> None:
+        assert screen.question is not None
+        screen.answered(screen.question.enter(screen.field.text))
+
+    @keys.add("up", filter=field & choosing)
+    def before(event: KeyPressEvent) -> None:
+        screen.move(-1)
+
+    @keys.add("down", filter=field & choosing)
+    def after(event: KeyPressEvent) -> None:
+        screen.move(1)
+
+
+def _input(keys: KeyBindings, screen: Screen) -> None:
+    focused = has_focus(screen.input)
+    later = Condition(lambda: screen.actions.busy and bool(screen.input.text.strip()))
+
+    @keys.add("enter", filter=focused)
+    def send(event: KeyPressEvent) -> None:
+        buffer = screen.input
+        if buffer.text.endswith("\\") and buffer.document.is_cursor_at_the_end:
+            buffer.delete_before_cursor()
+            buffer.newline(copy_margin=False)
+            return
+        text = buffer.text
+        buffer.reset(append_to_history=True)
+        screen.sent()
+        screen.actions.enter(text)
+
+    @keys.add("escape", "enter", filter=focused | has_focus(screen.field))
+    def new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.newline(copy_margin=False)
+
+    @keys.add("tab", filter=focused & later)
+    def queue(event: KeyPressEvent) -> None:
+        text = screen.input.text
+        screen.input.reset(append_to_history=True)
+        screen.actions.queue(text)
+
+    @keys.add("tab", filter=focused & ~later)
+    def complete(event: KeyPressEvent) -> None:
+        buffer = screen.input
+        asked = CompleteEvent(completion_requested=True)
+        found = list(islice(buffer.completer.get_completions(buffer.document, asked), 2))
+        if len(found) == 1:
+            buffer.apply_completion(found[0])
+        elif buffer.complete_state:
+            buffer.complete_next()
+        else:
+            buffer.start_completion(select_first=True)
+
+    @keys.add("up", filter=focused & Condition(lambda: not screen.input.text and bool(screen.queued())))
+    def take_back(event: KeyPressEvent) -> None:
+        screen.input.insert_text(screen.actions.unqueue() or "")
+
+    @keys.add("c-g", filter=focused)
+    def editor(event: KeyPressEvent) -> None:
+        event.current_buffer.open_in_editor()
+
+    @keys.add("c-o")
+    def unfold(event: KeyPressEvent) -> None:
+        screen.unfold()
+
+
+def _ends(keys: KeyBindings, screen: Screen) -> None:
+    pressed = 0.0
+
+    @keys.add("escape")
+    def escape(event: KeyPressEvent) -> None:
+        if screen.question is not None and screen.question.back():
+            screen.focus()
+        else:
+            screen.actions.interrupt()
+
+    @keys.add("c-c")
+    @keys.add("<sigint>")
+    def interrupt(event: KeyPressEvent) -> None:
+        nonlocal pressed
+        again = time.monotonic() - pressed < AGAIN
+        pressed = time.monotonic()
+        if screen.input.text and not screen.actions.busy:
+            screen.input.reset()
+            pressed = 0.0
+        elif again:
+            screen.actions.quit()
+        else:
+            running = screen.actions.interrupt()
+            screen.hint = "interrupted; Ctrl-C again leaves" if running else "Ctrl-C again leaves"
+            get_app().invalidate()
+
+    @keys.add("c-d", filter=Condition(lambda: not get_app().current_buffer.text))
+    def end(event: KeyPressEvent) -> None:
+        screen.give_up()
+        screen.actions.leave()

@@ -1,0 +1,26 @@
+"""What was said last in a session that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rich.markdown import Markdown
+from rich.text import Text
+
+from treadle.agent.messages import AssistantMessage, UserMessage
+from treadle.agent.session_list import find_session
+from treadle.agent.transcript import Transcript
+from treadle.cli.render import printable
+from treadle.errors import TreadleError
+
+
+def last_words(session_id: str, draw: Callable[..., str]) -> str:
+    """The last prompt and the last answer, ready to print; empty for sessions that are kept elsewhere."""
+    try:
+        messages = Transcript.read(find_session(session_id)).view()
+    except TreadleError:
+        return ""
+    asked = next((one.text for one in reversed(messages) if isinstance(one, UserMessage) and one.text), "")
+    said = next((one.text for one in reversed(messages) if isinstance(one, AssistantMessage) and one.text), "")
+    shown = draw(Text(printable(f"> {asked}"), style="bold")) if asked else ""
+    return shown + (draw(Markdown(printable(said), hyperlinks=False)) if said else "")

@@ -1,0 +1,274 @@
+"""Events as text for a terminal: finished blocks, which scroll away, and a live part, drawn again and again."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.markdown import Markdown
+from rich.padding import Padding
+from rich.text import Text
+
+from treadle.cli.chat.progress import Progress
+from treadle.cli.render import brief, first_line, one_line, printable
+from treadle.events import (
+    AnyEvent,
+    ContextCompacted,
+    ContextHandoff,
+    ContextPruned,
+    Failed,
+    FileChanged,
+    Message,
+    Retrying,
+    TaskChanged,
+    TextDelta,
+    ThinkingDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    Warned,
+)
+from treadle.sessions.totals import TurnSummary
+
+DIFF_LINES = 24
+KEPT_CALLS = 50
+KEPT_BYTES = 256 << 10
+LIVE_LINES = 12
+MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
+
+
+class Folded:
+    """Something shown as one line, which a key opens."""
+
+    def __init__(self, title: str, text: str) -> None:
+        self.title = title
+        self.text = text[:KEPT_BYTES]
+
+
+class Page:
+    """Feed it events; it gives what is finished, as text with colours, and what is live now.
+
+    With `flowing` nothing is ever live: text comes out as it streams, and a tool when it starts.
+    """
+
+    def __init__(
+        self,
+        width: Callable[[], int],
+        *,
+        colour: bool = True,
+        flowing: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._width = width
+        self._colour = colour
+        self._flowing = flowing
+        self.progress = Progress(clock)
+        self._text = ""
+        self._streamed = False
+        self._open_line = False
+        self._thinking = ""
+        self._thinking_since: float | None = None
+        self._clock = clock
+        self._calls: dict[str, ToolStarted] = {}
+        self.folded: list[Folded] = []
+        self.seen: set[str | None] = set()
+        """Calls whose diff was shown in the question."""
+
+    # Drawing
+
+    def draw(self, *what: RenderableType) -> str:
+        """Anything that rich can draw, as text of this page's width, without trailing blanks on its lines."""
+        out = io.StringIO()
+        console = Console(
+            file=out,
+            width=max(self._width(), 20),
+            force_terminal=self._colour,
+            no_color=not self._colour,
+            color_system="standard" if self._colour else None,
+            highlight=False,
+            emoji=False,
+            markup=False,
+            legacy_windows=False,
+        )
+        for one in what:
+            console.print(one)
+        return "\n".join(line.rstrip(" ") for line in out.getvalue().split("\n"))
+
+    def note(self, style: str, text: str) -> str:
+        return self.draw(Text(printable(text), style=style))
+
+    # Events
+
+    def feed(self, event: AnyEvent) -> str:
+        """What is finished with this event, ready to print; often nothing."""
+        self.progress.feed(event)
+        if event.parent is not None:
+            return ""
+        if isinstance(event, TextDelta):
+            self._streamed = True
+            self._open_line = not event.text.endswith("\n") if event.text else self._open_line
+            self._text += printable(event.text)
+            return self._end_thinking() + self._finished_blocks()
+        if isinstance(event, ThinkingDelta):
+            if self._thinking_since is None:
+                self._thinking_since = self._clock()
+            self._thinking += printable(event.text)
+            return ""
+        if isinstance(event, Message):
+            return self._message(event)
+        return self._end_thinking() + self._end_text() + self._other(event)
+
+    def _message(self, event: Message) -> str:
+        if event.kind == "thinking":
+            self._thinking = self._thinking or printable(event.text)
+            return self._end_thinking()
+        if not self._streamed:
+            self._text = printable(event.text)
+        self._streamed = False
+        return self._end_thinking() + self._end_text()
+
+    def _end_thinking(self) -> str:
+        text, self._thinking = self._thinking, ""
+        since, self._thinking_since = self._thinking_since, None
+        if not text.strip():
+            return ""
+        took = f" for {self._clock() - since:.0f} s" if since is not None else ""
+        self._fold(f"thought{took}", text)
+        return self.note("dim italic", f"✻ thought{took} (ctrl-o shows it)")
+
+    def _finished_blocks(self) -> str:
+        """Cut at the last blank line outside of a code fence: what comes before it cannot change any more."""
+        end = len(self._text) if self._flowing else finished(self._text)
+        done, self._text = self._text[:end], self._text[end:]
+        return done if self._flowing else self._markdown(done)
+
+    def _end_text(self) -> str:
+        done, self._text = self._text, ""
+        if self._flowing:
+            ended, self._open_line = done + "\n" if done or self._open_line else "", False
+            return ended
+        return self._markdown(done)
+
+    def _markdown(self, text: str) -> str:
+        return self.draw(Markdown(text.strip("\n"), hyperlinks=False)).strip("\n") + "\n\n" if text.strip() else ""
+
+    def _other(self, event: AnyEvent) -> str:
+        match event:
+            case ToolStarted():
+                self._calls[event.call] = event
+                return self.note("cyan", f"● {one_line(event.name + ' ' + brief(event))}") if self._flowing else ""
+            case ToolEnded():
+                return self._tool(event)
+            case ToolDenied():
+                return self.note("yellow", f"✗ {event.name} was not allowed: {event.reason}")
+            case FileChanged():
+                return "" if event.call in self.seen else self.diff(event.diff, DIFF_LINES)
+            case Retrying():
+                return self.note("yellow", f"↻ {event.error.message}; trying again in {event.delay_ms / 1000:.1f} s")
+            case Warned(message=message):
+                return self.note("yellow", f"! {message}")
+            case ContextPruned() | ContextCompacted():
+                word = "pruned" if isinstance(event, ContextPruned) else "compacted"
+                return self.note("dim", f"context {word}: {event.tokens_before} -> {event.tokens_after} tokens")
+            case ContextHandoff():
+                return self.note("dim", "the conversation did not fit any more; it goes on afresh, with a summary")
+            case TaskChanged(task=task) if task is not None and event.change != "updated":
+                return self.note("dim", f"◇ {task.id} ({task.label}) {event.change}")
+            case Failed(error=error):
+                return self.note("red", f"error: {error.message}")
+            case TurnEnded(outcome="interrupted"):
+                return self.note("yellow", "interrupted")
+            case _:
+                return ""
+
+    def _tool(self, event: ToolEnded) -> str:
+        started = self._calls.pop(event.call, None)
+        what = f"{event.name} {brief(started)}" if started else event.name
+        self._fold(what, event.result)
+        if event.name == "todo" and started is not None and isinstance(started.args, dict):
+            return self._todo(started.args.get("todos"))
+        if self._flowing:
+            return self.note("dim" if event.ok else "red", f"  ⎿ {first_line(event.result)}")
+        lines = event.result.strip().count("\n") + 1 if event.result.strip() else 0
+        size = f"{lines} lines" if lines > 1 else one_line(event.result.strip())[:60] or "nothing"
+        mark, style = ("●", "cyan") if event.ok else ("✗", "red")
+        line = Text(f"{mark} {one_line(what)}", style=style, overflow="ellipsis", no_wrap=True)
+        line.truncate(max(self._width() - len(size) - 5, 20), overflow="ellipsis")
+        return self.draw(Text.assemble(line, (f"  ⎿ {size}", "dim" if event.ok else "red")))
+
+    def _todo(self, items: Any) -> str:
+        rows = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+        text = Text()
+        for item in rows:
+            done = item.get("status") == "completed"
+            mark = MARKS.get(str(item.get("status", "pending")), "☐")
+            text.append(f"  {mark} {one_line(str(item.get('content', '')))}\n", style="dim strike" if done else "")
+        return self.draw(text) if rows else ""
+
+    def diff(self, text: str, most: int | None = None) -> str:
+        """A unified diff in colours, without its file heads."""
+        lines = [line for line in printable(text).split("\n") if line and not line.startswith(("---", "+++"))]
+        shown = lines if most is None else lines[:most]
+        styles = {"+": "green", "-": "red", "@": "cyan"}
+        drawn = [Padding(Text(line, style=styles.get(line[:1], "dim")), (0, 0, 0, 4)) for line in shown]
+        if len(shown) < len(lines):
+            drawn.append(Padding(Text(f"… {len(lines) - len(shown)} more lines", style="dim"), (0, 0, 0, 4)))
+        return self.draw(*drawn) if drawn else ""
+
+    def total(self, summary: TurnSummary) -> str:
+        """One line on what the turn took."""
+        usage = summary.usage
+        cost = "cost ?" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+        about = "about " if usage.estimated else ""
+        tokens = f"{about}{usage.prompt_tokens} tokens in, {usage.output_tokens} out · {cost}"
+        said = tokens if usage.calls else "tokens unknown"
+        calls = f"{summary.iterations} model calls · {len(summary.tools)} tools"
+        return self.note("dim", f"{summary.total_ms / 1000:.1f} s · {calls} · {said}") + "\n"
+
+    def _fold(self, title: str, text: str) -> None:
+        self.folded.append(Folded(title, printable(text)))
+        del self.folded[:-KEPT_CALLS]
+
+    # What is live now
+
+    def live(self) -> str:
+        """The unfinished paragraph, the thinking, the running tools with the end of their output, and the wait."""
+        parts = []
+        if self._thinking.strip():
+            parts.append(self.draw(Text(_tail(self._thinking, 3), style="dim italic")))
+        if self._text.strip():
+            parts.append(self._markdown(self._text))
+        for call in self._calls.values():
+            parts.append(self.note("cyan", f"◐ {one_line(call.name + ' ' + brief(call))}"))
+            if output := self.progress.output(call.call):
+                parts.append(self.draw(Padding(Text(printable(_tail(output, 5)), style="dim"), (0, 0, 0, 4))))
+        if waiting := self.progress.says():
+            parts.append(self.note("dim", waiting))
+        lines = "".join(parts).rstrip("\n").split("\n")
+        return "\n".join(lines[-LIVE_LINES:])
+
+
+def finished(text: str) -> int:
+    """Up to where Markdown that is still being written cannot change any more: a blank line outside of a code fence."""
+    end = at = 0
+    fence = ""
+    for line in text.split("\n")[:-1]:
+        at += len(line) + 1
+        bare = line.strip()
+        if fence:
+            if bare.startswith(fence) and not bare.strip(fence[0]):
+                fence = ""
+                end = at
+        elif bare.startswith(("```", "~~~")):
+            fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
+        elif not bare:
+            end = at
+    return end
+
+
+def _tail(text: str, lines: int) -> str:
+    return "\n".join(text.rstrip("\n").split("\n")[-lines:])

@@ -1,0 +1,64 @@
+"""The same conversation line by line: nothing is drawn twice. For screen readers and terminals that only know lines."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from treadle.cli.chat.keys import Actions
+from treadle.cli.chat.page import Page
+from treadle.cli.chat.question import Question, diff_of
+from treadle.cli.lines import TypedLines
+from treadle.cli.render import printable
+from treadle.session import Answer
+
+WORDS = {"yes": "y", "session": "s", "always": "a", "no": "n", "": "n"}
+
+
+class Lines:
+    """The View of a conversation that only writes on, and reads whole lines when nothing runs."""
+
+    actions: Actions
+    glance = 0.0
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.typed = TypedLines()
+        self._asking = asyncio.Lock()
+
+    def print(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+    def changed(self) -> None:
+        pass
+
+    async def ask(self, question: Question) -> Answer:
+        asked = question.asked
+        about = asked.command or diff_of(asked, question.cwd) or ", ".join(asked.paths) or str(asked.args or "")
+        shown = asked.text if asked.kind != "permission" else f"{asked.text}\n  {about}\n  in {question.cwd}"
+        print(printable(shown))
+        for number, option in enumerate(asked.options, 1):
+            print(f"  {number}. {printable(option)}")
+        if question.want == "words":
+            return question.enter(await self.typed.line("answer: ")) or Answer(decision="deny")
+        always = f" ({', '.join(map(printable, asked.always))})" if asked.always else ""
+        choices = f"allow? [y]es, [n]o, for this [s]ession, [a]lways{always}, or say what to do instead: "
+        word = (await self.typed.line(choices, fresh=True)).strip()
+        key = WORDS.get(word.lower(), word.lower())
+        if key == "n":
+            return Answer(decision="deny")
+        answer = question.press(key) if len(key) == 1 else None
+        return answer or Answer(decision="deny", text=word)
+
+    async def run(self) -> None:
+        """Read prompts, one at a time, until the input ends. Then the conversation ends too."""
+        try:
+            while True:
+                await self.actions.rest()
+                self.actions.queue(await self.typed.line("\n> "))
+        except EOFError:
+            self.actions.leave()
+
+    async def close(self) -> None:
+        self.typed.close()

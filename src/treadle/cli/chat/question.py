@@ -1,0 +1,143 @@
+"""A question of the agent as a person sees it: what would happen, what the keys do, and the answer they make."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Literal
+
+import msgspec
+
+from treadle.agent.tools.diff import unified
+from treadle.events import Asked
+from treadle.io.files import read_text
+from treadle.session import Answer
+
+Want = Literal["keys", "reason", "change", "words"]
+"""What is typed now: one key, why not, other arguments, or an answer in words."""
+
+SCOPES: dict[str, Literal["once", "session", "always"]] = {"y": "once", "s": "session", "a": "always"}
+PREVIEW_BYTES = 1 << 20
+
+
+class Question:
+    """One open question. `press` and `enter` give the answer when there is one, and None while more is to be typed."""
+
+    def __init__(self, asked: Asked, cwd: str) -> None:
+        self.asked = asked
+        self.cwd = cwd
+        self.want: Want = "words" if asked.kind == "question" else "keys"
+        self.problem = ""
+        self.chosen = 0
+        """Which of the matching options the arrow keys stand on."""
+
+    @property
+    def keys(self) -> str:
+        """What can be pressed now, in words."""
+        if self.want == "reason":
+            return "why not? (Enter alone says nothing, Esc goes back)"
+        if self.want == "change":
+            return "change it, Enter runs it as changed (Esc goes back)"
+        if self.want == "words":
+            return "arrows and Enter choose, or type an answer" if self.asked.options else "your answer"
+        if self.asked.kind == "plan":
+            return "y go ahead · n not like this"
+        always = f" ({', '.join(self.asked.always)})" if self.asked.always else ""
+        return f"y yes · n no · s for this session · a always{always} · e change it"
+
+    def press(self, key: str) -> Answer | None:
+        """A single key, while keys are wanted."""
+        key = key.lower()
+        if key in SCOPES and (self.asked.kind == "permission" or key == "y"):
+            return Answer(decision="allow", scope=SCOPES[key])
+        if key == "n":
+            self.want = "reason"
+        if key == "e" and self.asked.kind == "permission":
+            self.want = "change"
+        return None
+
+    def begin(self) -> str:
+        """What the field holds when typing begins."""
+        if self.want != "change":
+            return ""
+        if self._has_command():
+            return self.asked.command or ""
+        return json.dumps(self.asked.args, indent=2, ensure_ascii=False)
+
+    def enter(self, text: str) -> Answer | None:
+        if self.want == "reason":
+            return Answer(decision="deny", text=text.strip())
+        if self.want == "words":
+            return self._words(text.strip())
+        try:
+            changed = {**self.asked.args, "command": text} if self._has_command() else json.loads(text)
+        except ValueError as error:
+            self.problem = f"this is no JSON: {error}"
+            return None
+        return Answer(decision="allow", changed_args=changed)
+
+    def back(self) -> bool:
+        """Esc: from a field to the keys. False when there is nothing to go back to."""
+        if self.want not in ("reason", "change"):
+            return False
+        self.want, self.problem = "keys", ""
+        return True
+
+    def matching(self, text: str) -> list[str]:
+        """The options that what was typed so far leaves."""
+        return [option for option in self.asked.options if text.strip().lower() in option.lower()]
+
+    def move(self, by: int, text: str) -> None:
+        self.chosen = max(0, min(self.chosen + by, len(self.matching(text)) - 1))
+
+    def _words(self, word: str) -> Answer:
+        matching = self.matching(word)
+        if word.isdigit() and 0 < int(word) <= len(self.asked.options):
+            word = self.asked.options[int(word) - 1]
+        elif matching:
+            word = matching[min(self.chosen, len(matching) - 1)]
+        return Answer(decision="allow" if word else "deny", text=word or "no answer")
+
+    def _has_command(self) -> bool:
+        return self.asked.command is not None and isinstance(self.asked.args, dict) and "command" in self.asked.args
+
+
+def diff_of(asked: Asked, cwd: str) -> str:
+    """What an edit or write would change, as a unified diff; empty when the arguments do not tell or nothing would."""
+    args = asked.args if isinstance(asked.args, dict) else {}
+    name = args.get("file_path", args.get("path"))
+    if not isinstance(name, str):
+        return ""
+    old = _read(os.path.join(cwd, name))
+    new = _after(args, old)
+    return unified(old, new, os.path.relpath(os.path.join(cwd, name), cwd)) if new is not None else ""
+
+
+def _after(args: dict[str, Any], old: str) -> str | None:
+    if isinstance(args.get("content"), str):
+        content: str = args["content"]
+        return content
+    edits = args.get("edits") if isinstance(args.get("edits"), list) else [args]
+    new = old
+    for edit in edits or ():
+        try:
+            one = msgspec.convert(edit, Edit)
+        except msgspec.ValidationError:
+            return None
+        new = new.replace(one.old_string, one.new_string, -1 if one.replace_all else 1)
+    return new
+
+
+class Edit(msgspec.Struct, frozen=True, kw_only=True):
+    """One replacement, as the editing tools of most agents spell it."""
+
+    old_string: str
+    new_string: str
+    replace_all: bool = False
+
+
+def _read(path: str) -> str:
+    try:
+        return read_text(path, limit=PREVIEW_BYTES)
+    except (OSError, ValueError):
+        return ""

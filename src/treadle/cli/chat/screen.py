@@ -1,0 +1,322 @@
+"""What a person sees and types: finished text scrolls up, the live part, the input and a status line stay below it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
+from prompt_toolkit.history import History
+from prompt_toolkit.layout import (
+    ConditionalContainer,
+    Float,
+    FloatContainer,
+    HSplit,
+    Layout,
+    Window,
+)
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.layout.dimension import Dimension
+from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.layout.processors import BeforeInput
+from prompt_toolkit.output import ColorDepth, DummyOutput
+from prompt_toolkit.styles import Style
+from prompt_toolkit.widgets import SearchToolbar
+
+from treadle.cli.chat.keys import Actions, bindings
+from treadle.cli.chat.page import Page
+from treadle.cli.chat.progress import clock_words
+from treadle.cli.chat.question import Question, diff_of
+from treadle.cli.render import printable
+from treadle.events import Asked
+from treadle.session import Answer
+
+FRAMES = 12
+"""Times a second that the live part is drawn again while something runs."""
+CALM = 0.8
+"""Seconds without a key before a question takes keys: what was being typed for the agent must not answer it."""
+OPTIONS = 8
+GLANCE = 0.2
+"""Seconds that a question is there before it takes keys."""
+STYLE = Style.from_dict(
+    {"status": "ansibrightblack", "queued": "ansibrightblack", "keys": "bold", "problem": "ansired"}
+)
+
+
+class Screen:
+    """The View of a conversation on a terminal. `actions` is what the keys do; it is set before `run`."""
+
+    actions: Actions
+    glance = GLANCE + 0.05
+
+    def __init__(
+        self, page: Page, *, history: History, completer: Completer, status: Callable[[], Sequence[str]], colour: bool
+    ) -> None:
+        self.page = page
+        self.question: Question | None = None
+        self.queued: Callable[[], Sequence[str]] = tuple
+        self.hint = ""
+        self._answer: asyncio.Future[Answer] | None = None
+        self._status = status
+        self._last_key = self._key_before = 0.0
+        self._asked_at = 0.0
+        self._unprinted: list[str] = []
+        self._something = asyncio.Event()
+        self._opened = 0
+        search = SearchToolbar()
+        self.input = Buffer(
+            history=history,
+            completer=completer,
+            complete_while_typing=True,
+            auto_suggest=AutoSuggestFromHistory(),
+            multiline=True,
+            enable_history_search=False,
+            tempfile_suffix=".md",
+        )
+        self.field = Buffer(multiline=True, name="answer")
+        self.app: Application[None] = Application(
+            layout=self._layout(search),
+            key_bindings=bindings(self),
+            style=STYLE,
+            color_depth=None if colour else ColorDepth.DEPTH_1_BIT,
+            erase_when_done=True,
+        )
+        self.app.ttimeoutlen = 0.05
+        self.app.timeoutlen = 0.3
+        self.app.before_render += self._bounded
+        self.app.key_processor.before_key_press += lambda _: self.touched()
+
+    # Layout
+
+    def _layout(self, search: SearchToolbar) -> Layout:
+        asking = Condition(lambda: self.question is not None)
+        answering = Condition(lambda: self.question is not None and self.question.want != "keys")
+        self._input = Window(
+            BufferControl(self.input, [BeforeInput("> ")], search_buffer_control=search.control, preview_search=True),
+            height=Dimension(min=1, max=10),
+            wrap_lines=True,
+            dont_extend_height=True,
+        )
+        self._field = Window(
+            BufferControl(self.field, [BeforeInput("? ")]),
+            height=Dimension(min=1, max=10),
+            wrap_lines=True,
+            dont_extend_height=True,
+        )
+        body = HSplit(
+            [
+                _text(self._live, Condition(lambda: bool(self.page.progress.active))),
+                _text(self._queued, Condition(lambda: bool(self.queued()))),
+                _text(self._keys, asking),
+                ConditionalContainer(self._field, answering),
+                ConditionalContainer(self._input, ~answering),
+                search,
+                _text(self._line, Condition(lambda: True)),
+            ]
+        )
+        menu = Float(CompletionsMenu(max_height=8), xcursor=True, ycursor=True)
+        return Layout(FloatContainer(body, [menu]), focused_element=self._input)
+
+    def _live(self) -> ANSI:
+        return ANSI(self.page.live())
+
+    def _queued(self) -> StyleAndTextTuples:
+        rows: StyleAndTextTuples = [("class:queued", f"  next: {_first(text)}") for text in self.queued()]
+        return [part for row in rows[-5:] for part in (row, ("", "\n"))][:-1]
+
+    def _keys(self) -> StyleAndTextTuples:
+        assert self.question is not None
+        parts: StyleAndTextTuples = [("class:keys", printable(self.question.keys))]
+        for at, option in self._options(self.question):
+            here = at == self.question.chosen
+            parts.append(("class:keys" if here else "", f"\n{'❯' if here else ' '} {_first(option)}"))
+        if self.question.problem:
+            parts.append(("class:problem", f"\n{printable(self.question.problem)}"))
+        return parts
+
+    def _options(self, question: Question) -> list[tuple[int, str]]:
+        """Those around the chosen one, of the ones that match what was typed."""
+        matching = list(enumerate(question.matching(self.field.text)))
+        first = max(0, min(question.chosen - OPTIONS // 2, len(matching) - OPTIONS))
+        return matching[first : first + OPTIONS] if question.want == "words" else []
+
+    def _line(self) -> StyleAndTextTuples:
+        left = [_left(self.question)] if self.question is not None and self.question.asked.deadline else []
+        return [("class:status", printable(self.hint or " · ".join([*left, *self._status()])))]
+
+    def _bounded(self, app: Application[None]) -> None:
+        """Never taller than the terminal: prompt_toolkit would scroll the rest away."""
+        rows = app.output.get_size().rows
+        for window in (self._input, self._field):
+            window.height = Dimension(min=1, max=max(1, min(10, rows - 4)))
+
+    # The View
+
+    def print(self, text: str) -> None:
+        if text:
+            self._unprinted.append(text)
+            self._something.set()
+
+    def changed(self) -> None:
+        self.app.invalidate()
+
+    async def ask(self, question: Question) -> Answer:
+        self._answer = asyncio.get_running_loop().create_future()
+        self.print(self._whole(question))
+        await self._print_now()  # nobody can say yes to what is not on the screen yet
+        self.question, self._asked_at = question, time.monotonic()
+        self.field.reset()
+        self.focus()
+        try:
+            return await self._answer
+        finally:
+            self.question = self._answer = None
+            self.focus()
+
+    async def choose(self, title: str, rows: Sequence[tuple[str, str]]) -> str | None:
+        """One of (value, words), or None."""
+        words = {label: value for value, label in rows}
+        asked = Asked(request="", kind="question", text=title, options=tuple(words))
+        try:
+            answer = await self.ask(Question(asked, ""))
+        except EOFError:
+            return None
+        return words.get(answer.text, answer.text) if answer.decision == "allow" else None
+
+    def _whole(self, question: Question) -> str:
+        """All that would happen: the whole command and where, or the whole diff."""
+        asked, page = question.asked, self.page
+        parts = [page.note("bold yellow", f"? {asked.text}")]
+        if asked.command:
+            parts += [
+                page.note("bold", f"  {asked.name or 'run'}: {asked.command}"),
+                page.note("dim", f"  in {question.cwd}"),
+            ]
+        elif diff := diff_of(asked, question.cwd):
+            parts += [page.note("dim", f"  {asked.name}: {', '.join(asked.paths)}"), page.diff(diff)]
+            page.seen.add(asked.call or "")
+        elif asked.kind == "permission":
+            parts.append(page.note("bold", f"  {asked.name}: {', '.join(asked.paths) or asked.args or ''}"))
+        return "".join(parts)
+
+    # What the keys need
+
+    @property
+    def armed(self) -> bool:
+        """Whether the key that was just pressed is meant for the question: it was there for a moment, and the person
+        was not in the middle of typing something else.
+        """
+        if self.question is None:
+            return False
+        now = time.monotonic()
+        return now - self._asked_at > GLANCE and now - self._key_before > CALM
+
+    def touched(self) -> None:
+        self._last_key, self._key_before = time.monotonic(), self._last_key
+        self.hint = ""
+
+    def sent(self) -> None:
+        """What was being typed is finished: the next key is not part of it."""
+        self._last_key = 0.0
+
+    def answered(self, answer: Answer | None) -> None:
+        if answer is not None and self._answer is not None and not self._answer.done():
+            self._answer.set_result(answer)
+        self.focus()
+
+    def move(self, by: int) -> None:
+        if self.question is not None:
+            self.question.move(by, self.field.text)
+
+    def unfold(self) -> None:
+        """Show the newest folded thing; asked again, the one before it."""
+        if self._opened >= len(self.page.folded):
+            self.hint = "nothing more to show"
+            self.app.invalidate()
+            return
+        self._opened += 1
+        one = self.page.folded[-self._opened]
+        self.print(self.page.note("bold", one.title) + self.page.note("dim", one.text.rstrip("\n") or "(nothing)"))
+
+    def give_up(self) -> None:
+        """The person leaves in the middle of a question."""
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(EOFError())
+
+    def focus(self) -> None:
+        field = self.question is not None and self.question.want != "keys"
+        if field and not self.field.text and self.question is not None:
+            begun = self.question.begin()
+            self.field.document = Document(begun, len(begun))
+        if not field:
+            self.field.reset()
+        self.app.layout.focus(self._field if field else self._input)
+        self.app.invalidate()
+
+    # Running
+
+    async def run(self) -> None:
+        """Until `close`. What is printed meanwhile goes above."""
+        beside = [asyncio.create_task(self._printing()), asyncio.create_task(self._ticking())]
+        try:
+            await self.app.run_async(handle_sigint=False, set_exception_handler=False)
+        finally:
+            for task in beside:
+                task.cancel()
+            await asyncio.wait(beside)
+            self._write()
+
+    async def close(self) -> None:
+        while self._unprinted and self.app.is_running:
+            await self._print_now()
+        if self.app.is_running:
+            with contextlib.suppress(Exception):
+                self.app.exit()
+
+    async def _printing(self) -> None:
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            await self._print_now()
+
+    async def _print_now(self) -> None:
+        if not self._unprinted:
+            return
+        async with in_terminal():
+            self._write()
+
+    def _write(self) -> None:
+        text, self._unprinted = "".join(self._unprinted), []
+        if text and not isinstance(self.app.output, DummyOutput):
+            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+            sys.stdout.flush()
+
+    async def _ticking(self) -> None:
+        while True:
+            await asyncio.sleep(1 / FRAMES)
+            if self.page.progress.active or self.question is not None:
+                self.app.invalidate()
+
+
+def _text(content: Callable[[], object], shown: Condition) -> ConditionalContainer:
+    control = FormattedTextControl(content, focusable=False)  # type: ignore[arg-type]
+    return ConditionalContainer(Window(control, dont_extend_height=True, wrap_lines=True), shown)
+
+
+def _first(text: str) -> str:
+    return printable(" ".join(text.split()))[: shutil.get_terminal_size().columns - 10]
+
+
+def _left(question: Question) -> str:
+    seconds = max((question.asked.deadline or 0) - time.time(), 0)
+    return f"denied in {clock_words(seconds)}"

@@ -1,0 +1,23 @@
+"""`!command`: a command of the person's own, shown as it runs and told to the agent with the next prompt."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from treadle.io.process.child import Tail, start
+
+TOLD = 16 << 10
+"""Bytes of the output that the agent is told; of a longer one the end."""
+
+
+async def own_command(command: str, cwd: str, show: Callable[[str], None]) -> str:
+    """Run it, show what it prints, and give what the agent is told of it. Cancelling this ends the command."""
+    shell = os.environ.get("SHELL") or "/bin/sh"
+    said = Tail(TOLD)
+    async with await start([shell, "-c", command], cwd=cwd, env=os.environ, stderr="stdout") as child:
+        while data := await child.stdio.read():
+            show(data.decode("utf-8", "replace"))
+            said.feed(data)
+        code = await child.wait()
+    return said.text if code == 0 else f"{said.text}\n(exit code {code})"

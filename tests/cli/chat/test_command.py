@@ -1,0 +1,42 @@
+"""How a chat begins."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.cli.chat.terminal import ChatTerminal
+
+TREADLE = str(Path(sys.executable).parent / "treadle")
+
+
+def test_without_a_terminal_it_says_what_to_use_instead() -> None:
+    done = subprocess.run([TREADLE, "chat"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "treadle -p PROMPT" in done.stderr
+
+
+def test_a_terminal_that_only_knows_lines_gets_lines(chat: Callable[..., ChatTerminal]) -> None:
+    terminal = chat(TERM="dumb")
+    terminal.say("still there?")
+    terminal.until("Yes, I am.")
+    assert b"\x1b" not in terminal.raw
+
+
+def test_a_prompt_on_the_command_line_is_the_first_one(chat: Callable[..., ChatTerminal]) -> None:
+    terminal = chat("chat", "still there?")
+    terminal.until("(?s)> still there.*Yes, I am.")
+
+
+def test_a_one_shot_run_loads_nothing_that_only_a_chat_needs(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text('[[reply]]\ntext = "hello"\n')
+    code = (
+        "import sys, atexit\n"
+        "atexit.register(lambda: print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr))\n"
+        "from treadle.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "-p", "hi", "--model", f"scripted:{tmp_path / 's.toml'}"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, cwd=tmp_path, env=os.environ,
+    )  # fmt: skip
+    assert done.stdout == "hello\n" and not {"rich", "prompt_toolkit"} & set(done.stderr.split())

@@ -1,0 +1,52 @@
+"""What Tab offers."""
+
+import subprocess
+from pathlib import Path
+
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+
+from treadle.cli.chat.completion import ChatCompleter, listed
+from treadle.session import CommandInfo
+
+COMMANDS = [CommandInfo(name="model", description="Change it.", arguments="[NAME]"), CommandInfo(name="mode")]
+
+
+def offered(cwd: Path, text: str) -> list[str]:
+    completer = ChatCompleter(lambda: COMMANDS, str(cwd))
+    return [one.text for one in completer.get_completions(Document(text), CompleteEvent())]
+
+
+def test_commands_at_the_start_of_the_line_only(tmp_path: Path) -> None:
+    assert offered(tmp_path, "/mod") == ["mode", "model"] and offered(tmp_path, "/model") == ["model"]
+    assert offered(tmp_path, "say /mod") == [] and offered(tmp_path, "/model x") == []
+
+
+def test_files_after_an_at_without_what_git_ignores(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / ".gitignore").write_text("build/\n")
+    for name in ("src/parser.py", "src/deep/parser_test.py", "build/parser.o"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert offered(tmp_path, "look at @parser") == ["src/parser.py", "src/deep/parser_test.py"]
+    assert offered(tmp_path, "me@parser") == []
+
+
+def test_without_git_hidden_files_are_left_out(tmp_path: Path) -> None:
+    for name in ("a.txt", ".hidden/b.txt", "c/d.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert sorted(listed(str(tmp_path))) == ["a.txt", "c/d.txt"]
+
+
+def test_files_that_came_later_are_found_after_forgetting(tmp_path: Path) -> None:
+    completer = ChatCompleter(lambda: (), str(tmp_path))
+
+    def find() -> list[str]:
+        return [one.text for one in completer.get_completions(Document("@new"), CompleteEvent())]
+
+    assert find() == []
+    (tmp_path / "new.txt").write_text("")
+    assert find() == []
+    completer.forget()
+    assert find() == ["new.txt"]

@@ -1,0 +1,166 @@
+"""What a person sees of a run."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.cli.chat.page import Page, finished
+from treadle.events import (
+    AnyEvent,
+    ErrorInfo,
+    Failed,
+    FileChanged,
+    Message,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolOutput,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+    Warned,
+)
+from treadle.sessions.totals import fold
+
+
+def page(*, colour: bool = False, flowing: bool = False, now: list[float] | None = None) -> Page:
+    clock = now or [0.0]
+    return Page(lambda: 60, colour=colour, flowing=flowing, clock=lambda: clock[0])
+
+
+def shown(*events: AnyEvent, colour: bool = False, flowing: bool = False) -> str:
+    made = page(colour=colour, flowing=flowing)
+    return "".join(made.feed(event) for event in events)
+
+
+def test_a_paragraph_is_finished_when_the_next_one_begins() -> None:
+    made = page()
+    assert made.feed(TextDelta(text="One **bold** word.\n\nTw")) == "One bold word.\n\n"
+    assert made.live() == "Tw\n\n⠋ waiting for the model, which is writing 0:00"
+    made.feed(TextDelta(text="o"))
+    assert made.feed(Message(text="One **bold** word.\n\nTwo")) == "Two\n\n"
+
+
+def test_code_is_one_block_however_many_blank_lines_it_has() -> None:
+    made = page()
+    assert made.feed(TextDelta(text="```python\na = 1\n\nb = 2\n")) == ""
+    drawn = made.feed(TextDelta(text="```\n"))
+    assert "a = 1" in drawn and "b = 2" in drawn and "`" not in drawn
+
+
+@given(st.text(alphabet="a`~\n #", max_size=60))
+def test_what_is_cut_off_as_finished_and_the_rest_are_the_whole(text: str) -> None:
+    end = finished(text)
+    assert 0 <= end <= len(text)
+    assert end == 0 or text[end - 1] == "\n"
+    assert finished(text[:end]) == end
+
+
+@given(st.lists(st.text(alphabet="ab`*\n ", max_size=8), max_size=20))
+def test_cutting_the_stream_elsewhere_shows_the_same_words(parts: list[str]) -> None:
+    whole = "".join(parts)
+    one = shown(TextDelta(text=whole), Message(text=whole)) if whole else ""
+    many = shown(*(TextDelta(text=part) for part in parts), Message(text=whole)) if whole else ""
+    assert [word for word in one.split() if word.isalnum()] == [word for word in many.split() if word.isalnum()]
+
+
+def test_text_that_was_not_streamed_is_shown_whole() -> None:
+    assert shown(Message(text="Hello"), Message(text="again")) == "Hello\n\nagain\n\n"
+
+
+def test_flowing_text_comes_out_as_it_streams_and_ends_its_line() -> None:
+    assert shown(TextDelta(text="Hel"), TextDelta(text="lo"), Message(text="Hello"), flowing=True) == "Hello\n"
+    assert shown(Message(text="Hello"), Message(text="again"), flowing=True) == "Hello\nagain\n"
+    text = shown(
+        TextDelta(text="Looking"),
+        ToolStarted(call="c", name="bash", command="ls -l\nwc"),
+        ToolEnded(call="c", name="bash", result="a\nb\nc"),
+        flowing=True,
+    )
+    assert text == "Looking\n● bash ls -l (+1 lines)\n  ⎿ a (+2 lines)\n"
+
+
+def test_a_tool_is_live_while_it_runs_and_one_line_afterwards() -> None:
+    made = page()
+    assert made.feed(ToolStarted(call="c", name="bash", command="make")) == ""
+    made.feed(ToolOutput(call="c", text="1\n2\n3\n4\n5\n6\n"))
+    assert made.live() == "◐ bash make\n    2\n    3\n    4\n    5\n    6\n⠋ waiting for bash 0:00"
+    assert made.feed(ToolEnded(call="c", name="bash", result="1\n2\n3\n4\n5\n6")) == "● bash make  ⎿ 6 lines\n"
+    assert "bash" not in made.live()
+    assert (made.folded[0].title, made.folded[0].text) == ("bash make", "1\n2\n3\n4\n5\n6")
+
+
+def test_a_failed_tool_is_told_from_one_that_worked() -> None:
+    run = ToolStarted(call="c", name="bash", command="false")
+    assert (
+        shown(run, ToolEnded(call="c", name="bash", result="exit code 1", ok=False)) == "✗ bash false  ⎿ exit code 1\n"
+    )
+
+
+def test_thinking_is_dim_while_it_lasts_and_folded_afterwards() -> None:
+    now = [0.0]
+    made = page(now=now)
+    made.feed(ThinkingDelta(text="Let me see.\nPerhaps"))
+    assert "Perhaps" in made.live()
+    now[0] = 7.0
+    assert made.feed(TextDelta(text="Yes")) == "✻ thought for 7 s (ctrl-o shows it)\n"
+    assert made.folded[0].text == "Let me see.\nPerhaps"
+
+
+def test_the_list_of_things_to_do_is_a_list() -> None:
+    todos = [{"content": "look", "status": "completed"}, {"content": "mend", "status": "in_progress"}, {"content": "x"}]
+    text = shown(
+        ToolStarted(call="c", name="todo", args={"todos": todos}), ToolEnded(call="c", name="todo", result="ok")
+    )
+    assert text == "  ☑ look\n  ◐ mend\n  ☐ x\n\n"
+
+
+def test_a_diff_is_shown_without_its_heads_and_not_endlessly() -> None:
+    text = shown(FileChanged(path="a", change="modified", diff="--- a\n+++ b\n@@ -1 +1 @@\n" + "+x\n" * 50))
+    assert "---" not in text and text.count("+x") == 23 and "27 more lines" in text
+
+
+def test_a_diff_that_was_in_the_question_is_not_shown_again() -> None:
+    made = page()
+    made.seen.add("c")
+    assert made.feed(FileChanged(path="a", change="modified", diff="+x", call="c")) == ""
+
+
+def test_colour_is_used_only_when_asked_for() -> None:
+    denied = ToolDenied(call="c", name="bash", reason="no")
+    assert "\x1b[33m" in shown(denied, colour=True) and "\x1b" not in shown(denied)
+
+
+def test_what_a_subagent_says_is_not_mixed_in() -> None:
+    assert shown(TextDelta(text="inner", parent="agent_1")) == ""
+
+
+def test_escape_sequences_of_an_agent_do_not_reach_the_terminal() -> None:
+    hostile = "\x1b]0;owned\x07\x9b2J\x1b[2J"
+    text = shown(
+        TextDelta(text=hostile),
+        Message(text=hostile),
+        ThinkingDelta(text=hostile),
+        ToolStarted(call="c", name=hostile, command=hostile),
+        ToolEnded(call="c", name=hostile, result=hostile),
+        Failed(error=ErrorInfo(code="x", message=hostile)),
+        Warned(message=hostile),
+        Retrying(attempt=1, delay_ms=100, error=ErrorInfo(code="x", message=hostile)),
+    )
+    assert "\x1b" not in text and "\x9b" not in text and "\x07" not in text
+
+
+def test_text_is_wrapped_at_words() -> None:
+    lines = shown(Message(text="word " * 40)).split("\n")
+    assert all(len(line) <= 60 and not line.replace("word", "").strip() for line in lines)
+
+
+def test_the_total_says_what_is_unknown() -> None:
+    made = Page(lambda: 100, colour=False)
+    assert "about 5 tokens in, 0 out · cost ?" in made.total(
+        fold([Usage(model="m", input_tokens=5, source="estimate")])
+    )
+    ended = [TurnStarted(prompt="x"), TurnEnded(outcome="interrupted")]
+    assert "tokens unknown" in made.total(fold(ended)), "an interrupted call may have cost something"

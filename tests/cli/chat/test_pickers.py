@@ -1,0 +1,29 @@
+"""Choosing what a command is about."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from treadle.agent.transcript import Transcript, TurnBegan
+from treadle.cli.chat.pickers import pickers
+from treadle.session import AgentInfo, SessionSpec
+from treadle.testing.sessions import ScriptedSession
+
+
+async def test_sessions_of_this_directory_and_models_seen_here_are_offered(tmp_path: Path) -> None:
+    offered: dict[str, list[str]] = {}
+
+    async def choose(title: str, rows: Sequence[tuple[str, str]]) -> str | None:
+        offered[title] = [value for value, _ in rows]
+        return rows[0][0] if rows else None
+
+    kept = Transcript.create(cwd=str(tmp_path), model="vendor:old")
+    kept.append(TurnBegan(turn="t", prompt="hello"), sync=True)
+    kept.close()
+    session = ScriptedSession(SessionSpec(cwd=str(tmp_path)), [])
+    session._info = AgentInfo(name="x", models=("now",))
+    chosen = pickers(session, choose, str(tmp_path))
+    assert await chosen["model"]("") == "now"
+    await chosen["resume"]("")
+    assert offered["Which model?"] == ["now", "vendor:old"]
+    assert offered["Which session?"] in ([kept.header.id], [])
+    await session.close()

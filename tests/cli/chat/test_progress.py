@@ -1,0 +1,58 @@
+"""What is awaited, and since when."""
+
+from treadle.cli.chat.progress import Progress, clock_words
+from treadle.events import (
+    Answered,
+    Asked,
+    ErrorInfo,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnded,
+    ToolOutput,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+)
+
+
+def test_every_wait_has_a_name_and_its_own_clock() -> None:
+    now = [0.0]
+    progress = Progress(lambda: now[0])
+    assert not progress.active and progress.says() == ""
+    progress.begin()
+    now[0] = 65.0
+    assert progress.says().endswith("waiting for the model 1:05")
+    for event, said in [
+        (ThinkingDelta(text="x"), "the model, which is thinking 0:00"),
+        (TextDelta(text="x"), "the model, which is writing 0:00"),
+        (Usage(), "the model 0:00"),
+        (ToolStarted(call="a", name="bash"), "bash 0:00"),
+        (ToolStarted(call="b", name="grep"), "bash, grep 0:00"),
+        (ToolEnded(call="a", name="bash", result=""), "grep 0:00"),
+        (Asked(request="r", kind="permission", text="?"), "you 0:00"),
+        (Answered(request="r", decision="allow"), "grep 0:00"),
+        (ToolEnded(call="b", name="grep", result=""), "the model 0:00"),
+        (Retrying(attempt=1, delay_ms=4000, error=ErrorInfo(code="x", message="m")), "another try, after 4 s 0:00"),
+        (TurnStarted(prompt="x"), "the model 0:00"),
+    ]:
+        progress.feed(event)
+        assert progress.says()[2:] == f"waiting for {said}"
+    progress.feed(TurnEnded(outcome="completed", parent="agent_1"))
+    assert progress.active, "a subagent's end is not the end"
+    progress.feed(TurnEnded(outcome="completed"))
+    assert not progress.active
+
+
+def test_only_the_end_of_a_long_output_is_kept() -> None:
+    progress = Progress()
+    progress.feed(ToolStarted(call="a", name="bash"))
+    for _ in range(100):
+        progress.feed(ToolOutput(call="a", text="x" * 1000 + "\n"))
+    assert 8000 < len(progress.output("a")) <= 8192
+    assert progress.output("other") == ""
+
+
+def test_time_in_words() -> None:
+    assert [clock_words(seconds) for seconds in (0, 59.9, 61, 3600)] == ["0:00", "0:59", "1:01", "60:00"]

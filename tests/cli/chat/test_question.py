@@ -1,0 +1,94 @@
+"""A question, what it shows, and which answer which keys make."""
+
+from pathlib import Path
+
+import pytest
+
+from treadle.cli.chat.question import Question, diff_of
+from treadle.events import Asked
+from treadle.session import Answer
+
+COMMAND = Asked(
+    request="r", kind="permission", text="?", name="bash", args={"command": "ls", "timeout": 3}, command="ls",
+    always=("Bash(ls)",),
+)  # fmt: skip
+WRITE = Asked(request="r", kind="permission", text="?", name="write_file", args={"file_path": "a", "content": "x"})
+
+
+def asked(one: Asked = COMMAND) -> Question:
+    return Question(one, "/")
+
+
+@pytest.mark.parametrize(("key", "scope"), [("y", "once"), ("Y", "once"), ("s", "session"), ("a", "always")])
+def test_one_key_allows(key: str, scope: str) -> None:
+    assert asked().press(key) == Answer(decision="allow", scope=scope)  # type: ignore[arg-type]
+
+
+def test_no_can_have_a_reason_that_the_model_reads() -> None:
+    question = asked()
+    assert question.press("n") is None and question.want == "reason"
+    assert question.enter(" use make ") == Answer(decision="deny", text="use make")
+    assert question.enter("") == Answer(decision="deny", text="")
+
+
+def test_a_command_can_be_changed() -> None:
+    question = asked()
+    assert question.press("e") is None and question.begin() == "ls"
+    assert question.enter("ls -l") == Answer(decision="allow", changed_args={"command": "ls -l", "timeout": 3})
+
+
+def test_other_arguments_are_changed_as_json_and_a_mistake_is_said() -> None:
+    question = asked(WRITE)
+    question.press("e")
+    assert question.begin() == '{\n  "file_path": "a",\n  "content": "x"\n}'
+    assert question.enter("{") is None and question.problem.startswith("this is no JSON")
+    assert question.enter('{"file_path": "b", "content": "x"}') == Answer(
+        decision="allow", changed_args={"file_path": "b", "content": "x"}
+    )
+
+
+def test_esc_goes_back_to_the_keys_and_from_there_nowhere() -> None:
+    question = asked()
+    question.press("n")
+    assert question.back() and question.want == "keys"
+    assert not question.back()
+
+
+def test_the_keys_say_which_rule_always_makes() -> None:
+    assert "a always (Bash(ls))" in asked().keys
+    assert "a always ·" in asked(WRITE).keys
+
+
+def test_a_plan_is_accepted_or_not() -> None:
+    question = asked(Asked(request="r", kind="plan", text="1. do it"))
+    assert question.press("a") is None and question.press("e") is None and question.want == "keys"
+    assert question.press("y") == Answer(decision="allow")
+
+
+def test_options_are_chosen_by_arrows_by_number_or_by_their_words() -> None:
+    question = asked(Asked(request="r", kind="question", text="Which?", options=("red", "green", "grey")))
+    assert question.want == "words"
+    question.move(1, "")
+    assert question.enter("").text == "green"  # type: ignore[union-attr]
+    assert question.enter("3").text == "grey"  # type: ignore[union-attr]
+    assert question.enter("something else") == Answer(decision="allow", text="something else")
+    question.move(-9, "gre")
+    assert question.matching("gre") == ["green", "grey"] and question.enter("gre").text == "green"  # type: ignore[union-attr]
+
+
+def test_no_words_are_no_answer() -> None:
+    question = asked(Asked(request="r", kind="question", text="Why?"))
+    assert question.enter("  ") == Answer(decision="deny", text="no answer")
+
+
+def test_an_edit_is_shown_as_the_diff_it_would_make(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    edit = {"file_path": "a.txt", "old_string": "two", "new_string": "2"}
+    for args in (edit, {"file_path": "a.txt", "edits": [edit]}, {"path": "a.txt", "content": "one\n2\n"}):
+        diff = diff_of(Asked(request="r", kind="permission", text="?", args=args), str(tmp_path))
+        assert "-two\n+2\n" in diff and "a.txt" in diff
+
+
+@pytest.mark.parametrize("args", [None, {}, {"file_path": 3}, {"file_path": "a", "edits": ["x"]}, {"file_path": "a"}])
+def test_what_does_not_tell_its_change_has_no_diff(tmp_path: Path, args: object) -> None:
+    assert diff_of(Asked(request="r", kind="permission", text="?", args=args), str(tmp_path)) == ""

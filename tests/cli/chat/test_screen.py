@@ -1,0 +1,154 @@
+"""`treadle` on a real terminal, as a person uses it."""
+
+import os
+import re
+import signal
+import termios
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.chat.terminal import ChatTerminal
+
+Chat = Callable[..., ChatTerminal]
+ESC, CTRL_C, CTRL_D, CTRL_G, CTRL_O, CTRL_R, TAB, UP = "\x1b", "\x03", "\x04", "\x07", "\x0f", "\x12", "\t", "\x1b[A"
+
+
+def test_the_change_is_seen_before_it_is_allowed_and_not_made_before(chat: Chat, work: Path) -> None:
+    terminal = chat(cols=200)
+    terminal.say("make it")
+    seen = terminal.until("y yes · n no")
+    assert "I will write the file." in seen and "+hello" in seen and "+world" in seen
+    assert "a always (write_file(" in seen and not (work / "made.txt").exists()
+    terminal.until("waiting for you 0:01")
+    terminal.keys("y")
+    seen = terminal.until("It is written.")
+    assert (work / "made.txt").read_text() == "hello\nworld\n" and seen.count("+hello") == 1
+
+
+def test_a_no_with_a_reason_is_read_by_the_model(chat: Chat) -> None:
+    terminal = chat()
+    terminal.say("list it")
+    seen = terminal.until("y yes · n no")
+    assert "bash: echo a; echo b; echo c" in seen
+    terminal.until("waiting for you 0:01")
+    terminal.keys("n")
+    terminal.until("why not?")
+    terminal.say("use make")
+    terminal.until("Then make it is.")
+
+
+def test_a_command_can_be_changed_before_it_runs(chat: Chat, work: Path) -> None:
+    terminal = chat()
+    terminal.say("list it")
+    terminal.until("waiting for you 0:01")
+    terminal.keys("e")
+    terminal.until(r"(?m)^\? echo a; echo b; echo c")
+    terminal.keys("; echo changed > changed.txt\r")
+    terminal.until("That was it.")
+    assert (work / "changed.txt").read_text() == "changed\n"
+
+
+def test_what_was_being_typed_when_the_question_came_does_not_answer_it(chat: Chat, work: Path) -> None:
+    terminal = chat()
+    terminal.keys("make it\ryes")  # in one write: the rest is there before the question is
+    terminal.until("y yes · n no")
+    terminal.until(r"(?m)^> yes$")
+    assert not (work / "made.txt").exists()
+
+
+def test_the_running_command_shows_its_end_and_is_gone_after_an_interrupt(chat: Chat) -> None:
+    terminal = chat("--permission-mode", "yolo")
+    terminal.say("wait for it")
+    terminal.until("(?s)◐ bash echo begun; exec sleep 600.*begun.*waiting for bash")
+    terminal.keys(ESC)
+    terminal.until("(?m)^interrupted")
+
+
+def test_the_status_line_says_what_is_known(chat: Chat) -> None:
+    terminal = chat()
+    assert "scripted · suggest · trunk" in terminal.text
+    terminal.say("still there?")
+    terminal.until(r"tokens · \$\? · trunk")
+
+
+def test_what_was_typed_is_there_in_the_next_chat_and_answers_are_not(chat: Chat) -> None:
+    terminal = chat()
+    terminal.say("still there?")
+    terminal.until("Yes, I am.")
+    terminal.ready()
+    terminal.keys(CTRL_D)
+    assert terminal.ended() == 0
+    again = chat()
+    again.keys(CTRL_R + "still")
+    again.until("still there\\?")
+
+
+def test_a_command_of_ones_own_is_shown_and_told_to_the_agent(chat: Chat) -> None:
+    terminal = chat()
+    terminal.say("!printf 'be %s\\n' brief")
+    terminal.until("(?m)^be brief$")
+    terminal.ready()
+    terminal.say("what was that?")
+    terminal.until("Brief, then.")
+
+
+def test_a_note_goes_to_the_file_that_the_agent_reads(chat: Chat, work: Path) -> None:
+    terminal = chat()
+    terminal.say("# use tabs")
+    terminal.until("noted in AGENTS.md")
+    assert (work / "AGENTS.md").read_text() == "- use tabs\n"
+
+
+def test_going_on_shows_what_was_said_last(chat: Chat) -> None:
+    terminal = chat()
+    terminal.say("still there?")
+    terminal.until("Yes, I am.")
+    terminal.ready()
+    terminal.keys(CTRL_D)
+    terminal.ended()
+    again = chat("-c")
+    assert "> still there?" in again.text and "Yes, I am." in again.text
+
+
+def test_resume_is_a_picker(chat: Chat) -> None:
+    terminal = chat()
+    terminal.say("still there?")
+    terminal.until("Yes, I am.")
+    terminal.ready()
+    terminal.keys(CTRL_D)
+    terminal.ended()
+    again = chat()
+    again.say("/resume")
+    again.until("(?s)Which session.*❯ .*1 turns still there")
+    again.keys("\r")
+    again.until("Now in session .*: 1 turns so far")
+
+
+def test_forty_columns_and_a_resize_are_enough(chat: Chat) -> None:
+    terminal = chat(cols=40, rows=12)
+    terminal.say("make it")
+    terminal.until("y yes · n no")
+    terminal.until("waiting for you 0:01")
+    terminal.resize(60, 20)
+    os.kill(terminal.process.pid, signal.SIGWINCH)
+    terminal.keys("y")
+    terminal.until("It is written.")
+
+
+def test_without_colour_there_is_none(chat: Chat) -> None:
+    terminal = chat(NO_COLOR="1")
+    terminal.say("make it")
+    terminal.until("y yes · n no")
+    assert not re.search(rb"\x1b\[(?:\d+;)*(?:3[0-8]|9[0-7])\b", terminal.raw)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_leave_gives_the_terminal_back(chat: Chat, signum: signal.Signals) -> None:
+    terminal = chat()
+    terminal.say("for ever")
+    terminal.until("waiting for the model")
+    terminal.process.send_signal(signum)
+    assert terminal.ended() == 1
+    assert termios.tcgetattr(terminal.master)[3] & termios.ECHO

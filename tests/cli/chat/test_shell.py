@@ -1,0 +1,27 @@
+"""Commands of the person's own."""
+
+import asyncio
+from pathlib import Path
+
+from tests.waiting import until
+from treadle.cli.chat.shell import TOLD, own_command
+
+
+async def test_the_agent_is_told_what_was_shown(tmp_path: Path) -> None:
+    shown: list[str] = []
+    told = await own_command("echo out; echo err >&2; pwd; exit 3", str(tmp_path), shown.append)
+    assert "".join(shown) == f"out\nerr\n{tmp_path}\n" and told == f"out\nerr\n{tmp_path}\n\n(exit code 3)"
+
+
+async def test_of_a_long_output_the_agent_is_told_the_end(tmp_path: Path) -> None:
+    told = await own_command("seq 100000", str(tmp_path), lambda text: None)
+    assert told.endswith("100000\n") and len(told) <= 2 * TOLD
+
+
+async def test_cancelling_ends_the_command(tmp_path: Path, mark: str) -> None:
+    shown: list[str] = []
+    running = asyncio.create_task(own_command("echo begun; sleep 600", str(tmp_path), shown.append))
+    await until(lambda: shown)
+    running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled()
