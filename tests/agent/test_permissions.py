@@ -10,7 +10,7 @@ from treadle.agent.permissions import Permissions
 from treadle.agent.setting import Setting
 from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool
-from treadle.agent.tools.paths import resolve
+from treadle.agent.tools.paths import Resolved
 from treadle.events import Asked, Event, Warned
 from treadle.session import Access, Answer, Confinement, Rules, SessionSpec
 
@@ -47,10 +47,11 @@ async def permissions(tmp_path: Path, person: Person | None, parent: Permissions
     )
 
 
-def write(tmp_path: Path, name: str) -> tuple[AnyTool, Any, Access]:
+def write(tmp_path: Path, name: str) -> tuple[AnyTool, Any, Access, Resolved]:
     tool = TOOLS.get("write_file")
     args = registry.decode(tool, f'{{"file_path": "{name}", "content": "x"}}')
-    return tool, args, tool.access(args, lambda path: resolve(tmp_path, path))
+    resolve = Resolved(tmp_path)
+    return tool, args, tool.access(args, resolve), resolve
 
 
 async def test_nobody_to_ask_is_a_denial_that_says_so(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -76,7 +77,7 @@ class Parts(msgspec.Struct, kw_only=True):
     budget: Budget
     repeats: Repeats
     hooks: Hooks
-    permit: Callable[[str, AnyTool, Any, Access], Awaitable[tuple[Decision, Any]]]
+    permit: Callable[[str, AnyTool, Any, Access, Callable[[str], Path]], Awaitable[tuple[Decision, Any]]]
     """Judge a call, asking a person where that is needed; the arguments come back, perhaps changed by that person."""
     tool_context: Callable[[str], ToolContext]
     spent: Callable[[], Totals]
@@ -319,7 +320,7 @@ class Loop:
             tool = parts.tools.get(call.name)
             args: Any = registry.decode(tool, call.arguments)
             access = tool.access(args, context.resolve)
-            decision, permitted = await parts.permit(call.id, tool, args, access)
+            decision, permitted = await parts.permit(call.id, tool, args, access, context.resolve)
             if permitted is not args:  # a person changed them
                 plain, access = registry.plain(permitted), tool.access(permitted, context.resolve)
         except TreadleError as error:

@@ -34,7 +34,7 @@ from treadle.agent.task_groups import Groups
 from treadle.agent.tasks import Tasks
 from treadle.agent.tools import BUILTIN, registry
 from treadle.agent.tools.base import ToolContext, writing_freely
-from treadle.agent.tools.paths import resolve as resolve_path
+from treadle.agent.tools.paths import Resolved
 from treadle.agent.transcript import Cleared, Spent, Switched, Transcript, TurnBegan, TurnOver
 from treadle.errors import ConfigError
 from treadle.events import Asked, Event, Task, TurnEnded, Usage, Warned
@@ -355,7 +355,7 @@ class NativeSession(BaseSession):
             timeout=self.setting.settings.timeouts.tool,
             grace=self.setting.settings.timeouts.interrupt,
             state=self._memory,
-            resolve=partial(resolve_path, cwd),
+            resolve=Resolved(cwd),
             hidden=self.permissions.guard.hides,
             confinement=self.confining.now,
             refused=self.permissions.refused,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from treadle.agent.confining import Confining
 from treadle.agent.setting import Setting
 from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool
-from treadle.agent.tools.paths import resolve as resolve_path
 from treadle.errors import TreadleError
 from treadle.events import Asked, Event, Warned
 from treadle.policy.profile import Profile, as_rules, build_guard
@@ -85,7 +83,9 @@ class Permissions:
         decision = self.guard(Access(tool="web_fetch", kind="network", url=url))
         return "" if decision.verdict == "allow" else decision.reason
 
-    async def permit(self, call: str, tool: AnyTool, args: Any, access: Access) -> tuple[Decision, Any]:
+    async def permit(
+        self, call: str, tool: AnyTool, args: Any, access: Access, resolve: Callable[[str], Path]
+    ) -> tuple[Decision, Any]:
         """Whether the call may run, and with which arguments: whoever is asked may change them."""
         decision = self.guard(access)
         if decision.verdict != "ask":
@@ -115,7 +115,7 @@ class Permissions:
             ), args
         if answer.changed_args is not None:
             args = registry.decode(tool, msgspec.json.encode(answer.changed_args).decode())
-            changed = self.guard(tool.access(args, partial(resolve_path, Path(self._setting.spec.cwd))))
+            changed = self.guard(tool.access(args, resolve))
             if changed.verdict == "deny":
                 return changed, args
         elif answer.scope != "once":

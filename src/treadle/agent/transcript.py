@@ -26,7 +26,7 @@ from treadle import __version__
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
 from treadle.errors import Busy, ConfigError, NotFound, StorageError
 from treadle.events import Usage
-from treadle.io import files, paths
+from treadle.io import files, paths, pinned
 from treadle.wire.common.jsonline import json_line
 
 FORMAT = 1
@@ -288,7 +288,7 @@ class Transcript:
             return
         blob, mode = None, 0o644
         try:
-            with open(path, "rb") as file:
+            with open(pinned.open_file(path), "rb") as file:
                 data = file.read()
                 mode = os.fstat(file.fileno()).st_mode & 0o7777
         except FileNotFoundError:
@@ -340,7 +340,8 @@ class Transcript:
     def _restore(self, record: BackedUp) -> None:
         if record.blob is None:
             try:
-                os.unlink(record.path)
+                with pinned.directory(os.path.dirname(record.path)) as parent:
+                    os.unlink(os.path.basename(record.path), dir_fd=parent)
             except FileNotFoundError:
                 pass
             except OSError as error:
@@ -349,10 +350,10 @@ class Transcript:
         try:
             with open(os.path.join(self.directory, "backups", record.blob), "rb") as file:
                 data = file.read()
-            os.makedirs(os.path.dirname(record.path), exist_ok=True)
+            with pinned.directory(os.path.dirname(record.path), make=True) as parent:
+                files.write_atomic(os.path.basename(record.path), data, mode=record.mode, dir_fd=parent)
         except OSError as error:
             raise files.storage_error(error, record.path, "restore") from error
-        files.write_atomic(record.path, data, mode=record.mode)
 
 
 def prune(message: ChatMessage, calls: Container[str]) -> ChatMessage:

@@ -22,6 +22,7 @@ from treadle.agent.tools.base import ToolContext
 from treadle.agent.tools.paths import missing, show, shown
 from treadle.errors import StorageError, ToolError
 from treadle.events import FileChanged
+from treadle.io import pinned as io_pinned
 from treadle.io.files import write_atomic
 
 MAX_EDIT = 32 << 20
@@ -33,8 +34,6 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFLNK: "a symlink that leads nowhere",
 }
-_PIN = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""A directory that may be passed through need not be readable; O_PATH asks for no more."""
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -52,28 +51,17 @@ class Stamp(msgspec.Struct, frozen=True):
 def open_regular(path: Path) -> int:
     """A descriptor for reading an ordinary file; every other kind of thing is a ToolError that says what it is."""
     try:
-        parent = _pin(path.parent, make=False)
-        try:
-            _must_be_regular(path, os.lstat(path.name or "/", dir_fd=parent))
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-            fd = os.open(path.name, flags, dir_fd=parent)
-        finally:
-            os.close(parent)
+        return io_pinned.open_file(str(path))
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise explain(error, path) from error
+    try:
+        found = io_pinned.lstat(str(path))
     except OSError as error:
         raise explain(error, path) from error
-    try:
-        _must_be_regular(path, os.fstat(fd))
-    except ToolError:
-        os.close(fd)
-        raise
-    return fd
-
-
-def _must_be_regular(path: Path, found: os.stat_result) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise ToolError(f"{show(path)} is a directory", hint="use glob to list it, or name a file in it")
-    if not stat.S_ISREG(found.st_mode):
-        raise ToolError(f"{show(path)} is {_KINDS.get(stat.S_IFMT(found.st_mode), 'not a file')}, not an ordinary file")
+    raise ToolError(f"{show(path)} is {_KINDS.get(stat.S_IFMT(found.st_mode), 'not a file')}, not an ordinary file")
 
 
 def explain(error: OSError, path: Path) -> ToolError:
@@ -100,7 +88,7 @@ class Loaded(msgspec.Struct, frozen=True):
 def load(path: Path) -> Loaded:
     """The whole of a file that is to be changed."""
     try:
-        found = os.lstat(path)
+        found = io_pinned.lstat(str(path))
     except FileNotFoundError:
         return Loaded(path, b"", None)
     except OSError as error:
@@ -182,37 +170,13 @@ def _printable(text: str) -> str:
 def pinned(directory: Path) -> Iterator[int]:
     """The open directory at this resolved path, made where missing, reached without following any link."""
     try:
-        fd = _pin(directory, make=True)
+        fd = io_pinned.open_directory(str(directory), make=True)
     except OSError as error:
         raise explain(error, directory) from error
     try:
         yield fd
     finally:
         os.close(fd)
-
-
-def _pin(directory: Path, *, make: bool) -> int:
-    fd = os.open("/", _PIN)
-    for name in directory.parts[1:]:
-        try:
-            inner = _enter(fd, name, make)
-        finally:
-            os.close(fd)
-        fd = inner
-    return fd
-
-
-def _enter(fd: int, name: str, make: bool) -> int:
-    try:
-        return os.open(name, _PIN, dir_fd=fd)
-    except FileNotFoundError:
-        if not make:
-            raise
-    try:
-        os.mkdir(name, dir_fd=fd)
-    except FileExistsError:
-        pass  # somebody else made it just now
-    return os.open(name, _PIN, dir_fd=fd)
 
 
 def _umask() -> int:

@@ -18,6 +18,7 @@ from treadle.agent.tools.ignore import Walk
 from treadle.agent.tools.paths import show, shown
 from treadle.errors import ConfigError, ToolError
 from treadle.events import ToolKind
+from treadle.io import pinned
 from treadle.policy import patterns
 from treadle.session import Access
 
@@ -81,7 +82,10 @@ def search(walk: Walk, pattern: str, hidden: Callable[[str], bool]) -> tuple[int
         raise ToolError(error.message, hint=error.hint) from None
     matching = [(relative, entry) for relative, entry in walk if wanted(relative) and not hidden(entry.path)]
     newest = heapq.nsmallest(MAX_FILES, ((_age(entry), relative) for relative, entry in matching))
-    return len(matching), newest
+    # A directory may have been swapped for a link while we walked: what was permitted is this tree and no other.
+    real = pinned.there(os.path.join(walk.root, relative) for _, relative in newest)
+    kept = [(age, relative) for age, relative in newest if os.path.join(walk.root, relative) in real]
+    return len(matching) - len(newest) + len(kept), kept
 
 
 def _age(entry: os.DirEntry[str]) -> int:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, BinaryIO, Literal
 
 import msgspec
 from msgspec import Meta
 
-from treadle.agent.tools import ripgrep
+from treadle.agent.tools import ripgrep, text
 from treadle.agent.tools.base import Tool, ToolContext
-from treadle.agent.tools.files import explain
+from treadle.agent.tools.files import explain, open_regular
 from treadle.agent.tools.paths import show, shown
 from treadle.agent.tools.ripgrep import FileMatches, PatternRefused, Request
-from treadle.agent.tools.scan import compile_pattern
+from treadle.agent.tools.scan import MAX_FILE, compile_pattern
 from treadle.errors import ConfigError, ToolError
 from treadle.events import ToolKind
+from treadle.io import pinned
 from treadle.policy import patterns
 from treadle.session import Access
 
@@ -70,13 +73,16 @@ class Grep:
     async def run(self, args: GrepArgs, context: ToolContext) -> str:
         root = context.resolve(args.path or ".")
         try:
-            os.stat(root)
+            kind = pinned.lstat(str(root)).st_mode
         except OSError as error:
             raise explain(error, root) from error
+        if not stat.S_ISDIR(kind):
+            os.close(open_regular(root))  # a FIFO would be read for ever
         if "\0" in args.pattern or re.search(r"(?<!\\)(\\\\)*(\\n|\n)", args.pattern):
             raise ToolError("a match lies within one line: the pattern may not contain a newline or NUL")
         job = Job(args, root, context)
         await job.run(self._program())
+        await asyncio.to_thread(job.check)
         return job.render()
 
 
@@ -155,6 +161,26 @@ class Job:
             return True
         return self._path_fits.fullmatch(file.path[len(str(self.root).rstrip("/")) + 1 :]) is not None
 
+    def check(self) -> None:
+        """Keep what is in the very files that were permitted: a link may have been swapped in while they were read."""
+        self.found = [file for file in self.found[: self.args.limit + 1] if self._holds(file)]
+
+    def _holds(self, file: FileMatches) -> bool:
+        wanted = {row.line: row.text for row in file.rows}
+        try:
+            with open(open_regular(Path(file.path)), "rb") as source:
+                if self.args.output_mode != "content":
+                    return True
+                for number, line in enumerate(_lines(source), 1):
+                    shown = wanted.pop(number, None)
+                    if shown is not None and not _same(shown, line):
+                        return False
+                    if not wanted:
+                        break
+        except (OSError, ToolError):
+            return False
+        return not wanted
+
     # What the model reads...
 
     def render(self) -> str:
@@ -193,6 +219,26 @@ class Job:
 
     def _name(self, file: FileMatches) -> str:
         return shown(Path(file.path), self.context.cwd)
+
+
+def _lines(source: BinaryIO) -> Iterator[str]:
+    encoding = text.bom(source.read(4)) or "utf-8"
+    source.seek(0)
+    if encoding.startswith("utf-16"):
+        yield from source.read(MAX_FILE).decode(encoding, "replace").split("\n")
+    else:
+        yield from (line.decode("utf-8", "surrogateescape") for line in source)
+
+
+def _same(shown: str, line: str) -> bool:
+    """Whether a line of a file is what the search showed of it; both programs even out what is no UTF-8."""
+    plain = line.removesuffix("\n").removesuffix("\r")
+    return shown == plain or _odd(shown) == _odd(plain)
+
+
+def _odd(line: str) -> str:
+    """Without what decoders differ on: a mark at the beginning, and bytes that are no text."""
+    return re.sub("[\ufffd\ufeff\udc80-\udcff]+", "", line)
 
 
 def _cut(text: str) -> str:

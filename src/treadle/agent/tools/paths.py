@@ -34,6 +34,19 @@ def resolve(cwd: Path, text: str) -> Path:
     return Path(os.path.realpath(path))
 
 
+class Resolved:
+    """`resolve` for one tool call: a path is worked out once, so that what is judged is what is opened."""
+
+    def __init__(self, cwd: Path) -> None:
+        self._cwd = cwd
+        self._known: dict[str, Path] = {}
+
+    def __call__(self, text: str) -> Path:
+        if text not in self._known:
+            self._known[text] = resolve(self._cwd, text)
+        return self._known[text]
+
+
 def show(path: str | Path) -> str:
     """The path as text for a model or an event: one line, valid UTF-8."""
     text = str(path)
