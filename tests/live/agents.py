@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.drivers.programs import KEY, PROGRAMS, environment, install
+from tests.drivers.programs import CACHE, HOME, KEY, PROGRAMS, environment, install
 from tests.drivers.scenarios import script
 from treadle.agents import _load
 from treadle.drivers.agent import DrivenAgent
@@ -26,11 +26,11 @@ def agent(name: str, home: Path, url: str, recording: Path | None = None, cwd: P
     env = environment(name, home, url)
     card = cards()[name]
     command = str(install(name) / card.program)
-    settings = AgentSettings(set={HIDE: f"{cwd}=/w\n{home}=/home\n{KEY}=key\n{url}=http://model"})
+    hidden = f"{cwd}=/w\n{home}=/home\n{CACHE}=/cache\n{HOME}=/home\n{KEY}=key\n{url}=http://model"
     if recording is not None:
         recording.parent.mkdir(parents=True, exist_ok=True)
         command = f"{sys.executable} -m treadle.testing.record {recording} {command}"
-    settings = AgentSettings(command=command, set=settings.set if recording else {})
+    settings = AgentSettings(command=command, set={HIDE: hidden} if recording else {})
     made = _load(card.driver)(card, launch_of(card, settings), environ=env)
     assert isinstance(made, DrivenAgent)
     return made

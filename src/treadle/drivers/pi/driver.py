@@ -1,0 +1,45 @@
+"""pi as an Agent. Prompts and instructions go over its input, not on its command line."""
+
+from __future__ import annotations
+
+import os.path
+from typing import Any
+
+from treadle.drivers.agent import DrivenAgent
+from treadle.drivers.pi.session import PiSession
+from treadle.io.peer import Peer
+from treadle.session import SessionSpec
+from treadle.wire.pi.connection import Connection
+
+EXTENSION = os.path.join(os.path.dirname(__file__), "extension.mjs")
+NAMES = {"read_file": "read", "write_file": "write", "edit_file": "edit", "multi_edit": "edit", "glob": "find"}
+"""Our names for tools that pi has too."""
+BUILT_IN = ("read", "bash", "edit", "write", "grep", "find", "ls")
+
+
+class PiAgent(DrivenAgent):
+    async def _open(self, spec: SessionSpec, env: dict[str, str]) -> PiSession:
+        argv = [*self.launch.argv, "--extension", EXTENSION, *_options(spec)]
+        peer: Peer[Any, Any] = await Peer.start(
+            argv, Connection("host"), name=self.name, env=env, cwd=spec.cwd, patience=self.patience
+        )
+        session = PiSession(spec.start.resume or "", self.card, spec, peer)
+        await session.shake_hands()
+        return session
+
+
+def _options(spec: SessionSpec) -> list[str]:
+    argv = ["--model", spec.model] if spec.model else []
+    start = spec.start
+    if start.resume is not None:
+        if start.resume == "":
+            argv.append("--continue")
+        else:
+            argv += ["--fork" if start.fork else "--session", start.resume]
+    elif not start.persist:
+        argv.append("--no-session")
+    if spec.tools.offered is not None or spec.tools.denied:
+        offered = BUILT_IN if spec.tools.offered is None else [NAMES.get(name, name) for name in spec.tools.offered]
+        denied = {NAMES.get(name, name) for name in spec.tools.denied}
+        argv += ["--tools", ",".join(name for name in offered if name not in denied)]
+    return argv

@@ -1,0 +1,253 @@
+"""A session of pi. It asks nobody by itself; an extension that we load into it asks us before each tool."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os.path
+from typing import Any
+
+import msgspec
+
+from treadle.drivers.card import Card
+from treadle.drivers.session import DrivenSession
+from treadle.errors import LineTooLong, RemoteError, RemoteProtocolError, TreadleError
+from treadle.events import (
+    CommandRun,
+    ContextCompacted,
+    FileChanged,
+    Message,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    ToolOutput,
+    Warned,
+)
+from treadle.io.peer import Peer
+from treadle.policy.guess import access_of
+from treadle.session import Access, Change, SessionSpec
+from treadle.sessions.session import Turn
+from treadle.wire.pi import events as reading
+from treadle.wire.pi.connection import ANSWER, QUESTION, Command, Said
+
+MARK = "treadle:"
+
+
+class PiSession(DrivenSession):
+    FATAL = (LineTooLong,)
+
+    def __init__(self, session_id: str, card: Card, spec: SessionSpec, peer: Peer[Any, Any]) -> None:
+        super().__init__(session_id, card, spec, peer)
+        self._ids = itertools.count(1)
+        self._waiting: dict[str, asyncio.Future[Any]] = {}
+        self._calls: dict[str, tuple[str, Any]] = {}
+        """Tool calls that were announced: name and arguments."""
+        self._existed: dict[str, bool] = {}
+        self._outputs: dict[str, str] = {}
+        self._error = ""
+        """What the last reply of this turn failed with."""
+        self._stopping = False
+        self._retried = False
+        self._begun = False
+
+    # The handshake
+
+    async def shake_hands(self) -> None:
+        async with self.peer.handshake("did not answer get_state"):
+            state = await self._request("get_state")
+        if not isinstance(state, dict) or not isinstance(state.get("sessionId"), str):
+            raise await self.peer.blame(RemoteProtocolError, "has no id for its session")
+        self._id = state["sessionId"]
+        model = state.get("model")
+        if isinstance(model, dict):
+            self._info = msgspec.structs.replace(self._info, models=(f"{model.get('provider')}/{model.get('id')}",))
+
+    async def _request(self, type: str, **fields: Any) -> Any:
+        id = f"treadle-{next(self._ids)}"
+        answer = self._waiting[id] = asyncio.get_running_loop().create_future()
+        try:
+            await self.peer.say(Command(type=type, id=id, **fields))
+            return await answer
+        finally:
+            del self._waiting[id]
+
+    def _part(self, error: TreadleError) -> None:
+        super()._part(error)
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(error)
+
+    # Turns
+
+    async def _begin(self, turn: Turn) -> None:
+        self._calls.clear()
+        self._outputs.clear()
+        self._error, self._stopping, self._retried, self._begun = "", False, False, False
+        await self._request("prompt", message=turn.prompt.text)
+
+    async def _stop(self, turn: Turn) -> None:
+        self._stopping = True
+        await self._request("abort")
+
+    async def steer(self, turn: str, text: str) -> bool:
+        if self._current is None or self._current.id != turn or self._work is None or self._stopping:
+            return False
+        try:
+            await self._request("steer", message=text)
+        except RemoteError:
+            return False
+        return True
+
+    def _hear(self, said: Said) -> None:
+        match said.type:
+            case "message_update":
+                piece = said.assistantMessageEvent
+                if piece is not None and piece.delta:
+                    if piece.type == "text_delta":
+                        self.emit(TextDelta(text=piece.delta))
+                    elif piece.type == "thinking_delta":
+                        self.emit(ThinkingDelta(text=piece.delta))
+            case "response":
+                self._answered(said)
+            case "extension_ui_request":
+                self.job(self._asked(said))
+            case "agent_start":
+                self._begun = True
+            case "message_end":
+                self._message(said.message)
+            case "tool_execution_start":
+                self._calls[said.toolCallId] = said.toolName, said.args
+            case "tool_execution_update":
+                self._output(said)
+            case "tool_execution_end":
+                self._tool_ended(said)
+            case "agent_end":
+                self._ended()
+            case "auto_retry_start":
+                self._retried = True
+                info = reading.error_info(said.errorMessage or "")
+                self.emit(Retrying(attempt=said.attempt, delay_ms=said.delayMs, error=info))
+            case "compaction_end" if isinstance(said.result, dict):
+                before = said.result.get("tokensBefore")
+                summary = str(said.result.get("summary") or "")
+                self.emit(ContextCompacted(tokens_before=before or 0, tokens_after=0, summary=summary))
+            case "extension_error":
+                self.emit(Warned(message=f"an extension of pi failed: {said.error}", code="agent"))
+
+    def _message(self, message: Any) -> None:
+        if not isinstance(message, dict) or message.get("role") != "assistant":
+            return
+        model = str(message.get("model") or "")
+        if thinking := reading.thinking_of(message):
+            self.emit(Message(text=thinking, kind="thinking", model=model))
+        if text := reading.text_of(message):
+            self.emit(Message(text=text, model=model))
+            if self._work is not None:
+                self._work.turn.text = text
+        self._error = str(message.get("errorMessage") or "") if message.get("stopReason") == "error" else ""
+        if (usage := reading.usage(message)) is not None:
+            self.step()
+            self.spend(usage)
+
+    def _ended(self) -> None:
+        if self._work is None or not self._begun:
+            return
+        if self._error and not self._stopping:
+            self._retried = False
+            self.job(self._failed(self._error))
+        else:
+            self.over(self._work.turn.ending("interrupted" if self._stopping else "completed"))
+
+    async def _failed(self, message: str) -> None:
+        """It may try again by itself, which it says right after the end: what it answers now comes after that."""
+        await self._request("get_state")
+        if not self._retried and self._work is not None:
+            self.over(self._work.turn.ending("failed", reading.error_info(message)))
+
+    def _answered(self, said: Said) -> None:
+        waiting = self._waiting.get(said.id or "")
+        if waiting is None or waiting.done():
+            return
+        if said.success:
+            waiting.set_result(said.data)
+        else:
+            waiting.set_exception(RemoteError(f"pi refused {said.command}: {said.error or 'it gave no reason'}"))
+
+    # Tools
+
+    def _about(self, name: str, args: Any) -> Access:
+        guessed = access_of(name, args)
+        kind = reading.KINDS.get(name, guessed.kind)
+        return self.access(name, args, kind, guessed.paths, command=guessed.command, url=guessed.url)
+
+    async def _asked(self, said: Said) -> None:
+        if said.type != QUESTION or said.method not in ("input", "confirm", "select", "editor"):
+            return
+        answer: dict[str, Any] | None = None
+        if said.title == f"{MARK}instructions":
+            given = self.spec.instructions
+            answer = {name: text for name, text in (("system", given.system), ("append", given.append)) if text}
+        elif said.title == f"{MARK}tool":
+            answer = await self._judge(msgspec.json.decode(said.placeholder or "{}"))
+        if answer is None:  # an extension of the person's own asks; there is nobody to show its dialog to
+            await self.peer.say(Command(type=ANSWER, id=said.id or "", cancelled=True))
+        else:
+            await self.peer.say(Command(type=ANSWER, id=said.id or "", value=msgspec.json.encode(answer).decode()))
+
+    async def _judge(self, asked: dict[str, Any]) -> dict[str, Any]:
+        call, name, args = str(asked.get("call")), str(asked.get("tool")), asked.get("input")
+        access = self._about(name, args)
+        answer = await self.permit(access, call=call)
+        if answer.decision == "deny":
+            return {"allow": False, "reason": answer.text or "the person said no"}
+        changed = answer.changed_args
+        access = access if changed is None else self._about(name, changed)
+        self._existed[call] = bool(access.paths) and os.path.exists(access.paths[0])
+        self._calls[call] = name, access.args
+        self.tool_started(call, name, access)
+        return {"allow": True} if changed is None else {"allow": True, "input": changed}
+
+    def _output(self, said: Said) -> None:
+        """It tells all of the output each time; what is new is passed on."""
+        text, before = reading.text_of(said.partialResult), self._outputs.get(said.toolCallId, "")
+        if said.toolCallId in self._tools and text.startswith(before) and len(text) > len(before):
+            self._outputs[said.toolCallId] = text
+            self.emit(ToolOutput(call=said.toolCallId, text=text[len(before) :]))
+
+    def _tool_ended(self, said: Said) -> None:
+        call = said.toolCallId
+        name, args = self._calls.pop(call, (said.toolName, said.args))
+        self._outputs.pop(call, None)
+        if call in self._denied:
+            return
+        access, text = self._about(name, args), reading.text_of(said.result)
+        self.tool_started(call, name, access)
+        if name == "bash" and access.command is not None:
+            code = None if said.isError else 0
+            self.emit(CommandRun(command=access.command, exit_code=code, output=text, call=call))
+        elif access.kind == "write" and not said.isError and access.paths:
+            self.emit(self._change(call, access, said.result))
+        self.tool_ended(call, text, not said.isError)
+
+    def _change(self, call: str, access: Access, result: Any) -> FileChanged:
+        existed = self._existed.pop(call, True)
+        details = result.get("details") if isinstance(result, dict) else None
+        diff = str(details.get("diff") or "") if isinstance(details, dict) else ""
+        content = access.args.get("content") if isinstance(access.args, dict) else None
+        if not existed and isinstance(content, str):
+            lines = content.splitlines()
+            head = f"--- /dev/null\n+++ {access.paths[0]}\n@@ -0,0 +1,{len(lines)} @@\n"
+            diff = head + "".join(f"+{line}\n" for line in lines)
+        return FileChanged(path=access.paths[0], change="modified" if existed else "added", diff=diff, call=call)
+
+    # Model and mode
+
+    async def configure(self, change: Change) -> None:
+        if change.model is not None:
+            provider, slash, model = change.model.partition("/")
+            if not slash:
+                raise RemoteError(f"pi names models as PROVIDER/MODEL, not {change.model!r}")
+            await self._request("set_model", provider=provider, modelId=model)
+            self._info = msgspec.structs.replace(self._info, models=(change.model,))
+        if change.mode is not None:
+            self.rebind(change.mode)

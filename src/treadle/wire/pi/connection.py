@@ -1,0 +1,113 @@
+"""The messages of pi's RPC mode, and one end of the conversation. What the host says and what the agent says are two
+shapes, each with a `type` that tells which of its fields matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar, TypeAlias
+
+import msgspec
+
+from treadle.errors import InvalidJson, RemoteProtocolError, Violation
+from treadle.wire.common.connection import CAP, Transitions
+from treadle.wire.common.connection import Connection as Base
+from treadle.wire.common.framing import LineSplitter
+from treadle.wire.common.jsonline import json_line
+
+QUESTION, ANSWER, RESPONSE = "extension_ui_request", "extension_ui_response", "response"
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the host says: prompt, steer, abort, get_state, set_model ..., or the answer to a question."""
+
+    type: str
+    id: str = ""
+    message: str | None = None
+    provider: str | None = None
+    modelId: str | None = None
+    value: str | None = None
+    confirmed: bool | None = None
+    cancelled: bool | None = None
+
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A part of a reply. The whole reply so far is beside it each time, and is not read."""
+
+    type: str = ""
+    delta: str | None = None
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the agent says: a response, a question of an extension, or an event."""
+
+    type: str
+    id: str | None = None
+    # response
+    command: str = ""
+    success: bool | None = None
+    data: Any = None
+    error: str | None = None
+    # extension_ui_request
+    method: str = ""
+    title: str = ""
+    placeholder: str | None = None
+    # events
+    assistantMessageEvent: Piece | None = None
+    message: Any = None
+    toolCallId: str = ""
+    toolName: str = ""
+    args: Any = None
+    partialResult: Any = None
+    result: Any = None
+    isError: bool = False
+    attempt: int = 0
+    delayMs: int = 0
+    errorMessage: str | None = None
+
+
+Message: TypeAlias = Command | Said
+_commands = msgspec.json.Decoder(Command)
+_said = msgspec.json.Decoder(Said)
+
+
+class Connection(Base[Message]):
+    SAYS: ClassVar = {"host": frozenset({"command", "answer"}), "agent": frozenset({"response", "question", "event"})}
+    START: ClassVar = "open"
+    TRANSITIONS: ClassVar[Transitions] = {
+        ("open", kind): "open" for kind in ("command", "answer", "response", "question", "event")
+    }
+
+    def __init__(self, role: str, *, cap: int = CAP) -> None:
+        super().__init__(role, cap=cap)
+        self._lines = LineSplitter(cap)
+
+    def kind(self, sender: str, message: Message) -> str:
+        if isinstance(message, Command):
+            return "answer" if message.type == ANSWER else "command"
+        return {RESPONSE: "response", QUESTION: "question"}.get(message.type, "event")
+
+    def decode(self, data: bytes) -> Iterable[Message | RemoteProtocolError]:
+        for line in self._lines.feed(data):
+            if isinstance(line, RemoteProtocolError):
+                yield line
+            elif line.strip():
+                try:
+                    yield self._read(line)
+                except RemoteProtocolError as error:
+                    yield error
+
+    def _read(self, line: bytes) -> Message:
+        try:
+            found: Message = (_said if self.role == "host" else _commands).decode(line)
+            return found
+        except msgspec.ValidationError as error:
+            raise Violation(f"a message is not what it should be: {error}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidJson(f"a line is not JSON: {error}") from error
+
+    def encode(self, message: Message) -> bytes:
+        return json_line(message)
+
+    def end(self) -> list[Message | RemoteProtocolError]:
+        rest = self._lines.end()
+        return self.judge([self._read(rest)]) if rest.strip() else []

@@ -1,0 +1,62 @@
+"""What pi's messages mean in our events. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from treadle.events import ErrorInfo, ToolKind, Usage
+
+KINDS: dict[str, ToolKind] = {
+    "bash": "execute",
+    **dict.fromkeys(("read", "grep", "find", "ls"), "read"),
+    **dict.fromkeys(("write", "edit"), "write"),
+}
+
+
+def text_of(told: Any) -> str:
+    """The text of a message's or a result's content."""
+    content = told.get("content") if isinstance(told, dict) else None
+    if isinstance(content, str):
+        return content
+    parts = [part for part in content or [] if isinstance(part, dict) and part.get("type") == "text"]
+    return "".join(str(part.get("text") or "") for part in parts)
+
+
+def thinking_of(told: Any) -> str:
+    parts = told.get("content") if isinstance(told, dict) else None
+    found = [part for part in parts or [] if isinstance(part, dict) and part.get("type") == "thinking"]
+    return "".join(str(part.get("thinking") or "") for part in found)
+
+
+def usage(message: dict[str, Any]) -> Usage | None:
+    """None for a reply that never came to anything. A price of nothing is a price that it does not know."""
+    used = message.get("usage")
+    if not isinstance(used, dict):
+        return None
+
+    def count(name: str) -> int:
+        value = used.get(name)
+        return value if isinstance(value, int) else 0
+
+    cost = used.get("cost")
+    total = cost.get("total") if isinstance(cost, dict) else None
+    found = Usage(
+        model=str(message.get("model") or ""),
+        input_tokens=count("input"),
+        output_tokens=count("output"),
+        cache_read_tokens=count("cacheRead"),
+        cache_write_tokens=count("cacheWrite"),
+        cost_usd=float(total) if isinstance(total, int | float) and total > 0 else None,
+    )
+    return found if found.prompt_tokens or found.output_tokens else None
+
+
+def error_info(message: str) -> ErrorInfo:
+    """The status is the first number of the text, when the service gave one."""
+    found = re.match(r"\s*(\d{3})\b", message)
+    status = int(found.group(1)) if found else None
+    code = {401: "auth_failed", 403: "auth_failed", 429: "rate_limited"}.get(status or 0, "provider_error")
+    return ErrorInfo(
+        code=code, message=message, retryable=status == 429 or (status or 0) >= 500, details={"status": status}
+    )
