@@ -168,3 +168,46 @@ async def test_two_at_once_recover_a_run_only_once(source: Path, store: ReceiptS
     kill(process)
     done = await asyncio.gather(*(asyncio.to_thread(recover, store) for _ in range(4)))
     assert sum(map(len, done)) == 1
+
+
+KILLED_AT = """
+import os, signal, sys
+source, at = sys.argv[1], int(sys.argv[2])
+touches = 0
+def hook(event, arguments):
+    global touches
+    if event in ("os.rename", "os.remove", "os.mkdir", "os.link") and source in str(arguments[:2]):
+        touches += 1
+        if touches == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.argv[1:] = sys.argv[3:]
+from treadle.cli import main
+sys.addaudithook(hook)
+main()
+"""
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 5, 6, 7])
+def test_a_host_killed_while_it_applies_leaves_all_or_nothing(source: Path, store: ReceiptStore, at: int) -> None:
+    (source / "old.txt").write_text("old\n")
+    command = f"{sys.executable} -I -S {bad_sidecar.__file__} runs_its_task_and_does_not_say_so"
+    task = "echo 1 > a.txt; echo 1 > b.txt; rm old.txt; mkdir d; echo 1 > d/c.txt"
+    options = ["host", "run", "--task", task, "--sidecar", command, "--root", str(source), "--apply"]
+    process = subprocess.run([sys.executable, "-c", KILLED_AT, str(source), str(at), *options], capture_output=True)
+    assert process.returncode == -signal.SIGKILL, process.stderr
+    said: list[str] = []
+    (receipt,) = recover(store, said.append)
+    assert receipt.outcome == "complete" and receipt.usage_raw["treadle"]["resumed_after_crash"] is True
+    applied = receipt.usage_raw["treadle"]["workspace"]["applied"]
+    there = sorted(str(path.relative_to(source)) for path in source.rglob("*"))
+    if applied is None:
+        assert there == ["a.txt", "old.txt"] and (source / "a.txt").read_text() == "one\n"
+        assert said and Path(receipt.usage_raw["treadle"]["workspace"]["kept"], "b.txt").exists()
+    else:
+        assert there == ["a.txt", "b.txt", "d", "d/c.txt"] and sorted(applied["written"]) == [
+            "a.txt",
+            "b.txt",
+            "d/c.txt",
+        ]
+        assert applied["deleted"] == ["old.txt"] and said == []
+    assert recover(store) == [] and store.check() == []

@@ -14,7 +14,7 @@ from tests.waiting import until
 from tests.workspace.test_git import branches, make
 from treadle.errors import Cancelled, ConfigError, NotFound, TimedOut, Unsupported, WorkspaceError
 from treadle.host.recover import kept_runs
-from treadle.host.run import Backend, HostRun, Job, absolute_command, keep_receipt, runs_directory
+from treadle.host.run import Backend, HostRun, Job, absolute_command, make_receipt, runs_directory
 from treadle.host.store import ReceiptStore
 from treadle.wire.sidecar.connection import NO_POLICY, Requirement, Requirements, WorkspaceSpec
 from treadle.wire.sidecar.receipts import Receipt, ToolCall
@@ -234,7 +234,7 @@ async def test_a_bug_leaves_a_receipt_too(source: Path, store: ReceiptStore) -> 
 def test_what_no_receipt_can_hold_costs_only_what_was_said(source: Path, store: ReceiptStore) -> None:
     host = HostRun(Job(order=order(source), backend=scripted("good")), store)
     host.observed.trace.extend([ToolCall(ts="2025-01-01T00:00:00Z", tool_name="x", input=object())])
-    receipt = keep_receipt(host.observed, store)
+    receipt = store.add(make_receipt(host.observed))
     assert store.get(host.run_id) == receipt and receipt.outcome == "failed"
     assert "makes no receipt: TypeError" in more(receipt)["end"]["message"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import StorageError
-from treadle.workspace.merge import Merged, bring_back
+from treadle.workspace.merge import Merged, plan_back
 from treadle.workspace.snapshot import Shadow
 
 LINES = [f"line {number}\n" for number in range(20)]
@@ -33,7 +33,13 @@ class Case:
         (root / name).write_text(text)
 
     def merge(self) -> Merged:
-        return bring_back(self.shadow, self.before, self.shadow.snapshot(), str(self.source))
+        return self.bring(self.shadow.snapshot())
+
+    def bring(self, after: str) -> Merged:
+        journal = self.source.parent / "apply.json"
+        done = plan_back(self.shadow, self.before, after, str(self.source)).carry_out(str(journal))
+        assert not journal.exists()
+        return done
 
 
 @pytest.fixture
@@ -155,7 +161,7 @@ def test_a_disk_that_is_full_changes_nothing(case: Case) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
     try:
         with pytest.raises(StorageError):
-            bring_back(case.shadow, case.before, after, str(case.source))
+            case.bring(after)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert sorted(os.listdir(case.source)) == ["a.txt", "b.txt", "d", "pic.bin"]

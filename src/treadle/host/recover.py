@@ -9,14 +9,16 @@ import time
 from collections.abc import Callable, Iterator
 
 import msgspec
+from msgspec.structs import replace
 
 from treadle.errors import Busy, LocalError, TreadleError
 from treadle.host.run import (
     FORMAT,
     MAKING,
+    PENDING,
     RunRecord,
     describe,
-    keep_receipt,
+    make_receipt,
     runs_directory,
     settle,
     write_copy,
@@ -24,9 +26,11 @@ from treadle.host.run import (
 from treadle.host.store import ReceiptStore
 from treadle.io.files import iter_lines, locked, write_atomic
 from treadle.receipts.trace import Observed
-from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt
+from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, decode_exact
 from treadle.wire.sidecar.repair import Note
-from treadle.workspace.workspace import Place, Workspace, abandon, remove_tree
+from treadle.workspace import journal
+from treadle.workspace.merge import Merged
+from treadle.workspace.workspace import JOURNAL, Place, Workspace, abandon, remove_tree
 
 log = logging.getLogger(__name__)
 
@@ -102,9 +106,15 @@ def _finish(directory: str, store: ReceiptStore, warn: Callable[[str], None]) ->
         store = store.at(record.receipts)
     observed = Observed(record.run_id, record.order, record.backend, record.started)
     workspace = Workspace.open(directory)
-    _look_at(observed, workspace, directory)
     known = store.has(record.run_id)  # then it died after its receipt, which may not have been copied yet
-    receipt = store.get(record.run_id) if known else keep_receipt(observed, store)
+    ready = None if known else _pending(directory)
+    if ready is not None:
+        receipt = store.add(_resumed(ready, workspace, directory, warn))
+    else:
+        journal.settle(os.path.join(directory, JOURNAL))
+        _look_at(observed, workspace, directory)
+        receipt = store.get(record.run_id) if known else store.add(make_receipt(observed))
+    observed.merged = _applied(receipt)
     try:
         if record.out_path is not None:
             write_copy(receipt, record.out_path)
@@ -115,6 +125,39 @@ def _finish(directory: str, store: ReceiptStore, warn: Callable[[str], None]) ->
         abandon(record.mode, record.order.workspace.root, directory, record.run_id[:8])
     settle(directory, observed, workspace)
     return None if known else receipt
+
+
+def _pending(directory: str) -> Receipt | None:
+    """The receipt that was ready when the host died."""
+    try:
+        with open(os.path.join(directory, PENDING), "rb") as file:
+            return decode_exact(file.read())
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+
+
+def _applied(receipt: Receipt) -> Merged | None:
+    return msgspec.convert(receipt.usage_raw["treadle"]["workspace"].get("applied"), Merged | None)
+
+
+def _resumed(ready: Receipt, workspace: Workspace | None, directory: str, warn: Callable[[str], None]) -> Receipt:
+    """The receipt as it is true now: what it says was applied is applied, or it does not say so any more."""
+    more = dict(ready.usage_raw["treadle"], resumed_after_crash=True)
+    planned = _applied(ready)
+    undone = journal.settle(os.path.join(directory, JOURNAL)) == "undone"
+    if planned is not None and not planned.conflicts and workspace is not None:
+        done = None
+        try:
+            # Also when nothing had begun yet: what is there already is not written again.
+            done = None if undone else workspace.apply()
+        except TreadleError as error:
+            warn(f"the changes of {ready.meta.run_id} could not be applied: {error}")
+        if done is None or done.conflicts:
+            more["workspace"] = {**more["workspace"], "applied": msgspec.to_builtins(done), "kept": workspace.root}
+            warn(
+                f"the changes of {ready.meta.run_id} are not in {workspace.place.source}; they are in {workspace.root}"
+            )
+    return replace(ready, usage_raw={**ready.usage_raw, "treadle": more})
 
 
 def _is_old(directory: str) -> bool:

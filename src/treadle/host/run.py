@@ -44,13 +44,16 @@ from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import Hello, WorkOrder, unmet
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, encode
 from treadle.wire.sidecar.repair import Note
-from treadle.workspace.workspace import Workspace, WorkspaceMode, prepare, remove_tree
+from treadle.workspace.merge import Merged, Plan
+from treadle.workspace.workspace import JOURNAL, Workspace, WorkspaceMode, prepare, remove_tree
 
 log = logging.getLogger(__name__)
 
 FORMAT = 1
 CHECK_SECONDS = 600.0
 MAKING = ".making-"
+PENDING = "receipt.json"
+"""In a run's directory: its receipt, until that is in the store."""
 Listener = Callable[[Sequence[AnyAgentEvent]], None]
 
 
@@ -305,10 +308,14 @@ class HostRun:
 
     async def _conclude(self) -> Receipt:
         workspace, observed = self._workspace, self.observed
-        if workspace is not None:
-            await self._look_at(workspace)
+        plan = await self._look_at(workspace) if workspace is not None else None
         observed.finished = time.time()
-        receipt = await asyncio.to_thread(keep_receipt, observed, self._store)
+        # On disk before anything is applied: whoever is killed now leaves all that the next host needs to finish it.
+        made = await asyncio.to_thread(make_receipt, observed)
+        write_atomic(os.path.join(self.directory, PENDING), encode(made))
+        if workspace is not None and plan is not None and not await self._apply(workspace, plan):
+            made = await asyncio.to_thread(make_receipt, observed)
+        receipt = await asyncio.to_thread(self._store.add, made)
         try:
             if self.job.out_path is not None:
                 write_copy(receipt, self.job.out_path)
@@ -319,18 +326,34 @@ class HostRun:
             self._cage.close()
         return receipt
 
-    async def _look_at(self, workspace: Workspace) -> None:
+    async def _look_at(self, workspace: Workspace) -> Plan | None:
+        """See what was done, and whether it is good; and how to bring it to the source, when that is wanted."""
         observed = self.observed
+        plan = None
         try:
             # Before the check: what that leaves behind is not the work of whoever did the order.
             await self._compare(workspace)
             if self.job.check is not None and observed.final is not None:
                 observed.check = await self._check(self.job.check, workspace.root)
             if self.job.apply and observed.outcome() == "complete":
-                observed.merged = await asyncio.to_thread(workspace.apply)
+                plan = await asyncio.to_thread(workspace.plan)
+                observed.merged = plan.merged if plan is not None else Merged()
         except TreadleError as error:
             observed.notes.append(Note(where="workspace", problem=str(error)))
         observed.workspace = describe(workspace, observed, self.job.keep_workspace)
+        return plan
+
+    async def _apply(self, workspace: Workspace, plan: Plan) -> bool:
+        """Whether what the plan promises has come true."""
+        observed = self.observed
+        try:
+            await asyncio.to_thread(plan.carry_out, os.path.join(self.directory, JOURNAL))
+        except TreadleError as error:
+            observed.merged = None
+            observed.notes.append(Note(where="workspace", problem=f"not applied: {error}"))
+            observed.workspace = describe(workspace, observed, self.job.keep_workspace)
+            return False
+        return True
 
     async def _compare(self, workspace: Workspace) -> None:
         observed = self.observed
@@ -380,14 +403,14 @@ def _applied(observed: Observed) -> bool:
     return observed.merged is not None and not observed.merged.conflicts
 
 
-def keep_receipt(observed: Observed, store: ReceiptStore) -> Receipt:
+def make_receipt(observed: Observed) -> Receipt:
+    """As it can be stored, without its place in the chain."""
     redactor = Redactor.of_environment({**os.environ, **observed.order.config.env})
     try:
-        made = observed.receipt(redactor)
+        return observed.receipt(redactor)
     except Exception as error:
         log.exception("what was seen of a run makes no receipt", extra={"run": observed.run_id})
-        made = observed.without_its_words(error).receipt(redactor)
-    return store.add(made)
+        return observed.without_its_words(error).receipt(redactor)
 
 
 def write_copy(receipt: Receipt, path: str) -> None:
@@ -401,7 +424,7 @@ def settle(directory: str, observed: Observed, workspace: Workspace | None, keep
             workspace.release(applied=_applied(observed))
     except TreadleError as error:
         log.warning("the workspace of the run is left: %s", error, extra={"run": observed.run_id})
-    done_with = ["run.json"]
+    done_with = ["run.json", PENDING]
     if not os.path.isdir(os.path.join(directory, "workspace")):
         done_with.append("workspace.json")
     if not observed.trace.left_out:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 import tempfile
+from functools import partial
 
 import msgspec
 
-from treadle.io.files import storage_error
 from treadle.workspace.git import git
+from treadle.workspace.journal import carry_out
 from treadle.workspace.snapshot import Change, Entry, Shadow
 
 
@@ -37,23 +37,19 @@ class _Refused(Exception):
     """This change cannot be brought over."""
 
 
-def bring_back(shadow: Shadow, before: str, after: str, target: str) -> Merged:
-    """Apply what changed between two snapshots to `target`, or say exactly what conflicts."""
+def plan_back(shadow: Shadow, before: str, after: str, target: str) -> Plan:
+    """How to apply what changed between two snapshots to `target`; its `merged` says what conflicts, if anything."""
     changes = shadow.changes(before, after)
-    plan = _Plan(shadow, before, after, os.path.realpath(target), changes)
-    conflicts = []
+    plan = Plan(shadow, before, after, os.path.realpath(target), changes)
     for change in changes:
         try:
             plan.add(change)
         except _Refused as refusal:
-            conflicts.append(Conflict(path=change.path, reason=str(refusal)))
-    if conflicts:
-        return Merged(conflicts=tuple(conflicts))
-    plan.carry_out()
-    return Merged(written=tuple(plan.writes), deleted=tuple(plan.deletes))
+            plan.conflicts.append(Conflict(path=change.path, reason=str(refusal)))
+    return plan
 
 
-class _Plan:
+class Plan:
     def __init__(self, shadow: Shadow, before: str, after: str, target: str, changes: list[Change]) -> None:
         self.shadow = shadow
         self.target = target
@@ -63,6 +59,23 @@ class _Plan:
         self.gone = {change.old_path or change.path for change in changes if change.kind in ("deleted", "renamed")}
         self.writes: dict[str, File] = {}
         self.deletes: list[str] = []
+        self.conflicts: list[Conflict] = []
+
+    @property
+    def merged(self) -> Merged:
+        """What will have been done when it is carried out."""
+        if self.conflicts:
+            return Merged(conflicts=tuple(self.conflicts))
+        return Merged(written=tuple(self.writes), deleted=tuple(self.deletes))
+
+    def carry_out(self, journal: str) -> Merged:
+        """All of it or nothing, also when we are killed: then `journal` says how to go on."""
+        if not self.conflicts and (self.writes or self.deletes):
+            writes = {
+                path: partial(_write, file, os.path.join(self.target, path)) for path, file in self.writes.items()
+            }
+            carry_out(journal, self.target, writes, self.deletes)
+        return self.merged
 
     def add(self, change: Change) -> None:
         source = change.old_path or change.path
@@ -130,36 +143,8 @@ class _Plan:
                 return False
         return True
 
-    def carry_out(self) -> None:
-        """All is written beside first, so that a full disk changes nothing; after that, only names change."""
-        try:
-            with tempfile.TemporaryDirectory(prefix=".treadle-apply-", dir=self.target) as beside:
-                for number, (path, file) in enumerate(self.writes.items()):
-                    _write(os.path.join(beside, str(number)), file, os.path.join(self.target, path))
-                # Deletions first: a file may have made room for a directory of its name, or the other way round.
-                for path in self.deletes:
-                    self._delete(path)
-                for number, path in enumerate(self.writes):
-                    place = os.path.join(self.target, path)
-                    os.makedirs(os.path.dirname(place), exist_ok=True)
-                    os.rename(os.path.join(beside, str(number)), place)
-        except OSError as error:
-            raise storage_error(error, error.filename2 or error.filename or self.target, "write") from error
 
-    def _delete(self, path: str) -> None:
-        place = os.path.join(self.target, path)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(place)
-        parent = os.path.dirname(place)
-        while parent != self.target:
-            try:
-                os.rmdir(parent)
-            except OSError:
-                break
-            parent = os.path.dirname(parent)
-
-
-def _write(beside: str, file: File, place: str) -> None:
+def _write(file: File, place: str, beside: str) -> None:
     """Who may read and write a file that is there already stays as it is."""
     if file.link:
         os.symlink(os.fsdecode(file.data), beside)

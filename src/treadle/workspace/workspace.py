@@ -19,12 +19,14 @@ from treadle.errors import Denied, WorkspaceError
 from treadle.io.files import storage_error, write_atomic
 from treadle.policy.patterns import match
 from treadle.workspace.git import Repository, Worktree, check_out, git
-from treadle.workspace.merge import Merged, bring_back
+from treadle.workspace.merge import Merged, Plan, plan_back
 from treadle.workspace.scan import Scan, Watched
 from treadle.workspace.snapshot import Change, Shadow, status_lines
 
 WorkspaceMode: TypeAlias = Literal["staged", "worktree", "pass_through"]
 COPY_CAP = 8 * 1024**3
+JOURNAL = "apply.json"
+"""In the run's directory, while its changes are brought to the source."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,12 +101,17 @@ class Workspace:
         same = self._shadow.entries(after, rest)
         return [path for path in rest if path not in same or path in self._scan.hashes]
 
+    def plan(self) -> Plan | None:
+        """How the changes would come to the source; None when they are there already."""
+        if self.place.mode == "pass_through":
+            return None
+        found = self._difference or self.difference()
+        return plan_back(self._shadow, self.place.before, found.after, self.place.source)
+
     def apply(self) -> Merged:
         """Bring the changes to the source, all of them or none."""
-        if self.place.mode == "pass_through":
-            return Merged()
-        found = self._difference or self.difference()
-        return bring_back(self._shadow, self.place.before, found.after, self.place.source)
+        plan = self.plan()
+        return plan.carry_out(os.path.join(self.place.directory, JOURNAL)) if plan is not None else Merged()
 
     def holds_work(self, *, applied: bool = False) -> bool:
         """Whether removing it would lose anything that is not in the source."""

@@ -1,0 +1,178 @@
+"""Many files changed as one: written beside first, then noted, then put in place. Whoever is killed half-way leaves a
+journal, and `settle` finishes what it says, or undoes it where that is not possible any more.
+
+    apply.json                      the journal, outside of the directory that is changed
+    TARGET/.treadle-apply-XXXXXXXX  new-N: what is to be in place N, until it is there; old-N: what was there before
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+import msgspec
+
+from treadle.errors import StorageError
+from treadle.io.files import storage_error, write_atomic
+
+FORMAT = 1
+BESIDE = ".treadle-apply-"
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    old: str | None
+    """The fingerprint of what is there; None when nothing is."""
+    new: str | None
+    """That of what is to be there; None when it is to be deleted."""
+
+
+class Journal(msgspec.Struct, frozen=True, kw_only=True):
+    format: int = FORMAT
+    target: str
+    beside: str
+    state: Literal["staging", "committed"]
+    steps: tuple[Step, ...] = ()
+
+
+def fingerprint(place: str) -> str | None:
+    """What is there, as one word: its kind, whether it can be executed, its content. None when nothing is there."""
+    try:
+        mode = os.lstat(place).st_mode
+        if stat.S_ISDIR(mode):
+            return "directory"
+        if stat.S_ISLNK(mode):
+            return f"link {hashlib.sha256(os.fsencode(os.readlink(place))).hexdigest()}"
+        with open(place, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return f"{'program' if mode & 0o100 else 'file'} {digest}"
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def carry_out(path: str, target: str, writes: Mapping[str, Callable[[str], None]], deletes: list[str]) -> None:
+    """Do it all or nothing. `writes` has for each path what puts its new content into a given place; the journal is
+    kept at `path` meanwhile. Deletions come first: a file may make room for a directory of its name, or the other
+    way round."""
+    beside = os.path.join(target, f"{BESIDE}{secrets.token_hex(4)}")
+    journal = Journal(target=target, beside=beside, state="staging")
+    try:
+        _write(path, journal)
+        try:
+            os.mkdir(beside, 0o700)
+            journal = msgspec.structs.replace(
+                journal, state="committed", steps=tuple(_staged(beside, target, writes, deletes))
+            )
+            _write(path, journal)
+        except BaseException:
+            _clear(path, journal)
+            raise
+        _finish(path, journal)
+    except OSError as error:
+        raise storage_error(error, error.filename2 or error.filename or target, "write") from error
+
+
+def settle(path: str) -> Literal["finished", "undone"] | None:
+    """See to what a journal at `path` says is under way; None when there is none."""
+    try:
+        with open(path, "rb") as file:
+            journal = msgspec.json.decode(file.read(), type=Journal)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        raise StorageError(f"{path} cannot be read: {error}") from error
+    if journal.format > FORMAT:
+        raise StorageError(f"{path} was written by a newer treadle", hint="upgrade treadle")
+    if journal.state == "staging" or any(_moved_on(journal, step) for step in journal.steps):
+        _undo(path, journal)
+        return "undone"
+    try:
+        _finish(path, journal)
+    except OSError:
+        return "undone"
+    return "finished"
+
+
+def _write(path: str, journal: Journal) -> None:
+    write_atomic(path, msgspec.json.encode(journal))
+
+
+def _staged(beside: str, target: str, writes: Mapping[str, Callable[[str], None]], deletes: list[str]) -> list[Step]:
+    steps = []
+    for number, path in enumerate([*deletes, *writes]):
+        place, new = os.path.join(target, path), os.path.join(beside, f"new-{number}")
+        old = fingerprint(place)
+        if old not in (None, "directory"):
+            _keep(place, os.path.join(beside, f"old-{number}"))
+        if path in writes:
+            writes[path](new)
+        # A directory in its place is emptied by the steps before.
+        steps.append(Step(path=path, old=None if old == "directory" else old, new=fingerprint(new)))
+    return steps
+
+
+def _keep(place: str, old: str) -> None:
+    try:
+        os.link(place, old, follow_symlinks=False)
+    except OSError:  # a file system without links
+        shutil.copy2(place, old, follow_symlinks=False)
+
+
+def _moved_on(journal: Journal, step: Step) -> bool:
+    """Whether somebody has changed this file since."""
+    return fingerprint(os.path.join(journal.target, step.path)) not in (step.old, step.new, "directory")
+
+
+def _finish(path: str, journal: Journal) -> None:
+    try:
+        for number, step in enumerate(journal.steps):
+            place, new = os.path.join(journal.target, step.path), os.path.join(journal.beside, f"new-{number}")
+            if step.new is None:
+                _delete(journal.target, place)
+            elif os.path.lexists(new):
+                os.makedirs(os.path.dirname(place), exist_ok=True)
+                os.rename(new, place)
+    except OSError:
+        _undo(path, journal)
+        raise
+    _clear(path, journal)
+
+
+def _undo(path: str, journal: Journal) -> None:
+    """Put back what was there, except where somebody has put something else in the meantime."""
+    for number, step in reversed(list(enumerate(journal.steps))):
+        place, old = os.path.join(journal.target, step.path), os.path.join(journal.beside, f"old-{number}")
+        there = fingerprint(place)
+        if there == step.old or there not in (step.new, None):
+            continue
+        if step.old is None:
+            _delete(journal.target, place)
+        elif os.path.lexists(old):
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            os.rename(old, place)
+    _clear(path, journal)
+
+
+def _clear(path: str, journal: Journal) -> None:
+    shutil.rmtree(journal.beside, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _delete(target: str, place: str) -> None:
+    """With the directories that are empty then."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        os.unlink(place)
+    parent = os.path.dirname(place)
+    while parent != target:
+        try:
+            os.rmdir(parent)
+        except OSError:
+            break
+        parent = os.path.dirname(parent)
