@@ -1,6 +1,5 @@
-"""The two Python clients, against a real supervisor."""
+"""The Python client, against a real supervisor."""
 
-import asyncio
 import os
 import socket
 import threading
@@ -8,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal.support import Stage, connected, until
+from tests.terminal.support import Stage, until
 from treadle.errors import NotFound, PeerExited, PeerStalled, RemoteProtocolError, TimedOut
-from treadle.terminal.client import AsyncClient, Client
+from treadle.terminal.client import Client
 from treadle.wire.terminal import frames as wire
-
-# The one that waits...
 
 
 def test_ask_type_and_watch(stage: Stage) -> None:
@@ -73,14 +70,12 @@ def test_a_peer_that_is_no_supervisor_gives_an_error_of_ours(
         thread.join(50)
 
 
-async def test_a_supervisor_that_does_not_greet_is_stalled(tmp_path: Path) -> None:
+def test_a_supervisor_that_does_not_greet_is_stalled(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))
         listener.listen()
         with pytest.raises(PeerStalled, match="does not answer"):
             Client(str(tmp_path / "s"), timeout=0.1)
-        with pytest.raises(PeerStalled, match="does not answer"):
-            await AsyncClient.connect(str(tmp_path / "s"), timeout=0.1)
 
 
 def test_a_supervisor_without_our_additions_is_told_apart_by_its_silence(tmp_path: Path) -> None:
@@ -104,73 +99,41 @@ def test_a_supervisor_without_our_additions_is_told_apart_by_its_silence(tmp_pat
         thread.join(50)
 
 
-# The one that awaits...
-
-
-async def test_awaiting_the_same_things(stage: Stage) -> None:
-    place = stage.start("sh", "-c", "read line; echo got $line; exit 4")
-    async with await AsyncClient.connect(place.sock) as client:
-        assert (await client.status()).alive == 1
-        assert (await client.hello()).version == 1
-        await client.resize(90, 30)
-        assert (await client.detail())["size"]["cols"] == 90
-        await client.input(b"it\n")
-        output = b"".join([data async for data in client.output()])
-        assert b"got it" in output and client.exit_code == 4
-
-
-async def test_questions_are_answered_while_another_task_reads_the_output(stage: Stage) -> None:
-    place = stage.start("sh", "-c", "seq 1 3000; read x; seq 3001 6000")
-    async with await AsyncClient.connect(place.sock) as client:
-        parts: list[bytes] = []
-
-        async def drain() -> None:
-            async for data in client.output():
-                parts.append(data)
-
-        task = asyncio.create_task(drain())
-        answers = await asyncio.gather(*(client.status() for _ in range(20)))
-        assert all(answer.alive for answer in answers)
-        await client.input(b"\n")
-        await asyncio.wait_for(task, 50)
-    assert b"".join(parts).split()[-1] == b"6000"
-
-
-async def test_stop_and_kill(stage: Stage) -> None:
+def test_stop_and_kill(stage: Stage) -> None:
     place = stage.start("sleep", "60")
-    async with await AsyncClient.connect(place.sock) as client:
-        report = await client.stop(1)
+    with Client(place.sock) as client:
+        report = client.stop(1)
     assert report["code"] == 143 and report["survivors"] == []
     other = stage.start("sleep", "60")
-    async with await AsyncClient.connect(other.sock) as client:
-        await client.kill()
-        assert [data async for data in client.output()] == []
+    with Client(other.sock) as client:
+        client.kill()
+        assert list(client.output(50)) == []
         assert client.exit_code == 143
 
 
-async def test_nobody_there_is_not_found_for_it_too(tmp_path: Path) -> None:
-    with pytest.raises(NotFound):
-        await AsyncClient.connect(str(tmp_path / "nothing"))
-
-
-async def test_a_supervisor_that_dies_ends_the_wait(stage: Stage) -> None:
+def test_a_supervisor_that_dies_ends_the_wait(stage: Stage) -> None:
     place = stage.start("sleep", "60")
-    async with await AsyncClient.connect(place.sock) as client:
-        await client.subscribe()
+    with Client(place.sock) as client:
+        client.subscribe()
         os.kill(place.pids()[0], 9)
         with pytest.raises(PeerExited):
-            async for _ in client.messages():
-                pass
+            list(client.messages(50))
 
 
-def test_both_can_be_used_at_once(stage: Stage) -> None:
-    place = stage.start("cat")
-
-    async def type_it() -> None:
-        async with await AsyncClient.connect(place.sock) as client:
-            await client.input(b"hello\n")
-
-    with connected(place) as watcher:
-        watcher.subscribe()
-        asyncio.run(type_it())
-        until(lambda: watcher.detail()["output"]["end"] >= 14)
+def test_a_text_is_typed_only_when_it_can_approve_nothing(stage: Stage) -> None:
+    place = stage.start("sh", "-c", 'printf "\\033]7501;state=blocked:app=x:kind=permission\\007"; cat')
+    with Client(place.sock) as client:
+        until(lambda: client.detail()["state"]["name"] == "permission")
+        refused = client.type_in(b"yes, do it")
+        assert (refused["typed"], refused["why"]) == (False, "permission")
+        assert client.type_in(b"\r", wire.PRESSES_ENTER)["why"] == "permission"
+        assert client.type_in(b"1")["typed"]
+        assert client.type_in(b"and this\n", wire.ANYWAY)["typed"]
+        assert client.explain()["report"] == "state=blocked:app=x:kind=permission"
+        client.subscribe()
+        seen = b""
+        for message in client.messages(50):
+            seen += message.data if isinstance(message, wire.Output) else b""
+            if b"1and this\r\n1and this" in seen:
+                break
+    assert b"yes" not in seen

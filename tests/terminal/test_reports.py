@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.terminal.reports import STATES, StateFile, by_title, compose, parse
+from treadle.terminal.reports import STATES, StateFile, compose, parse
 
 
 def test_a_report_has_state_app_kind_and_message() -> None:
@@ -34,31 +34,6 @@ def test_what_is_composed_is_understood(state: str, kind: str, message: str) -> 
 def test_what_is_no_report_is_refused(body: str) -> None:
     with pytest.raises(ValueError):
         parse(body, "x", 0)
-
-
-@given(st.text())
-def test_no_title_breaks_it(title: str) -> None:
-    by_title(title, 0)
-
-
-@pytest.mark.parametrize(
-    ("title", "state"),
-    [
-        ("✳ Claude Code", "idle"),
-        ("◐ Claude Code", "working"),
-        ("⠂ Claude Code", "working"),
-        ("⠹ work", "working"),
-        ("[ ! ] Action Required | work", "blocked"),
-        ("[ . ] Action Required | work", "blocked"),
-        ("Claude Code", None),
-        ("vim file.txt", None),
-        ("", None),
-        ("x Claude Code", None),
-    ],
-)
-def test_known_titles_tell_and_others_do_not(title: str, state: str | None) -> None:
-    found = by_title(title, 0)
-    assert (found.state if found else None) == state
 
 
 def test_a_state_file_is_read_once_for_each_change(tmp_path: Path) -> None:

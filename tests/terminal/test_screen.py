@@ -21,7 +21,7 @@ def test_at_every_labelled_moment_the_screen_is_what_was_seen(name: str) -> None
         for moment in recording.moments:
             screen.feed(recording.data[at : moment["byte"]])
             at = moment["byte"]
-            if moment["screen"]:
+            if moment.get("screen"):
                 seen = [line.rstrip() for line in moment["screen"]]
                 assert [line for line in screen.lines() if line.strip()] == seen, moment["ms"]
         assert len(screen.lines()) == recording.size[1]

@@ -2,7 +2,21 @@
 
 import sys
 
-TERMINAL = ("run", "attach", "ls", "status", "send", "tail", "peek", "wait", "resize", "kill", "clean", "replay")
+TERMINAL = (
+    "run",
+    "attach",
+    "ls",
+    "status",
+    "send",
+    "tail",
+    "peek",
+    "wait",
+    "resize",
+    "kill",
+    "clean",
+    "replay",
+    "explain",
+)
 """Commands that parse their own arguments, as `treadle.cli.terminal` says."""
 
 

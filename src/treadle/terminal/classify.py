@@ -65,6 +65,9 @@ class Simple:
             self._current, self.since = state, now
 
 
+STALE = 30_000
+"""An agent at work moves something on its screen every second or so. One that has been still this long is not at work,
+or is no longer there to say so."""
 WINDOW = 20
 FULL_READ = 4096
 

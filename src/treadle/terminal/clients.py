@@ -9,6 +9,7 @@ from treadle.errors import RemoteProtocolError
 from treadle.terminal import native
 from treadle.terminal.broadcast import Client
 from treadle.terminal.loop import READ, WRITE, now_ms
+from treadle.terminal.manners import refusal
 from treadle.terminal.sizes import choose
 from treadle.wire.common.jsontext import dumps, mended
 from treadle.wire.terminal import frames as wire
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 ACCEPT_PAUSE = 0.2
 REPAINT_PAUSE = 0.05
-WATCH_PAUSE = 100
-"""Milliseconds between looks at a state that somebody waits for, when nothing says when it changes."""
+TELLING = ("name", "wire", "agent", "waiting_for", "done", "settling", "tasks")
+"""What makes a state another one. How long it lasts and in which words it is seen does not."""
 
 
 class Clients:
@@ -196,10 +197,27 @@ class Clients:
         self._terminals_changed()
         if client.wants & wire.WANT_STATES:
             self._told_state = ""
-            self.tell_state()
+            self.session.look()
 
     def _detail(self, client: Client, message: wire.Detail) -> None:
         self._reply(client, wire.DetailReply(dumps(mended(self.session.detail())).encode()))
+
+    def _type(self, client: Client, message: wire.Type) -> None:
+        state = self.session.watch.detail(now_ms())
+        why = "read only" if client.wants & wire.READ_ONLY else "dead" if self.session.code is not None else ""
+        if not why and not message.how & wire.ANYWAY:
+            enter = bool(message.how & wire.PRESSES_ENTER)
+            why = refusal(state, message.data, enter and not client.begun)
+            if why != "settling":
+                client.begun = enter and not why  # its own text may hide the prompt that it was typed at
+        if not why:
+            self._input(client, wire.Input(message.data))
+        body = {"typed": not why, "why": why or None, "state": state}
+        self._reply(client, wire.Typed(dumps(mended(body)).encode()))
+
+    def _explain(self, client: Client, message: wire.Explain) -> None:
+        body = self.session.watch.explain(now_ms())
+        self._reply(client, wire.Explained(dumps(mended(body)).encode()))
 
     def _stop(self, client: Client, message: wire.Stop) -> None:
         if client.wants & wire.READ_ONLY:
@@ -262,19 +280,16 @@ class Clients:
             if client.wants & wanted:
                 self._reply(client, message)
 
-    def tell_state(self) -> None:
+    @property
+    def want_states(self) -> bool:
+        return any(client.wants & wire.WANT_STATES for client in self.every.values())
+
+    def tell_state(self, detail: dict[str, Any]) -> None:
         """Push the state to those who asked for it, when it is another one than before."""
-        if not any(client.wants & wire.WANT_STATES for client in self.every.values()):
-            return self.loop.cancel("state")
-        now = now_ms()
-        detail = self.session.watch.detail(now)
-        key = dumps({name: value for name, value in detail.items() if name != "since_ms"})
+        key = dumps(mended({name: detail.get(name) for name in TELLING}))
         if key != self._told_state:
             self._told_state = key
             self.tell(wire.WANT_STATES, wire.State(dumps(mended(detail)).encode()))
-        if (change := self.session.watch.next_change(now)) is not None:
-            pause = min(max(change - now, 1), WATCH_PAUSE)
-            self.loop.at("state", time.monotonic() + pause / 1000, self.tell_state)
 
     def ended(self, report: dict[str, Any]) -> None:
         """Tell those who ordered the end what came of it."""
@@ -325,4 +340,6 @@ ACTIONS: dict[type[wire.Message], Callable[[Clients, Client, Any], None]] = {
     wire.Hello: Clients._hello,
     wire.Detail: Clients._detail,
     wire.Stop: Clients._stop,
+    wire.Type: Clients._type,
+    wire.Explain: Clients._explain,
 }

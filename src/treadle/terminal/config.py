@@ -32,6 +32,7 @@ PLAIN: dict[str, type | tuple[type, ...]] = {
     "resize_policy": str,
     "linger": (int, float),
     "term": str,
+    "notify": str,
 }
 
 

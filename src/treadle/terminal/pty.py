@@ -127,3 +127,10 @@ class Pty:
         """There is nobody left to read it."""
         self._input.clear()
         self.input_queued = 0
+
+
+def run_in_background(command: str, env: Mapping[str, str]) -> int:
+    """Start a shell command that nobody reads or waits for. The pid is of a shell that ends at once."""
+    null = ((os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2))
+    line = ["sh", "-c", '(eval "$1") &', "sh", command]
+    return os.posix_spawn("/bin/sh", line, dict(env), file_actions=list(null), setsid=True)

@@ -1,4 +1,4 @@
-"""What programs say of themselves: OSC 7501 status reports, window titles, and the state file that hooks write."""
+"""What programs say of themselves: OSC 7501 status reports, and the state file that hooks write."""
 
 from __future__ import annotations
 
@@ -118,24 +118,4 @@ def _report(state: str, kind: str, message: str, said: str, now: int) -> Report 
         return None
     report = Report("state file", state, said[:200], now)
     report.kind, report.message = kind, message
-    return report
-
-
-def by_title(title: str, now: int) -> Report | None:
-    """What a known agent's window title says. A title that says nothing is None."""
-    first, _, rest = title.partition(" ")
-    report = None
-    if rest == "Claude Code" and len(first) == 1:
-        if first in "◐◑◒◓" or "⠀" <= first <= "⣿":
-            report = Report("title", "working", title, now)
-        elif first in "✳✻✶✢":
-            report = Report("title", "idle", title, now)
-        if report:
-            report.app = "claude"
-    elif title.startswith(("[ ! ] Action Required", "[ . ] Action Required")):
-        report = Report("title", "blocked", title, now)
-        report.app, report.kind = "codex", "permission"
-    elif len(first) == 1 and "⠀" <= first <= "⣿" and rest:
-        report = Report("title", "working", title, now)
-        report.app = "codex"
     return report

@@ -36,8 +36,8 @@ QUERY = re.compile(
 
 NOTABLE = re.compile(rb"\x1b(?:[\]P_]|\[(?:[<=>?]|[0-9]*(?:[cnt]|\$p)))")
 """The beginning of anything that is looked for here. Most output has only colours, and one search tells."""
-REPORT = re.compile(rb"\x1b\](7501|0|2);([^\x07\x1b]*)(?:\x07|\x1b\\)")
-"""A status report or a window title."""
+REPORT = re.compile(rb"\x1b\](7501|0|2|9;4);([^\x07\x1b]*)(?:\x07|\x1b\\)")
+"""A status report, a window title, or a progress report."""
 STATUS_QUERY = re.compile(rb"\x1b\]7501;\?(\x07|\x1b\\)")
 MODE = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
 KITTY = re.compile(rb"\x1b\[([<>=])([0-9;]*)u")

@@ -45,6 +45,7 @@ class Settings:
         self.linger = 10.0
         self.resize_policy = "latest"
         self.record = ""
+        self.notify = ""
         self.log_file = ""
         self.log_level = "info"
         self.detach_key = 0x1C

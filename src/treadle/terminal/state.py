@@ -1,111 +1,144 @@
 """What the program is doing: the best that can be said from all that is known, and why.
 
-Four kinds of evidence, the better first: what the program reports (OSC 7501, or its hooks through the state file,
-whichever is newer), its window title, known words on its screen, and the rhythm of its output. A classifier limits
-what the wire may say; `detail` says all.
+An agent that `detectors` describes is judged by its screen, its title and its reports. A program that reports by itself
+(OSC 7501, or its hooks through the state file) is believed. Of any other, only a visible prompt says something: else
+its state is unknown, with the rhythm of its output as a hint. The classifier limits what the wire may say; `detail`
+says all.
 """
 
 from __future__ import annotations
 
-from treadle.terminal.classify import classifier
-from treadle.terminal.reports import Report, StateFile, by_title, parse
+import re
+from typing import TYPE_CHECKING
+
+from treadle.terminal.classify import STALE, classifier
+from treadle.terminal.reports import Report, StateFile, parse
 from treadle.terminal.settings import Settings
 from treadle.wire.terminal.frames import ACTIVE, DEAD, IDLE, STATE_NAMES, STREAMING, THINKING, TOOL_USE
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from treadle.terminal.marks import Marks
+    from treadle.terminal.detectors import Detector
+    from treadle.terminal.grid import Grid
+    from treadle.terminal.judge import Verdict
     from treadle.terminal.sequences import Modes, Whole
 
-STALE = 30_000
-"""An agent at work moves something on its screen every second or so. One that has been still this long is not at work,
-or is no longer there to say so."""
 FILE_PAUSE = 50
+LOOK_PAUSE = 60
+"""Milliseconds between two looks at the screen of an agent that writes on and on."""
+HOLD = 150
+"""Milliseconds for which a new state must be seen before it counts: a screen may be read in the middle of a redraw."""
+QUIET = 300
+"""Milliseconds of silence after which a program that is no known agent is looked at: it may show a prompt."""
+UNREAD_MAX = 64 * 1024
+"""Output that is kept for a look at the screen. It is more than any screen holds."""
 TASKS_MAX = 256
-WORDS = frozenset(("claude", "codex"))
+BRACKETED_PASTE = 2004
 
+WIRE = {"thinking": THINKING, "streaming": STREAMING, "tool_use": TOOL_USE, "working": ACTIVE}
+AT_REST = frozenset(("idle", "permission", "question", "error"))
+WAITING = ("permission", "question")
 
-class Finding:
-    """What is the case, who says so, and in which words."""
-
-    __slots__ = ("done", "message", "said", "source", "state", "waiting_for")
-
-    def __init__(self, state: int, source: str, said: str, waiting_for: str = "", message: str = "") -> None:
-        self.state = state
-        self.source = source
-        self.said = said
-        self.waiting_for = waiting_for
-        self.message = message
-        self.done = False
+PROMPT = re.compile(r"(?:^|.*[\w\])~/@:.\-=\s])(?:[$#%❯»›λ➜]|>{1,3}|[=\-*]?[>#]|\(\w+\))\s?$")
+NO_PROMPT = re.compile(r"\?|\[[^\]]*/[^\]]*\]|\([^)]*/[^)]*\)|[Pp]ass(word|phrase)|\d\s*[-%]|\.\.\.")
 
 
 class Watch:
     def __init__(self, settings: Settings, now: int, state_file: str) -> None:
         self.classifier = settings.classifier
+        self.size = (settings.cols, settings.rows)
+        self._command = list(settings.command)
         self._rhythm = classifier(settings.classifier, now, settings.idle_threshold_ms, settings.debounce_ms)
         self._file = StateFile(state_file)
         self._file_looked = now
         self._report: Report | None = None
         self._children: dict[str, Report] = {}
-        self._title: Report | None = None
-        self._mark: Report | None = None
-        self._kind = THINKING
-        self._marks: Marks | None = None
-        self._agent = ""
+        self._turns = 0  # how often it was seen to begin to work
+        self._title = ""
+        self._progress = ""
         self._whole: Whole | None = None
         self._modes: Modes | None = None
-        self._last_output = now
+        self._started = self._last_output = now
         self._died: int | None = None
         self._wire = IDLE
-        self._since = now
+        self._wire_since = now
+        # The screen, and the output that it has not been shown yet
+        self._grid: Grid | None = None
+        self._grid_whole: Whole | None = None
+        self._unread: list[bytes] = []
+        self._unread_size = 0
+        # The agent, how it was recognised, and what it was last judged to do
+        self._detector: Detector | None = None
+        self._known_by = ""
+        self._box_seen = False
+        self._verdict: Verdict | None = None
+        self._verdict_since = now
+        self._next: tuple[Verdict, int] | None = None  # another verdict, and since when it is seen
+        self._looked = now - LOOK_PAUSE
+        self._stale = True  # something has happened since the last look
+        self._recognise_command()
 
     # What happens...
 
-    def output(self, data: bytes, now: int, answered: bool, size: tuple[int, int] = (80, 24)) -> bytes:
+    def output(self, data: bytes, now: int, answered: bool, size: tuple[int, int] | None = None) -> bytes:
         """Take note of output. Gives what to type in answer to the program's questions to its terminal.
 
         `answered` says that a person's terminal answers; only the status query is then ours.
         """
+        if size and size != self.size:
+            self.resized(*size)
         self._last_output = now
+        self._stale = True
         self._rhythm.output(len(data), now)
+        self._unread.append(data)
+        self._unread_size += len(data)
         found = b""
         if self._whole or b"\x1b" in data:
-            found = self._scan(data, now, answered, size)
+            found = self._scan(data, now, answered)
+        if self._unread_size > UNREAD_MAX:
+            self._read_on()
         if now - self._file_looked >= FILE_PAUSE:
             self._look_at_file(now)
+        if self._detector and now - self._looked >= LOOK_PAUSE:
+            self.look(now)
         self._settle(now)
         return found
 
+    def resized(self, cols: int, rows: int) -> None:
+        if self._grid:
+            self._draw()
+            self._grid.resize(cols, rows)
+        self.size = (cols, rows)
+        self._stale = True
+
     def died(self, now: int) -> None:
-        self._died = self._since = now
+        self._died = self._wire_since = now
         self._wire = DEAD
 
-    def _scan(self, data: bytes, now: int, answered: bool, size: tuple[int, int]) -> bytes:
+    def _scan(self, data: bytes, now: int, answered: bool) -> bytes:
         from treadle.terminal import sequences
 
         if self._whole is None or self._modes is None:
             self._whole, self._modes = sequences.Whole(), sequences.Modes()
         data = self._whole.feed(data)
         if not sequences.NOTABLE.search(data):
-            self._look_for_marks(data, now)
             return b""
         self._modes.feed(data)
-        at = 0
         for match in sequences.REPORT.finditer(data):
-            self._look_for_marks(data[at : match.start()], now)
-            at = match.end()
             self._reported(match[1], match[2].decode("utf-8", "replace"), now)
-            if self._marks:
-                self._marks.segment()
-        self._look_for_marks(data[at:], now)
-        return sequences.answers(data, size, everything=not answered)
+        return sequences.answers(data, self.size, everything=not answered)
 
     def _reported(self, number: bytes, body: str, now: int) -> None:
-        if number == b"7501":
-            if body == "?":
-                return
+        if number == b"9;4":
+            self._progress = body.partition(";")[0]
+        elif number != b"7501":
+            if self._works_by_title(body) and not self._works_by_title(self._title):
+                self._turns += 1
+            self._title = body.strip()
+            if not body and self._known_by == "sight":
+                self._forget()  # an agent takes its title along when it leaves a shell
+        elif body != "?":
             try:
                 child, report = parse(body, "osc 7501", now)
             except ValueError:
@@ -115,132 +148,235 @@ class Watch:
                 if report and len(self._children) < TASKS_MAX:
                     self._children[child] = report
                 return
+            if report and report.state == "working" and not (self._report and self._report.state == "working"):
+                self._turns += 1
             self._report = report
-            self._kind = THINKING
             if report is None:
                 self._children.clear()
-            elif report.state == "working" and report.message:
-                self._kind = TOOL_USE
-            self._recognise(report.app if report else "")
-        else:
-            title = by_title(body, now)
-            if title is None and self._title is not None and body:
-                # The bare name after a spinner: at rest.
-                title = Report("title", "idle", body, now)
-                title.app = self._title.app
-            self._title = title
-            if title:
-                self._recognise(title.app)
-                if title.state == "working" and self._mark and self._mark.state == "blocked":
-                    self._mark = None
 
-    def _recognise(self, app: str) -> None:
-        agent = app.removesuffix("-code")
-        if self._marks is None and agent in WORDS:
-            from treadle.terminal.marks import Marks
+    def _works_by_title(self, title: str) -> bool:
+        from treadle.terminal.judge import says
 
-            self._marks = Marks(agent)
-            self._agent = agent
-
-    def _look_for_marks(self, data: bytes, now: int) -> None:
-        if self._marks is None or not data:
-            return
-        from treadle.terminal import marks, sequences
-
-        for meaning, words in self._marks.feed(data, sequences.SEQUENCE):
-            if meaning in (marks.PERMISSION, marks.QUESTION):
-                self._mark = Report("screen", "blocked", words, now)
-                self._mark.kind = "permission" if meaning == marks.PERMISSION else "question"
-            elif meaning == marks.IDLE:
-                self._mark = Report("screen", "idle", words, now)
-            elif meaning == marks.WORKING:
-                self._mark = Report("screen", "working", words, now)
-                self._kind = TOOL_USE if self._kind == TOOL_USE else THINKING
-            elif meaning == marks.TOOL:
-                self._kind = TOOL_USE
-            elif meaning == marks.THINKING:
-                self._kind = THINKING
-            elif meaning == marks.TOOL_ENDED:
-                self._kind = STREAMING
-            elif meaning == marks.STREAMING and (self._kind != TOOL_USE or self._agent == "codex"):
-                self._kind = STREAMING
+        return self._detector is not None and says(self._detector, "title", title.strip(), "working")
 
     def _look_at_file(self, now: int) -> None:
         self._file_looked = now
         if report := self._file.look(now):
             self._report = report
+            self._stale = True
+
+    # The screen...
+
+    def _read_on(self) -> None:
+        """Too much waits to be shown: show it to an agent's screen; of another program only the end matters."""
+        if self._detector:
+            self._draw()
+            return
+        self._grid = None
+        while self._unread_size > UNREAD_MAX and len(self._unread) > 1:
+            self._unread_size -= len(self._unread.pop(0))
+
+    def _draw(self) -> Grid:
+        from treadle.terminal.grid import Grid
+        from treadle.terminal.sequences import Whole
+
+        if self._grid is None or self._grid_whole is None:
+            self._grid, self._grid_whole = Grid(*self.size), Whole()
+        data, self._unread, self._unread_size = b"".join(self._unread), [], 0
+        if data:
+            self._grid.feed(self._grid_whole.feed(data))
+        return self._grid
+
+    # Which agent it is...
+
+    def _recognise_command(self) -> None:
+        from treadle.terminal import detectors
+
+        if name := detectors.by_command(self._command):
+            self._detector, self._known_by = detectors.named(name), "command"
+
+    def _recognise(self, lines: list[str]) -> None:
+        from treadle.terminal import detectors
+
+        name = detectors.by_app(self._report.app) if self._report else ""
+        name = name or detectors.by_sight(self._title, "\n".join(lines))
+        if name:
+            self._detector, self._known_by = detectors.named(name), "sight"
+
+    def _forget(self) -> None:
+        self._detector, self._known_by, self._box_seen = None, "", False
 
     # What is the case...
 
-    def _find(self, now: int) -> Finding:
+    def look(self, now: int) -> None:
+        """Look at the screen, and take what it shows for true when it has been seen long enough."""
+        if self._died is not None:
+            return
+        self._looked, self._stale = now, False
+        verdict = self._judge(now)
+        if self._verdict is None or verdict.state == self._verdict.state:
+            if self._verdict is None:
+                self._verdict_since = self._started
+            self._verdict, self._next = verdict, None
+            return
+        if self._next is None or self._next[0].state != verdict.state:
+            self._next = (verdict, now)
+        else:
+            self._next = (verdict, self._next[1])
+        since = self._next[1]
+        seen = max(now - since, now - self._last_output)  # a screen that nothing was written to has not changed
+        if seen >= self._hold(verdict):
+            if verdict.state in WIRE and self._verdict.state not in WIRE and verdict.source == "screen":
+                self._turns += 1
+            self._verdict, self._verdict_since, self._next = verdict, since, None
+
+    def _hold(self, verdict: Verdict) -> int:
+        """How long a new state must be seen. One that is reported needs no proof; nor does work that has begun."""
+        if verdict.source in ("osc 7501", "state file", "title") or verdict.state in WIRE:
+            return 0
+        settle = self._detector.settle_ms if self._detector and not verdict.sure else 0
+        return max(settle, HOLD)
+
+    def _judge(self, now: int) -> Verdict:
+        from treadle.terminal import judge
+
+        grid = self._draw()
+        lines = grid.lines()
         quiet = now - self._last_output
-        for report in (self._report, self._title, self._mark):
-            if report is None:
-                continue
-            if report.state == "working" and quiet >= STALE:
-                continue
-            if report is self._title and report.state == "idle" and self._blocked_since(report):
-                continue
-            return self._finding(report)
-        state = self._rhythm.state(now)
-        return Finding(state, "rhythm", f"{quiet} ms since the last output")
+        if self._detector is None:
+            self._recognise(lines)
+        if self._detector:
+            evidence = judge.Evidence(
+                lines,
+                self._title,
+                self._report,
+                self._progress,
+                box_seen=self._box_seen,
+                quiet=quiet,
+                age=now - self._started,
+            )
+            verdict = judge.judge(self._detector, evidence)
+            if verdict.state == judge.UNKNOWN and self._known_by == "sight":
+                verdict = self._prompt(grid, lines) or verdict
+            self._box_seen = self._box_seen or judge.find_box(self._detector.box, lines) is not None
+            return verdict
+        if self._report:
+            return judge.by_report(self._report, quiet)
+        return self._prompt(grid, lines) or self._unknown(lines, now)
 
-    def _blocked_since(self, title: Report) -> bool:
-        """Claude's title looks the same at rest and when it asks for a permission; its screen does not."""
-        return self._mark is not None and self._mark.state == "blocked" and self._mark.at >= title.at
+    def _prompt(self, grid: Grid, lines: list[str]) -> Verdict | None:
+        """A prompt at the cursor, with nothing after it, is that of a shell or an interpreter."""
+        from treadle.terminal.judge import Verdict
 
-    def _finding(self, report: Report) -> Finding:
-        if report.state == "working":
-            return Finding(self._kind, report.source, report.said, message=report.message)
-        if report.state == "blocked":
-            return Finding(IDLE, report.source, report.said, report.kind or "permission", report.message)
-        found = Finding(IDLE, report.source, report.said, message=report.message)
-        found.done = report.state == "done"
-        return found
+        line = lines[grid.y]
+        before = "".join(grid.buffer.rows[grid.y][: grid.x])
+        if line.strip() and line == before.rstrip() and PROMPT.match(before) and not NO_PROMPT.search(before):
+            return Verdict("idle", "prompt", line.strip()[-80:])
+        return None
+
+    def _unknown(self, lines: list[str], now: int) -> Verdict:
+        from treadle.terminal import judge
+
+        if not any(lines) and now - self._started < judge.FIRST_SCREEN:
+            return judge.Verdict("starting", "screen", "nothing is drawn yet")
+        return judge.Verdict(judge.UNKNOWN, "rhythm", "this program is not one of those that are known")
+
+    def _current(self, now: int) -> Verdict:
+        if self._stale or self._next or self._verdict is None or now - self._looked >= LOOK_PAUSE:
+            self.look(now)
+        assert self._verdict
+        return self._verdict
 
     def _settle(self, now: int) -> None:
         """Note when the state on the wire changes."""
         if self._died is not None:
             return
-        finding = self._find(now)
-        state = finding.state
+        wire, since = self._rhythm.state(now), self._rhythm.since
+        if self._verdict and self._verdict.state in AT_REST:
+            wire, since = IDLE, self._verdict_since
+        elif self._verdict and self._verdict.state in WIRE:
+            wire, since = WIRE[self._verdict.state], self._verdict_since
         if self.classifier == "none":
-            state = IDLE
-        elif self.classifier == "simple" and state != IDLE:
-            state = ACTIVE
-        if state != self._wire:
-            self._wire = state
-            self._since = self._rhythm.since if finding.source == "rhythm" else now
+            wire = IDLE
+        elif self.classifier == "simple" and wire != IDLE:
+            wire = ACTIVE
+        if wire != self._wire:
+            self._wire, self._wire_since = wire, since
 
     def state(self, now: int) -> tuple[int, int]:
         """The byte for the wire, and since when."""
         if self._died is None:
             self._look_at_file(now)
+            self._current(now)
             self._settle(now)
-        return self._wire, self._since
+        return self._wire, self._wire_since
 
     def detail(self, now: int) -> dict[str, Any]:
         wire, since = self.state(now)
         if self._died is not None:
             return {"name": "dead", "wire": "dead", "since_ms": now - since}
-        finding = self._find(now)
+        verdict = self._current(now)
         return {
-            "name": STATE_NAMES[finding.state],
+            "name": verdict.state,
             "wire": STATE_NAMES[wire],
-            "since_ms": now - since,
-            "waiting_for": finding.waiting_for or None,
-            "message": finding.message or None,
-            "done": finding.done,
-            "why": {"source": finding.source, "said": finding.said},
+            "since_ms": now - self._verdict_since,
+            "agent": self._detector.name if self._detector else None,
+            "waiting_for": verdict.state if verdict.state in WAITING else None,
+            "message": verdict.message or None,
+            "done": bool(verdict.state == "idle" and self._report and self._report.state == "done"),
+            "settling": self._next is not None,
+            "hint": STATE_NAMES[self._rhythm.state(now)] if verdict.state == "unknown" else None,
+            "why": {"source": verdict.source, "said": verdict.said},
             "tasks": len(self._children),
+            "turns": self._turns,
         }
 
-    def next_change(self, now: int) -> int | None:
-        """When to look again if nothing happens; None when nothing can change by itself."""
+    def explain(self, now: int) -> dict[str, Any]:
+        """Everything that the judgement rests on."""
+        from treadle.terminal import judge
+
+        verdict = self._current(now)
+        found: dict[str, Any] = {
+            "state": verdict.state,
+            "why": {"source": verdict.source, "said": verdict.said},
+            "agent": self._detector.name if self._detector else None,
+            "known_by": self._known_by or None,
+            "title": self._title,
+            "report": self._report.said if self._report else None,
+            "progress": self._progress or None,
+            "quiet_ms": now - self._last_output,
+            "rhythm": STATE_NAMES[self._rhythm.state(now)],
+        }
+        if self._detector:
+            evidence = judge.Evidence(self._draw().lines(), self._title, self._report, self._progress)
+            found |= judge.explain(self._detector, evidence)
+        return found
+
+    def last_line(self) -> str:
+        """The last line of what the program had to say, without its input box; of another program, of its screen."""
+        from treadle.terminal import judge
+
+        lines = self._draw().lines()
+        if self._detector:
+            lines = judge.Regions(self._detector, judge.Evidence(lines)).text["last"].split("\n")
+        return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
+
+    def next_change(self, now: int, watched: bool = True) -> int | None:
+        """When to look again if nothing happens; None when nothing can change by itself.
+
+        Unless it is `watched`, what is only told to those who ask need not be looked at before somebody does.
+        """
         if self._died is not None:
             return None
-        times = [time for time in (self._rhythm.next_change(now), now + FILE_PAUSE * 4) if time is not None]
-        return min(times)
+        times = [self._next[1] + self._hold(self._next[0])] if self._next else []
+        if self._stale:
+            times.append(max(self._looked + LOOK_PAUSE, self._last_output + (0 if self._detector else QUIET)))
+        if watched:
+            times.append(now + FILE_PAUSE * 4)
+            times += [time for time in (self._rhythm.next_change(now),) if time is not None and time > now]
+        if self._verdict and self._verdict.state in WIRE:
+            times.append(self._last_output + STALE)
+        return min(times, default=None)
 
     # The terminal's modes...
 
@@ -250,5 +386,9 @@ class Watch:
 
     def modes(self) -> dict[str, Any]:
         if self._modes is None:
-            return {"alternate": False, "set": ""}
-        return {"alternate": self._modes.alternate, "set": self._modes.set().decode("ascii")}
+            return {"alternate": False, "set": "", "paste": False}
+        return {
+            "alternate": self._modes.alternate,
+            "set": self._modes.set().decode("ascii"),
+            "paste": self._modes.on.get(BRACKETED_PASTE, False),
+        }

@@ -18,10 +18,10 @@ from treadle.terminal.history import OUTPUT_MAX, Log, Rotated
 from treadle.terminal.lock import Lock
 from treadle.terminal.loop import READ, WRITE, Loop, now_ms
 from treadle.terminal.places import Place
-from treadle.terminal.pty import Pty
+from treadle.terminal.pty import Pty, run_in_background
 from treadle.terminal.scrollback import Scrollback
 from treadle.terminal.settings import Settings, child_environment
-from treadle.terminal.state import Watch
+from treadle.terminal.state import WAITING, Watch
 from treadle.wire.common.jsontext import dumps, mended
 from treadle.wire.common.timestamps import timestamp
 from treadle.wire.terminal import frames as wire
@@ -75,6 +75,8 @@ class Supervisor:
         self._pidfd = -1
         self._died = 0.0
         self._note = ""
+        self._waited: tuple[str, str | None] | None = None  # what a person has been notified of
+        self._helpers: list[int] = []
 
     # Starting and running...
 
@@ -150,7 +152,7 @@ class Supervisor:
         answers = self.watch.output(data, now_ms(), self.clients.leader is not None, self.size)
         if answers and self.code is None:
             self.type(answers)
-        self.clients.tell_state()
+        self._look_later()
 
     def type(self, data: bytes) -> None:
         if self.code is None:
@@ -175,7 +177,43 @@ class Supervisor:
         del self.sizes[:-1000]
         if self.recorder:
             self.recorder.resize(cols, rows, time.monotonic())
+        self.watch.resized(cols, rows)
         self.clients.tell(wire.WANT_SIZES, wire.Size(cols, rows))
+
+    # The state...
+
+    def look(self) -> None:
+        """See what the program is doing, and tell those who want to know."""
+        detail = self.watch.detail(now_ms())
+        if self.clients.want_states:
+            self.clients.tell_state(detail)
+        if detail["name"] in WAITING and self._waited != (detail["name"], detail["message"]):
+            self._waited = (detail["name"], detail["message"])
+            self._notify(detail)
+        elif detail["name"] not in WAITING and not detail.get("settling"):
+            self._waited = None
+        self._look_later()
+
+    def _look_later(self) -> None:
+        """Look again when the state may be another one, or now if somebody waits for it."""
+        now = now_ms()
+        change = self.watch.next_change(now, watched=self.clients.want_states or bool(self.settings.notify))
+        if change is None:
+            self.loop.cancel("look")
+        else:
+            self.loop.at("look", time.monotonic() + max(change - now, 1) / 1000, self.look)
+
+    def _notify(self, detail: dict[str, Any]) -> None:
+        """Run the command that the person asked for. Its parent is the shell, so that nobody waits for it."""
+        if not self.settings.notify:
+            return
+        env = child_environment(self.settings, self.place.state, os.environ)
+        env |= {"TREADLE_ID": self.settings.id, "TREADLE_STATE": detail["name"]}
+        env |= {"TREADLE_MESSAGE": detail["message"] or "", "TREADLE_DIR": self.settings.workdir}
+        try:
+            self._helpers.append(run_in_background(self.settings.notify, env))
+        except OSError as error:
+            self.log("warn", "cannot notify", reason=str(error))
 
     # The end of the program...
 
@@ -188,6 +226,7 @@ class Supervisor:
 
     def _child_changed(self) -> None:
         """Look whether the child has ended. One that has only been stopped has not."""
+        self._helpers = [pid for pid in self._helpers if not _ended(pid)]
         if self.code is not None:
             return
         try:
@@ -230,7 +269,7 @@ class Supervisor:
             self.recorder.close(self.code, time.monotonic())
         self.exit_frame = wire.encode(wire.Exit(self.code))
         self.log("info", "exited", code=self.code, bytes_not_logged=self.history.lost)
-        self.clients.tell_state()
+        self.look()
         self.clients.pump_all()
         if self.settings.kill_process_group:
             self.end(LEFTOVERS_GRACE)
@@ -345,6 +384,7 @@ class Supervisor:
             "started": timestamp(self.started),
             "idle_ms": int((time.monotonic() - self.last_output) * 1000),
             "state": self.watch.detail(now_ms()),
+            "last_line": self.watch.last_line(),
             "size": {"cols": cols, "rows": rows, "policy": self.settings.resize_policy, "changes": self.sizes},
             "modes": self.watch.modes(),
             "canonical": self.pty.canonical,
@@ -357,3 +397,10 @@ class Supervisor:
             },
             "clients": self.clients.roster(),
         }
+
+
+def _ended(pid: int) -> bool:
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.terminal.recordings import load
 from tests.terminal.support import alive, until
 from treadle.cli import TERMINAL
 from treadle.cli.terminal import duration
@@ -54,7 +55,7 @@ def test_run_detached_prints_the_id_when_the_socket_answers(shell: Shell) -> Non
     lines = dict(line.split(":", 1) for line in shell("status", "a1").splitlines())
     assert lines["session"].strip() == "a1" and lines["alive"].strip() == "true"
     assert int(lines["pid"]) == shell.place("a1").pids()[1]
-    assert lines["state"].strip().startswith("idle (")
+    assert lines["state"].strip().startswith("starting (")
 
 
 def test_an_id_is_made_from_the_programs_name(shell: Shell) -> None:
@@ -112,9 +113,11 @@ def test_wait_is_124_when_the_time_is_up(shell: Shell) -> None:
 
 
 def test_send_and_wait_make_a_program_scriptable(shell: Shell) -> None:
-    program = 'while read line; do printf "\\033]7501;state=working:app=x\\007"; sleep 0.2; echo "did $line"; '
+    program = 'printf "\\033]7501;state=idle:app=x\\007"; '
+    program += 'while read line; do printf "\\033]7501;state=working:app=x\\007"; sleep 0.2; echo "did $line"; '
     program += 'printf "\\033]7501;state=done:app=x\\007"; done'
     shell("run", "--detach", "--id", "agent", "--", "sh", "-c", program)
+    shell("wait", "agent", "--state", "idle", "--timeout", "50")
     shell("send", "agent", "first", "task", "--enter", "--wait-idle", "--timeout", "50")
     assert "did first task" in shell("tail", "agent", "--strip")
     shell("send", "agent", "second\\n")
@@ -128,9 +131,11 @@ def test_wait_idle_tells_when_a_person_is_needed_and_send_does_not_press_buttons
     shell("wait", "agent", "--state", "permission", "--timeout", "50")
     assert shell("wait", "agent", "--state", "idle", "--timeout", "50", code=3) == "permission: rm -rf\n"
     done = shell.run("send", "agent", "hello", "--enter")
-    assert done.returncode == 1 and "rm -rf" in done.stderr and "--force" in done.stderr
+    assert done.returncode == 3 and "rm -rf" in done.stderr and "--anyway" in done.stderr
+    shell("send", "agent", "hello", code=3)
+    shell("send", "agent", "--enter", code=3)
     shell("send", "agent", "1")
-    shell("send", "agent", "yes", "--enter", "--force")
+    shell("send", "agent", "yes", "--enter", "--anyway")
     until(lambda: "1yes" in shell("tail", "agent"))
 
 
@@ -193,7 +198,7 @@ def test_ls_takes_one_that_does_not_answer_for_alive(shell: Shell) -> None:
     supervisor, child = shell.place("stuck").pids()
     os.kill(supervisor, signal.SIGSTOP)
     try:
-        assert f"unknown    pid {child}, its supervisor does not answer" in shell("ls")
+        assert f"unknown     pid {child}, its supervisor does not answer" in shell("ls")
     finally:
         os.kill(supervisor, signal.SIGCONT)
 
@@ -371,11 +376,8 @@ def test_the_small_commands_import_nothing_heavy(shell: Shell) -> None:
         "psutil",
         "tomllib",
         "click",
-        "typing",
-        "socket",
-        "json",
-        "re",
-        "enum",
+        "inspect",
+        "http",
     }
     for arguments in (["status", "x"], ["send", "x", "hi"], ["ls"], ["run", "--detach", "--id", "y", "--", "true"]):
         code = f"import sys; sys.argv[1:] = {arguments!r}\nfrom treadle.cli import main\n"
@@ -411,3 +413,103 @@ def test_reading_output_into_a_pipe_that_closes_is_no_error(shell: Shell) -> Non
 def test_detached_sessions_hold_nothing_of_the_launcher_open(shell: Shell) -> None:
     command = f"{TREADLE} run --detach --id x -- sleep 60 | cat"  # cat ends when nobody has its input open any more
     subprocess.run(command, shell=True, check=True, timeout=50, capture_output=True)
+
+
+def reporting(*states: str) -> str:
+    """A program for `sh -c` that reports one state after another, each when a line is typed."""
+    report = "printf '\\033]7501;state=%s:app=x\\007' "
+    return report + f"'{states[0]}'; " + "".join(f"read line; {report}'{state}'; " for state in states[1:]) + "cat"
+
+
+def test_a_program_that_nobody_recognises_is_unknown_and_enter_is_not_pressed_in_it(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--", "sh", "-c", "echo building; cat")
+    until(lambda: "unknown" in shell("status", "x"))
+    done = shell.run("send", "x", "next", "thing", "--enter")
+    assert done.returncode == 3 and "--anyway" in done.stderr and "explain" in done.stderr
+    assert shell.run("send", "x", "next", "thing", "--wait-idle").returncode == 3
+    assert "next" not in shell("tail", "x")
+    shell("send", "x", "only typed")
+    shell("send", "x", "and sent", "--enter", "--anyway")
+    until(lambda: shell("tail", "x").count("only typedand sent") == 2)
+
+
+def test_a_shell_with_a_prompt_is_idle_and_can_be_worked_with(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--env", "PS1=$ ", "--", "sh", "-i")
+    shell("wait", "x", "--state", "idle", "--timeout", "50")
+    shell("send", "x", "sleep 0.2; echo su''m", "--wait-idle", "--timeout", "50")
+    assert "sum" in shell("tail", "x")
+
+
+def test_a_turn_that_fails_has_a_state_and_an_exit_code_of_its_own(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--", "sh", "-c", reporting("idle", "working", "error:msg=NDAx"))
+    shell("wait", "x", "--state", "idle", "--timeout", "50")
+    shell("send", "x", "try", "--enter")
+    shell("wait", "x", "--state", "working", "--timeout", "50")
+    shell("send", "x", "more", "--enter")
+    shell("wait", "x", "--state", "error", "--timeout", "50")
+    assert shell("wait", "x", "--state", "idle", "--timeout", "50", code=5) == "error: 401\n"
+    assert "error" in shell("ls") and "401" in shell("ls")
+
+
+def test_wait_idle_tells_what_became_of_the_turn(shell: Shell) -> None:
+    for name, last, code in (("done", "done", 0), ("failed", "error", 5), ("asks", "blocked:kind=question", 3)):
+        program = reporting("idle", "working").removesuffix("cat") + f"sleep 0.2; {reporting(last)}"
+        shell("run", "--detach", "--id", name, "--", "sh", "-c", program)
+        shell("wait", name, "--state", "idle", "--timeout", "50")
+        shell("send", name, "go", "--wait-idle", "--timeout", "50", code=code)
+
+
+def test_a_prompt_that_starts_no_work_was_not_submitted(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell("run", "--detach", "--id", "x", "--", "sh", "-c", reporting("idle"))
+    shell("wait", "x", "--state", "idle", "--timeout", "50")
+    monkeypatch.setenv("TREADLE_SUBMIT_SECONDS", "0.5")
+    done = shell.run("send", "x", "go", "--wait-idle", "--timeout", "50")
+    assert done.returncode == 4 and "not submitted" in done.stderr
+
+
+def test_a_long_text_is_pasted_whole_or_refused(shell: Shell) -> None:
+    code = "import os, sys, tty; tty.setraw(0); os.write(1, b'\\x1b[?2004h\\x1b]7501;state=idle:app=x\\x07ready')\n"
+    code += "d = b''\nwhile not d.endswith(b'\\r'): d += os.read(0, 65536)\nprint(len(d), d[:6], d[-7:])"
+    shell("run", "--detach", "--id", "x", "--", sys.executable, "-c", code)
+    shell("wait", "x", "--state", "idle", "--timeout", "50")
+    shell("send", "x", "--file", "-", "--enter", stdin="w" * 20_000)
+    until(lambda: "20013 b'\\x1b[200~' b'\\x1b[201~\\r'" in shell("tail", "x"))
+    shell("run", "--detach", "--id", "y", "--env", "PS1=$ ", "--", "sh", "-i")
+    shell("wait", "y", "--state", "idle", "--timeout", "50")
+    assert "would be cut" in shell.run("send", "y", "--file", "-", stdin="w" * 5000).stderr
+
+
+def test_of_several_the_first_that_gets_there_is_named(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "busy", "--", "sh", "-c", reporting("working"))
+    shell("run", "--detach", "--id", "asks", "--", "sh", "-c", reporting("working", "blocked:kind=permission"))
+    shell("wait", "asks", "--state", "working", "--timeout", "50")
+    shell("send", "asks", "\\n")
+    assert shell("wait", "--any", "busy", "asks", "--timeout", "50") == "asks permission\n"
+    shell("wait", "busy", "asks", "--state", "idle", code=2)
+
+
+def test_a_command_runs_when_a_terminal_starts_to_wait_for_a_person(shell: Shell, tmp_path: Path) -> None:
+    note = 'echo "$TREADLE_ID $TREADLE_STATE $TREADLE_MESSAGE" >> told'
+    program = reporting("working", "blocked:kind=permission:msg=cm0gLXJm", "working", "blocked:kind=question:msg=cmVk")
+    shell("run", "--detach", "--id", "x", "--notify", f"cd {tmp_path}; {note}", "--", "sh", "-c", program)
+    told = tmp_path / "told"
+    shell("send", "x", "\\n")
+    until(lambda: told.exists() and told.read_text() == "x permission rm -rf\n")
+    shell("send", "x", "\\n", "--anyway")
+    shell("wait", "x", "--state", "working", "--timeout", "50")
+    shell("send", "x", "\\n", "--anyway")
+    until(lambda: told.read_text() == "x permission rm -rf\nx question red\n")
+
+
+def test_explain_says_what_a_state_rests_on(shell: Shell) -> None:
+    recording = load("gemini-perm-allow")
+    at = next(moment["byte"] for moment in recording.moments if moment["truth"] == "permission")
+    (shell.cwd / "screen").write_bytes(recording.data[:at])
+    shell("run", "--detach", "--id", "g", "--cols", "110", "--rows", "40", "--", "sh", "-c", "cat screen; cat")
+    shell("wait", "g", "--state", "permission", "--timeout", "50")
+    text = shell("explain", "g")
+    assert "agent:    gemini, known by sight" in text and "no input box" in text and "Allow execution of" in text
+    found = json.loads(shell("explain", "g", "--json"))
+    assert found["state"] == "permission" and any(sign["seen"] for sign in found["signs"])
+    done = shell.run("send", "g", "next", "thing", "--enter")
+    assert done.returncode == 3 and "permission" in done.stderr

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 WHERE = "--socket-dir --config"
 """Options that every one of them takes: where the terminals are."""
+NEEDS_A_PERSON, NOT_SUBMITTED, TURN_FAILED = 3, 4, 5
 TIMED_OUT = 124
 
 

@@ -48,10 +48,10 @@ def _row(place: Any) -> dict[str, Any]:
     try:
         with Client(place.sock, timeout=2) as client:
             status = client.status()
-        if status.alive:
-            return _living(place.id, status.pid, status.state_name, status.state_ms, status.idle_ms)
+            if status.alive:
+                return _living(place, client, status)
     except PeerStalled:
-        return _living(place.id, place.pids()[1] or None, "unknown", None, None)
+        return {"id": place.id, "alive": True, "pid": place.pids()[1] or None, "state": "unknown", "idle_ms": None}
     except TreadleError:
         pass
     try:
@@ -66,18 +66,57 @@ def _row(place: Any) -> dict[str, Any]:
     }
 
 
-def _living(name: str, pid: int | None, state: str, state_ms: int | None, idle_ms: int | None) -> dict[str, Any]:
-    return {"id": name, "alive": True, "pid": pid, "state": state, "state_ms": state_ms, "idle_ms": idle_ms}
+def _living(place: Any, client: Any, status: Any) -> dict[str, Any]:
+    try:
+        detail = client.detail()
+    except PeerStalled:  # a supervisor that has only the protocol
+        detail = {"state": {"name": status.state_name, "since_ms": status.state_ms}}
+    state = detail["state"]
+    return {
+        "id": place.id,
+        "alive": True,
+        "pid": status.pid,
+        "state": state["name"],
+        "state_ms": state["since_ms"],
+        "idle_ms": status.idle_ms,
+        **{key: state.get(key) for key in ("agent", "message", "hint")},
+        **{key: detail.get(key) for key in ("command", "workdir", "started", "last_line")},
+    }
 
 
 def _table(rows: list[dict[str, Any]]) -> None:
     width = max(len(row["id"]) for row in rows)
     sys.stdout.write("Active sessions:\n" if all(row["alive"] for row in rows) else "Sessions:\n")
     for row in rows:
-        if row["alive"]:
-            idle = row["idle_ms"]
-            last = "its supervisor does not answer" if idle is None else f"idle {idle / 1000:.1f}s"
-            rest = f"{row['state']:9}  pid {row['pid']}, {last}"
-        else:
-            rest = f"{'dead':9}  code {row['code']}{', ' + row['reason'] if row.get('reason') else ''}"
-        sys.stdout.write(f"  {row['id']:{width}}  {rest}\n")
+        sys.stdout.write(f"  {row['id']:{width}}  {_words(row)}\n")
+
+
+def _words(row: dict[str, Any]) -> str:
+    if not row["alive"]:
+        return f"{'dead':10}  code {row['code']}{', ' + row['reason'] if row.get('reason') else ''}"
+    if row["idle_ms"] is None:
+        return f"{row['state']:10}  pid {row['pid']}, its supervisor does not answer"
+    command = " ".join(row.get("command") or [])
+    about = row.get("message") or row.get("last_line") or ""
+    parts = [
+        f"{row['state']:10}  {span(row['state_ms']):>6}",
+        f"pid {row['pid']}",
+        shortened(row.get("workdir") or ""),
+        command if len(command) <= 40 else f"{command[:39]}…",
+        about if len(about) <= 60 else f"{about[:59]}…",
+    ]
+    return "  ".join(part for part in parts if part)
+
+
+def span(milliseconds: int) -> str:
+    """A time in its largest unit, as people say it."""
+    seconds = milliseconds // 1000
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def shortened(path: str) -> str:
+    home = os.path.expanduser("~")
+    return f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path

@@ -16,6 +16,8 @@ Starts it in the background and attaches to it; Ctrl-\\ detaches, and it goes on
   --debounce-ms N       how long a new state must last, for claude (200)
   --scrollback-bytes N  how much output a new client is shown (65536)
   --resize POLICY       whose size counts: latest, smallest, leader or fixed (latest)
+  --notify COMMAND      run this in a shell when it starts to wait for a person, with TREADLE_ID, TREADLE_STATE,
+                        TREADLE_MESSAGE and TREADLE_DIR set
   --record FILE         record what is shown as an asciicast
   --linger SECONDS      how long to answer after it has ended (10)
   --kill-process-group=BOOL
@@ -48,6 +50,7 @@ TEXT = {
     "--log-file": "log_file",
     "--log-level": "log_level",
     "--record": "record",
+    "--notify": "notify",
     "--resize": "resize_policy",
     "--term": "term",
 }

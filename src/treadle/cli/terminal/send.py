@@ -1,14 +1,20 @@
 """Type into a terminal.
 
-    treadle send ID [TEXT...] [--enter] [--file FILE] [--wait-idle] [--timeout S] [--force]
+    treadle send ID [TEXT...] [--enter] [--file FILE] [--wait-idle] [--timeout S] [--anyway]
 
   --enter        press Enter after the text, once the program has taken it
   --file FILE    type what the file holds; - is standard input
-  --wait-idle    then wait until the program has begun to work and is idle again
-  --timeout S    how long to wait for that, at most (no limit); 124 when it was not enough
-  --force        type although the program asks for a permission: Enter would press one of its buttons
+  --wait-idle    press Enter, then wait until the program has begun to work and is idle again
+  --timeout S    how long to wait for that, at most (no limit)
+  --anyway       type whatever the program is doing
 
-Words are joined by one space; \\n, \\t, \\e, \\xHH in the text are as in C. Exit code 3: it waits for a person.
+Words are joined by one space; \\n, \\t, \\e, \\xHH in the text are as in C. A text never answers a dialog: while the
+program asks for a permission or has a question, only a single key is typed, as in `treadle send ID 1`, and Enter is
+pressed only with --anyway. Of a program that nobody recognises one cannot tell, so Enter needs --anyway there too,
+unless it shows a prompt.
+
+Exit codes: 0 typed, or idle again. 1 it has ended. 3 it waits for a person, or nobody can tell what it does. 4 no work
+was seen after Enter: the text was not submitted. 5 the turn failed. 124 not within the timeout.
 """
 
 from __future__ import annotations
@@ -16,69 +22,151 @@ from __future__ import annotations
 import os
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from treadle.cli.arguments import Arguments, Usage
-from treadle.cli.terminal import TIMED_OUT, WHERE, connect, place, warn
-from treadle.errors import Denied, PeerStalled, TimedOut
+from treadle.cli.terminal import (
+    NEEDS_A_PERSON,
+    NOT_SUBMITTED,
+    TIMED_OUT,
+    WHERE,
+    connect,
+    place,
+    warn,
+)
+from treadle.errors import ConfigError, PeerStalled
+from treadle.wire.terminal import frames as wire
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from treadle.terminal.client import Client
+    from treadle.terminal.places import Place
 
 SETTLED = 120
-SETTLE_MAX = 1.5
+SETTLE_MAX = 3.0
 LEAST = 0.05
+LINE_MAX = 4095
+"""What the kernel keeps of one line that a program has not read yet."""
+BEGIN = 20.0
+"""Seconds in which a program that was given a prompt has begun to work. Agents take seconds on a busy machine.
+TREADLE_SUBMIT_SECONDS sets another limit."""
 
 
 def main(arguments: list[str]) -> int:
-    given = Arguments(arguments, f"--file --timeout {WHERE}", "--enter --wait-idle --force")
+    given = Arguments(arguments, f"--file --timeout {WHERE}", "--enter --wait-idle --anyway --force")
     if not given.rest:
         raise Usage("expected an id and a text")
     name, *words = given.rest
     data = unescape(" ".join(words))
     if path := given.get("--file"):
         data += _read(path)
-    if not data and "--enter" not in given.flags and "--wait-idle" not in given.flags:
+    waits = "--wait-idle" in given.flags
+    enter = waits or "--enter" in given.flags
+    if not data and not enter:
         raise Usage("there is nothing to send")
+    anyway = bool(given.flags & {"--anyway", "--force"})
+    limit = given.number("--timeout", 0.0)
+    deadline = time.monotonic() + limit if "--timeout" in given.values else None
     where = place(given, name)
-    enter = "--enter" in given.flags
     with connect(where) as client:
-        if enter and "--force" not in given.flags:
-            _refuse_modal(client)
-        if data:
-            client.input(data)
-            client.status()  # answered after the input was taken
-        if enter:
-            if data:
-                _settle(client)
-            client.input(b"\r")
-            client.status()
-    if "--wait-idle" in given.flags:
-        from treadle.cli.terminal.wait import wait_for_state
+        before = _detail(client)
+        if before is None:
+            return _send_plainly(client, where, data, enter, anyway)
+        if code := _type(client, where, before, data, enter, anyway):
+            return code
+        if not waits:
+            return 0
+        code = _follow(client, where, before, deadline, anyway)
+    if code == TIMED_OUT:
+        warn(f"treadle: {name} was not idle again within {limit:g} s")
+    return code
 
-        limit = given.number("--timeout", 0.0)
-        deadline = time.monotonic() + limit if "--timeout" in given.values else None
-        try:
-            return wait_for_state(where, ("idle",), deadline, worked=True)
-        except TimedOut:
-            warn(f"treadle: {name} was not idle again within {limit:g} s")
-            return TIMED_OUT
+
+def _detail(client: Client) -> dict[str, Any] | None:
+    """All that is known; None from a supervisor without our additions."""
+    before, client.timeout = client.timeout, 2.0
+    try:
+        return client.detail()
+    except PeerStalled:
+        return None
+    finally:
+        client.timeout = before
+
+
+def _send_plainly(client: Client, where: Place, data: bytes, enter: bool, anyway: bool) -> int:
+    if enter and not anyway:
+        return _refuse(where, {"name": "unknown"}, "unknown")
+    client.input(data)
+    client.status()  # answered after the input was taken
+    if enter:
+        _settle(client)
+        client.input(b"\r")
+        client.status()
     return 0
 
 
-def _refuse_modal(client: Client) -> None:
-    before, client.timeout = client.timeout, 1.0
-    try:
-        state = client.detail()["state"]
-    except PeerStalled:
-        return  # a supervisor without our additions cannot say
-    finally:
-        client.timeout = before
-    if state.get("waiting_for") in ("permission", "question"):
-        asked = state.get("message") or "it does not say which"
-        raise Denied(
-            f"the program waits for a person's {state['waiting_for']}: {asked}",
-            hint="look with `treadle peek`; answer with a key, as in `treadle send ID 1`, or press Enter with --force",
+def _type(client: Client, where: Place, detail: dict[str, Any], data: bytes, enter: bool, anyway: bool) -> int:
+    """Type the text, and Enter when the program has drawn it. 0, or the exit code that says why not."""
+    how = wire.ANYWAY if anyway else wire.PRESSES_ENTER if enter else 0
+    if detail["canonical"]:
+        _check_lines(data)
+    elif detail["modes"].get("paste") and (enter or not data.endswith((b"\r", b"\n"))):
+        from treadle.terminal.manners import as_paste
+
+        data = as_paste(data)
+    if data and (code := _typed(client, where, data, how)):
+        return code
+    if enter:
+        if data:
+            _settle(client)
+        return _typed(client, where, b"\r", how)
+    return 0
+
+
+def _typed(client: Client, where: Place, data: bytes, how: int) -> int:
+    """Type when the state allows it. One that is just changing is waited for."""
+    deadline = time.monotonic() + SETTLE_MAX
+    size = wire.FRAME_CAP // 2
+    for at in range(0, len(data), size):
+        while True:
+            answer = client.type_in(data[at : at + size], how)
+            if answer["typed"]:
+                break
+            if answer["why"] != "settling" or time.monotonic() > deadline:
+                return _refuse(where, answer["state"], answer["why"])
+            time.sleep(0.05)
+    return 0
+
+
+def _refuse(where: Place, state: dict[str, Any], why: str) -> int:
+    if why == "dead":
+        warn(f"treadle: {where.id} has ended")
+        return 1
+    message = state.get("message") or (state.get("why") or {}).get("said") or ""
+    words = {
+        "permission": f"{where.id} asks for a permission: {message}",
+        "question": f"{where.id} asks a question: {message}",
+        "starting": f"{where.id} is still starting; `treadle wait {where.id} --state idle` waits for it",
+        "settling": f"what {where.id} does is just changing; try again",
+    }
+    warn(f"treadle: {words.get(why, f'nobody can tell what {where.id} is doing, so nothing was typed')}")
+    hint = f"look with `treadle peek {where.id}`"
+    if why in ("permission", "question"):
+        hint += f"; answer with one key, as in `treadle send {where.id} 1`; --anyway types a text all the same"
+    else:
+        hint += f"; `treadle explain {where.id}` says why; --anyway types all the same"
+    warn(f"  {hint}")
+    return NEEDS_A_PERSON
+
+
+def _check_lines(data: bytes) -> None:
+    longest = max((len(line) for line in data.replace(b"\r", b"\n").split(b"\n")), default=0)
+    if longest > LINE_MAX:
+        raise ConfigError(
+            f"a line of {longest} bytes would be cut: the program reads whole lines, of which the kernel keeps "
+            f"{LINE_MAX} bytes",
+            hint="put newlines into it, or give it to the program as a file",
         )
 
 
@@ -89,6 +177,50 @@ def _settle(client: Client) -> None:
         if waited >= LEAST and client.status().idle_ms >= SETTLED:
             return
         time.sleep(0.02)
+
+
+def _follow(client: Client, where: Place, before: dict[str, Any], deadline: float | None, anyway: bool) -> int:
+    """Wait for work to begin, and for its end."""
+    from treadle.cli.terminal.wait import AT_WORK, Watched, instead_of_idle
+
+    begin = time.monotonic() + float(os.environ.get("TREADLE_SUBMIT_SECONDS") or BEGIN)
+    watched = Watched(where)
+    begun = False
+    try:
+        while True:
+            state = watched.state()
+            now = time.monotonic()
+            if state["name"] == "dead":
+                warn(f"treadle: {where.id} has ended")
+                return 1
+            if anyway and state["name"] == "unknown":
+                state["name"] = "idle" if state.get("hint") == "idle" else "working"
+            begun = begun or _begun(before, state)
+            if not state.get("settling") and state["name"] not in (*AT_WORK, "starting"):
+                if begun and state["name"] == "idle":
+                    return 0
+                if (begun or state["name"] != "error") and (code := instead_of_idle(where.id, state)) is not None:
+                    return code
+            if not begun and now > begin:
+                warn(f"treadle: no work was seen in {where.id} after Enter: the text was not submitted")
+                warn(f"  look with `treadle peek {where.id}`")
+                return NOT_SUBMITTED
+            if deadline is not None and now >= deadline:
+                return TIMED_OUT
+            time.sleep(0.05)
+    finally:
+        watched.close()
+
+
+def _begun(before: dict[str, Any], state: dict[str, Any]) -> bool:
+    """Whether work was seen since: it is at work, was so for a moment, or shows another prompt than before."""
+    old = before["state"]
+    if state["name"] in ("thinking", "streaming", "tool_use", "active", "working"):
+        return True
+    if state.get("turns", 0) > old.get("turns", 0) or (state["name"] == "error" and old["name"] != "error"):
+        return True
+    by_prompt = (state.get("why") or {}).get("source") in ("prompt", "rhythm")
+    return bool(by_prompt and state.get("end", 0) > before["output"]["end"] + 2 and state["idle_ms"] >= 400)
 
 
 def _read(path: str) -> bytes:

@@ -2,17 +2,25 @@
 
     treadle status ID [--json]
 
-Five lines: session, pid, idle_ms, alive, state. With --json all that is known, also what it waits for and why we think
-so; one that has ended gives its exit record.
+Session, pid, idle_ms, alive and state; for one that waits for a person also what it asks. With --json all that is
+known, and why; one that has ended gives its exit record.
 """
 
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, connect, place, show
-from treadle.errors import NotFound
+from treadle.errors import NotFound, PeerStalled
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from treadle.terminal.client import Client
+    from treadle.terminal.places import Place
+    from treadle.wire.terminal.frames import StatusReply
 
 
 def main(arguments: list[str]) -> int:
@@ -24,17 +32,48 @@ def main(arguments: list[str]) -> int:
         return _ended(where.exit, where.id, "--json" in given.flags)
     with client:
         if "--json" in given.flags:
-            show(client.detail())
+            show(_detail(client, where))
             return 0
         status = client.status()
+        state, message = _state(client, status)
     sys.stdout.write(
         f"session: {where.id}\n"
         f"pid:     {status.pid}\n"
         f"idle_ms: {status.idle_ms}\n"
         f"alive:   {'true' if status.alive else 'false'}\n"
-        f"state:   {status.state_name} ({status.state_ms}ms)\n"
+        f"state:   {state}\n"
     )
+    if message:
+        sys.stdout.write(f"asks:    {message}\n")
     return 0
+
+
+def _detail(client: Client, where: Place) -> dict[str, Any]:
+    """All that is known; from a supervisor that has only the protocol, what STATUS says."""
+    client.timeout = 2.0
+    try:
+        return client.detail()
+    except PeerStalled:
+        status = client.status()
+    return {
+        "id": where.id,
+        "supervisor": where.pids()[0] or None,
+        "pid": status.pid,
+        "alive": bool(status.alive),
+        "idle_ms": status.idle_ms,
+        "state": {"name": status.state_name, "wire": status.state_name, "since_ms": status.state_ms},
+    }
+
+
+def _state(client: Client, status: StatusReply) -> tuple[str, str]:
+    """The state in words, and what is asked of a person. The bare protocol has no word for that."""
+    client.timeout = 2.0
+    try:
+        found = client.detail()["state"]
+    except PeerStalled:
+        return f"{status.state_name} ({status.state_ms}ms)", ""
+    hint = f", {found['hint']} by its rhythm" if found.get("hint") else ""
+    return f"{found['name']} ({found['since_ms']}ms{hint})", found.get("message") or ""
 
 
 def _ended(path: str, name: str, as_json: bool) -> int:

@@ -1,57 +1,74 @@
 """Wait until a terminal is in a state, or has ended.
 
     treadle wait ID --state STATE[,STATE...] [--timeout S]
+    treadle wait --any ID ID... [--state STATE,...] [--timeout S]
     treadle wait ID --exit [--timeout S]
 
-STATE is idle, thinking, streaming, tool_use, active or dead, or, finer than the wire has it, working, waiting,
-permission, question, auth or done. `idle` means ready for input: when the program asks for a person instead, the exit
-code is 3. With --exit the exit code is the program's, also when it ended long ago. 124: not within the timeout.
+STATE is idle, working, permission, question, waiting (for either), error, starting, unknown, done or dead; or, finer
+than working: thinking, streaming, tool_use.
+
+  --any       of several terminals, the first that gets there; prints its id and state. Without --state: the first that
+              is idle, waits for a person, failed or ended
+  --anyway    take a program that nobody recognises for idle when it is silent
+  --exit      until it has ended; the exit code is the program's, also when that was long ago
+  --timeout S how long to wait, at most
+
+Exit codes: 0 it is in the state. 1 it has ended instead. 3 it waits for a person instead of getting idle, or nobody can
+tell what it does. 5 its turn failed instead. 124 not within the timeout.
 """
 
 from __future__ import annotations
 
+import select
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from treadle.cli.arguments import Arguments, Usage
-from treadle.cli.terminal import TIMED_OUT, WHERE, connect, place, warn
+from treadle.cli.terminal import NEEDS_A_PERSON, TIMED_OUT, TURN_FAILED, WHERE, connect, place, warn
 from treadle.errors import NotFound, PeerExited, PeerStalled, TimedOut
 from treadle.wire.terminal import frames as wire
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from treadle.terminal.client import Client
     from treadle.terminal.places import Place
 
 STATES = (
-    *("idle", "thinking", "streaming", "tool_use", "active", "dead"),
-    *("working", "waiting", "permission", "question", "auth", "done"),
+    *("idle", "working", "permission", "question", "waiting", "error", "starting", "unknown", "done", "dead"),
+    *("thinking", "streaming", "tool_use", "active", "auth"),
 )
-NEEDS_A_PERSON = 3
+AT_WORK = ("thinking", "streaming", "tool_use", "active", "working")
+AT_REST = ("idle", "waiting", "error", "dead")
 ANSWER = 2.0
 """Seconds that a supervisor has to show that it knows our additions."""
-SETTLED, FIRST_WORDS = 0.5, 3.0
-"""Seconds of silence after which an idle program is ready for input: after its last words, or without any."""
-QUICK = 2.0
-"""Seconds after which a program that did not visibly begin to work is taken to have done so."""
+PAUSE = 0.2
+"""Seconds between two looks at a state that nobody announces."""
 
 
 def main(arguments: list[str]) -> int:
-    given = Arguments(arguments, f"--state --timeout {WHERE}", "--exit")
-    where = place(given, given.exactly(1, "one id")[0])
+    given = Arguments(arguments, f"--state --timeout {WHERE}", "--exit --any --anyway")
+    if "--any" not in given.flags:
+        given.exactly(1, "one id; for several say --any")
+    elif not given.rest:
+        raise Usage("expected ids")
+    places = [place(given, name) for name in given.rest]
     limit = given.number("--timeout", 0.0)
     deadline = time.monotonic() + limit if "--timeout" in given.values else None
     try:
         if "--exit" in given.flags:
-            return _wait_for_exit(where, deadline)
-        states = tuple(given.need("--state").split(","))
+            return _wait_for_exit(places[0], deadline)
+        told = given.get("--state") if "--any" in given.flags else given.need("--state")
+        states = tuple(told.split(",")) if told else AT_REST
         if unknown := [state for state in states if state not in STATES]:
             raise Usage(f"unknown state {unknown[0]!r}; it is one of {', '.join(STATES)}")
-        return wait_for_state(where, states, deadline)
+        return wait_for_state(
+            places, states, deadline, anyway="--anyway" in given.flags, name_it="--any" in given.flags
+        )
     except TimedOut:
-        warn(f"treadle: {where.id} did not get there within {limit:g} s")
+        warn(f"treadle: {', '.join(given.rest)} did not get there within {limit:g} s")
         return TIMED_OUT
 
 
@@ -64,7 +81,7 @@ def _wait_for_exit(where: Place, deadline: float | None) -> int:
             except PeerStalled:
                 pass  # a supervisor without our additions gives all of it
             client.subscribe()
-            for message in client.messages(_left(deadline)):
+            for message in client.messages(left(deadline)):
                 if isinstance(message, wire.Exit):
                     return message.code
     except (NotFound, PeerExited):
@@ -75,69 +92,114 @@ def _wait_for_exit(where: Place, deadline: float | None) -> int:
     return code if isinstance(code, int) else 1
 
 
-def _left(deadline: float | None) -> float | None:
+def left(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
-def wait_for_state(where: Place, states: tuple[str, ...], deadline: float | None, worked: bool = False) -> int:
-    """0 when it is in one of the states. With `worked`, it must have been at work first, if only for a moment."""
-    try:
-        with connect(where) as client:
-            return _follow(client, states, deadline, worked)
-    except (NotFound, PeerExited):
-        if "dead" in states:
-            return 0
-        warn(f"treadle: {where.id} has ended")
-        return 1
+class Watched:
+    """One terminal that is waited for."""
 
-
-def _follow(client: Client, states: tuple[str, ...], deadline: float | None, worked: bool) -> int:
-    client.hello(wire.WANT_STATES | wire.READ_ONLY)
-    quick = time.monotonic() + QUICK
-    while True:
-        detail = client.detail()
-        state = detail["state"]
-        busy = state["name"] not in ("idle", "dead") and not state.get("waiting_for")
-        worked = worked and not busy and time.monotonic() < quick
-        unsettled = _unsettled(detail) if "idle" in states and not busy else 0.0
-        if not worked and not unsettled:
-            if matches(state, states):
-                return 0
-            if state["name"] == "dead":
-                warn("treadle: the program has ended")
-                return 1
-            if "idle" in states and state.get("waiting_for"):
-                sys.stdout.write(f"{state['waiting_for']}: {state.get('message') or ''}\n")
-                return NEEDS_A_PERSON
-        pauses = (deadline, quick if worked else None, time.monotonic() + unsettled if unsettled else None)
+    def __init__(self, where: Place) -> None:
+        self.where = where
+        self.plain = False  # its supervisor has the protocol and nothing more
+        self.client: Client | None = None
         try:
-            _next_state(client, min([moment for moment in pauses if moment], default=None))
-        except TimedOut:
-            if deadline is not None and time.monotonic() >= deadline:
-                raise
+            self.client = connect(where)
+            self.client.timeout = ANSWER
+            self.client.hello(wire.WANT_STATES | wire.READ_ONLY)
+        except PeerStalled:
+            self.plain = True
+        except (NotFound, PeerExited):
+            self.close()
+
+    def close(self) -> None:
+        if self.client:
+            self.client.close()
+            self.client = None
+
+    def state(self) -> dict[str, Any]:
+        """What it is doing now, with `idle_ms`."""
+        if self.client is None:
+            return {"name": "dead"}
+        try:
+            self.client.waiting()
+            if self.plain:
+                status = self.client.status()
+                return {"name": status.state_name if status.alive else "dead", "idle_ms": status.idle_ms}
+            detail = self.client.detail()
+            return {**detail["state"], "idle_ms": detail["idle_ms"], "end": detail["output"]["end"]}
+        except PeerExited:
+            self.close()
+            return {"name": "dead"}
 
 
-def _unsettled(detail: dict[str, Any]) -> float:
-    """Seconds until an idle program can be taken to have drawn its prompt. One that has just begun is idle too."""
-    if not detail["alive"]:
-        return 0.0
-    needed = SETTLED if detail["output"]["end"] else FIRST_WORDS
-    idle: int = detail["idle_ms"]
-    return max(0.0, needed - idle / 1000)
+def wait_for_state(
+    places: Sequence[Place], states: tuple[str, ...], deadline: float | None, *, anyway: bool, name_it: bool = False
+) -> int:
+    """0 when one of the terminals is in one of the states; another code when it got somewhere else for good."""
+    watched = [Watched(where) for where in places]
+    try:
+        while True:
+            for one in watched:
+                code = _verdict(one, states, anyway)
+                if code is not None:
+                    if name_it:
+                        sys.stdout.write(f"{one.where.id} {one.state()['name']}\n")
+                    return code
+            _until_something(watched, deadline)
+    finally:
+        for one in watched:
+            one.close()
 
 
-def _next_state(client: Client, deadline: float | None) -> None:
-    for message in client.messages(_left(deadline)):
-        if isinstance(message, wire.State):
-            return
+def _verdict(one: Watched, states: tuple[str, ...], anyway: bool) -> int | None:
+    """The exit code, or None while nothing is decided."""
+    state = one.state()
+    if state.get("settling"):
+        return None
+    if anyway and state["name"] == "unknown" and state.get("hint") == "idle":
+        state["name"] = "idle"
+    if matches(state, states):
+        return 0
+    if state["name"] == "dead":
+        warn(f"treadle: {one.where.id} has ended")
+        return 1
+    return instead_of_idle(one.where.id, state) if "idle" in states else None
+
+
+def instead_of_idle(name: str, state: dict[str, Any]) -> int | None:
+    """The exit code for a terminal that will not get idle by itself."""
+    if state["name"] in ("permission", "question"):
+        sys.stdout.write(f"{state['name']}: {state.get('message') or ''}\n")
+        return NEEDS_A_PERSON
+    if state["name"] == "error":
+        sys.stdout.write(f"error: {state.get('message') or ''}\n")
+        return TURN_FAILED
+    if state["name"] == "unknown" and state.get("hint") == "idle":
+        warn(f"treadle: nobody can tell whether {name} is idle: it is silent, and not a program that is known")
+        warn(f"  look with `treadle peek {name}`; --anyway takes silence for idle; `treadle explain {name}` says why")
+        return NEEDS_A_PERSON
+    return None
+
+
+def _until_something(watched: Sequence[Watched], deadline: float | None) -> None:
+    """Wait for word from one of them, or long enough to look again."""
+    remaining = left(deadline)
+    if remaining == 0.0:
+        raise TimedOut("it took too long")
+    sockets = [one.client.sock for one in watched if one.client and not one.plain]
+    pause = PAUSE if remaining is None else min(PAUSE, remaining)
+    if not sockets:
+        time.sleep(pause)
+    else:
+        select.select(sockets, [], [], pause)
 
 
 def matches(state: dict[str, Any], states: tuple[str, ...]) -> bool:
-    waiting = state.get("waiting_for")
     names = {state["name"]}
-    if waiting:
-        names = {"waiting", waiting}
-    elif state["name"] in ("thinking", "streaming", "tool_use", "active"):
+    if state["name"] in ("permission", "question"):
+        names.add("waiting")
+    elif state["name"] in AT_WORK:
         names.add("working")
     if state.get("done"):
         names.add("done")

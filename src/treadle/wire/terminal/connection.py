@@ -11,9 +11,12 @@ from treadle.wire.common.framing import FrameSplitter
 from treadle.wire.terminal.frames import (
     BINARY,
     FRAME_CAP,
+    KILL,
     Detail,
     DetailReply,
     Exit,
+    Explain,
+    Explained,
     Gap,
     Hello,
     HelloReply,
@@ -31,6 +34,8 @@ from treadle.wire.terminal.frames import (
     Stop,
     Stopped,
     Subscribe,
+    Type,
+    Typed,
     Unknown,
     encode,
 )
@@ -40,10 +45,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import ClassVar
 
-CLIENT = (Input, Subscribe, Status, Resize, Kill, Hello, Detail, Stop)
-SUPERVISOR = (Output, StatusReply, Exit, Gap, State, HelloReply, DetailReply, Stopped, Size, Leader)
-ORDERS = (Input, Status, Resize, Kill, Hello, Detail, Stop, Unknown)
-REPLIES = (StatusReply, HelloReply, DetailReply, Stopped, State, Size, Leader)
+CLIENT = (Input, Subscribe, Status, Resize, Kill, Hello, Detail, Stop, Type, Explain)
+SUPERVISOR = (Output, StatusReply, Exit, Gap, State, HelloReply, DetailReply, Stopped, Size, Leader, Typed, Explained)
+ORDERS = (Input, Status, Resize, Kill, Hello, Detail, Stop, Type, Explain, Unknown)
+REPLIES = (StatusReply, HelloReply, DetailReply, Stopped, State, Size, Leader, Typed, Explained)
 
 
 def _transitions() -> dict[tuple[str, type[Message]], str]:
@@ -133,4 +138,5 @@ class Connection:
         try:
             return known.read(payload)
         except RemoteProtocolError as error:
-            return error
+            # Others may use the same number for something else: it is to be ignored, as any that is not known.
+            return Unknown(kind, payload) if kind > KILL and self.peer == "client" else error

@@ -16,8 +16,10 @@ BINARY = 0x00
 FRAME_CAP = 1024 * 1024
 """The longest payload that is taken. None that is sent is longer."""
 
-INPUT, SUBSCRIBE, STATUS, RESIZE, KILL, HELLO, DETAIL, STOP = range(0x01, 0x09)
-OUTPUT, STATUS_RESP, EXIT, GAP, STATE, HELLO_RESP, DETAIL_RESP, STOPPED, SIZE, LEADER = range(0x81, 0x8B)
+INPUT, SUBSCRIBE, STATUS, RESIZE, KILL, HELLO, DETAIL, STOP, TYPE, EXPLAIN = range(0x01, 0x0B)
+OUTPUT, STATUS_RESP, EXIT, GAP, STATE, HELLO_RESP, DETAIL_RESP, STOPPED, SIZE, LEADER, TYPED, EXPLAINED = range(
+    0x81, 0x8D
+)
 
 IDLE, THINKING, STREAMING, TOOL_USE, ACTIVE, DEAD = 0x00, 0x01, 0x02, 0x03, 0x04, 0xFF
 STATE_NAMES = {
@@ -32,6 +34,9 @@ STATE_NAMES = {
 WANT_GAPS, WANT_STATES, WANT_SIZES, IS_TERMINAL, READ_ONLY, FROM = 1, 2, 4, 8, 16, 32
 """What a client can say of itself in HELLO: tell me what I missed, of state changes, of size changes; I am a person's
 terminal; I only watch; begin at this offset of the output instead of the whole scrollback."""
+PRESSES_ENTER, ANYWAY = 1, 2
+"""How TYPE is meant: the text is to be submitted, so that a program in an unknown state does not get it either; type it
+whatever the state is."""
 VERSION = 1
 
 U32_MAX = 0xFFFFFFFF
@@ -181,6 +186,28 @@ class Stop(Message):
         return cls(min(int(seconds * 1000), U32_MAX))
 
 
+class Type(Message):
+    """Input that is only typed when it can approve nothing: see `treadle.terminal.manners`. TYPED is the answer."""
+
+    KIND = TYPE
+    NAMES = ("how", "data")
+    how: int
+    data: bytes
+
+    def payload(self) -> bytes:
+        return bytes((self.how,)) + self.data
+
+    @classmethod
+    def read(cls, payload: bytes) -> Message:
+        if not payload:
+            raise RemoteProtocolError("Type has at least 1 byte of payload, not 0")
+        return cls(payload[0], payload[1:])
+
+
+class Explain(Bare):
+    KIND = EXPLAIN
+
+
 # What a supervisor says...
 
 
@@ -271,6 +298,18 @@ class Leader(Message):
     KIND = LEADER
     FIELDS = (("leads", 1),)
     leads: int
+
+
+class Typed(Record):
+    """Whether what TYPE carried was typed, why not, and the state that this was decided by."""
+
+    KIND = TYPED
+
+
+class Explained(Record):
+    """All that the state was judged by."""
+
+    KIND = EXPLAINED
 
 
 class Unknown(Message):

@@ -1,0 +1,73 @@
+"""Codex. While it streams an answer its screen equals an idle one with growing text: only title and reports tell."""
+
+from treadle.terminal.detectors import (
+    BRAILLE,
+    COMMON_DIALOGS,
+    DIALOG,
+    ERROR,
+    IDLE,
+    LAST,
+    PERMISSION,
+    QUESTION,
+    STATUS,
+    STREAMING,
+    THINKING,
+    TITLE,
+    TOOL,
+    TURN,
+    WORKING,
+    Box,
+    Detector,
+    Sign,
+)
+
+BUSY = r"^[•◦] (?!Running |Ran )\S.*(\(\d+\w*( \d+\w*)* • esc to interrupt\)|\(\d+\w*( \d+\w*)* • .*…)"
+
+MODEL_LINE = r"^  \S.* · [~/…]"
+
+DETECTOR = Detector(
+    "codex",
+    programs=("codex",),
+    apps=("codex",),
+    known_by=(
+        r"^\[ [!.] \] Action Required",
+        r"^ *>_ OpenAI Codex\b",
+        r"Welcome to Codex\b",
+        r"^› Ask Codex to do anything",
+        r"Trust this folder\? Codex can",
+    ),
+    box=Box(
+        "",
+        r"[›!](\s|$)",
+        "",
+        unless=r"› ?\d+\. ",
+        under=rf"\? for shortcuts|again to (quit|exit)|context left|{MODEL_LINE}",
+    ),
+    prompt=r"› \S",
+    block=r"[•◦■⚠✔✗✘] |  Worked for ",
+    skip=r"  Worked for \S",
+    ready=MODEL_LINE,
+    settle_ms=1500,
+    signs=(
+        Sign(PERMISSION, TITLE, r"^\[ [!.] \] Action Required"),
+        Sign(WORKING, TITLE, rf"^{BRAILLE} "),
+        Sign(IDLE, TITLE, r"^\S"),
+        # Dialogs
+        Sign(QUESTION, DIALOG, r"^\s*Question \d+/\d+ \(\d+ unanswered\)"),
+        Sign(QUESTION, DIALOG, r"^\s*tab to add notes \| enter to submit"),
+        Sign(QUESTION, DIALOG, r"Trust this folder\?|Sign in with ChatGPT|Paste or type your API key"),
+        Sign(PERMISSION, DIALOG, r"^\s*Would you like to (run|make|apply|grant|allow)\b"),
+        Sign(PERMISSION, DIALOG, r"^\s*Press enter to confirm or esc to (cancel|go back)"),
+        Sign(PERMISSION, DIALOG, r"\b(needs|wants|would like) your (approval|permission)\b"),
+        *COMMON_DIALOGS,
+        # At work
+        Sign(WORKING, STATUS, BUSY),
+        Sign(TOOL, TURN, r"^[•◦] (Running|Calling|Searching the web)\b"),
+        Sign(THINKING, STATUS, BUSY),
+        Sign(THINKING, LAST, r"\A[•◦] .*…\s*\Z"),
+        Sign(THINKING, LAST, r"\A([•◦] (Ran|Exited|Explored|Edited|Called|Added|Updated|Read|Searched)\b|[✔✗✘])"),
+        Sign(STREAMING, LAST, r"\A[•◦] "),
+        # Over
+        Sign(ERROR, LAST, r"\A■ (?!Conversation interrupted)"),
+    ),
+)

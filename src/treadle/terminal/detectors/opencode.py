@@ -1,0 +1,47 @@
+"""opencode. Its title is the name of the session; all else is on the screen. Pickers are drawn over the input box."""
+
+from treadle.terminal.detectors import (
+    BRAILLE,
+    COMMON_DIALOGS,
+    DIALOG,
+    ERROR,
+    FOOTER,
+    LAST,
+    NEVER,
+    PERMISSION,
+    QUESTION,
+    STREAMING,
+    THINKING,
+    TOOL,
+    WORKING,
+    Box,
+    Detector,
+    Sign,
+)
+
+DETECTOR = Detector(
+    "opencode",
+    programs=("opencode",),
+    apps=("opencode",),
+    known_by=(r"^OpenCode$", r"^OC \| ", r"\bOpenCode Zen\b"),
+    box=Box("", r"\s*┃", r"\s*╹▀+\s*$"),
+    prompt=NEVER,
+    block=r"     (\S|$)|  ┃",
+    skip=r"     ▣ |\s*┃\s*$",
+    signs=(
+        # Dialogs
+        Sign(PERMISSION, DIALOG, r"^[ ┃]*△ Permission required"),
+        Sign(PERMISSION, DIALOG, r"Allow once\s+Allow always\s+Reject"),
+        Sign(QUESTION, DIALOG, r"enter submit\s+esc dismiss"),
+        Sign(QUESTION, DIALOG, r"^\s*(Connect a provider|Select (a )?\w+|Switch \w+).*\besc\s*$"),
+        Sign(QUESTION, DIALOG, r"\S\s{8,}esc\s*$"),
+        *COMMON_DIALOGS,
+        # At work
+        Sign(WORKING, FOOTER, r"\besc (again to )?interrupt\b"),
+        Sign(TOOL, LAST, rf"┃\s+{BRAILLE} "),
+        Sign(THINKING, LAST, rf"\A     ({BRAILLE} |\+ Thought|[$→←✱⚙%~] )"),
+        Sign(STREAMING, LAST, r"\A     \S"),
+        # Over
+        Sign(ERROR, LAST, r"\A  ┃  (?i:.*(error|overloaded|unauthorized|rate limit|failed|exceeded|invalid).*)"),
+    ),
+)

@@ -1,0 +1,268 @@
+"""What an agent is doing, judged from its screen, its title and its reports by its table (`detectors`).
+
+The questions are asked in this order, and the first answer counts:
+
+1. Does a dialog wait where the input box would be? Then for a permission or a question, whatever else is said.
+2. Does a report or the title say that it waits for a person?
+3. Is there no input box? Then it is starting, or unknown: never idle.
+4. Does a report, the footer, the line above the box, the title or a progress report say that it works?
+5. Does the last turn end in an error?
+6. Otherwise it is idle.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from treadle.terminal import detectors as table
+from treadle.terminal.classify import STALE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from treadle.terminal.detectors import Box, Detector, Sign
+    from treadle.terminal.reports import Report
+
+UNKNOWN = "unknown"
+KINDS = (table.THINKING, table.STREAMING, table.TOOL)
+LOWER = 30
+"""Lines with something on them that count as the lower part of a screen without an input box."""
+NEAR = 10
+"""Lines above the input box in which a status line is looked for."""
+FIRST_SCREEN = 60_000
+"""Milliseconds in which a program may come to its first input box and still be starting."""
+
+
+class Evidence:
+    """What there is to judge by. Times are in milliseconds."""
+
+    __slots__ = ("age", "box_seen", "lines", "progress", "quiet", "report", "title")
+
+    def __init__(
+        self,
+        lines: list[str],
+        title: str = "",
+        report: Report | None = None,
+        progress: str = "",
+        *,
+        box_seen: bool = False,
+        quiet: int = STALE // 2,
+        age: int = 0,
+    ) -> None:
+        self.lines = lines
+        self.title = title
+        self.report = report
+        self.progress = progress
+        self.box_seen = box_seen
+        self.quiet = quiet
+        self.age = age
+
+
+class Verdict:
+    """What is the case, where that was seen, and in which words."""
+
+    __slots__ = ("message", "said", "source", "state", "sure")
+
+    def __init__(self, state: str, source: str, said: str, message: str = "", sure: bool = True) -> None:
+        self.state = state
+        self.source = source
+        self.said = said
+        self.message = message
+        self.sure = sure  # not when only the absence of a sign says it
+
+    def __repr__(self) -> str:
+        return f"Verdict({self.state}, {self.source}: {self.said!r})"
+
+
+class Regions:
+    """The parts of a screen that signs are looked for in."""
+
+    def __init__(self, detector: Detector, evidence: Evidence) -> None:
+        lines = evidence.lines
+        box = find_box(detector.box, lines)
+        self.has_box = box is not None
+        above, below = (lines[: box[0]], lines[box[1] + 1 :]) if box else (lines, lines)
+        turn = _turn(detector, above)
+        self.text = {
+            table.TITLE: evidence.title,
+            table.PROGRESS: evidence.progress,
+            table.FOOTER: "\n".join(below) if box else "",
+            table.DIALOG: "\n".join(below if box else [line for line in lines if line][-LOWER:]),
+            table.STATUS: "\n".join([line for line in above if line][-NEAR:]) if box else "",
+            table.TURN: "\n".join(turn),
+            table.LAST: "\n".join(_last(detector, turn)),
+        }
+
+    def find(self, sign: Sign) -> str | None:
+        """The words that the sign is seen by."""
+        found = sign.pattern.search(self.text[sign.where])
+        if not found:
+            return None
+        text = self.text[sign.where]
+        start = text.rfind("\n", 0, found.start()) + 1
+        end = text.find("\n", max(found.end(), found.start() + 1))
+        return re.sub(r"\s+", " ", text[start : end if end >= 0 else None]).strip(" │┃")[:200]
+
+
+def find_box(box: Box, lines: list[str]) -> tuple[int, int] | None:
+    """The first and the last line of the lowest input box, with its edges. None when there is none."""
+    for bottom in range(len(lines) - 1, -1, -1):
+        if box.below is None:
+            if box.first.match(lines[bottom]) and not box.unless.match(lines[bottom]):
+                return _checked(box, lines, bottom, bottom)
+        elif box.below.fullmatch(lines[bottom]):
+            return _checked(box, lines, _top(box, lines, bottom), bottom)
+    return None
+
+
+def _top(box: Box, lines: list[str], bottom: int) -> int:
+    """The upper edge that belongs to a lower one; -1 when what lies between is no input."""
+    first = bottom - 1
+    if box.above is None:
+        while first > 0 and box.first.match(lines[first - 1]):
+            first -= 1
+        return first if first >= 0 and box.first.match(lines[first]) else -1
+    while first >= 0 and not box.above.fullmatch(lines[first]):
+        first -= 1
+    if first < 0 or not box.first.match(lines[first + 1]) or box.unless.match(lines[first + 1]):
+        return -1
+    return first
+
+
+def _checked(box: Box, lines: list[str], top: int, bottom: int) -> tuple[int, int] | None:
+    if top < 0:
+        return None
+    if box.over and not any(box.over.fullmatch(line) for line in lines[max(0, top - 3) : top]):
+        return None
+    if box.under and not box.under.search("\n".join(lines[bottom + 1 :])):
+        return None
+    return top, bottom
+
+
+def _turn(detector: Detector, above: list[str]) -> list[str]:
+    for index in range(len(above) - 1, -1, -1):
+        if detector.prompt.match(above[index]):
+            return above[index + 1 :]
+    return above
+
+
+def _last(detector: Detector, turn: list[str]) -> list[str]:
+    end = next((index for index, line in enumerate(turn) if detector.end.match(line)), len(turn))
+    while end and (not turn[end - 1] or detector.skip.match(turn[end - 1])):
+        end -= 1
+    for index in range(end - 1, -1, -1):
+        if detector.block.match(turn[index]):
+            return turn[index:end]
+    return turn[:end]
+
+
+def judge(detector: Detector, evidence: Evidence) -> Verdict:
+    """What the agent is doing."""
+    regions = Regions(detector, evidence)
+    verdict = next(_answers(detector, evidence, regions))
+    if verdict.state in KINDS and evidence.quiet >= STALE:
+        return Verdict(UNKNOWN, verdict.source, f"{verdict.said}, but nothing has moved for {STALE // 1000} s")
+    return verdict
+
+
+def _answers(detector: Detector, evidence: Evidence, regions: Regions) -> Iterator[Verdict]:
+    report = evidence.report
+    yield from _seen(detector, regions, table.DIALOG, (table.PERMISSION, table.QUESTION, table.STARTING))
+    if report and report.state == "blocked":
+        yield Verdict(asked(report), report.source, report.said, report.message)
+    yield from _seen(detector, regions, table.TITLE, (table.PERMISSION, table.QUESTION))
+    if not regions.has_box:
+        yield from _without_box(detector, evidence, regions)
+    if report and report.state == "working":
+        yield _working(detector, regions, report.source, report.said, report.message)
+    for where in (table.FOOTER, table.STATUS, table.TITLE, table.PROGRESS):
+        if report and where in (table.TITLE, table.PROGRESS):
+            break  # a report is the better of two words
+        for found in _seen(detector, regions, where, (table.WORKING,)):
+            yield _working(detector, regions, found.source, found.said)
+    if report and report.state == "error":
+        yield Verdict(table.ERROR, report.source, report.said, report.message)
+    if not (report and report.state == "done"):
+        for where in (table.STATUS, table.LAST, table.TURN):
+            yield from _seen(detector, regions, where, (table.ERROR,), told=True)
+    yield from _at_rest(detector, evidence, regions)
+
+
+def _seen(
+    detector: Detector, regions: Regions, where: str, states: tuple[str, ...], told: bool = False
+) -> Iterator[Verdict]:
+    for sign in detector.signs:
+        if sign.where == where and sign.state in states:
+            if sign in table.COMMON_DIALOGS and regions.has_box:
+                continue
+            found = regions.find(sign)
+            if found is not None:
+                source = "title" if where == table.TITLE else "progress" if where == table.PROGRESS else "screen"
+                yield Verdict(sign.state, source, found, found if told or where == table.DIALOG else "")
+
+
+def _working(detector: Detector, regions: Regions, source: str, said: str, message: str = "") -> Verdict:
+    for sign in detector.signs:
+        if sign.state in KINDS and regions.find(sign) is not None:
+            return Verdict(sign.state, source, said, message)
+    return Verdict(table.THINKING, source, said, message)
+
+
+def _without_box(detector: Detector, evidence: Evidence, regions: Regions) -> Iterator[Verdict]:
+    report = evidence.report
+    if report and report.state in ("working", "error"):
+        state = table.THINKING if report.state == "working" else table.ERROR
+        yield Verdict(state, report.source, report.said, report.message)
+    elif report and report.state in ("idle", "done"):
+        yield Verdict(table.IDLE, report.source, report.said, report.message)
+    if not evidence.box_seen and evidence.age < FIRST_SCREEN:
+        blank = not any(evidence.lines)
+        yield Verdict(table.STARTING, "screen", "nothing is drawn yet" if blank else "no input box is drawn yet")
+    for found in _seen(detector, regions, table.TITLE, (table.WORKING,)):
+        yield Verdict(table.THINKING, found.source, found.said)
+    yield Verdict(UNKNOWN, "screen", "there is no input box, and no dialog that is known")
+
+
+def _at_rest(detector: Detector, evidence: Evidence, regions: Regions) -> Iterator[Verdict]:
+    report = evidence.report
+    if report and report.state in ("idle", "done"):
+        yield Verdict(table.IDLE, report.source, report.said, report.message)
+    for found in _seen(detector, regions, table.TITLE, (table.IDLE,)):
+        yield Verdict(table.IDLE, found.source, found.said)
+    if detector.ready and not detector.ready.search(regions.text[table.FOOTER]):
+        yield Verdict(table.STARTING, "screen", "the input box is drawn, but there is no session behind it yet")
+    yield Verdict(table.IDLE, "screen", "an input box, and no sign of work", sure=False)
+
+
+def asked(report: Report) -> str:
+    """What a program waits for that says it is blocked. A login is nothing that it waits for: its turn has failed."""
+    return {"question": table.QUESTION, "auth": table.ERROR}.get(report.kind, table.PERMISSION)
+
+
+def by_report(report: Report, quiet: int) -> Verdict:
+    """What a program says of itself, when nobody described it."""
+    if report.state == "blocked":
+        return Verdict(asked(report), report.source, report.said, report.message)
+    if report.state == "working":
+        if quiet >= STALE:
+            return Verdict(UNKNOWN, report.source, f"{report.said}, but nothing has moved for {STALE // 1000} s")
+        return Verdict(table.THINKING, report.source, report.said, report.message)
+    state = table.ERROR if report.state == "error" else table.IDLE
+    return Verdict(state, report.source, report.said, report.message)
+
+
+def explain(detector: Detector, evidence: Evidence) -> dict[str, Any]:
+    """The regions of the screen, and for each sign of the table whether it is seen there."""
+    regions = Regions(detector, evidence)
+    signs = []
+    for sign in detector.signs:
+        seen = None if sign in table.COMMON_DIALOGS and regions.has_box else regions.find(sign)
+        signs.append({"state": sign.state, "where": sign.where, "pattern": sign.text, "seen": seen})
+    return {"box": regions.has_box, "regions": regions.text, "signs": signs}
+
+
+def says(detector: Detector, where: str, text: str, state: str) -> bool:
+    """Whether this text, at that place, is a sign of that state."""
+    return any(sign.where == where and sign.state == state and sign.pattern.search(text) for sign in detector.signs)

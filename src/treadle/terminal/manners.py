@@ -1,0 +1,51 @@
+"""What may be typed into a program by somebody who does not see its screen.
+
+A text that was meant as a prompt must not answer a dialog: Enter presses its default button, `1` and `y` choose "Yes"
+in some agents without Enter. So while a program waits for a person, nothing is typed but a single key, which is an
+answer and not a text. Where Enter is to follow, the state must be known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+WAITING = ("permission", "question", "auth")
+UNSURE = ("unknown", "starting")
+
+
+def refusal(state: Mapping[str, object], data: bytes, enter: bool) -> str:
+    """Why `data` is not typed now: the state that forbids it, `settling` when that is just changing, or ""."""
+    name = str(state.get("name"))
+    if name in WAITING:
+        return "" if not enter and is_one_key(data) else name
+    if state.get("settling") and (enter or not is_one_key(data)):
+        return "settling"
+    return name if enter and name in UNSURE else ""
+
+
+def is_one_key(data: bytes) -> bool:
+    """One character, or the escape sequence of one key. Enter does not count: it presses whatever is marked."""
+    if data in (b"\r", b"\n"):
+        return False
+    if data[:1] == b"\x1b":
+        body = data[1:]
+        return not body or (body[:1] in b"[O" and body[1:-1].translate(None, b"0123456789;") == b"" and len(body) > 1)
+    try:
+        return len(data.decode()) <= 1
+    except UnicodeDecodeError:
+        return False
+
+
+def as_paste(data: bytes) -> bytes:
+    """Text as a paste, which a program takes as a whole; for one that has asked for it (mode 2004).
+
+    Keys stay keys. So does what begins like a command of the program, which would not be noticed in a paste.
+    """
+    if len(data) < 2 or data[:1] in b"/!@#" and b"\n" not in data:
+        return data
+    if data.translate(None, b"\t\n\r") and min(data.translate(None, b"\t\n\r")) < 0x20 or b"\x7f" in data:
+        return data
+    return b"\x1b[200~" + data + b"\x1b[201~"

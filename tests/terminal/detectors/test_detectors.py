@@ -1,0 +1,64 @@
+"""The tables: which agent a program is, and that each table can be read."""
+
+import pytest
+
+from tests.terminal.recordings import NAMES as RECORDINGS
+from tests.terminal.recordings import load
+from treadle.terminal.detectors import NAMES, Detector, by_app, by_command, by_sight, named
+from treadle.terminal.grid import Grid
+
+
+@pytest.mark.parametrize(
+    ("command", "agent"),
+    [
+        ("claude", "claude"),
+        ("/usr/local/bin/claude --model opus", "claude"),
+        ("npx @openai/codex", "codex"),
+        ("npx -y @google/gemini-cli@0.61.0", "gemini"),
+        ("node /opt/gemini/bundle/gemini.js", "gemini"),
+        ("env CLAUDE_CONFIG_DIR=/x claude", "claude"),
+        ("opencode-ai", "opencode"),
+        ("bunx @moonshot-ai/kimi-code", "kimi"),
+        ("npx @earendil-works/pi-coding-agent", "pi"),
+        ("qwen", "qwen"),
+        ("bash", ""),
+        ("vim claude", ""),
+        ("python3 -m codex", ""),
+        ("pip install claude", ""),
+        ("", ""),
+    ],
+)
+def test_an_agent_is_known_by_the_command_that_starts_it(command: str, agent: str) -> None:
+    assert by_command(command.split()) == agent
+
+
+def test_an_agent_is_known_by_the_name_it_reports_by() -> None:
+    assert (by_app("claude-code"), by_app("codex"), by_app("treadle"), by_app("")) == ("claude", "codex", "", "")
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_an_agent_is_known_by_what_it_shows_and_taken_for_no_other(name: str) -> None:
+    recording, at, title = load(name), 0, ""
+    grid = Grid(*recording.size)
+    for moment in recording.moments[:-1]:
+        grid.feed(recording.data[at : moment["byte"]])
+        at = max(at, moment["byte"])
+        title = moment.get("title", title)
+        if any(grid.lines()):
+            assert by_sight(title, "\n".join(grid.lines())) in (recording.agent, "")
+
+
+@pytest.mark.parametrize(
+    "text", ["$ ls", "vim", "Do you want to proceed?\n 1. Yes", "", "I use claude and codex daily"]
+)
+def test_another_program_is_none_of_them(text: str) -> None:
+    assert by_sight("user@host: ~", text) == ""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_table_is_whole(name: str) -> None:
+    detector = named(name)
+    assert isinstance(detector, Detector) and detector.name == name and name in detector.programs
+    assert all(sign.pattern.search("") is None for sign in detector.signs), "a sign that an empty screen has"
+    states = {sign.state for sign in detector.signs}
+    assert {"question", "working", "error"} <= states and (name == "pi" or "permission" in states)

@@ -1,0 +1,107 @@
+"""How a screen is judged: what replaces the input box counts, and what is only quoted above it does not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.terminal.recordings import NAMES as RECORDINGS
+from tests.terminal.recordings import load
+from treadle.terminal.classify import STALE
+from treadle.terminal.detectors import NAMES, named
+from treadle.terminal.grid import Grid
+from treadle.terminal.judge import Evidence, by_report, explain, find_box, judge
+from treadle.terminal.reports import Report
+
+DIALOGS = [
+    "Do you want to proceed?",
+    "❯ 1. Yes",
+    "  2. No",
+    "Esc to cancel · Tab to amend",
+    "Would you like to run the following command?",
+    "Press enter to confirm or esc to cancel",
+    "△ Permission required",
+    "Allow once   Allow always   Reject",
+    "Allow execution of [Shell]?",
+    "Enter to select · ↑/↓ to navigate · Esc to cancel",
+    "esc to interrupt",
+    "(esc to cancel, 3s)",
+]
+IDLE = [
+    "claude-quit",
+    "codex-quit",
+    "gemini-perm-allow",
+    "opencode-perm-deny",
+    "kimi-quit",
+    "copilot-interrupt",
+    "pi-quit",
+]
+
+
+def screen_at(name: str, truth: str) -> tuple[list[str], str]:
+    recording = load(name)
+    moment = [found for found in recording.moments if found["truth"] == truth][-1]
+    grid = Grid(*recording.size)
+    grid.feed(recording.data[: moment["byte"]])
+    return grid.lines(), recording.agent
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_an_answer_that_quotes_every_dialog_is_still_idle(name: str) -> None:
+    lines, agent = screen_at(name, "idle")
+    detector = named(agent)
+    box = find_box(detector.box, lines)
+    assert box
+    over = 3 if detector.box.over else 1
+    quoted = lines[: box[0] - over - 1] + [f"     {line}" for line in DIALOGS] + [""] + lines[box[0] - over - 1 :]
+    verdict = judge(detector, Evidence(quoted, title="◇  Ready (x)" if agent == "gemini" else ""))
+    assert verdict.state in ("idle", "starting")  # codex wants a title or a report besides
+
+
+@pytest.mark.parametrize("name", [name for name in RECORDINGS if "perm" in name and "reports" not in name])
+def test_a_dialog_is_seen_whatever_title_and_report_say(name: str) -> None:
+    lines, agent = screen_at(name, "permission")
+    for title in ("", "◇  Ready (x)", "✳ Claude Code", "shop", "OpenCode", "Qwen - x"):
+        for state in ("idle", "done", "working", None):
+            report = Report("osc 7501", state, "", 0) if state else None
+            assert judge(named(agent), Evidence(lines, title, report)).state == "permission"
+
+
+@pytest.mark.parametrize("agent", NAMES)
+@given(lines=st.lists(st.text("abc 123.?>❯│┃", max_size=40), max_size=30))
+def test_without_an_input_box_nothing_is_idle(agent: str, lines: list[str]) -> None:
+    detector = named(agent)
+    if find_box(detector.box, lines) is None:
+        for box_seen in (True, False):
+            verdict = judge(detector, Evidence(lines, box_seen=box_seen))
+            assert verdict.state not in ("idle", "error")
+
+
+@pytest.mark.parametrize("agent", NAMES)
+def test_an_unknown_dialog_that_replaces_the_box_is_a_question(agent: str) -> None:
+    for lines in (
+        ["Choose the text style that looks best", "", "❯ 1. Dark mode", "  2. Light mode"],
+        ["An update is available", "", "  Press enter to continue"],
+        ["Select login method:", "", "› 1. Account", "  2. Key"],
+    ):
+        assert judge(named(agent), Evidence(lines, box_seen=True)).state == "question"
+
+
+def test_work_on_a_screen_that_does_not_move_is_unknown() -> None:
+    lines, agent = screen_at("claude-turn", "thinking")
+    assert judge(named(agent), Evidence(lines, quiet=1000)).state == "thinking"
+    assert judge(named(agent), Evidence(lines, quiet=STALE)).state == "unknown"
+
+
+def test_a_login_that_is_needed_is_a_failed_turn() -> None:
+    report = Report("osc 7501", "blocked", "", 0)
+    report.kind = "auth"
+    assert by_report(report, 0).state == "error"
+    lines, agent = screen_at("claude-quit", "idle")
+    assert judge(named(agent), Evidence(lines, report=report)).state == "error"
+
+
+def test_explain_has_every_sign_and_where_it_was_seen() -> None:
+    lines, agent = screen_at("opencode-perm-deny", "permission")
+    found = explain(named(agent), Evidence(lines))
+    assert not found["box"] and len(found["signs"]) == len(named(agent).signs)
+    assert any(sign["seen"] == "△ Permission required" for sign in found["signs"])
