@@ -13,6 +13,7 @@ LAYERS = [
     {"fleet"},
     {"host"},
     {"agents"},
+    {"losses"},
     {"doors", "drivers", "terminal"},
     {"agent", "coordination"},
     {"receipts"},

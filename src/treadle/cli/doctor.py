@@ -15,12 +15,12 @@ import msgspec
 from treadle import __version__
 from treadle.agent.providers.names import VENDORS
 from treadle.agent.tools import ripgrep
+from treadle.cli.agents import installed
 from treadle.cli.as_json import json_option, show_json
 from treadle.errors import TreadleError
 from treadle.io import paths
 from treadle.io.sandbox import methods
 
-OUTSIDE_AGENTS = ("claude", "codex", "gemini", "opencode")
 EXTRAS = {
     "mcp": "mcp",
     "sandbox": "sandlock",
@@ -91,9 +91,11 @@ def _models() -> Iterator[Check]:
 
 
 def _agents() -> Iterator[Check]:
-    for name in OUTSIDE_AGENTS:
-        found = shutil.which(name)
-        yield Check(area="agents", name=name, ok=found is not None, says=found or "not on PATH")
+    for found in installed():
+        says = found.error or f"{found.version} at {found.path}, by {found.how}"
+        if found.newer:
+            says += f"; newer than our recordings ({found.recorded[-1]}), so what is new in it is not known"
+        yield Check(area="agents", name=found.name, ok=found.path is not None, says=says)
 
 
 def _parts() -> Iterator[Check]:

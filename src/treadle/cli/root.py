@@ -27,6 +27,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Keep a program in a terminal": {name: f"treadle.cli.terminal.listed:{name}" for name in TERMINAL},
     "Share a repository": {"coord": "treadle.cli.coord:coord"},
     "See what there is": {
+        "agents": "treadle.cli.agents:agents",
         "doctor": "treadle.cli.doctor:doctor",
         "models": "treadle.cli.models:models",
         "ps": "treadle.cli.ps:ps",

@@ -76,7 +76,7 @@ class DrivenAgent(ABC):
         """As the program says it; NotFound when there is no such program."""
         argv = [self.launch.program(), *self.card.version_arguments]
         done = await asyncio.to_thread(run_program, argv, env=self.env({}), timeout=VERSION_SECONDS)
-        return version_of(done.stdout.decode("utf-8", "replace"))
+        return version_of((done.stdout + b" " + done.stderr).decode("utf-8", "replace"))
 
 
 def _with_settings(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:

@@ -116,6 +116,10 @@ class DrivenSession(BaseSession):
     async def _stop(self, turn: Turn) -> None:
         """Ask it to stop that turn."""
 
+    async def account(self) -> str | None:
+        """How it is signed in; empty when it is not, None when nobody can tell."""
+        return self._info.key_source or None
+
     async def _leave(self) -> None:
         """Say goodbye, where there is a word for it. What is still there afterwards is ended."""
         await self.peer.leave()

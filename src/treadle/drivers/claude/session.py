@@ -115,6 +115,10 @@ class ClaudeSession(DrivenSession):
         )
         self.warn_of_drift()
 
+    async def account(self) -> str | None:
+        source = self._info.key_source
+        return "" if source.lower() in ("", "none") else source
+
     async def _request(self, request: dict[str, Any]) -> Any:
         """Ask it something; its answer, or RemoteError with what it said."""
         id = f"treadle-{next(self._ids)}"

@@ -124,6 +124,14 @@ class CodexSession(DrivenSession):
             more = "the rules bind what it asks about, and its sandbox the rest"
             self.emit(Warned(message=f"{told}; {more}", code="not_enforced"))
 
+    async def account(self) -> str | None:
+        told = await self._rpc.call("account/read", {})
+        if not isinstance(told, dict):
+            return None
+        if isinstance(account := told.get("account"), dict):
+            return str(account.get("type") or "account")
+        return "" if told.get("requiresOpenaiAuth") else "a provider of its settings"
+
     def _part(self, error: TreadleError) -> None:
         super()._part(error)
         self._rpc.lost(error)

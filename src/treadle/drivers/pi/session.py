@@ -62,6 +62,12 @@ class PiSession(DrivenSession):
         if isinstance(model, dict):
             self._info = msgspec.structs.replace(self._info, models=(f"{model.get('provider')}/{model.get('id')}",))
 
+    async def account(self) -> str | None:
+        told = await self._request("get_available_models")
+        models = told.get("models") if isinstance(told, dict) else None
+        providers = {str(each.get("provider")) for each in models or [] if isinstance(each, dict)}
+        return ", ".join(sorted(providers))
+
     async def _request(self, type: str, **fields: Any) -> Any:
         id = f"treadle-{next(self._ids)}"
         answer = self._waiting[id] = asyncio.get_running_loop().create_future()

@@ -1,0 +1,188 @@
+"""`treadle agents`: which agents can be put to work here, how, and what is lost with each."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Mapping
+
+import click
+import msgspec
+
+from treadle import __version__
+from treadle.agent.native import CAPABILITIES
+from treadle.agents import agent_settings, find_agent, find_card
+from treadle.cli.as_json import json_option, show_json
+from treadle.cli.render import printable
+from treadle.drivers.agent import DrivenAgent
+from treadle.drivers.card import Level, cards, newer
+from treadle.drivers.session import DrivenSession
+from treadle.errors import ConfigError, TreadleError
+from treadle.events import TurnEnded
+from treadle.io.paths import here
+from treadle.losses import WIRES, Row, rows
+from treadle.session import SessionSpec
+from treadle.sessions.session import run_turn
+from treadle.settings.config import AgentSettings
+
+SECONDS = 60.0
+AT_ONCE = 3
+QUESTION = "Answer with the single word ok. Use no tools."
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    title: str
+    how: str
+    path: str | None = None
+    version: str = ""
+    recorded: tuple[str, ...] = ()
+    newer: bool = False
+    """Than any recording that its driver was made with."""
+    answers: bool | None = None
+    """Whether its handshake was answered, or with --ask a prompt; None when nobody asked."""
+    account: str | None = None
+    """How it is signed in; empty when it is not, None when it cannot be told."""
+    models: tuple[str, ...] = ()
+    capabilities: dict[str, Level] = {}
+    error: str = ""
+    install: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@click.command("agents")
+@click.argument("name", required=False)
+@click.option("--losses", metavar="AGENT", help="Show what is lost with this agent, event by event.")
+@click.option("--over", type=click.Choice(list(WIRES)), help="With --losses: over this wire.")
+@click.option("--ask", is_flag=True, help="Give each a short prompt, which may cost money, and see whether it answers.")
+@json_option
+def agents(name: str | None, losses: str | None, over: str | None, ask: bool, as_json: bool) -> None:
+    """List the agents that can be put to work here: version, path, how each is driven, what it can do.
+
+    Each one that is installed is started and greeted, so what is shown is what it says itself. Exits with 1 when the
+    agent that was named does not answer.
+    """
+    settings = agent_settings()
+    if over is not None and losses is None:
+        raise ConfigError("--over needs --losses AGENT", hint=f"such as treadle agents --losses claude --over {over}")
+    if losses is not None:
+        show_losses(losses, over, settings, as_json)
+        return
+    found = asyncio.run(_look(settings, name, ask))
+    if as_json:
+        show_json(found)
+    else:
+        for each in found:
+            click.echo(printable(_line(each, whole=name is not None)))
+    sys.exit(name is not None and not all(each.answers for each in found))
+
+
+def installed(settings: Mapping[str, AgentSettings] | None = None) -> list[Found]:
+    """Every agent that is a program, without starting more of it than `--version`."""
+    return asyncio.run(_look(agent_settings() if settings is None else settings, None, None))
+
+
+async def _look(settings: Mapping[str, AgentSettings], name: str | None, ask: bool | None) -> list[Found]:
+    """`ask` None: do not even greet them."""
+    names = [card.name for card in cards().values() if not card.prefix]
+    names += [each for each in settings if each not in cards()]
+    if name is not None:
+        find_card(name, settings) if name != "native" else None
+        names = [name]
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def look(each: str) -> Found:
+        async with turns:
+            return await _look_at(each, settings, ask)
+
+    ours = [] if name not in (None, "native") or ask is None else [_native()]
+    return [*ours, *await asyncio.gather(*(look(each) for each in names if each != "native"))]
+
+
+def _native() -> Found:
+    return Found(
+        name="native",
+        title="our own agent",
+        how="in this process",
+        version=__version__,
+        path=sys.executable,
+        answers=True,
+        capabilities=dict(CAPABILITIES),
+    )
+
+
+async def _look_at(name: str, settings: Mapping[str, AgentSettings], ask: bool | None) -> Found:
+    card, _ = find_card(name, settings)
+    about = Found(
+        name=name,
+        title=card.title,
+        how=card.how,
+        recorded=card.recorded,
+        capabilities=card.capabilities,
+        install=card.install,
+        notes=card.notes,
+    )
+    try:
+        agent = find_agent(name, settings)
+        if not isinstance(agent, DrivenAgent):
+            return msgspec.structs.replace(about, error="nothing to look at before it is used")
+        path = shutil.which(agent.launch.argv[0])
+        if path is None:
+            return msgspec.structs.replace(about, error=f"not installed: {card.install}", answers=None)
+        async with asyncio.timeout(SECONDS):
+            version = await agent.version()
+            about = msgspec.structs.replace(about, path=path, version=version, newer=newer(version, card.recorded))
+            return about if ask is None else await _greet(agent, about, ask)
+    except TimeoutError:
+        return msgspec.structs.replace(about, answers=False, error=f"no answer within {SECONDS:g} s")
+    except TreadleError as error:
+        return msgspec.structs.replace(about, answers=False, error=str(error))
+
+
+async def _greet(agent: DrivenAgent, about: Found, ask: bool) -> Found:
+    session = await agent.open(SessionSpec.of(cwd=here(), mode="plan", persist=False))
+    try:
+        account = await session.account() if isinstance(session, DrivenSession) else None
+        about = msgspec.structs.replace(about, answers=True, models=session.info.models, account=account)
+        if ask:
+            async for event in run_turn(session, QUESTION):
+                if isinstance(event, TurnEnded) and event.outcome != "completed":
+                    told = event.error.message if event.error else event.outcome
+                    about = msgspec.structs.replace(about, answers=False, error=told)
+        return about
+    finally:
+        await session.close()
+
+
+def _line(found: Found, *, whole: bool) -> str:
+    if found.path is None:
+        state = found.error
+    elif found.answers:
+        account = {None: "answers", "": "answers, not signed in"}.get(found.account, f"answers, {found.account}")
+        state = f"{account}{'; ' + ', '.join(found.models) if found.models else ''}"
+    else:
+        state = f"does not answer: {found.error}" if found.error else ""
+    newer_than = f" (newer than our recordings: {found.recorded[-1]})" if found.newer else ""
+    lines = [f"{found.name:10} {found.version or '-':10}{newer_than} {state}"]
+    if whole:
+        lines += [f"  {found.path or ''}", f"  driven by {found.how}"]
+        for level in ("native", "emulated", "unsupported"):
+            if names := [name for name, each in found.capabilities.items() if each == level]:
+                lines.append(f"  {level:12} {', '.join(names)}")
+        lines += [f"  {note}" for note in found.notes]
+    return "\n".join(lines)
+
+
+def show_losses(name: str, over: str | None, settings: Mapping[str, AgentSettings], as_json: bool) -> None:
+    card = None if name == "native" else find_card(name, settings)[0]
+    found = rows(card, over)
+    if as_json:
+        show_json(found)
+        return
+    for row in found:
+        click.echo(_row(row))
+
+
+def _row(row: Row) -> str:
+    return f"{row.name:24} {row.level:9} {row.why}".rstrip()

@@ -1,0 +1,137 @@
+"""What is lost on the way: for each agent and each wire, what becomes of our events and their fields.
+
+What an agent cannot tell is on its card (`drivers/card.py`); what a wire cannot carry is here. What is named in neither
+is native: the agent says it and the wire carries it. The table in the docs, `treadle agents --losses` and the record of
+a run are all made from this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, get_args
+
+import msgspec
+
+from treadle.drivers.card import Card, Loss, dropped, emulated
+from treadle.events import AnyEvent, Closed
+
+_ONLY_ANSWER = dropped("this format has the answer alone")
+_NO_EVENT = dropped("this wire has no message for it")
+_EVENTS = tuple(kind.__name__ for kind in get_args(AnyEvent) if kind is not Closed)
+FIELDS = ("Usage.cost_usd", "Usage.reasoning_tokens", "ToolStarted.kind", "CommandRun.exit_code", "Answered.text")
+NAMES = (*_EVENTS, *FIELDS)
+"""Every event, and the fields that some agent or wire is known to lose."""
+
+_RESULT = emulated("summed up in the result")
+_CLAUDE = {
+    **dict.fromkeys(("ContextPruned", "ContextCompacted", "ContextHandoff", "Retrying", "ModelRouted"), _NO_EVENT),
+    **dict.fromkeys(("FileChanged", "CommandRun", "ToolOutput", "ToolStarted.kind", "CommandRun.exit_code"), _NO_EVENT),
+    "TurnStarted": _NO_EVENT,
+    "Warned": emulated("a line on stderr"),
+    "Failed": emulated("in the result, and a line on stderr"),
+    "Usage": _RESULT,
+    "Usage.cost_usd": _RESULT,
+    "Usage.reasoning_tokens": _NO_EVENT,
+    "Answered": emulated("the host knows what it answered"),
+    "Answered.text": emulated("the host knows what it answered"),
+}
+WIRES: dict[str, dict[str, Loss]] = {
+    "text": {name: _ONLY_ANSWER for name in NAMES if name != "TurnEnded"},
+    "json": {
+        **{name: _ONLY_ANSWER for name in NAMES if name != "TurnEnded"},
+        **dict.fromkeys(("Usage", "Usage.cost_usd", "ToolDenied", "Failed"), _RESULT),
+        "Warned": emulated("a line on stderr"),
+    },
+    "stream-json": {
+        **_CLAUDE,
+        "Message": emulated("with --verbose"),
+        "ThinkingDelta": emulated("with --include-partial-messages"),
+        "ToolStarted": emulated("with --verbose"),
+        "ToolEnded": emulated("with --verbose"),
+        "ToolDenied": emulated("with --verbose, and in the result"),
+        "Asked": emulated("with --permission-prompt-tool stdio"),
+    },
+    "worker": {
+        **dict.fromkeys(("ThinkingDelta", "ToolOutput", "FileChanged", "CommandRun", "Warned"), _NO_EVENT),
+        **dict.fromkeys(("TaskChanged", "TaskGroupChanged", "Retrying", "Answered"), _NO_EVENT),
+        **dict.fromkeys(("CommandRun.exit_code", "Answered.text", "ToolStarted.kind"), _NO_EVENT),
+        "Asked": emulated("when both ends have the extension `answers`; otherwise a denial that says so"),
+        "Message": emulated("what was not streamed is sent as one delta"),
+        "ToolDenied": emulated("as permission_denied, with the reason"),
+        "Usage.reasoning_tokens": _NO_EVENT,
+    },
+    "sidecar": {
+        **dict.fromkeys(("ThinkingDelta", "ToolOutput", "Asked", "Answered", "Answered.text"), _NO_EVENT),
+        **dict.fromkeys(("TaskChanged", "TaskGroupChanged", "ModelRouted", "ToolStarted.kind"), _NO_EVENT),
+        **dict.fromkeys(("ContextPruned", "ContextCompacted", "ContextHandoff"), _NO_EVENT),
+        "ToolDenied": emulated("a tool call with a result that is an error"),
+        "Retrying": emulated("a warning"),
+        "Usage": emulated("in the receipt"),
+        "Usage.cost_usd": emulated("in the receipt"),
+        "Usage.reasoning_tokens": _NO_EVENT,
+    },
+    "acp": {
+        **dict.fromkeys(("ContextPruned", "ContextCompacted", "ContextHandoff", "Retrying", "ModelRouted"), _NO_EVENT),
+        **dict.fromkeys(("TaskChanged", "TaskGroupChanged", "CommandRun", "TurnStarted", "Answered"), _NO_EVENT),
+        **dict.fromkeys(("CommandRun.exit_code", "Answered.text", "Warned"), _NO_EVENT),
+        "Message": emulated("what was not streamed is sent as one chunk"),
+        "FileChanged": emulated("a diff in the update of the tool call"),
+        "ToolDenied": emulated("a tool call that failed"),
+        "Failed": emulated("the error that answers the prompt"),
+        "Usage": emulated("summed up in the answer to the prompt"),
+        "Usage.cost_usd": emulated("in a usage update, where the cost is known"),
+    },
+    "mcp": {
+        **{name: dropped("a tool's result is the answer alone") for name in NAMES if name != "TurnEnded"},
+        "TextDelta": emulated("as progress"),
+        "ToolStarted": emulated("as progress"),
+        "Asked": emulated("as elicitation, or by the tools `status` and `answer`"),
+        "Usage": _RESULT,
+        "Usage.cost_usd": _RESULT,
+    },
+}
+
+Level = Literal["native", "emulated", "dropped"]
+_ORDER: tuple[Level, ...] = ("native", "emulated", "dropped")
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one event or field with this agent over this wire."""
+
+    name: str
+    level: Level
+    why: str = ""
+
+
+def rows(card: Card | None, wire: str | None) -> list[Row]:
+    """Every event and field. None for the card is our own agent; None for the wire is our Python interface."""
+    found = []
+    for name in NAMES:
+        losses = [loss for loss in (_of(card, name), _over(wire, name)) if loss is not None]
+        levels: list[Level] = ["native", *(loss.level for loss in losses)]
+        level = max(levels, key=_ORDER.index)
+        why = "; ".join(dict.fromkeys(loss.why for loss in losses if loss.level == level))
+        found.append(Row(name=name, level=level, why=why))
+    return found
+
+
+def _of(card: Card | None, name: str) -> Loss | None:
+    if card is None:
+        return None
+    return card.losses.get(name) or card.losses.get(name.partition(".")[0])
+
+
+def _over(wire: str | None, name: str) -> Loss | None:
+    return WIRES[wire].get(name) if wire is not None else None
+
+
+def really_lost(card: Card | None, wire: str | None, events: Iterable[AnyEvent]) -> list[Row]:
+    """What was lost in one run: the losses of the events that there were, and what the agent cannot tell at all."""
+    seen = {type(event).__name__ for event in events}
+    lost = [row for row in rows(card, wire) if row.level != "native"]
+    return [row for row in lost if row.name.partition(".")[0] in seen or _silent(card, row.name)]
+
+
+def _silent(card: Card | None, name: str) -> bool:
+    loss = _of(card, name)
+    return loss is not None and loss.level == "dropped"

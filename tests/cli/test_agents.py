@@ -1,0 +1,63 @@
+"""`treadle agents`, with agents that play recordings."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from treadle.cli.agents import agents
+from treadle.io.paths import config_file
+
+RECORDINGS = Path(__file__).parents[1] / "drivers"
+REPLAY = f"{sys.executable} -m treadle.testing.replay"
+
+
+@pytest.fixture
+def settings(state_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    path = Path(config_file())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    claude = RECORDINGS / "claude" / "recordings" / "text.jsonl"
+    path.write_text(
+        f"""
+[agents.claude]
+command = "{REPLAY} {claude}"
+[agents.broken]
+speaks = "claude"
+command = "{sys.executable} -c 'raise SystemExit(3)'"
+[agents.absent]
+speaks = "codex"
+command = "no-such-program"
+"""
+    )
+
+
+@pytest.mark.usefixtures("settings")
+def test_the_list_says_what_each_says_of_itself() -> None:
+    done = CliRunner().invoke(agents, ["--json"])
+    assert done.exit_code == 0, done.output
+    found = {each["name"]: each for each in json.loads(done.stdout)}
+    assert found["native"]["answers"] is True
+    assert found["claude"]["answers"] is True and found["claude"]["version"]
+    assert found["claude"]["capabilities"]["permissions"] == "native"
+    assert found["broken"]["answers"] is False and "exited with code 3" in found["broken"]["error"]
+    assert found["absent"]["path"] is None and "not installed" in found["absent"]["error"]
+    assert found["pi"]["path"] is None and "npm install" in found["pi"]["error"]
+
+
+@pytest.mark.usefixtures("settings")
+def test_an_agent_that_is_named_and_does_not_answer_is_a_failure() -> None:
+    assert CliRunner().invoke(agents, ["broken"]).exit_code == 1
+    done = CliRunner().invoke(agents, ["claude", "--ask"])
+    assert done.exit_code == 0 and "driven by stream-json" in done.output
+
+
+def test_losses_are_told_with_their_reasons() -> None:
+    done = CliRunner().invoke(agents, ["--losses", "codex", "--over", "worker"])
+    assert done.exit_code == 0
+    told = {line.split()[0]: line for line in done.output.splitlines()}
+    assert "dropped" in told["Usage.cost_usd"] and "no prices" in told["Usage.cost_usd"]
+    as_json = CliRunner().invoke(agents, ["--losses", "native", "--over", "text", "--json"])
+    assert {row["level"] for row in json.loads(as_json.stdout)} == {"native", "dropped"}

@@ -1,0 +1,163 @@
+"""What is said to be lost is lost, and what is said to be carried is carried."""
+
+from typing import Any, get_args
+
+import pytest
+
+from tests.test_docs import ROOT, made
+from treadle.drivers.card import cards
+from treadle.events import (
+    Answered,
+    AnyEvent,
+    Asked,
+    Closed,
+    CommandRun,
+    ContextCompacted,
+    ContextHandoff,
+    ContextPruned,
+    ErrorInfo,
+    Failed,
+    FileChanged,
+    Message,
+    ModelRouted,
+    Retrying,
+    Task,
+    TaskChanged,
+    TaskGroup,
+    TaskGroupChanged,
+    TextDelta,
+    ThinkingDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolOutput,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+    Warned,
+)
+from treadle.losses import NAMES, WIRES, really_lost, rows
+from treadle.wire.acp.outgoing import Outgoing as AcpOutgoing
+from treadle.wire.sidecar.events import Outgoing as SidecarOutgoing
+from treadle.wire.worker.events import Outgoing as WorkerOutgoing
+from treadle.wire.worker.versions import NEWEST
+
+ERROR = ErrorInfo(code="provider_error", message="down")
+TASK = Task(id="t", kind="agent", label="t", status="running")
+SAMPLES: list[Any] = [
+    TurnStarted(prompt="go"),
+    TextDelta(text="a"),
+    ThinkingDelta(text="a"),
+    Message(text="whole"),
+    ToolStarted(call="c", name="bash", kind="execute", command="ls"),
+    ToolOutput(call="c", text="a"),
+    ToolEnded(call="c", name="bash", result="a"),
+    ToolDenied(call="d", name="bash", reason="no"),
+    Usage(input_tokens=1, output_tokens=1, cost_usd=0.1),
+    Asked(request="r", kind="permission", text="may I"),
+    Answered(request="r", decision="allow"),
+    ContextPruned(messages_pruned=1, tokens_before=2, tokens_after=1),
+    ContextCompacted(tokens_before=2, tokens_after=1),
+    ContextHandoff(),
+    FileChanged(path="/w/a", change="added"),
+    CommandRun(command="ls", exit_code=0),
+    Retrying(attempt=1, delay_ms=1, error=ERROR),
+    ModelRouted(model="m"),
+    Warned(message="careful"),
+    TaskChanged(change="started", task_id="t", task=TASK),
+    TaskGroupChanged(change="created", group=TaskGroup(id="g", tasks=("t",), status="running")),
+    Failed(error=ERROR),
+]
+ELSEWHERE = {
+    "worker": {"Asked", "Failed"},
+    "sidecar": {"Usage"},
+    "acp": {"Asked", "Failed", "Usage", "FileChanged"},
+}
+"""Carried by the door itself, beside the translation of events: questions, results, receipts."""
+
+
+def carried(wire: str, event: Any) -> bool:
+    if wire == "worker":
+        return bool(WorkerOutgoing(NEWEST, answers=True).translate([event]))
+    if wire == "sidecar":
+        out = SidecarOutgoing("/w")
+        if isinstance(event, ToolEnded):
+            out.translate(SAMPLES[4])
+        return bool(out.translate(event))
+    acp = AcpOutgoing(lambda args: [])
+    if isinstance(event, ToolEnded | ToolOutput):
+        acp.updates(SAMPLES[4])
+    return bool(acp.updates(event))
+
+
+@pytest.mark.parametrize("event", SAMPLES, ids=lambda event: type(event).__name__)
+@pytest.mark.parametrize("wire", ["worker", "sidecar", "acp"])
+def test_a_wire_carries_what_is_not_said_to_be_dropped(wire: str, event: Any) -> None:
+    name = type(event).__name__
+    loss = WIRES[wire].get(name)
+    if name not in ELSEWHERE[wire]:
+        assert carried(wire, event) == (loss is None or loss.level != "dropped"), loss
+
+
+def test_every_event_has_its_sample_and_every_loss_is_of_something_that_exists() -> None:
+    kinds = {kind.__name__ for kind in get_args(AnyEvent)} - {"Closed", "TurnEnded"}
+    assert kinds == {type(event).__name__ for event in SAMPLES}
+    for card in cards().values():
+        assert card.losses.keys() <= {*NAMES, *(f"{kind}.{field}" for kind, field in _fields())}, card.name
+    for wire, losses in WIRES.items():
+        assert losses.keys() <= set(NAMES), wire
+
+
+def _fields() -> list[tuple[str, str]]:
+    return [(kind.__name__, field) for kind in get_args(AnyEvent) for field in kind.__struct_fields__]
+
+
+def test_the_worse_of_agent_and_wire_counts() -> None:
+    codex = cards()["codex"]
+    found = {row.name: row for row in rows(codex, "worker")}
+    assert found["TextDelta"].level == "native"
+    assert found["Usage.cost_usd"].level == "dropped" and "prices" in found["Usage.cost_usd"].why
+    assert found["FileChanged"].level == "dropped" and "wire" in found["FileChanged"].why
+    assert all(row.level == "native" for row in rows(None, None))
+
+
+def test_a_run_lost_what_there_was_to_lose() -> None:
+    events = [TextDelta(text="a"), FileChanged(path="/w/a", change="added"), Closed(), TurnEnded(outcome="completed")]
+    lost = {row.name for row in really_lost(cards()["codex"], "worker", events)}
+    assert "FileChanged" in lost, "it happened, and the wire does not carry it"
+    assert "Usage.cost_usd" in lost, "codex never tells it, whatever happened"
+    assert "ToolOutput" not in lost, "no tool said anything"
+    assert really_lost(None, None, events) == []
+
+
+def test_the_table_in_the_docs_is_made_from_this() -> None:
+    wires = list(WIRES)
+    marks = {"native": "yes", "emulated": "in part", "dropped": "-"}
+    lines = ["| event | " + " | ".join(wires) + " |", "|---" * (len(wires) + 1) + "|"]
+    for at, name in enumerate(NAMES):
+        lines.append(f"| `{name}` | " + " | ".join(marks[rows(None, wire)[at].level] for wire in wires) + " |")
+    lines += ["", "| event | " + " | ".join(cards()) + " |", "|---" * (len(cards()) + 1) + "|"]
+    for at, name in enumerate(NAMES):
+        lines.append(
+            f"| `{name}` | " + " | ".join(marks[rows(card, None)[at].level] for card in cards().values()) + " |"
+        )
+    made(ROOT / "docs" / "reference" / "agents.md", "losses", "\n".join(lines) + "\n")
+
+
+def test_what_each_agent_is_stands_in_the_docs() -> None:
+    parts = []
+    for card in cards().values():
+        typed = f"{card.name}:COMMAND" if card.prefix else card.name
+        parts += [f"### `{typed}`: {card.title}", "", f"Driven by {card.how}."]
+        if card.recorded:
+            parts[-1] += f" Recorded with version {', '.join(card.recorded)}. Install: `{card.install}`."
+        parts.append("")
+        for level in ("native", "emulated", "unsupported"):
+            if able := [name for name, each in sorted(card.capabilities.items()) if each == level]:
+                parts.append(f"- {level}: {', '.join(able)}")
+        parts += [f"- {note}" for note in card.notes]
+        parts += [f"- `{name}` is {loss.level}: {loss.why}" for name, loss in card.losses.items()]
+        if card.environment:
+            parts.append(f"- sees: {', '.join(f'`{name}`' for name in card.environment)}")
+        parts.append("")
+    made(ROOT / "docs" / "reference" / "agents.md", "cards", "\n".join(parts))
