@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 
 def exit_code(program: str, work: Callable[[], int]) -> int:
@@ -44,7 +41,7 @@ class Usage(Exception):
 
 
 class Arguments:
-    """Options with a value, flags, and the rest, from a command line; `--name=value` and `--` work as everywhere.
+    """Options with a value, flags, and the rest, from a command line.
 
     An option in `many` may come again and again. With `stop` the first word that is no option begins the rest, as when
     it is a command with options of its own.
@@ -53,35 +50,18 @@ class Arguments:
     def __init__(
         self, arguments: list[str], options: str = "", flags: str = "", many: str = "", stop: bool = False
     ) -> None:
-        self.rest: list[str] = []
+        self.rest = list(arguments)
         self.values: dict[str, str] = {}
         self.flags: set[str] = set()
         self.lists: dict[str, list[str]] = {name: [] for name in many.split()}
-        valued, bare = set(options.split()), set(flags.split())
-        queue = list(arguments)
-        while queue:
-            word = queue.pop(0)
-            name, equals, value = word.partition("=")
-            if word == "--":
-                self.rest += queue
-                break
-            if word in bare:
-                self.flags.add(word)
-            elif name in valued or name in self.lists:
-                if not equals and not queue:
-                    raise Usage(f"{name} needs a value")
-                found = value if equals else queue.pop(0)
-                if name in self.lists:
-                    self.lists[name].append(found)
-                else:
-                    self.values[name] = found
-            elif word.startswith("--") or word.startswith("-") and len(word) == 2 and not word[1].isdigit():
-                raise Usage(f"unknown option {word}")
-            else:
-                self.rest.append(word)
-                if stop:
-                    self.rest += queue[1:] if queue[:1] == ["--"] else queue
-                    break
+        if not any(word.startswith("-") for word in arguments):
+            return  # as most are typed: importing argparse would then be a third of all that the command does
+        from treadle.cli.parser import parse
+
+        found, self.rest = parse(arguments, options.split(), flags.split(), many.split(), stop)
+        self.values = {name: found[name] for name in options.split() if found[name] is not None}
+        self.flags = {name for name in flags.split() if found[name]}
+        self.lists = {name: found[name] for name in many.split()}
 
     def get(self, name: str, default: str = "") -> str:
         return self.values.get(name, default)

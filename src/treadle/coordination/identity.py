@@ -12,7 +12,6 @@ import os
 from treadle.coordination import repository
 from treadle.coordination.planning import Document, Planning, seconds_of
 from treadle.errors import ConfigError, Denied, NotFound
-from treadle.io.process.programs import output_of
 from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -58,7 +57,10 @@ def root_of(haid: str) -> str:
 
 def root(project: str) -> str:
     """The identity of a checkout, from git's settings there and the machine's name."""
-    from hashlib import sha256  # loads OpenSSL, which takes longer than asking git: not every command needs it
+    # Both cost more than all the rest, and most commands do not ask who acts.
+    from hashlib import sha256
+
+    from treadle.io.process.programs import output_of
 
     found = repository.find(project)
     top = found.top if found else os.path.abspath(project)

@@ -2,12 +2,10 @@
 
 It is the standard library's `json` with three settings: NaN and the infinities are refused both ways, a lone surrogate
 is written as an escape so that the text can always be encoded, and every failure is a `ValueError`, also nesting that
-is too deep.
+is too deep. `json` is imported where it is used: some of the smallest commands get by without it.
 """
 
 from __future__ import annotations
-
-import json
 
 from treadle.light import TYPE_CHECKING
 
@@ -23,6 +21,8 @@ def loads(text: str | bytes) -> Any:
     """The one value in `text`. Raises ValueError (a UnicodeDecodeError is one) when it is not exactly one."""
     if isinstance(text, bytes):
         text = text.decode()
+    import json
+
     try:
         return json.loads(text, parse_constant=_refuse)
     except RecursionError:
@@ -31,6 +31,8 @@ def loads(text: str | bytes) -> Any:
 
 def dumps(value: Any, indent: int | None = None, *, sort_keys: bool = False) -> str:
     """`value` as JSON text: compact, or with `indent` spaces per level, one key or item per line."""
+    import json
+
     separators = (",", ":") if indent is None else (",", ": ")
     try:
         text = json.dumps(
