@@ -144,7 +144,7 @@ class Flood:
     async def _first_event_of_host(self) -> float:
         peer = await SidecarPeer.spawn(self.argv, env=dict(os.environ), cwd=str(self.root))
         async with peer:
-            await peer.handshake()
+            await peer.await_hello()
             work = order(str(self.root), 1)
             supervisor = Supervisor(work)
             began = time.perf_counter()

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from tests.e2e.worker_process import COMMAND
-from treadle.drivers.worker.driver import Patience, WorkerAgent, WorkerSession
+from treadle.drivers.worker.driver import WorkerAgent, WorkerSession
 from treadle.errors import RemoteError
 from treadle.events import Asked, TextDelta, ToolDenied, ToolEnded, ToolStarted, TurnEnded
+from treadle.io.peer import Patience
 from treadle.session import Answer, Limits, Prompt, Rules, SessionSpec
 from treadle.sessions.session import run_turn
 from treadle.sessions.totals import fold

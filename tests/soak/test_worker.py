@@ -7,8 +7,9 @@ from pathlib import Path
 import psutil
 
 from tests.e2e.worker_process import COMMAND
-from treadle.drivers.worker.driver import Patience, WorkerAgent
+from treadle.drivers.worker.driver import WorkerAgent
 from treadle.events import TextDelta, TurnEnded
+from treadle.io.peer import Patience
 from treadle.session import SessionSpec
 from treadle.sessions.session import run_turn
 
@@ -28,7 +29,7 @@ async def one(number: int, cwd: Path, barrier: asyncio.Barrier, peaks: list[int]
                 words.append(event.text.strip())
         assert isinstance(event, TurnEnded) and event.outcome == "completed", event
         assert words == [str(n) for n in range(DELTAS)], f"worker {number} lost or swapped events"
-        peaks.append(psutil.Process(session._worker._child.pid).memory_info().rss)
+        peaks.append(psutil.Process(session._worker.child.pid).memory_info().rss)
         await barrier.wait()
     finally:
         await session.close()

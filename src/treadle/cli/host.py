@@ -15,7 +15,7 @@ from treadle.agents import AGENTS, find_agent
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.host_show import show_backends, show_events, show_probe, show_receipt
 from treadle.cli.options import confinement
-from treadle.drivers.sidecar.peer import Timing
+from treadle.drivers.sidecar.liveness import Timing
 from treadle.errors import Cancelled, ConfigError, NotFound
 from treadle.host import backends
 from treadle.host import order as workorder

@@ -18,7 +18,8 @@ from typing import Literal
 import msgspec
 
 from treadle.agents import AGENTS
-from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer, Timing
+from treadle.drivers.sidecar.liveness import Timing
+from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer
 from treadle.errors import ConfigError, NotFound, TreadleError, Unsupported
 from treadle.host.run import Backend, absolute_command
 from treadle.io import paths
@@ -167,7 +168,7 @@ async def probe(backend: Backend, timing: Timing = Timing()) -> Probe:  # noqa: 
             timing=timing,
         )
         async with peer:
-            hello = await peer.handshake()
+            hello = await peer.await_hello()
             return Probe(
                 name=backend.name,
                 ok=True,

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 from treadle.doors.sidecar.order import identity, manifest, passthrough
 from treadle.doors.sidecar.work import Adjust, AgentWork, Sink
-from treadle.drivers.sidecar.peer import SidecarPeer, Timing
+from treadle.drivers.sidecar.liveness import Timing
+from treadle.drivers.sidecar.peer import SidecarPeer
 from treadle.errors import Cancelled, NotFound, TimedOut, TreadleError
 from treadle.session import Agent, AgentInfo, Answer, Confinement
 from treadle.wire.common.connection import CAP
@@ -101,7 +102,7 @@ class SidecarDoer:
         )
         if self._aborted is not None:
             raise self._aborted
-        return await self._peer.handshake()
+        return await self._peer.await_hello()
 
     def run(self, order: WorkOrder, run_id: str) -> AsyncGenerator[Sequence[AnyAgentEvent], None]:
         assert self._peer is not None

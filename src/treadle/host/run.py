@@ -25,7 +25,8 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.doors.sidecar.work import Adjust, Sink
-from treadle.drivers.sidecar.peer import ENVIRONMENT, Timing
+from treadle.drivers.sidecar.liveness import Timing
+from treadle.drivers.sidecar.peer import ENVIRONMENT
 from treadle.errors import Cancelled, Denied, LocalError, NotFound, StorageError, TimedOut, TreadleError, Unsupported
 from treadle.host.confine import Cage, kept_by_kernel
 from treadle.host.doer import AgentDoer, Doer, SidecarDoer

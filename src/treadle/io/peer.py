@@ -45,8 +45,10 @@ from treadle.errors import (
     TreadleError,
 )
 from treadle.io.link import WRITE_TIMEOUT, Link, Received, Said, Wire
-from treadle.io.process.child import Child, start
+from treadle.io.process.child import Child
+from treadle.io.sandbox.start import start
 from treadle.io.within import within
+from treadle.session import Confinement
 
 LAST_BYTES = 0.5
 """Seconds for what a program wrote before it exited to arrive."""
@@ -71,6 +73,9 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
 class Peer(Generic[Received, Said]):
     """The process and the conversation with it. One task hears; any number of tasks may say something."""
 
+    CLOSED: type[RemoteError] = RemoteProtocolError
+    """What it is to close the output and go on running."""
+
     def __init__(
         self, child: Child, wire: Wire[Received, Said], *, name: str, patience: Patience | None = None
     ) -> None:
@@ -84,12 +89,13 @@ class Peer(Generic[Received, Said]):
         """Nothing of its process tree is left."""
         self.torn: RemoteProtocolError | None = None
         """Why what it said last could not be read, when its output ended inside a message."""
+        self.failure: TreadleError | None = None
+        """What the conversation was ended with, for whoever hears or says something next."""
         self._heard: deque[Received] = deque()
-        self._failure: TreadleError | None = None
         self._words = ""
         self._limit: asyncio.Timeout | None = None
         self._ending = asyncio.Lock()
-        self._watch = asyncio.create_task(self._see_it_exit(), name=f"exit of {name}")
+        self._exit_watch = asyncio.create_task(self._see_it_exit(), name=f"exit of {name}")
 
     @classmethod
     async def start(
@@ -101,9 +107,11 @@ class Peer(Generic[Received, Said]):
         env: Mapping[str, str],
         cwd: str,
         patience: Patience | None = None,
+        confinement: Confinement | None = None,
     ) -> Self:
         """Start the program; NotFound when there is none. Whoever starts it ends it: `end`, `leave` or `async with`."""
-        return cls(await start(argv, env=env, cwd=cwd, stdin="pipe"), wire, name=name, patience=patience)
+        child = await start(confinement, argv, env=env, cwd=cwd, stdin="pipe")
+        return cls(child, wire, name=name, patience=patience)
 
     def __repr__(self) -> str:
         state = "gone" if self.gone else "exited" if self.exited else "running"
@@ -135,7 +143,7 @@ class Peer(Generic[Received, Said]):
         """
         seconds = seconds or self.patience.silence
         while not self._heard:
-            if self._failure is not None or not await self._listen(seconds):
+            if self.failure is not None or not await self._listen(seconds):
                 raise await self.parted()
         return self._heard
 
@@ -166,14 +174,16 @@ class Peer(Generic[Received, Said]):
             self._limit.reschedule(asyncio.get_running_loop().time() + LAST_BYTES)
 
     @contextlib.asynccontextmanager
-    async def handshake(self, missed: str = "did not finish the handshake") -> AsyncIterator[None]:
+    async def handshake(
+        self, missed: str = "did not finish the handshake", hint: str | None = None
+    ) -> AsyncIterator[None]:
         """All that is said and heard inside must be done in time. Left with any error, the program is ended."""
         seconds = self.patience.handshake
         try:
             async with within(seconds):
                 yield
         except TimeoutError:
-            raise await self.blame(PeerStalled, f"{missed} within {seconds:g} s") from None
+            raise await self.blame(PeerStalled, f"{missed} within {seconds:g} s", hint=hint) from None
         except BaseException:
             await self.end()
             raise
@@ -182,8 +192,8 @@ class Peer(Generic[Received, Said]):
 
     def abort(self, error: TreadleError) -> None:
         """End the conversation: whoever hears or says something gets this error, whatever the program does."""
-        if self._failure is None:
-            self._failure = error
+        if self.failure is None:
+            self.failure = error
         self.child.stdio.close()
 
     async def leave(self) -> None:
@@ -205,28 +215,28 @@ class Peer(Generic[Received, Said]):
                 self._words = await self.child.last_words()
             finally:
                 self.gone = self.exited = True
-                self._watch.cancel()
+                self._exit_watch.cancel()
                 self.child.close()
 
     async def parted(self) -> TreadleError:
         """The error for a program that no longer speaks or listens, which it should tell by exiting."""
-        if self._failure is not None:
-            return self._failure
+        if self.failure is not None:
+            return self.failure
         if not self.gone:
             try:
                 async with within(self.patience.grace):
                     await self.child.wait()
             except TimeoutError:
-                return await self.blame(RemoteProtocolError, "closed its output and went on running")
+                return await self.blame(self.CLOSED, "closed its output and went on running")
             except LocalError:
                 pass  # the process that watches it was killed, so nobody knows its exit code
             await self.end()
         return PeerExited(self.name, self.child.exit_code, self._words)
 
-    async def blame(self, kind: type[E], did: str, **more: object) -> E:
+    async def blame(self, kind: type[E], did: str, *, hint: str | None = None, **more: object) -> E:
         """End the program, and make the error that says what it did, how it ended and what it said last."""
         await self.end()
         tail = self._words.strip()[-2000:]
         words = f"; its last words: {tail}" if tail else ""
         details = {**more, "exit_code": self.child.exit_code, "stderr": tail}
-        return kind(f"{self.name} {did}{words}", details=details)
+        return kind(f"{self.name} {did}{words}", details=details, hint=hint)

@@ -8,7 +8,7 @@ import pytest
 
 from treadle.agents import find_agent
 from treadle.drivers.sidecar.driver import SidecarAgent
-from treadle.drivers.sidecar.peer import Timing
+from treadle.drivers.sidecar.liveness import Timing
 from treadle.errors import ConfigError, InvalidJson, PeerExited, PeerStalled
 from treadle.events import (
     AnyEvent,

@@ -1,83 +1,11 @@
-"""When a sidecar counts as stalled, by the clock alone. The rest of the peer is tested with real processes."""
+"""A sidecar that is started and ended. What it can do wrong in a run is tried with `treadle.testing.bad_sidecar`."""
 
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from treadle.drivers.sidecar.peer import Liveness, SidecarPeer, Timing
+from treadle.drivers.sidecar.peer import SidecarPeer
 from treadle.errors import NotFound
-
-TIMING = Timing(ping_every=30, pong_within=10, missed_pongs=3, quiet=600)
-
-
-def test_one_that_never_answered_is_stalled_only_when_silent_and_idle() -> None:
-    live = Liveness(TIMING, 0.0)
-    for number in range(100):
-        live.pinged(number, number * 30.0)
-    assert live.stalled(599.0) is None
-    live.used_cpu(1.5, 590.0)
-    assert live.stalled(1100.0) is None, "it worked"
-    live.used_cpu(1.51, 591.0)
-    live.used_cpu(1.51, 1100.0)
-    assert live.stalled(1191.0) is None and "no CPU" in (live.stalled(1191.5) or "")
-    live.heard(1191.0)
-    assert live.stalled(1700.0) is None
-
-
-def test_one_that_answered_and_then_misses_three_is_stalled() -> None:
-    live = Liveness(TIMING, 0.0)
-    live.pinged(1, 30.0)
-    live.heard(31.0)
-    assert live.ponged(1)
-    for number in (2, 3, 4):
-        live.pinged(number, number * 30.0)
-        assert live.stalled(number * 30.0 + 5) is None
-    assert "3 in a row" in (live.stalled(131.0) or "")
-
-
-def test_one_that_talks_is_alive_even_if_it_stopped_answering() -> None:
-    live = Liveness(TIMING, 0.0)
-    live.pinged(1, 30.0)
-    live.ponged(1)
-    for number in (2, 3, 4, 5):
-        live.pinged(number, number * 30.0)
-    live.heard(155.0)
-    assert live.stalled(170.0) is None
-
-
-def test_strictly_every_ping_counts() -> None:
-    live = Liveness(Timing(strict_pong=True, pong_within=10), 0.0)
-    live.pinged(1, 0.0)
-    live.heard(5.0)
-    assert live.stalled(9.0) is None
-    assert "not answered" in (live.stalled(11.0) or "")
-
-
-def test_a_late_answer_answers_all_before_it_and_a_strange_one_none() -> None:
-    live = Liveness(TIMING, 0.0)
-    live.pinged(1, 0.0)
-    live.pinged(2, 1.0)
-    assert not live.ponged(7) or not live.open
-    live.pinged(8, 2.0)
-    assert live.ponged(8) and live.open == {}
-
-
-@given(st.lists(st.tuples(st.sampled_from(["ping", "pong", "line"]), st.floats(0, 100)), max_size=60))
-def test_what_is_remembered_stays_small(steps: list[tuple[str, float]]) -> None:
-    live, now = Liveness(TIMING, 0.0), 0.0
-    for number, (what, seconds) in enumerate(steps):
-        now += seconds
-        match what:
-            case "ping":
-                live.pinged(number, now)
-            case "pong":
-                live.ponged(number - 1)
-            case _:
-                live.heard(now)
-        live.stalled(now)
-    assert len(live.open) <= 1000
 
 
 async def test_a_program_that_is_not_there_is_named() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from treadle.drivers.worker.driver import Patience, WorkerAgent, WorkerSession, _a_few_heartbeats
+from treadle.drivers.worker.driver import WorkerAgent, WorkerSession, _a_few_heartbeats
 from treadle.errors import (
     ConfigError,
     NotFound,
@@ -23,6 +23,7 @@ from treadle.errors import (
     VersionMismatch,
 )
 from treadle.events import Asked, Event, Failed, TextDelta, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
+from treadle.io.peer import Patience
 from treadle.session import Answer, Limits, Prompt, Rules, SessionSpec
 from treadle.sessions.session import run_turn
 from treadle.sessions.totals import fold

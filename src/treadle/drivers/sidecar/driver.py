@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from treadle.drivers.agent import Bind
 from treadle.drivers.card import Card
 from treadle.drivers.launch import Launch
+from treadle.drivers.sidecar.liveness import Timing
 from treadle.drivers.sidecar.order import work_order
-from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer, Timing
+from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer
 from treadle.errors import Denied, PeerFatal, TimedOut, TreadleError
 from treadle.events import Event, Failed, Message, TextDelta, ToolStarted, TurnEnded, Usage, Warned
 from treadle.io.paths import here
@@ -45,12 +46,12 @@ class SidecarAgent:
     async def probe(self) -> AgentInfo:
         peer = await self.start(here(), {})
         async with peer:
-            return agent_info(self.name, await peer.handshake())
+            return agent_info(self.name, await peer.await_hello())
 
     async def open(self, spec: SessionSpec) -> SidecarSession:
         peer = await self.start(spec.cwd, spec.env)
         try:
-            hello = await peer.handshake()
+            hello = await peer.await_hello()
         except BaseException:
             await peer.close()
             raise
@@ -117,7 +118,7 @@ class SidecarSession(BaseSession):
             await peer.close()
         peer = await self._agent.start(self._spec.cwd, self._spec.env)
         try:
-            await peer.handshake()
+            await peer.await_hello()
         except BaseException:
             await peer.close()
             raise

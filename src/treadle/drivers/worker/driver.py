@@ -10,30 +10,19 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
+from msgspec.structs import asdict, replace
 
 from treadle.drivers.agent import Bind
 from treadle.drivers.card import Card
 from treadle.drivers.launch import Launch
-from treadle.drivers.worker.init import init_config, not_kept
-from treadle.errors import (
-    BudgetExceeded,
-    LimitReached,
-    MaxIterations,
-    PeerClosed,
-    PeerExited,
-    PeerStalled,
-    RemoteError,
-    RemoteProtocolError,
-    TimedOut,
-    VersionMismatch,
-)
+from treadle.drivers.worker.init import not_kept
+from treadle.drivers.worker.peer import WorkerPeer
+from treadle.errors import BudgetExceeded, LimitReached, MaxIterations, RemoteError, TimedOut
 from treadle.events import Asked, Event, Failed, Outcome, TextDelta, TurnEnded, Usage, Warned
-from treadle.io.process.child import Child, start
+from treadle.io.peer import Patience
 from treadle.io.process.programs import command_words
 from treadle.io.within import within
 from treadle.policy.environment import reduced
@@ -41,45 +30,24 @@ from treadle.policy.guess import access_of
 from treadle.session import AgentInfo, SessionSpec
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals
-from treadle.wire.worker.codec import UNKNOWN_ID, BadLine
+from treadle.wire.worker.codec import UNKNOWN_ID
 from treadle.wire.worker.connection import Connection
 from treadle.wire.worker.events import Incoming, error_info
 from treadle.wire.worker.messages import (
     Answer,
     AnswerOk,
-    AnyRequest,
     Cancel,
     EventLine,
-    Init,
     InitOk,
     Result,
     Send,
-    Shutdown,
-    ShutdownOk,
     Steer,
     SteerOk,
     UsageEvent,
 )
-from treadle.wire.worker.versions import BASE, NEWEST, parse_version
 
 HEARTBEAT_MS = 5000
-LAST_BYTES = 0.2
-"""Seconds for what a worker wrote before it exited to arrive."""
 LIMITED = {"max_iterations", "loop_detected", "budget_exceeded", "timeout", "limit_reached"}
-
-E = TypeVar("E", bound=RemoteError)
-
-
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that a worker is given."""
-
-    handshake: float = 10.0
-    silence: float | None = None
-    """Without a line while it works; None is a few heartbeats."""
-    cancel: float = 5.0
-    shutdown: float = 5.0
-    grace: float = 2.0
-    """Between asking its processes to end and killing them."""
 
 
 class WorkerAgent:
@@ -98,14 +66,11 @@ class WorkerAgent:
         env = {"HEDDLE_HEARTBEAT_INTERVAL": str(HEARTBEAT_MS)} | reduced(os.environ, providers=True)
         env.pop("TREADLE_AGENT", None)  # that was for us: a worker told the same would start a worker, and so on
         env |= spec.env
-        silence = self._patience.silence or _a_few_heartbeats(env)
-        worker = Peer(self.name, await start(self._argv, cwd=spec.cwd, env=env, stdin="pipe"), self._patience, silence)
-        try:
-            opened = await worker.shake_hands(spec)
-        except BaseException:
-            await worker.end()
-            raise
-        return WorkerSession(self.name, spec, worker, opened)
+        patience = replace(self._patience, silence=self._patience.silence or _a_few_heartbeats(env))
+        worker = await WorkerPeer.start(
+            self._argv, Connection("client"), name=self.name, cwd=spec.cwd, env=env, patience=patience
+        )
+        return WorkerSession(self.name, spec, worker, await worker.shake_hands(spec))
 
 
 def launched(card: Card, launch: Launch, bind: Bind | None = None) -> WorkerAgent:
@@ -119,153 +84,12 @@ def _a_few_heartbeats(env: Mapping[str, str]) -> float:
     return 4 * max(interval, HEARTBEAT_MS) / 1000
 
 
-class Peer:
-    """The process and the conversation with it, for one session."""
-
-    def __init__(self, name: str, child: Child, patience: Patience, silence: float) -> None:
-        self.name = name
-        self.patience = patience
-        self._silence = silence
-        self._child = child
-        self._connection = Connection("client")
-        self._left: deque[Any] = deque()
-        self._limit: asyncio.Timeout | None = None
-        self._watch = asyncio.create_task(self._see_it_exit(), name=f"exit of {name}")
-        self._exited = False
-        self._words = ""
-        self.gone = False
-
-    async def say(self, request: AnyRequest) -> None:
-        try:
-            async with asyncio.timeout(self._silence):
-                await self._child.stdio.write(self._connection.send(request))
-        except TimeoutError:
-            raise await self.blame(PeerStalled, f"took no input for {self._silence:g} s") from None
-        except PeerClosed:
-            raise await self._gone_away() from None
-
-    async def hear(self, seconds: float | None = None) -> deque[Any]:
-        """The next messages, at least one; whoever takes only some of them leaves the rest for the next call."""
-        seconds = seconds or self._silence
-        while not self._left:
-            data = b""
-            try:
-                async with asyncio.timeout(LAST_BYTES if self._exited else seconds) as self._limit:
-                    data = await self._child.stdio.read()
-            except TimeoutError:
-                if not self._exited:
-                    raise await self.blame(PeerStalled, f"said nothing for {seconds:g} s") from None
-            if data:
-                self._left.extend(self._connection.receive(data))
-            elif not self._last_line():
-                raise await self._gone_away()
-        return self._left
-
-    def _last_line(self) -> bool:
-        """Whether a line without its newline was left, which counts when it is whole."""
-        try:
-            self._left.extend(self._connection.end())
-        except RemoteProtocolError:
-            pass
-        return bool(self._left)
-
-    async def _see_it_exit(self) -> None:
-        """A process it left behind can hold its output open, so the end of output is not the only sign."""
-        await self._child.wait()
-        self._exited = True
-        if self._limit is not None and not self._limit.expired():
-            self._limit.reschedule(asyncio.get_running_loop().time() + LAST_BYTES)
-
-    async def wrong(self, item: Any) -> None:
-        """Something other than what was due has come: skip what may be skipped, and raise for the rest."""
-        if isinstance(item, BadLine) and isinstance(item.untimely, EventLine):
-            return  # such as a heartbeat that was overtaken by the result
-        if isinstance(item, RemoteProtocolError):
-            more = f" ({item.details})" if item.details else ""
-            raise await self.blame(RemoteProtocolError, f"broke the protocol: {item.message}{more}")
-        if isinstance(item, Result):
-            raise await self.blame(RemoteProtocolError, f"gave a result for {item.id!r}, which nobody asked for")
-
-    async def shake_hands(self, spec: SessionSpec) -> InitOk:
-        """Open the session at the other end, in the time there is for all of it."""
-        version = f"{NEWEST[0]}.{NEWEST[1]}.0"
-        seconds = self.patience.handshake
-        try:
-            async with within(seconds):
-                await self.say(Init(id="init-1", protocol_version=version, config=init_config(spec)))
-                return await self._accepted(await self._init_answer(), version)
-        except TimeoutError:
-            raise await self.blame(PeerStalled, f"did not answer the init within {seconds:g} s") from None
-
-    async def _init_answer(self) -> InitOk:
-        while True:
-            heard = await self.hear(2 * self.patience.handshake)
-            while heard:
-                item = heard.popleft()
-                if isinstance(item, InitOk):
-                    return item
-                if isinstance(item, Result):
-                    said = item.error.message if item.error else "no reason given"
-                    raise await self.blame(RemoteError, f"refused to start a session: {said}")
-                await self.wrong(item)
-
-    async def _accepted(self, answer: InitOk, version: str) -> InitOk:
-        if answer.error is not None:
-            kind = VersionMismatch if answer.error.code == VersionMismatch.code else RemoteError
-            raise await self.blame(kind, f"refused to start a session: {answer.error.message}")
-        theirs = parse_version(answer.protocol_version) if answer.protocol_version is not None else BASE
-        if theirs is None or theirs[0] != NEWEST[0]:
-            raise await self.blame(VersionMismatch, f"speaks version {answer.protocol_version}, we speak {version}")
-        return answer
-
-    async def say_goodbye(self) -> None:
-        """Ask it to end, and see to it that it does."""
-        if self.gone:
-            return
-        try:
-            async with within(self.patience.shutdown):
-                await self.say(Shutdown(id="shutdown-1"))
-                while not isinstance((await self.hear(self.patience.shutdown)).popleft(), ShutdownOk):
-                    pass
-                await self._child.wait()
-        except (TimeoutError, RemoteError):
-            pass  # it has had its chance
-        finally:
-            await self.end()
-
-    async def end(self) -> None:
-        if not self.gone:
-            self.gone = True
-            self._watch.cancel()
-            await self._child.stop(self.patience.grace)
-            self._words = await self._child.last_words()
-            self._child.close()
-
-    async def _gone_away(self) -> RemoteError:
-        """It closed its output, which it should do by exiting."""
-        try:
-            async with within(self.patience.grace):
-                await self._child.wait()
-        except TimeoutError:
-            return await self.blame(RemoteProtocolError, "closed its output and went on running")
-        await self.end()
-        return PeerExited(self.name, self._child.exit_code, self._words)
-
-    async def blame(self, kind: type[E], did: str) -> E:
-        """End the worker, and make the error that says what it did, how it ended and what it said last."""
-        await self.end()
-        tail = self._words.strip()[-2000:]
-        words = f"; its last words: {tail}" if tail else ""
-        details = {"exit_code": self._child.exit_code, "stderr": tail}
-        return kind(f"{self.name} {did}{words}", details=details)
-
-
 def _strings(told: Any) -> tuple[str, ...]:
     return tuple(item for item in told if isinstance(item, str)) if isinstance(told, list) else ()
 
 
 class WorkerSession(BaseSession):
-    def __init__(self, name: str, spec: SessionSpec, worker: Peer, opened: InitOk) -> None:
+    def __init__(self, name: str, spec: SessionSpec, worker: WorkerPeer, opened: InitOk) -> None:
         told = opened.capabilities or {}
         self._extensions = frozenset(_strings(told.get("extensions")))
         info = AgentInfo(
@@ -351,7 +175,7 @@ class WorkerSession(BaseSession):
         match event:
             case Usage():
                 turn.iterations += not incoming.busy  # while a tool runs, it is a subagent that asks its model
-                event = msgspec.structs.replace(event, model=self._spec.model or "")
+                event = replace(event, model=self._spec.model or "")
                 self._spent = self._spent.plus(event)
             case Asked() if event.request:
                 question = asyncio.create_task(self._put(event, send))
@@ -394,7 +218,7 @@ class WorkerSession(BaseSession):
     def _outcome(self, turn: Turn, result: Result) -> TurnEnded:
         turn.text = result.response or "".join(self._said)
         if result.usage is not None and turn.iterations == 0:
-            counts = UsageEvent(**msgspec.structs.asdict(result.usage))
+            counts = UsageEvent(**asdict(result.usage))
             incoming = Incoming(result.id, access_of)
             for event in incoming.events(counts):
                 self._pass_on(event, turn, Send(id=result.id, message=""), incoming, False)
@@ -415,7 +239,7 @@ class WorkerSession(BaseSession):
 
     async def _put(self, asked: Asked, send: Send) -> None:
         """Somebody here answers what the worker asks."""
-        asked = msgspec.structs.replace(asked, deadline=self.deadline())
+        asked = replace(asked, deadline=self.deadline())
         answer = await self.ask(asked)
         await self._worker.say(
             Answer(
