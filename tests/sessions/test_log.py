@@ -53,6 +53,17 @@ async def test_a_lossless_reader_a_window_behind_holds_the_session_until_it_read
     await asyncio.wait_for(held, 60)
 
 
+async def test_a_late_reader_that_starts_in_the_past_holds_the_session_too() -> None:
+    log = filled(12)
+    await asyncio.wait_for(log.room(), 60)
+    late = log.read(after=0)
+    held = asyncio.create_task(log.room())
+    await asyncio.sleep(0)
+    assert not held.done()
+    assert len(await late.batch()) == 12
+    await asyncio.wait_for(held, 60)
+
+
 async def test_an_observer_never_holds_the_session() -> None:
     log = filled(0)
     log.read(observer=True)

@@ -69,6 +69,18 @@ def test_what_a_subagent_does_counts_for_usage_and_nothing_else() -> None:
     assert summary.by_model["small"].input_tokens == 3
 
 
+def test_the_time_that_a_subagent_spends_with_its_model_is_not_the_turns_own() -> None:
+    summary = fold(
+        [
+            at(1, TurnStarted, prompt="go"),
+            at(2, Usage, model="m", duration_ms=200),
+            at(9, Usage, model="small", duration_ms=5000, parent="task_1"),
+            at(9, TurnEnded, outcome="completed"),
+        ]
+    )
+    assert summary.model_ms == 200
+
+
 def test_a_model_without_a_name_counts_in_the_totals_alone() -> None:
     summary = fold([Usage(input_tokens=3), Usage(model="m", input_tokens=4)])
     assert summary.usage.input_tokens == 7 and list(summary.by_model) == ["m"]

@@ -1,4 +1,7 @@
 import json
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -61,11 +64,36 @@ def test_a_secret_is_taken_out_also_when_it_comes_in_pieces(tmp_path: Path) -> N
 
 
 def test_a_full_disk_costs_events_and_never_half_of_one(tmp_path: Path) -> None:
+    """A limit on the size of files is met as a full disk is: the write that crosses it is cut short, the next fails."""
+    path = tmp_path / "x.cast"
+    with limited(1000):
+        out = recorder(path)
+        begun = path.stat().st_size
+        out.output(b"x" * 300 + b"\n", 1.0)
+        out.output(b"y" * (990 - path.stat().st_size) + b"\n", 2.0)  # begins within the limit and ends beyond it
+        out.output(b"z\n", 3.0)
+        out.close(0, 4.0)
+    kept = [event[2][0] for event in lines(path)[1:]]  # type: ignore[index]
+    assert begun < 600 and path.stat().st_size <= 1000
+    assert kept == ["x", "z", "0"]
+
+
+def test_a_disk_that_takes_nothing_does_not_end_the_recorder(tmp_path: Path) -> None:
     path = tmp_path / "x.cast"
     path.symlink_to("/dev/full")
     out = recorder(path)
     out.output(b"x\n", 1.0)
     out.close(0, 2.0)
+
+
+@contextmanager
+def limited(size: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_playing_gives_the_same_bytes_with_the_same_pauses_and_the_code(tmp_path: Path) -> None:

@@ -48,6 +48,12 @@ def test_unknown_fields_and_codes_of_an_event_are_kept_in_its_ext() -> None:
     assert receipt.trace[0].ext == {"unknown_fields": {"x": 1, "error_code": "new_one"}}
 
 
+def test_unknown_fields_are_kept_beside_what_is_already_in_the_ext() -> None:
+    event = {"type": "warning", "ts": "2024-01-15T10:30:00Z", "message": "m", "ext": {"raw": {"n": 1}}, "x": 1}
+    receipt, _ = read({**RECEIPT, "trace": [event]})
+    assert receipt.trace[0].ext == {"raw": {"n": 1}, "unknown_fields": {"x": 1}}
+
+
 def test_an_event_that_cannot_be_read_costs_only_itself() -> None:
     good = msgspec.to_builtins(SAMPLE_EVENTS[0])
     receipt, notes = read({**RECEIPT, "trace": [good, 7, {"no": "type"}, good]})
