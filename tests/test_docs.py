@@ -146,14 +146,14 @@ async def test_the_agent_of_the_how_to_page_is_one(tmp_path: Path) -> None:
     assert isinstance(agent, treadle.Agent)
     session = await agent.open(treadle.SessionSpec(cwd=str(tmp_path)))
     assert isinstance(session, treadle.Session)
-    answers = [treadle.fold([event async for event in treadle.run_turn(session, text)]) for text in ("hello", "bye")]
+    answers = [treadle.totals([event async for event in treadle.run_turn(session, text)]) for text in ("hello", "bye")]
     await session.close()
     assert [(answer.text, answer.outcome) for answer in answers] == [
         ("so: hello\n", "completed"),
         ("so: bye\n", "completed"),
     ]
     failing = await names["PrintsAgent"]("sh -c 'echo no >&2; exit 3'").open(treadle.SessionSpec(cwd=str(tmp_path)))
-    ended = treadle.fold([event async for event in treadle.run_turn(failing, "hello")])
+    ended = treadle.totals([event async for event in treadle.run_turn(failing, "hello")])
     await failing.close()
     assert ended.error is not None and ended.error.message.endswith("exited with code 3; its last words: no")
 

@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "find_agent": "treadle.agents",
     "run_turn": "treadle.sessions.session",
-    "fold": "treadle.sessions.totals",
+    "totals": "treadle.sessions.totals",
     "create_headless_runner": "treadle.doors.oneshot.run",
     "create_headless_transport": "treadle.doors.oneshot.run",
     "Agent": "treadle.session",
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from treadle.session import Session as Session
     from treadle.session import SessionSpec as SessionSpec
     from treadle.sessions.session import run_turn as run_turn
-    from treadle.sessions.totals import fold as fold
+    from treadle.sessions.totals import totals as totals
 
 
 def __getattr__(name: str) -> Any:

@@ -47,7 +47,7 @@ from treadle.events import (
 )
 from treadle.session import Access, Answer, Decision, Limits, Prompt
 from treadle.sessions.session import Turn
-from treadle.sessions.totals import Totals, fold
+from treadle.sessions.totals import Totals, totals
 
 
 class NoArgs(msgspec.Struct, frozen=True):
@@ -453,7 +453,7 @@ async def test_a_turn_interrupted_in_a_tool_answers_every_open_call(tmp_path: Pa
         await task
     assert cleaned
     assert len([message for message in run.history if isinstance(message, ToolResult)]) == 2
-    assert fold(run.events).tools[0].ended is not None
+    assert totals(run.events).tools[0].ended is not None
 
 
 async def test_an_interrupted_turn_has_closed_the_models_stream_when_it_ends(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from treadle.events import Asked, TextDelta, ToolDenied, ToolEnded, ToolStarted,
 from treadle.io.peer import Patience
 from treadle.session import Answer, Limits, Prompt, Rules, SessionSpec
 from treadle.sessions.session import run_turn
-from treadle.sessions.totals import fold
+from treadle.sessions.totals import totals
 
 PATIENT = Patience(handshake=60, silence=60, cancel=60, shutdown=60)
 TOOLS = """
@@ -58,7 +58,7 @@ async def session(tmp_path: Path, script: str, **spec: Any) -> AsyncIterator[Wor
 async def test_a_turn_crosses_both_ends_whole(tmp_path: Path) -> None:
     async with session(tmp_path, TOOLS) as opened:
         events = [event async for event in run_turn(opened, "look")]
-    summary = fold(events)
+    summary = totals(events)
     assert (summary.outcome, summary.text, summary.iterations) == ("completed", "Found.", 2)
     assert summary.usage.total_tokens == 37 and summary.usage.cost_usd == pytest.approx(0.003)
     [use] = summary.tools

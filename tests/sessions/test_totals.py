@@ -17,7 +17,7 @@ from treadle.events import (
     TurnStarted,
     Usage,
 )
-from treadle.sessions.totals import fold
+from treadle.sessions.totals import totals
 
 
 def at(ts: float, make: type[Event], **fields: Any) -> Event:
@@ -25,7 +25,7 @@ def at(ts: float, make: type[Event], **fields: Any) -> Event:
 
 
 def test_a_turn_with_tools_folds_into_its_text_tools_and_times() -> None:
-    summary = fold(
+    summary = totals(
         [
             at(10.0, TurnStarted, prompt="go"),
             at(10.2, Usage, model="m", input_tokens=100, output_tokens=5, cost_usd=0.5, duration_ms=200),
@@ -49,14 +49,14 @@ def test_a_turn_with_tools_folds_into_its_text_tools_and_times() -> None:
 
 def test_one_unknown_price_makes_the_cost_unknown_for_good() -> None:
     priced, unpriced = Usage(model="m", cost_usd=1.0), Usage(model="m")
-    assert fold([priced, unpriced, priced]).usage.cost_usd is None
-    assert fold([unpriced, priced]).usage.cost_usd is None
-    assert fold([priced, priced]).usage.cost_usd == 2.0
-    assert fold([]).usage.cost_usd is None
+    assert totals([priced, unpriced, priced]).usage.cost_usd is None
+    assert totals([unpriced, priced]).usage.cost_usd is None
+    assert totals([priced, priced]).usage.cost_usd == 2.0
+    assert totals([]).usage.cost_usd is None
 
 
 def test_what_a_subagent_does_counts_for_usage_and_nothing_else() -> None:
-    summary = fold(
+    summary = totals(
         [
             at(1, TurnStarted, prompt="go"),
             at(1, ToolStarted, call="c9", name="bash", parent="task_1"),
@@ -70,7 +70,7 @@ def test_what_a_subagent_does_counts_for_usage_and_nothing_else() -> None:
 
 
 def test_the_time_that_a_subagent_spends_with_its_model_is_not_the_turns_own() -> None:
-    summary = fold(
+    summary = totals(
         [
             at(1, TurnStarted, prompt="go"),
             at(2, Usage, model="m", duration_ms=200),
@@ -82,12 +82,12 @@ def test_the_time_that_a_subagent_spends_with_its_model_is_not_the_turns_own() -
 
 
 def test_a_model_without_a_name_counts_in_the_totals_alone() -> None:
-    summary = fold([Usage(input_tokens=3), Usage(model="m", input_tokens=4)])
+    summary = totals([Usage(input_tokens=3), Usage(model="m", input_tokens=4)])
     assert summary.usage.input_tokens == 7 and list(summary.by_model) == ["m"]
 
 
 def test_a_tool_still_running_at_the_end_has_no_end_but_its_time_counts() -> None:
-    summary = fold(
+    summary = totals(
         [
             at(1, TurnStarted, prompt="go"),
             at(2, ToolStarted, call="c", name="bash"),
@@ -98,23 +98,23 @@ def test_a_tool_still_running_at_the_end_has_no_end_but_its_time_counts() -> Non
 
 
 def test_an_agent_without_a_final_text_is_known_by_its_last_words() -> None:
-    assert fold([at(1, TextDelta, text="a"), at(1, TextDelta, text="b")]).text == "ab"
-    assert fold([at(1, TextDelta, text="a"), at(1, Message, text="all")]).text == "all"
+    assert totals([at(1, TextDelta, text="a"), at(1, TextDelta, text="b")]).text == "ab"
+    assert totals([at(1, TextDelta, text="a"), at(1, Message, text="all")]).text == "all"
 
 
 def test_turns_that_make_one_run_fold_into_one_summary() -> None:
     first = [at(1, TurnStarted, prompt="a"), at(2, TurnEnded, outcome="completed", text="x", iterations=2)]
     second = [at(3, TurnStarted, prompt="b"), at(5, TurnEnded, outcome="failed", text="y", iterations=1)]
-    summary = fold(first + second)
+    summary = totals(first + second)
     assert (summary.text, summary.outcome, summary.iterations, summary.total_ms) == ("y", "failed", 3, 4000)
 
 
 def test_nothing_folds_into_an_empty_running_turn() -> None:
-    assert fold([]).outcome is None and fold([]).total_ms == 0
+    assert totals([]).outcome is None and totals([]).total_ms == 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.one_of(st.none(), st.floats(0, 1)))))
 def test_totals_are_sums(calls: list[tuple[int, int, float | None]]) -> None:
-    usage = fold([Usage(model="m", input_tokens=i, output_tokens=o, cost_usd=c) for i, o, c in calls]).usage
+    usage = totals([Usage(model="m", input_tokens=i, output_tokens=o, cost_usd=c) for i, o, c in calls]).usage
     assert usage.input_tokens == sum(i for i, _, _ in calls) and usage.output_tokens == sum(o for _, o, _ in calls)
     assert (usage.cost_usd is None) == (not calls or any(c is None for _, _, c in calls))

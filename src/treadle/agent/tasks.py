@@ -39,7 +39,7 @@ from treadle.io.process.child import Child
 from treadle.io.sandbox.start import start
 from treadle.session import Confinement, Session, Watching
 from treadle.sessions.session import error_info, run_turn
-from treadle.sessions.totals import Fold, Totals, TurnSummary
+from treadle.sessions.totals import Totals, TurnSummary, TurnTotals
 
 SUBAGENTS = 4
 PREVIEW = 200
@@ -225,10 +225,10 @@ class Tasks:
 
     async def _converse(self, running: Running, kind: AgentType, prompt: str, log: TaskLog) -> TurnSummary:
         child = running.child = await self._open_child(running.task.id, kind, running.task)
-        folded = Fold()
+        totals = TurnTotals()
         try:
             async for event in run_turn(child, prompt):
-                folded.add(event)
+                totals.add(event)
                 running.turn = event.turn
                 log.note(event)
                 self._forward(running, event)
@@ -236,7 +236,7 @@ class Tasks:
         finally:
             running.turn = None
             await child.close()
-        return folded.summary()
+        return totals.summary()
 
     async def _process(
         self, running: Running, child: Child, path: str, check: Callable[[], None] | None = None

@@ -16,7 +16,7 @@ from treadle.cli.chat.page import Page
 from treadle.cli.render import colourful
 from treadle.session import Limits, SessionSpec, Start
 from treadle.sessions.session import run_turn
-from treadle.sessions.totals import Fold
+from treadle.sessions.totals import TurnTotals
 from treadle.workspace.git import git
 
 PROJECT = Path(__file__).parent / "demo_project"
@@ -49,14 +49,14 @@ async def _demo(place: Path) -> int:
     show(page.note("bold", f"A repository with a failing test: {repository}"))
     show(page.note("bold", f"> {PROMPT}"))
     session = await find_agent("native").open(spec)
-    folded = Fold()
+    totals = TurnTotals()
     try:
         async for event in run_turn(session, PROMPT):
-            folded.add(event)
+            totals.add(event)
             show(page.feed(event))
     finally:
         await session.close()
-    summary = folded.summary()
+    summary = totals.summary()
     show(page.total(summary))
     show(page.note("bold", "What changed (git diff):"))
     diff = git("diff", cwd=str(repository)).stdout.decode()

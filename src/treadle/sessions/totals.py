@@ -91,10 +91,10 @@ class TurnSummary(msgspec.Struct, frozen=True, kw_only=True):
     model_ms: int = 0
 
 
-class Fold:
+class TurnTotals:
     """Take events one by one; `summary()` at any time. Events of subagents count for usage and refusals only.
 
-    Several turns that make one run fold into one summary: times and totals over all, text and outcome of the last.
+    Several turns that make one run have one summary: times and totals over all, text and outcome of the last.
     """
 
     def __init__(self) -> None:
@@ -190,8 +190,8 @@ class Fold:
         )
 
 
-def fold(events: Iterable[Event]) -> TurnSummary:
-    folded = Fold()
+def totals(events: Iterable[Event]) -> TurnSummary:
+    taken = TurnTotals()
     for event in events:
-        folded.add(event)
-    return folded.summary()
+        taken.add(event)
+    return taken.summary()

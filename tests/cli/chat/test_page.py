@@ -22,7 +22,7 @@ from treadle.events import (
     Usage,
     Warned,
 )
-from treadle.sessions.totals import fold
+from treadle.sessions.totals import totals
 
 
 def page(*, colour: bool = False, flowing: bool = False, now: list[float] | None = None) -> Page:
@@ -160,7 +160,7 @@ def test_text_is_wrapped_at_words() -> None:
 def test_the_total_says_what_is_unknown() -> None:
     made = Page(lambda: 100, colour=False)
     assert "about 5 tokens in, 0 out · cost ?" in made.total(
-        fold([Usage(model="m", input_tokens=5, source="estimate")])
+        totals([Usage(model="m", input_tokens=5, source="estimate")])
     )
     ended = [TurnStarted(prompt="x"), TurnEnded(outcome="interrupted")]
-    assert "tokens unknown" in made.total(fold(ended)), "an interrupted call may have cost something"
+    assert "tokens unknown" in made.total(totals(ended)), "an interrupted call may have cost something"

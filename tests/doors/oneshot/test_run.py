@@ -324,7 +324,7 @@ async def test_interrupted_before_it_begins_it_does_nothing() -> None:
 async def test_interrupted_in_a_tool_the_reason_says_so() -> None:
     run = Ran(Commanded([ToolStarted(call="c1", name="bash"), asyncio.Event()]), "json")
     task = asyncio.create_task(run.go())
-    await until(lambda: run.runner._fold.in_tools)
+    await until(lambda: run.runner._totals.in_tools)
     await run.runner.interrupt("enough")
     await task
     assert run.result["terminal_reason"] == "aborted_tools"

@@ -26,7 +26,7 @@ from treadle.events import Asked, Event, Failed, TextDelta, ToolEnded, ToolStart
 from treadle.io.peer import Patience
 from treadle.session import Answer, Limits, Prompt, Rules, SessionSpec
 from treadle.sessions.session import run_turn
-from treadle.sessions.totals import fold
+from treadle.sessions.totals import totals
 
 PATIENT = Patience(handshake=60, silence=60, cancel=60, shutdown=60, grace=0.5)
 """For workers that do their part: a busy machine is not their fault."""
@@ -73,7 +73,7 @@ async def test_a_prompt_goes_through_and_its_events_come_back() -> None:
     assert [type(event).__name__ for event in first] == ["TurnStarted", "TextDelta", "Usage", "TurnEnded"]
     assert (ending(first).outcome, ending(first).text, ending(first).iterations) == ("completed", "hello", 1)
     assert ending(second).text == "again"
-    assert fold(first).usage.total_tokens == 5
+    assert totals(first).usage.total_tokens == 5
 
 
 async def test_unknown_events_fields_and_responses_are_taken_as_they_come() -> None:
@@ -139,7 +139,7 @@ async def test_an_error_event_and_its_result_are_one_failure() -> None:
 async def test_usage_that_comes_only_with_the_result_counts() -> None:
     usage = {"prompt_tokens": 7, "completion_tokens": 1, "total_tokens": 8}
     async with session({"send": [{"result": {"status": "ok", "response": "x", "usage": usage}}]}) as opened:
-        assert fold(await turn(opened)).usage.total_tokens == 8
+        assert totals(await turn(opened)).usage.total_tokens == 8
 
 
 # Workers that go wrong...
@@ -372,7 +372,7 @@ async def test_model_calls_of_a_subagent_are_no_iterations_of_the_worker() -> No
     async with session({"send": steps}, limits=Limits(max_iterations=2)) as opened:
         events = await turn(opened)
     assert (ending(events).outcome, ending(events).iterations) == ("completed", 2)
-    assert fold(events).usage.total_tokens == 20
+    assert totals(events).usage.total_tokens == 20
 
 
 async def test_an_interrupt_while_the_send_is_being_written_ends_the_worker() -> None:

@@ -20,7 +20,7 @@ from treadle.errors import Cancelled, NotFound, TreadleError
 from treadle.events import FINISHED, Answered, AnyEvent, Asked, TaskChanged, TurnEnded
 from treadle.io.files import append_lines
 from treadle.session import Answer, CommandResult, EventReader, Prompt, Session
-from treadle.sessions.totals import Fold
+from treadle.sessions.totals import TurnTotals
 from treadle.wire.oneshot.records import command_of
 
 
@@ -252,13 +252,13 @@ class Talk:
                 self.waiting.append(self._fresh.get_nowait())
 
     async def _follow(self, reader: EventReader, turn: str) -> None:
-        folded = Fold()
+        totals = TurnTotals()
         self._turn = turn
         try:
             async for event in reader:
                 if event.turn != turn:
                     continue
-                folded.add(event)
+                totals.add(event)
                 self._show(event)
                 if isinstance(event, Asked) and not await self._ask(event) and event.parent is not None:
                     self._put_aside(event)  # the turn is over, the task that asks is not
@@ -267,7 +267,7 @@ class Talk:
         finally:
             self._turn = None
             reader.close()
-        self.view.print(self.page.total(folded.summary()))
+        self.view.print(self.page.total(totals.summary()))
 
     def _show(self, event: AnyEvent) -> None:
         self.status.feed(event)

@@ -27,7 +27,7 @@ from treadle.events import (
 from treadle.io.streams import Printing
 from treadle.session import CommandResult, EventReader, Prompt, Session
 from treadle.sessions.session import error_info
-from treadle.sessions.totals import Fold, Totals, TurnSummary
+from treadle.sessions.totals import Totals, TurnSummary, TurnTotals
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.connection import READY, Connection
 from treadle.wire.oneshot.records import OutputFormat, Result
@@ -86,7 +86,7 @@ class Runner:
         self._strict = strict
         self._extra = extra
         self._check = check
-        self._fold = Fold()
+        self._totals = TurnTotals()
         self._turn: str | None = None
         self._command: str | None = None
         self._operation: asyncio.Task[Ending | None] | None = None
@@ -109,7 +109,7 @@ class Runner:
 
     async def run(self, prompt: str) -> int:
         """Do what the prompt says; returns when the session has settled and its history is on disk."""
-        self._fold, self._turn, self._ends, self._early = Fold(), None, {}, []
+        self._totals, self._turn, self._ends, self._early = TurnTotals(), None, {}, []
         self._started = time.monotonic()
         self._interrupted, self._in_tools = None, False
         if self.wire.state == READY:  # the prompt did not come on the wire
@@ -126,7 +126,7 @@ class Runner:
     async def interrupt(self, reason: str) -> None:
         """End what is under way; the run then ends with what there is."""
         if self._interrupted is None:
-            self._interrupted, self._in_tools = reason, self._fold.in_tools
+            self._interrupted, self._in_tools = reason, self._totals.in_tools
         if self._turn is not None:
             await self.session.interrupt(self._turn, reason)
         elif self._command is not None and self._operation is not None:
@@ -236,7 +236,7 @@ class Runner:
 
     def _count(self, event: AnyEvent) -> None:
         if event.turn in ("", self._turn):
-            self._fold.add(event)
+            self._totals.add(event)
         elif self._turn is None:
             self._early.append(event)
 
@@ -262,7 +262,7 @@ class Runner:
     # The end
 
     async def _report(self, ending: Ending, structured: Any) -> int:
-        summary = self._fold.summary()
+        summary = self._totals.summary()
         code = self.exit_code(ending, summary)
         self.result = self._result(ending, summary, code, structured)
         if self.format != "text":

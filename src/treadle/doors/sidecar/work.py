@@ -24,7 +24,7 @@ from treadle.errors import LocalError, NotFound, PolicyNotEnforceable
 from treadle.events import AnyEvent, ErrorInfo, TurnEnded, Usage
 from treadle.receipts.trace import Trace
 from treadle.session import Agent, AgentInfo, Answer, Prompt, Session, SessionSpec
-from treadle.sessions.totals import Fold, Totals
+from treadle.sessions.totals import Totals, TurnTotals
 from treadle.wire.sidecar.connection import WorkOrder
 from treadle.wire.sidecar.events import Outgoing, error_event
 from treadle.wire.sidecar.receipts import (
@@ -71,7 +71,7 @@ class AgentWork:
         self._turn: str | None = None
         self._reason: str | None = None
         self._trace = Trace()
-        self._fold = Fold()
+        self._totals = TurnTotals()
         self._started = time.time()
         self._outcome: Outcome = "failed"
         self._passthrough = passthrough(order)
@@ -122,9 +122,9 @@ class AgentWork:
                 continue
             if self._sink is not None:
                 await self._sink(event)
-            self._fold.add(event)
+            self._totals.add(event)
             if isinstance(event, Usage) and event.source == "provider":
-                self._out.spent(_totals(self._fold.summary().usage))
+                self._out.spent(_totals(self._totals.summary().usage))
             if isinstance(event, TurnEnded):
                 return made, self._out.translate(event)
             made += self._out.translate(event)
@@ -132,7 +132,7 @@ class AgentWork:
 
     def _ended(self) -> list[AnyAgentEvent]:
         """Settle the outcome. A failed run shows an error; most agents have told theirs already."""
-        ended = self._fold.summary()
+        ended = self._totals.summary()
         self._outcome = "complete" if ended.outcome == "completed" else "partial"
         if ended.outcome != "failed":
             return []
@@ -166,7 +166,7 @@ class AgentWork:
 
     def receipt(self) -> Receipt:
         """What the agent claims."""
-        finished, summary = time.time(), self._fold.summary()
+        finished, summary = time.time(), self._totals.summary()
         usage = summary.usage
         trace = self._trace.events(timestamp(finished))
         if not any(isinstance(event, RunCompleted) for event in trace[-1:]):

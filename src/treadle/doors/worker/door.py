@@ -30,7 +30,7 @@ from treadle.io.streams import Stream
 from treadle.session import Agent, EventReader, Prompt, Session
 from treadle.session import Answer as PersonsAnswer
 from treadle.sessions.session import error_info
-from treadle.sessions.totals import Fold
+from treadle.sessions.totals import TurnTotals
 from treadle.wire.worker.codec import BadLine, encode
 from treadle.wire.worker.connection import NOT_INITIALIZED, Connection, protocol_error
 from treadle.wire.worker.events import Outgoing, envelope
@@ -85,7 +85,7 @@ class Active:
         self.started = time.monotonic()
         self.cancelled = False
         self.ended = False
-        self.fold = Fold()
+        self.totals = TurnTotals()
 
 
 class Opened:
@@ -318,7 +318,7 @@ class Worker:
             if active.cancelled:
                 self._help(opened.session.interrupt(active.turn, "cancelled"))
             await self._stream_turn(opened, active, reader)
-            ending = result(request.id, active.fold.summary(), opened.version, opened.ids)
+            ending = result(request.id, active.totals.summary(), opened.version, opened.ids)
         except Exception as error:
             if active.turn is not None and not active.ended:
                 await opened.session.interrupt(active.turn, "its events could not be passed on")
@@ -348,7 +348,7 @@ class Worker:
         opened.seen = events[-1].seq
         ours = [event for event in events if event.turn == active.turn]
         for event in ours:
-            active.fold.add(event)
+            active.totals.add(event)
         return active.out.translate(ours)
 
     def _notice(self, opened: Opened, active: Active, event: AnyEvent) -> None:
