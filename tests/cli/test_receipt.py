@@ -1,13 +1,16 @@
 """`treadle receipt` as a person types it."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from treadle.host.run import runs_directory
 from treadle.host.store import ReceiptStore
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts
@@ -97,3 +100,39 @@ def test_a_run_that_ended_before_it_began_is_named(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     path.write_bytes(receipts.encode(receipts.sealed(replace(SAMPLE_RECEIPT, meta=meta))))
     assert "finished before it started" in treadle("verify", str(path)).stdout
+
+
+def test_the_chain_is_repaired_and_what_was_done_is_said(store: ReceiptStore) -> None:
+    chain = Path(store.directory) / "chain.jsonl"
+    chain.write_bytes(chain.read_bytes() + b'{"torn')
+    assert "torn" in treadle("verify", "--chain").stdout
+    assert "cut off 6 bytes" in treadle("repair").stdout
+    assert treadle("verify", "--chain").returncode == 0 and "nothing to repair" in treadle("repair").stdout
+
+
+def test_a_receipt_is_exported_in_a_signed_envelope(store: ReceiptStore, tmp_path: Path) -> None:
+    assert "keygen" in treadle("export", "latest").stderr
+    treadle("keygen")
+    assert treadle("export", "latest", "--out", str(tmp_path / "out.json")).returncode == 0
+    made = json.loads((tmp_path / "out.json").read_text())
+    assert made["payloadType"] == "application/vnd.in-toto+json" and made["signatures"][0]["sig"]
+
+
+def test_receipts_are_filtered_and_those_without_an_order_say_so(store: ReceiptStore) -> None:
+    assert [row["outcome"] for row in json.loads(treadle("list", "--outcome", "partial", "--json").stdout)] == [
+        "partial"
+    ]
+    assert treadle("list", "--task", "anything").stdout == ""
+    assert "is no time" in treadle("list", "--since", "soon").stderr
+    assert "not kept" in treadle("order", "latest").stderr
+    assert "does not say what was asked" in treadle("diff", "--asked", SECOND, "latest").stderr
+
+
+def test_what_is_kept_of_old_runs_is_thrown_away_and_the_receipts_stay(store: ReceiptStore) -> None:
+    for name, age in (("old", 40), ("new", 0)):
+        folder = Path(runs_directory()) / name
+        folder.mkdir(parents=True)
+        (folder / "patch.diff").write_text("")
+        os.utime(folder, (time.time() - age * 86400,) * 2)
+    assert treadle("discard", "--older-than", "30d").stdout == "discarded old\n"
+    assert os.listdir(runs_directory()) == ["new"] and len(store) == 2

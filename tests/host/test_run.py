@@ -339,3 +339,34 @@ async def test_what_the_check_leaves_behind_is_not_the_work_of_the_run(run: Runn
     receipt, _ = await run("", told(source, "echo 2 > a.txt", check="echo 1 > secret.txt"))
     assert receipt.outcome == "complete" and receipt.verification.git_status == "M  a.txt"
     assert not (source / "secret.txt").exists()
+
+
+async def test_the_receipt_says_what_was_ordered_and_where_the_order_is(run: Runner, tmp_path: Path) -> None:
+    repository = make(tmp_path / "repo")
+    receipt, host = await run("", told(Path(repository.top), "echo 1 > a.txt"))
+    asked = more(receipt)["order"]
+    assert asked["task"] == "echo 1 > a.txt" and asked["agent"] == "runs_its_task_and_does_not_say_so"
+    assert asked["base_commit"] == repository.commit("HEAD") and asked["command"][-1] == asked["agent"]
+    assert more(receipt)["policy"]["rules"]["deny_write"] == host.job.order.policy.deny_write
+    stored = json.loads(Path(asked["stored"]).read_text())
+    assert stored["id"] == receipt.meta.work_order_id and stored["task"] == asked["task"]
+
+
+async def test_artifacts_are_kept_when_the_workspace_goes(run: Runner, source: Path) -> None:
+    receipt, host = await run("names_artifacts", apply=True)
+    made, missing, patch = more(receipt)["artifacts"]
+    assert Path(made["kept"]).read_text() == "do it\n" and made["path"] == "made.txt" and made["sha256"]
+    assert missing["kept"] is None and missing["problem"] == "it is not there: No such file or directory"
+    assert patch["kind"] == "patch" and not (Path(host.directory) / "workspace").exists()
+    assert [artifact.path for artifact in receipt.artifacts] == [made["kept"], "none.log", patch["kept"]]
+
+
+async def test_the_events_of_a_run_are_written_without_secrets_for_the_owner_only(
+    run: Runner, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "correct-horse-battery")
+    events = tmp_path / "events.jsonl"
+    work = order(source, task="correct-horse-battery")
+    await run("", Job(order=work, backend=scripted("says_its_task"), timing=QUICK, events_path=str(events)))
+    assert "correct-horse" not in events.read_text() and "[redacted]" in events.read_text()
+    assert events.stat().st_mode & 0o777 == 0o600

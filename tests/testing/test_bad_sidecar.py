@@ -108,6 +108,8 @@ TAKEN: dict[str, str | None] = {
     "receipt_with_other_ids": None,
     "wrong_hash": None,
     "negative_usage": "final.receipt.usage.input_tokens",
+    "names_artifacts": None,
+    "says_its_task": None,
     "says_what_it_did_not_do": None,
     "does_what_it_does_not_say": None,
     "runs_its_task_and_does_not_say_so": None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,6 +58,7 @@ def show_receipt(receipt: Receipt, path: str | None = None) -> None:
     click.echo(
         f"{receipt.outcome}  {receipt.meta.run_id}  {receipt.backend.id}  {receipt.meta.duration_ms / 1000:.1f} s"
     )
+    _show_order(more)
     end = more.get("end") or {}
     if end.get("message"):
         click.echo(printable(f"  {end.get('code')}: {end['message']}"))
@@ -72,6 +74,26 @@ def show_receipt(receipt: Receipt, path: str | None = None) -> None:
         click.echo(f"  and {len(notes) - 5} more notes")
     if path:
         click.echo(f"  receipt: {path}")
+
+
+def _show_order(more: dict[str, Any]) -> None:
+    asked, policy = more.get("order") or {}, more.get("policy") or {}
+    if asked.get("task"):
+        click.echo(printable(f"  task: {one_line(asked['task'])}"[:WIDTH]))
+    if any((policy.get("rules") or {}).values()):
+        how = {"kernel": "kept by the kernel", "guard": "asked before each act", "observed": "judged by what was seen"}
+        best = " (best effort)" if policy.get("best_effort") else ""
+        click.echo(f"  policy: {how.get(str(policy.get('enforced')), 'not applied: it did not begin')}{best}")
+
+
+def _show_artifacts(found: list[dict[str, Any]]) -> None:
+    for one in found:
+        if one.get("kept") is None:
+            click.echo(printable(f"  missing {one['kind']} {one['path']}: {one['problem']}"))
+        elif not os.path.exists(one["kept"]):
+            click.echo(printable(f"  missing {one['kind']} {one['path']}: {one['kept']} was discarded"))
+        else:
+            click.echo(printable(f"  {one['kind']}: {one['kept']} ({one['bytes']} bytes)"))
 
 
 def _show_usage(used: Usage) -> None:
@@ -98,6 +120,7 @@ def _show_work(receipt: Receipt, more: dict[str, Any]) -> None:
         )
     if place.get("kept"):
         click.echo(f"  the work is in {place['kept']}")
+    _show_artifacts(more.get("artifacts") or [])
 
 
 def show_backends(known: Known) -> None:

@@ -11,13 +11,16 @@ import click
 import msgspec
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.host_show import show_receipt
-from treadle.cli.render import printable
-from treadle.errors import ConfigError, NotFound, TreadleError
+from treadle.cli.host_show import WIDTH, show_receipt
+from treadle.cli.render import one_line, printable
+from treadle.errors import ConfigError, NotFound
 from treadle.host.backends import find_backends
+from treadle.host.listing import Wanted, moment, row_of
+from treadle.host.recover import kept_runs
 from treadle.host.signing import load_signer, make_key
 from treadle.host.store import ReceiptStore, signature_problems
-from treadle.io.files import storage_error
+from treadle.io.files import storage_error, write_atomic
+from treadle.receipts.statement import envelope
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.receipts import Receipt
 from treadle.wire.sidecar.repair import Note, read_receipt
@@ -59,26 +62,38 @@ def _read(name: str, store: ReceiptStore, notes: list[Note], *, as_abp: bool = F
 
 
 @receipt.command("list")
+@click.option("--agent", metavar="TEXT", help="Only of agents and backends whose name holds this.")
+@click.option("--outcome", type=click.Choice(["complete", "partial", "failed"]), help="Only those that ended so.")
+@click.option("--since", metavar="WHEN", help="Only newer ones: 90m, 12h, 7d, or a date such as 2026-01-31.")
+@click.option("--repository", metavar="DIR", help="Only of runs on this directory or something in it.")
+@click.option("--task", metavar="TEXT", help="Only those whose task holds this, in upper or lower case.")
 @store_option
 @json_option
-def list_receipts(store: str | None, as_json: bool) -> None:
-    """List all receipts, the oldest first."""
+def list_receipts(
+    agent: str | None,
+    outcome: str | None,
+    since: str | None,
+    repository: str | None,
+    task: str | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """List receipts, the oldest first."""
     kept = _store(store)
-    rows = []
-    for link in kept.links():
-        try:
-            found = kept.get(link.run_id)
-            row = {"outcome": found.outcome, "backend": found.backend.id, "started_at": found.meta.started_at}
-        except TreadleError as error:
-            row = {"outcome": "?", "backend": str(error), "started_at": ""}
-        rows.append({"sequence": link.sequence, "run_id": link.run_id, **row, "sha256": link.sha256})
+    wanted = Wanted(
+        agent=agent,
+        outcome=outcome,
+        since=moment(since) if since else None,
+        repository=os.path.realpath(repository) if repository else None,
+        task=task,
+    )
+    rows = [row for row in (row_of(kept, link) for link in kept.links()) if wanted.fits(row)]
     if as_json:
         show_json(rows)
         return
-    for each in rows:
-        click.echo(
-            f"{each['sequence']:5}  {each['run_id']}  {each['outcome']:8}  {each['started_at']:24}  {each['backend']}"
-        )
+    for row in rows:
+        head = f"{row.sequence:5}  {row.run_id}  {row.outcome:8}  {row.started_at:24}  {row.backend}"
+        click.echo(printable(f"{head}  {one_line(row.task or '')}"[:WIDTH]))
 
 
 @receipt.command("show")
@@ -95,15 +110,32 @@ def show(file: str, store: str | None, as_json: bool) -> None:
         show_receipt(found, _path(file, kept))
 
 
+@receipt.command("order")
+@click.argument("file")
+@store_option
+def order(file: str, store: str | None) -> None:
+    """Print the order that a run was given, without its secrets."""
+    kept = _store(store)
+    path = kept.order_path(_read(file, kept, []).meta.work_order_id)
+    try:
+        with open(path, encoding="utf-8") as text:
+            click.echo(text.read(), nl=False)
+    except FileNotFoundError as error:
+        raise NotFound("the order of this run is not kept", hint=f"it would be {path}") from error
+
+
 @receipt.command("diff")
 @click.argument("a")
 @click.argument("b")
+@click.option("--asked", is_flag=True, help="Compare only what was asked for: task, agent, policy, base commit.")
 @store_option
 @json_option
-def diff(a: str, b: str, store: str | None, as_json: bool) -> None:
+def diff(a: str, b: str, asked: bool, store: str | None, as_json: bool) -> None:
     """Say in what two receipts differ. Exits with 1 when they do."""
     kept = _store(store)
     one, other = (msgspec.json.decode(receipts.encode(_read(name, kept, []))) for name in (a, b))
+    if asked:
+        one, other = _asked(one), _asked(other)
     found = list(_differences(one, other, ""))
     if as_json:
         show_json([{"where": where, "a": old, "b": new} for where, old, new in found])
@@ -111,6 +143,15 @@ def diff(a: str, b: str, store: str | None, as_json: bool) -> None:
         for where, old, new in found:
             click.echo(f"{where}\n  - {_short(old)}\n  + {_short(new)}")
     sys.exit(1 if found else 0)
+
+
+def _asked(receipt: dict[str, Any]) -> dict[str, Any]:
+    raw = receipt.get("usage_raw")
+    more = raw.get("treadle") if isinstance(raw, dict) else None
+    if not isinstance(more, dict) or "order" not in more:
+        raise ConfigError("one of the receipts does not say what was asked for", hint="older ones do not")
+    order = {name: value for name, value in more["order"].items() if name != "stored"}
+    return {"order": order, "policy": (more.get("policy") or {}).get("rules")}
 
 
 def _differences(a: Any, b: Any, where: str) -> Iterator[tuple[str, Any, Any]]:
@@ -191,6 +232,50 @@ def _problems(found: Receipt, key: str | None) -> list[str]:
         problems.append("it failed, and its trace has no error")
     problems += [f"{kind}: {message}" for kind, message in signature_problems(found, key)]
     return problems
+
+
+@receipt.command("repair")
+@store_option
+@json_option
+def repair(store: str | None, as_json: bool) -> None:
+    """Put right what a crash has left of the chain, and say what was done. Receipts are not changed."""
+    done = _store(store).repair()
+    if as_json:
+        show_json(done)
+        return
+    for line in done or ["there was nothing to repair"]:
+        click.echo(printable(line))
+
+
+@receipt.command("export")
+@click.argument("file")
+@click.option("--out", metavar="FILE", help="Write it there instead of to stdout.")
+@store_option
+def export(file: str, out: str | None, store: str | None) -> None:
+    """Print a receipt as an in-toto statement in a DSSE envelope, signed with your key, for other verifiers."""
+    signer = load_signer()
+    if signer is None:
+        raise NotFound("an envelope needs a key to sign it with", hint="treadle receipt keygen makes one")
+    try:
+        made = envelope(_read(file, _store(store), []), signer.sign, signer.public_key)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    text = msgspec.json.encode(made) + b"\n"
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        write_atomic(out, text, 0o644)
+
+
+@receipt.command("discard")
+@click.option("--older-than", required=True, metavar="WHEN", help="90m, 12h, 30d, or a date such as 2026-01-31.")
+def discard(older_than: str) -> None:
+    """Throw away what is kept of old runs: workspaces, patches, artifacts. The receipts stay, as their chain must."""
+    before = moment(older_than)
+    for run in kept_runs().values():
+        if os.stat(run.directory).st_mtime < before:
+            run.discard()
+            click.echo(f"discarded {run.run_id}")
 
 
 @receipt.command("keygen")

@@ -112,7 +112,8 @@ def _finish(directory: str, store: ReceiptStore, warn: Callable[[str], None]) ->
         receipt = store.add(_resumed(ready, workspace, directory, warn))
     else:
         journal.settle(os.path.join(directory, JOURNAL))
-        _look_at(observed, workspace, directory)
+        stored = store.order_path(record.order.id)
+        _look_at(observed, workspace, directory, stored if os.path.exists(stored) else None)
         receipt = store.get(record.run_id) if known else store.add(make_receipt(observed))
     observed.merged = _applied(receipt)
     try:
@@ -174,8 +175,9 @@ def _read(directory: str) -> RunRecord | None:
     return record if record.format <= FORMAT else None
 
 
-def _look_at(observed: Observed, workspace: Workspace | None, directory: str) -> None:
+def _look_at(observed: Observed, workspace: Workspace | None, directory: str, order_path: str | None) -> None:
     observed.resumed = True
+    observed.order_path = order_path
     observed.handshaking = False
     observed.error = LocalError("the control plane ended before the run did")
     events = os.path.join(directory, "events.jsonl")

@@ -30,14 +30,16 @@ from treadle.drivers.sidecar.peer import ENVIRONMENT
 from treadle.errors import Cancelled, Denied, LocalError, NotFound, StorageError, TimedOut, TreadleError, Unsupported
 from treadle.host.confine import Cage, kept_by_kernel
 from treadle.host.doer import AgentDoer, Doer, SidecarDoer
+from treadle.host.event_file import EventFile, encode_events
 from treadle.host.store import ReceiptStore
 from treadle.host.supervise import Supervisor
-from treadle.io.files import locked, storage_error, write_atomic
+from treadle.io.files import locked, write_atomic
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.process import child as children
 from treadle.io.sandbox.start import start
 from treadle.io.within import within
 from treadle.policy.environment import reduced
+from treadle.receipts.artifacts import collect
 from treadle.receipts.trace import Check, Observed
 from treadle.redact import Redactor
 from treadle.session import Agent, Answer, Confinement
@@ -134,7 +136,7 @@ class HostRun:
         self._doer: Doer | None = None
         self._workspace: Workspace | None = None
         self._checking: asyncio.Task[Check] | None = None
-        self._outputs: list[_EventFile] = []
+        self._outputs: list[EventFile] = []
         self._cage: Cage | None = None
         self._asked = False
         """Whether what requires approval was asked for before it happened."""
@@ -149,6 +151,7 @@ class HostRun:
         with locked(os.path.join(making, "lock"), 0):
             os.rename(making, self.directory)
             self._record()
+            self._note_order()
             timer = asyncio.create_task(self._time_out())
             try:
                 await self._work()
@@ -274,12 +277,12 @@ class HostRun:
         observed.final = doer.final
 
     def _open_outputs(self) -> None:
-        self._outputs.append(_EventFile(os.path.join(self.directory, "events.jsonl")))
+        self._outputs.append(EventFile(os.path.join(self.directory, "events.jsonl")))
         if self.job.events_path is not None:
-            self._outputs.append(_EventFile(self.job.events_path))
+            self._outputs.append(EventFile(self.job.events_path, _redactor(self.job.order)))
 
     def _keep(self, events: Sequence[AnyAgentEvent]) -> None:
-        lines = _lines.encode_lines(events)
+        lines = encode_events(events)
         self.observed.trace.extend(events, len(lines))
         for output in list(self._outputs):
             try:
@@ -295,6 +298,15 @@ class HostRun:
             except OSError as error:  # such as a terminal that was closed: nobody looks any more
                 self.observed.notes.append(Note(where="listener", problem=str(error)))
                 self._listener = None
+
+    def _note_order(self) -> None:
+        """Keep the whole order; what of it makes the run comparable with others is in the receipt too."""
+        observed, backend = self.observed, self.job.backend
+        observed.command = backend.argv if isinstance(backend, Backend) else ()
+        try:
+            observed.order_path = self._store.keep_order(self.job.order, _redactor(self.job.order))
+        except (TreadleError, ValueError) as error:
+            observed.notes.append(Note(where="order", problem=f"not kept: {error}"))
 
     async def _part(self, doer: Doer) -> None:
         await doer.close()
@@ -369,6 +381,10 @@ class HostRun:
         if found.changes:
             observed.patch_path = os.path.join(self.directory, "patch.diff")
             write_atomic(observed.patch_path, found.patch)
+        if observed.final is not None and observed.final.receipt.artifacts:
+            kept = os.path.join(self.directory, "artifacts")
+            claimed = observed.final.receipt.artifacts
+            observed.artifacts = await asyncio.to_thread(collect, claimed, workspace.root, kept)
         supervisor = Supervisor(observed.order, asked=self._asked)
         wrong = supervisor.judge(found.changes, found.hidden or ())
         observed.stopped = observed.stopped or wrong
@@ -396,6 +412,8 @@ def describe(workspace: Workspace, observed: Observed, keep: bool = False) -> di
         "mode": place.mode,
         "source": place.source,
         "branch": place.branch,
+        "base_commit": place.commit,
+        "base_tree": place.before,
         "kept": place.root if kept else None,
     }
 
@@ -404,9 +422,13 @@ def _applied(observed: Observed) -> bool:
     return observed.merged is not None and not observed.merged.conflicts
 
 
+def _redactor(order: WorkOrder) -> Redactor:
+    return Redactor.of_environment({**os.environ, **order.config.env})
+
+
 def make_receipt(observed: Observed) -> Receipt:
     """As it can be stored, without its place in the chain."""
-    redactor = Redactor.of_environment({**os.environ, **observed.order.config.env})
+    redactor = _redactor(observed.order)
     try:
         return observed.receipt(redactor)
     except Exception as error:
@@ -465,28 +487,3 @@ def absolute_command(argv: Sequence[str]) -> list[str]:
     if "/" in program:
         program = os.path.abspath(program)
     return [program, *(os.path.abspath(word) if os.path.isfile(word) else word for word in rest)]
-
-
-_lines = msgspec.json.Encoder()
-
-
-class _EventFile:
-    """Events, one JSON object per line."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        try:
-            self._file = open(path, "wb")
-        except OSError as error:
-            raise storage_error(error, path, "write") from error
-
-    def write(self, lines: bytes) -> None:
-        try:
-            self._file.write(lines)
-            self._file.flush()
-        except OSError as error:
-            raise storage_error(error, self._path, "write") from error
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):  # told when it was written
-            self._file.close()

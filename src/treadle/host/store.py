@@ -21,7 +21,10 @@ from treadle.errors import NotFound, StorageError
 from treadle.host.signing import Signer, verify
 from treadle.io.files import append_line, iter_lines, locked, storage_error, write_atomic
 from treadle.io.paths import private_dir, state_dir
+from treadle.redact import MARK, Redactor
+from treadle.wire.common.jsontext import mended
 from treadle.wire.sidecar import receipts
+from treadle.wire.sidecar.connection import WorkOrder
 from treadle.wire.sidecar.receipts import Receipt
 from treadle.wire.sidecar.repair import Note, read_receipt
 
@@ -41,7 +44,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """Something that an untouched store cannot have."""
 
     kind: str
-    """edited, removed, reordered, unlisted, unsigned, bad_signature, unreadable."""
+    """edited, removed, reordered, unlisted, unsigned, bad_signature, unreadable, torn."""
     run_id: str | None
     message: str
 
@@ -69,6 +72,23 @@ class ReceiptStore:
         if not _RUN_ID.fullmatch(run_id):
             raise NotFound(f"{run_id!r} is not the id of a run", hint="ids look like 550e8400-e29b-41d4-...")
         return os.path.join(self.directory, f"{run_id}.json")
+
+    def order_path(self, work_order_id: str) -> str:
+        """Where the order of that id is kept; a receipt names it in `meta.work_order_id`."""
+        if not _RUN_ID.fullmatch(work_order_id):
+            raise NotFound(f"{work_order_id!r} is not the id of an order")
+        return os.path.join(self.directory, "orders", f"{work_order_id}.json")
+
+    def keep_order(self, order: WorkOrder, redactor: Redactor) -> str:
+        """Keep what was asked for, without secrets, under its id; returns where. It is not kept twice."""
+        path = self.order_path(receipts.normal_uuid(order.id))
+        tree = redactor.tree(mended(msgspec.to_builtins(order)))
+        tree["id"] = order.id
+        # What a variable holds is nobody's business, also where its name does not tell.
+        tree["config"]["env"] = dict.fromkeys(order.config.env, MARK)
+        private_dir(os.path.dirname(path))
+        write_atomic(path, msgspec.json.format(msgspec.json.encode(tree), indent=2) + b"\n")
+        return path
 
     def add(self, receipt: Receipt) -> Receipt:
         """Give it its place in the chain, sign it if there is a key, hash it and keep it. Returns it as it is kept."""
@@ -121,6 +141,67 @@ class ReceiptStore:
             self._append(last, receipt)
         os.rename(self._pending, self.path(receipt.meta.run_id))
         return self._finish_pending()
+
+    def repair(self) -> list[str]:
+        """Put right what a crash can have left, and say in words what was done. What was tampered with stays as it is:
+        only what follows the last good link is touched."""
+        done = []
+        with self._lock():
+            done += self._cut_tail()
+            if os.path.exists(self._pending):
+                run_id = self._read(self._pending).meta.run_id
+                self._finish_pending()
+                done.append(f"finished the receipt {run_id}, which was being added")
+            if not all(map(self._is_link, iter_lines(self._chain))):
+                return done  # a good line follows a bad one: no crash does that
+            while (lost := self._lost(self._last())) is not None:
+                self._append(self._last(), lost)
+                done.append(f"linked the receipt {lost.meta.run_id} again, whose line was lost")
+        return done
+
+    def _cut_tail(self) -> list[str]:
+        """Remove what follows the last line that can be read, unless a good line follows that again."""
+        try:
+            with open(self._chain, "rb") as file:
+                data = file.read()
+        except FileNotFoundError:
+            return []
+        good = 0
+        for line in data.splitlines(keepends=True):
+            if not line.endswith(b"\n"):
+                break
+            try:
+                self._link(line[:-1])
+            except StorageError:
+                break
+            good += len(line)
+        rest = data[good:]
+        if not rest or any(self._is_link(line) for line in rest.split(b"\n")[:-1]):
+            return []
+        with open(self._chain, "r+b") as file:
+            file.truncate(good)
+            os.fsync(file.fileno())
+        return [f"cut off {len(rest)} bytes of a torn line at the end of {self._chain}"]
+
+    def _is_link(self, line: bytes) -> bool:
+        try:
+            self._link(line)
+        except StorageError:
+            return False
+        return True
+
+    def _lost(self, last: ChainLink | None) -> Receipt | None:
+        """A receipt that says of itself, with a hash that holds, that it comes next."""
+        place = {"sequence": last.sequence + 1 if last else 1, "previous_sha256": last.sha256 if last else None}
+        listed = {link.run_id for link in self.links()}
+        for problem in self._unlisted(listed):
+            try:
+                found = receipts.normal(self.get(str(problem.run_id)))
+            except (StorageError, ValueError):
+                continue
+            if _chain_of(found) == place and found.receipt_sha256 == receipts.receipt_hash(found):
+                return found
+        return None
 
     def __len__(self) -> int:
         return sum(1 for _ in iter_lines(self._chain))
@@ -175,7 +256,7 @@ class ReceiptStore:
         """Every trace of a receipt that was removed, moved or edited; with a key, also of one it does not vouch for."""
         problems: list[Problem] = []
         links: list[ChainLink] = []
-        for line in iter_lines(self._chain):
+        for line in (lines := iter_lines(self._chain)):
             try:
                 link = self._link(line)
             except StorageError as error:
@@ -187,6 +268,9 @@ class ReceiptStore:
                 problems = [problem for problem in problems if problem.kind != "unsigned"]
             problems += found
             links.append(link)
+        if lines.torn:
+            text = f"the last line is torn after {len(lines.torn)} bytes; treadle receipt repair cuts it off"
+            problems.append(Problem(kind="torn", run_id=None, message=text))
         last = links[-1].sha256 if links else None
         if expect_last is not None and last != expect_last:
             problems.append(Problem(kind="removed", run_id=None, message=f"the last receipt is {last or 'nothing'}"))

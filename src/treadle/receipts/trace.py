@@ -7,6 +7,7 @@ the result of the check. The rest (usage, artifacts) is the sidecar's word. What
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections import deque
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from msgspec import UNSET
 
 from treadle import __version__
 from treadle.errors import LocalError, PeerExited, TreadleError
+from treadle.receipts.artifacts import Collected
 from treadle.redact import Redactor
 from treadle.wire.common.jsontext import mended
 from treadle.wire.sidecar.connection import Final, Hello, WorkOrder
@@ -134,6 +136,11 @@ class Observed:
         self.workspace: dict[str, Any] = {}
         self.merged: Merged | None = None
         self.patch_path: str | None = None
+        self.artifacts: list[Collected] = []
+        self.command: Sequence[str] = ()
+        """The command line of the sidecar; an agent of ours has none."""
+        self.order_path: str | None = None
+        """Where the whole order is kept."""
         self.unmet: list[str] = []
         self.enforced: Literal["kernel", "guard", "observed"] | None = None
         """How the policy was kept: by the kernel, by asking before each act, or by judging what was seen."""
@@ -144,7 +151,8 @@ class Observed:
         made = Observed(self.run_id, self.order, self.backend, self.started)
         made.error = LocalError(f"what the sidecar said makes no receipt: {type(error).__name__}: {error}")
         made.handshaking, made.finished, made.exit_code = False, self.finished, self.exit_code
-        made.workspace, made.patch_path = self.workspace, self.patch_path
+        made.workspace, made.patch_path, made.difference = self.workspace, self.patch_path, self.difference
+        made.command, made.order_path = self.command, self.order_path
         return made
 
     def receipt(self, redactor: Redactor) -> Receipt:
@@ -169,7 +177,7 @@ class Observed:
             usage_raw={**_object(claim.usage_raw if claim else None), "treadle": self._more(claim)},
             usage=claim.usage if claim else Usage(),
             trace=trace,
-            artifacts=[*(claim.artifacts if claim else []), *self._patch()],
+            artifacts=[Artifact(kind=one.kind, path=one.kept or one.path) for one in self._collected()],
             verification=self._verification(),
             outcome=self.outcome(),
         )
@@ -217,14 +225,40 @@ class Observed:
             git_status=found.status if found else None,
         )
 
-    def _patch(self) -> list[Artifact]:
-        return [Artifact(kind="patch", path=self.patch_path)] if self.patch_path else []
+    def _collected(self) -> list[Collected]:
+        if self.patch_path is None or self.difference is None:
+            return self.artifacts
+        patch = self.difference.patch
+        sha256 = hashlib.sha256(patch).hexdigest()
+        ours = Collected(kind="patch", path=self.patch_path, kept=self.patch_path, sha256=sha256, bytes=len(patch))
+        return [*self.artifacts, ours]
+
+    def _ordered(self) -> dict[str, Any]:
+        """What was asked for, so that two receipts can be compared by it."""
+        order = self.order
+        return {
+            "task": order.task,
+            "lane": order.lane,
+            "model": order.config.model,
+            "agent": self.backend,
+            "command": list(self.command) or None,
+            "context": list(order.context.files),
+            "include": list(order.workspace.include),
+            "exclude": list(order.workspace.exclude),
+            "max_turns": order.config.max_turns,
+            "max_budget_usd": order.config.max_budget_usd,
+            "base_commit": self.workspace.get("base_commit"),
+            "base_tree": self.workspace.get("base_tree"),
+            "stored": self.order_path,
+        }
 
     def _more(self, claim: Receipt | None) -> dict[str, Any]:
         return {
             "format": FORMAT,
             "host": f"treadle {__version__}",
+            "order": self._ordered(),
             "end": self._end(),
+            "artifacts": msgspec.to_builtins(self._collected()),
             "claimed": _claims(claim, self.trace.events("1970-01-01T00:00:00Z"), self.order.workspace.root),
             "observed": self._observations(),
             "differences": self._differences(),

@@ -211,6 +211,7 @@ def work() -> None:
 EVENT, FINAL = event(), final()
 MADE = event("file_changed", path="made.txt", summary="added")
 BASH = event("tool_call", tool_name="bash", input={"command": "ls"}, tool_use_id="c1")
+MADE_AND_MISSING = [{"kind": "file", "path": "made.txt"}, {"kind": "log", "path": "none.log"}]
 IN_ITS_OWN_SESSION = "import os, signal, time; signal.signal(15, 1); os.setsid(); time.sleep(3600)"
 DEAF_CHILD = "import signal, time; signal.signal(15, 1); time.sleep(3600)"
 
@@ -313,6 +314,8 @@ ACTS: dict[str, list[Step]] = {
     "outcome_is_unknown": [begin, final(outcome="splendid")],
     "negative_usage": [begin, final(usage={"input_tokens": -5, "output_tokens": 4})],
     "says_it_failed": [begin, final(outcome="failed")],
+    "names_artifacts": [begin, write("made.txt"), MADE, final(artifacts=MADE_AND_MISSING)],
+    "says_its_task": [begin, lambda: event(text=ORDER["task"])(), FINAL],
     # Lies...
     "says_what_it_did_not_do": [
         begin,

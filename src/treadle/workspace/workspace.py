@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from treadle.errors import Denied, WorkspaceError
+from treadle.errors import Denied, NotFound, WorkspaceError
 from treadle.io.files import storage_error, write_atomic
 from treadle.policy.patterns import match
 from treadle.workspace.git import Repository, Worktree, check_out, git
@@ -48,8 +48,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     directory: str
     before: str
+    """The tree that it started from."""
     branch: str | None = None
     start: str | None = None
+    commit: str | None = None
+    """What the source had checked out, if it is in a repository."""
 
 
 class Workspace:
@@ -201,9 +204,26 @@ def _prepare(
         root, start, notes = _add_worktree(source, copy, branch)
     shadow = Shadow.create(os.path.join(directory, "shadow.git"), root)
     before = shadow.snapshot()
-    place = Place(mode=mode, source=source, root=root, directory=directory, before=before, branch=branch, start=start)
+    place = Place(
+        mode=mode,
+        source=source,
+        root=root,
+        directory=directory,
+        before=before,
+        branch=branch,
+        start=start,
+        commit=start or _commit(source),
+    )
     write_atomic(os.path.join(directory, "workspace.json"), msgspec.json.encode(place), sync=False)
     return Workspace(place, notes, Scan(root, watched, _git_files(root)))
+
+
+def _commit(source: str) -> str | None:
+    repository = Repository.find(source)
+    try:
+        return repository.commit("HEAD") if repository is not None else None
+    except (NotFound, WorkspaceError):  # it has no commit yet
+        return None
 
 
 def _git_files(root: str) -> dict[str, str]:

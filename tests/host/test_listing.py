@@ -1,0 +1,66 @@
+"""Which receipts somebody wants to see."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from treadle.errors import ConfigError
+from treadle.host.listing import Row, Wanted, moment, row_of
+from treadle.host.store import ReceiptStore
+from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
+
+ROW = Row(
+    sequence=1,
+    run_id="r",
+    outcome="failed",
+    backend="treadle:native",
+    started_at="2026-01-02T03:04:05Z",
+    sha256="",
+    agent="native",
+    task="Fix the parser",
+    source="/work/project/part",
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fits"),
+    [
+        ({}, True),
+        ({"agent": "Native"}, True),
+        ({"agent": "claude"}, False),
+        ({"outcome": "failed"}, True),
+        ({"outcome": "complete"}, False),
+        ({"since": datetime(2026, 1, 2, tzinfo=UTC).timestamp()}, True),
+        ({"since": datetime(2026, 1, 3, tzinfo=UTC).timestamp()}, False),
+        ({"repository": "/work/project"}, True),
+        ({"repository": "/work/project/part"}, True),
+        ({"repository": "/work/pro"}, False),
+        ({"task": "PARSER"}, True),
+        ({"task": "parser", "outcome": "complete"}, False),
+    ],
+)
+def test_a_row_fits_when_everything_asked_for_fits(wanted: dict[str, Any], fits: bool) -> None:
+    assert Wanted(**wanted).fits(ROW) is fits
+
+
+def test_a_row_of_an_old_or_foreign_receipt_has_no_task_and_fits_no_wish_for_one(state_home: Path) -> None:
+    store = ReceiptStore()
+    store.add(replace(SAMPLE_RECEIPT, usage_raw={}))
+    (row,) = (row_of(store, link) for link in store.links())
+    assert row.task is None and not Wanted(task="x").fits(row) and not Wanted(repository="/").fits(replace(row))
+    Path(store.path(row.run_id)).unlink()
+    (row,) = (row_of(store, link) for link in store.links())
+    assert row.outcome == "?" and not Wanted(since=0.0).fits(row)
+
+
+def test_times_are_spans_before_now_or_dates() -> None:
+    assert moment("90m", now=10_000.0) == 4_600.0
+    assert moment("2d", now=1e6) == 1e6 - 2 * 86400
+    assert moment("2026-01-31") == datetime(2026, 1, 31, tzinfo=UTC).timestamp()
+    assert moment("2026-01-31T10:00:00+02:00") == datetime(2026, 1, 31, 8, tzinfo=UTC).timestamp()
+    for text in ("soon", "12", "-1d", "2026-13-01"):
+        with pytest.raises(ConfigError):
+            moment(text)
