@@ -27,6 +27,8 @@ class Program(NamedTuple):
     set_up: Callable[[Path, str], dict[str, str]]
     """Given an empty home and the address of the model: writes its settings, and gives its variables."""
     tools: Tools
+    absolute: bool = False
+    """Whether it takes absolute paths only."""
 
 
 def _claude(home: Path, url: str) -> dict[str, str]:
@@ -60,6 +62,91 @@ def _pi(home: Path, url: str) -> dict[str, str]:
     return {"PI_OFFLINE": "1", "PI_SKIP_VERSION_CHECK": "1", "PI_TELEMETRY": "0"}
 
 
+def _gemini(home: Path, url: str) -> dict[str, str]:
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": False}},
+        "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+        "privacy": {"usageStatisticsEnabled": False},
+    }
+    _settings(home / ".gemini" / "settings.json", settings)
+    return {
+        "GEMINI_API_KEY": KEY,
+        "GOOGLE_GEMINI_BASE_URL": url,
+        "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        "GEMINI_MODEL": "gemini-2.5-pro",
+    }
+
+
+def _opencode(home: Path, url: str) -> dict[str, str]:
+    model = {"name": "scripted", "cost": {"input": 1, "output": 2}, "limit": {"context": 100000, "output": 10000}}
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": {"baseURL": f"{url}/v1", "apiKey": KEY},
+        "models": {"scripted": model},
+    }
+    settings = {
+        "model": "scripted/scripted",
+        "small_model": "scripted/scripted",
+        "provider": {"scripted": provider},
+        "permission": {"bash": "ask", "edit": "ask"},
+        "autoupdate": False,
+        "share": "disabled",
+    }
+    _settings(home / ".config" / "opencode" / "opencode.json", settings)
+    return dict.fromkeys(
+        (
+            "OPENCODE_DISABLE_MODELS_FETCH",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD",
+            "OPENCODE_DISABLE_AUTOUPDATE",
+            "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+        ),
+        "1",
+    )
+
+
+def _qwen(home: Path, url: str) -> dict[str, str]:
+    settings = {
+        "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
+        "general": {"enableAutoUpdate": False},
+        "privacy": {"usageStatisticsEnabled": False},
+    }
+    _settings(home / ".qwen" / "settings.json", settings)
+    return {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": "scripted"}
+
+
+def _copilot(home: Path, url: str) -> dict[str, str]:
+    # It unpacks 235 MB for each home, so that its cache is shared.
+    shared = CACHE / "copilot" / "unpacked"
+    shared.mkdir(parents=True, exist_ok=True)
+    (home / ".cache").mkdir(exist_ok=True)
+    (home / ".cache" / "copilot").symlink_to(shared)
+    return {
+        "COPILOT_OFFLINE": "true",
+        "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
+        "COPILOT_PROVIDER_API_KEY": KEY,
+        "COPILOT_MODEL": "scripted",
+        "COPILOT_AUTO_UPDATE": "false",
+        "COPILOT_HOME": str(home / "copilot"),
+    }
+
+
+def _kimi(home: Path, url: str) -> dict[str, str]:
+    return {
+        "KIMI_MODEL_NAME": "scripted",
+        "KIMI_MODEL_PROVIDER_TYPE": "openai",
+        "KIMI_MODEL_BASE_URL": f"{url}/v1",
+        "KIMI_MODEL_API_KEY": KEY,
+        "KIMI_MODEL_MAX_CONTEXT_SIZE": "100000",
+        "KIMI_DISABLE_TELEMETRY": "1",
+        "KIMI_CODE_HOME": str(home / "kimi"),
+    }
+
+
+def _settings(path: Path, settings: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(settings))
+
+
 def _bash(command: str) -> tuple[str, dict[str, Any]]:
     return "bash", {"command": command}
 
@@ -71,7 +158,59 @@ def _patch(path: str, content: str) -> tuple[str, dict[str, Any]]:
     }
 
 
+def _described(command: str) -> tuple[str, dict[str, Any]]:
+    return "bash", {"command": command, "description": "scripted"}
+
+
 PROGRAMS: dict[str, Program] = {
+    "gemini": Program(
+        "@google/gemini-cli",
+        "0.61.0",
+        "node_modules/.bin",
+        _gemini,
+        Tools(
+            lambda command: ("run_shell_command", {"command": command, "description": "scripted"}),
+            lambda path, content: ("write_file", {"file_path": path, "content": content}),
+        ),
+    ),
+    "opencode": Program(
+        "opencode-ai",
+        "1.18.33",
+        "node_modules/.bin",
+        _opencode,
+        Tools(_described, lambda path, content: ("write", {"filePath": path, "content": content})),
+    ),
+    "qwen": Program(
+        "@qwen-code/qwen-code",
+        "0.24.4",
+        "node_modules/.bin",
+        _qwen,
+        Tools(
+            lambda command: (
+                "run_shell_command",
+                {"command": command, "description": "scripted", "is_background": False},
+            ),
+            lambda path, content: ("write_file", {"file_path": path, "content": content}),
+        ),
+        absolute=True,
+    ),
+    "copilot": Program(
+        "@github/copilot",
+        "1.0.102",
+        "node_modules/.bin",
+        _copilot,
+        Tools(_described, lambda path, content: ("create", {"path": path, "file_text": content})),
+    ),
+    "kimi": Program(
+        "@moonshot-ai/kimi-code",
+        "2.1.0",
+        "node_modules/.bin",
+        _kimi,
+        Tools(
+            lambda command: ("Bash", {"command": command, "description": "scripted"}),
+            lambda path, content: ("Write", {"path": path, "content": content}),
+        ),
+    ),
     "claude": Program(
         "@anthropic-ai/claude-code-linux-x64",
         "2.1.325",

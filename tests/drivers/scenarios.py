@@ -2,6 +2,7 @@
 `make test-agents`, and again by `make record-agents`, which makes the recordings."""
 
 import asyncio
+import os.path
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -38,8 +39,8 @@ class Tools(NamedTuple):
     write: Callable[[str, str], tuple[str, dict[str, Any]]]
 
 
-def script(tools: Tools) -> Script:
-    """The model's side of every scenario, chosen by a word in the prompt."""
+def script(tools: Tools, folder: str = "") -> Script:
+    """The model's side of every scenario, chosen by a word in the prompt; files are named in this folder."""
 
     def calls(word: str, call: tuple[str, dict[str, Any]]) -> ScriptedReply:
         name, arguments = call
@@ -53,10 +54,12 @@ def script(tools: Tools) -> Script:
     failing = ErrorLine(status=401, message="the key is wrong")
     return Script(
         reply=(
+            # An agent that asks for a title first must not be given what was meant for the prompt.
+            ScriptedReply(system="You are a title generator", text="A title", usage=USED, times="always"),
             calls("tool", tools.shell("echo tool-output")),
             calls("touch", tools.shell("touch marker.txt")),
             calls("sleep", tools.shell(SLEEP)),
-            calls("write", tools.write("note.txt", "hello\n")),
+            calls("write", tools.write(os.path.join(folder, "note.txt"), "hello\n")),
             ScriptedReply(when=r"\[\[fail\]\]", error=failing, times="always"),
             ScriptedReply(when=r"\[\[hello\]\]", text=HELLO, usage=USED, times="always"),
             ScriptedReply(text=DONE, usage=USED, times="always"),
@@ -178,7 +181,8 @@ def _tool(played: Played) -> None:
     assert list(played.tools().values()) == ["ok"]
     started, ended = played.of(ToolStarted)[0], played.of(ToolEnded)[0]
     assert started.kind == "execute" and "echo tool-output" in (started.command or "")
-    assert "tool-output" in ended.result
+    if played.session.info.capabilities.get("results") != "unsupported":
+        assert "tool-output" in ended.result
 
 
 def _file(played: Played) -> None:
@@ -224,7 +228,7 @@ def _interrupted(played: Played) -> None:
 def _failed(played: Played) -> None:
     (end,) = played.ends
     assert end.outcome == "failed" and end.error is not None
-    assert "401" in str(end.error) or end.error.code == "auth_failed"
+    assert end.error.code == "auth_failed" or any(word in str(end.error) for word in ("401", "the key is wrong"))
     assert len(played.of(Failed)) == 1
 
 

@@ -17,8 +17,9 @@ from treadle.testing.server import ModelServer
 RECORDINGS = Path(__file__).parents[1] / "drivers"
 
 
-def model(name: str) -> ModelServer:
-    return ModelServer(script(PROGRAMS[name].tools), batch=False)
+def model(name: str, cwd: Path) -> ModelServer:
+    program = PROGRAMS[name]
+    return ModelServer(script(program.tools, str(cwd) if program.absolute else ""), batch=False)
 
 
 def agent(name: str, home: Path, url: str, recording: Path | None = None, cwd: Path | None = None) -> DrivenAgent:

@@ -31,7 +31,7 @@ def sleeping() -> list[int]:
 async def test_the_real_program_keeps_the_contract(name: str, scenario: Scenario, home: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    async with model(name) as server:
+    async with model(name, work) as server:
         driven = agent(name, home, server.url, recording(name, scenario.name), work)
         played = await play(driven, scenario, work)
         tree = played.session.peer.child.tree  # type: ignore[attr-defined]

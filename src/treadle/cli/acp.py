@@ -36,8 +36,10 @@ def acp(agent: str, sandbox: bool | None, network: str | None, model: str | None
     from treadle.policy.modes import parse_mode
     from treadle.session import SessionSpec
 
-    base = SessionSpec(cwd=here(), model=model, mode=parse_mode(mode) if mode else None, answers=True)
-    found = find_agent(agent, confinement=confinement(sandbox, network))
+    confined = confinement(sandbox, network)
+    given = parse_mode(mode) if mode else None
+    base = SessionSpec(cwd=here(), model=model, mode=given, answers=True, confinement=confined)
+    found = find_agent(agent)
 
     def door(stream: FdStream) -> Awaitable[int]:
         return AcpDoor(found, stream, base=base, warn=_warn).run()

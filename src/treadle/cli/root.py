@@ -19,6 +19,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Offer an agent to another program, or run another's": {
         "acp": "treadle.cli.acp:acp",
+        "mcp": "treadle.cli.mcp:mcp",
         "worker": "treadle.cli.worker:worker",
         "sidecar": "treadle.cli.sidecar:sidecar",
         "host": "treadle.cli.host:host",

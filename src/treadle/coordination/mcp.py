@@ -10,8 +10,8 @@ from treadle.coordination.seats import Seats
 from treadle.errors import TreadleError
 from treadle.light import TYPE_CHECKING
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
-from treadle.wire.common.jsontext import dumps
 from treadle.wire.common.schema import faults
+from treadle.wire.mcp.revisions import CAPABILITIES, META, STATELESS, done, failed, stateless, welcome
 
 if TYPE_CHECKING:
     from typing import Any
@@ -19,19 +19,11 @@ if TYPE_CHECKING:
 NAME = "heimdall-ledger-mcp"
 VERSION = "1.0.0"
 EXTENDED_VERSION = "1.1.0"
-REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""The first is the one of version 1.0.0 and is taken when a client asks for none; a newer one only when it asks."""
-STATELESS = "2026-07-28"
-"""The revision without a handshake: every request says in `_meta` who asks, and in which revision."""
-UNSUPPORTED_REVISION = -32022
-_META = "io.modelcontextprotocol/"
-
 INSTRUCTIONS = (
     "Several agents work in this repository. Before you change files, make_claim on them; if it is refused, somebody"
     " else is at work there: read_claims says who and until when. release_claim when you are done. append_decision for"
     " what others must know."
 )
-_CAPABILITIES = {"tools": {"listChanged": False}}
 
 
 class Server:
@@ -53,18 +45,15 @@ class Server:
         self.seats.leave()
 
     def handle(self, method: str, params: dict[str, Any]) -> Any:
-        meta = params.get("_meta")
-        revision = meta.get(f"{_META}protocolVersion") if isinstance(meta, dict) else None
-        if revision is None:
+        meta = stateless(params)
+        if meta is None:
             return self._initialize(params) if method == "initialize" else self._do(method, params)
-        if revision != STATELESS:
-            known = {"supported": [STATELESS], "requested": revision}
-            raise Fault(UNSUPPORTED_REVISION, "unsupported protocol version", known)
-        self._introduce(params["_meta"].get(f"{_META}clientInfo"))
+        self._introduce(meta.get(f"{META}clientInfo"))
         result = self._discovered() if method == "server/discover" else self._do(method, params)
         if method in ("server/discover", "tools/list"):
             result = {**result, "ttlMs": 0, "cacheScope": "private"}
-        return {**result, "resultType": "complete", "_meta": {f"{_META}serverInfo": self._info()}}
+        info = {"name": NAME, "version": self.version}
+        return {**result, "resultType": "complete", "_meta": {f"{META}serverInfo": info}}
 
     def _do(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         if method == "ping" or method.startswith("notifications/"):
@@ -77,19 +66,10 @@ class Server:
 
     def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:
         self._introduce(params.get("clientInfo"))
-        asked = params.get("protocolVersion", REVISIONS[0])
-        return {
-            "protocolVersion": asked if asked in REVISIONS else REVISIONS[-1],
-            "capabilities": _CAPABILITIES,
-            "serverInfo": self._info(),
-            "instructions": INSTRUCTIONS,
-        }
+        return welcome(params.get("protocolVersion"), NAME, self.version, INSTRUCTIONS)
 
     def _discovered(self) -> dict[str, Any]:
-        return {"supportedVersions": [STATELESS], "capabilities": _CAPABILITIES, "instructions": INSTRUCTIONS}
-
-    def _info(self) -> dict[str, str]:
-        return {"name": NAME, "version": self.version}
+        return {"supportedVersions": [STATELESS], "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}
 
     def _introduce(self, info: Any) -> None:
         """Take note of who the client says it is."""
@@ -121,8 +101,7 @@ class Server:
             result = {"haid": haid, **tool.run(self, haid, **wanted)}
         except TreadleError as error:
             return _failed(haid, error.message.partition("\n")[0], str(error), error.details)
-        text = dumps(result, 2, sort_keys=True)
-        return {"content": [{"type": "text", "text": text}], "structuredContent": result, "isError": False}
+        return done(result)
 
     def _acting(self, arguments: Any) -> str:
         override = arguments.get("client_identity") if isinstance(arguments, dict) else None
@@ -138,5 +117,4 @@ class Server:
 
 
 def _failed(haid: str, error: str, detail: str, more: Any = None) -> dict[str, Any]:
-    body = {"error": error, "detail": detail, "haid": haid} | ({} if more is None else {"data": more})
-    return {"content": [{"type": "text", "text": dumps(body, 2, sort_keys=True)}], "isError": True}
+    return failed({"error": error, "detail": detail, "haid": haid} | ({} if more is None else {"data": more}))

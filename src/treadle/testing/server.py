@@ -1,4 +1,4 @@
-"""A scripted model behind real HTTP, in three wire formats, with faults on request.
+"""A scripted model behind real HTTP, in four wire formats, with faults on request.
 
     python -m treadle.testing.server SCRIPT [--port N] [--fault NAME ...]
 
@@ -21,12 +21,14 @@ import msgspec
 from treadle.agent.providers.script import Asked, ErrorLine, Fault, Player, Script, ScriptedReply, load
 from treadle.errors import ProviderError
 from treadle.testing import faults as breaking
-from treadle.testing.formats import Play, anthropic, chat, encode, responses
+from treadle.testing.formats import Play, anthropic, chat, encode, gemini, responses
 
 FORMATS: dict[str, ModuleType] = {
     "/chat/completions": chat,
     "/responses": responses,
     "/messages": anthropic,
+    ":generateContent": gemini,
+    ":streamGenerateContent": gemini,
 }
 PIECE = 65536
 LARGEST_REQUEST = 256 * 1024 * 1024
@@ -145,9 +147,11 @@ class ModelServer:
         except ProviderError as error:
             writer.write(_json(400, form.failure(400, str(error))))
             return True
-        model = str(request.body.get("model") or self.player.script.model)
+        named = request.path.rpartition("/")[2].partition(":")[0] if form is gemini else ""
+        model = str(request.body.get("model") or named or self.player.script.model)
+        streams = bool(request.body.get("stream")) or request.path.endswith(":streamGenerateContent")
         play = Play(reply=reply, model=model, turn=asked.turn, id=f"{next(self._ids)}")
-        return await self._play(form, play, fault or reply.fault, bool(request.body.get("stream")), reader, writer)
+        return await self._play(form, play, fault or reply.fault, streams, reader, writer)
 
     async def _play(
         self,
@@ -191,6 +195,8 @@ class ModelServer:
             name = self.player.script.model
             entry = {"id": name, "object": "model", "created": 0, "owned_by": "treadle", "type": "model"}
             return 200, {"object": "list", "data": [{**entry, "display_name": name}], "has_more": False}
+        if request.path.endswith(":countTokens"):
+            return 200, {"totalTokens": len(encode(request.body)) // 4}
         if request.path.endswith("/count_tokens"):
             return 200, {"input_tokens": len(encode(request.body)) // 4}
         return 404, {"error": {"message": f"nothing is served at {request.path}", "type": "not_found_error"}}

@@ -1,4 +1,4 @@
-"""A scripted reply as a service would send it, in each of the three wire formats. Pure: no sockets here.
+"""A scripted reply as a service would send it, in each of the four wire formats. Pure: no sockets here.
 
 Every module has `asked(body)`, what the request asks; `events(play)`, the reply as server-sent events; `whole(play)`,
 the same reply as one JSON document; and `failure(status, message)`, the body of an error.

@@ -13,9 +13,11 @@ FINISH = {"refusal": "content_filter", "other": "other"}
 def asked(body: dict[str, Any]) -> Asked:
     messages = [message for message in body.get("messages") or [] if isinstance(message, dict)]
     system = [text_of(m.get("content")) for m in messages if m.get("role") in ("system", "developer")]
-    given = [m for m in messages if m.get("role") in ("user", "tool")]
-    turn = 1 + sum(m.get("role") == "assistant" for m in messages)
-    return Asked(last=text_of(given[-1].get("content")) if given else "", turn=turn, system="\n".join(system))
+    replies = [place for place, m in enumerate(messages) if m.get("role") == "assistant"]
+    # Some agents put a reminder of theirs after the prompt: what is new is all that came since the last reply.
+    new = [m for m in messages[replies[-1] + 1 if replies else 0 :] if m.get("role") in ("user", "tool")]
+    last = "\n".join(text_of(m.get("content")) for m in new)
+    return Asked(last=last, turn=1 + len(replies), system="\n".join(system))
 
 
 def events(play: Play) -> list[bytes]:

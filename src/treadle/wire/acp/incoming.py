@@ -10,7 +10,6 @@ from treadle.events import (
     Message,
     TextDelta,
     ThinkingDelta,
-    ToolDenied,
     ToolEnded,
     ToolOutput,
     ToolStarted,
@@ -27,9 +26,8 @@ _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 class Incoming:
     """`access_of` says what a tool with these arguments touches; see policy/guess.py."""
 
-    def __init__(self, access_of: Callable[[str, Any], Access], meter: Meter, *, asks_while_running: bool) -> None:
+    def __init__(self, access_of: Callable[[str, Any], Access], meter: Meter) -> None:
         self._access_of = access_of
-        self._asks_while_running = asks_while_running
         self.meter = meter
         self.tools: dict[str, ToolRecord] = {}
         self.commands: list[CommandInfo] = []
@@ -41,12 +39,14 @@ class Incoming:
         self._text: list[str] = []
         self._thought: list[str] = []
         self._message: Any = None
+        self.last_chunk = ""
+        """What it said last, as it came: an agent may put its errors there."""
         self._plans = 0
 
     def begin(self) -> None:
         """A turn begins."""
         self.tools.clear()
-        self.blocks, self._text, self._thought = [], [], []
+        self.blocks, self._text, self._thought, self.last_chunk = [], [], [], ""
 
     def finish(self, why: str) -> list[Event]:
         """The turn is over: what was being said is whole now, and what still seems to run is not waited for."""
@@ -98,6 +98,7 @@ class Incoming:
         if message != self._message and self._text:
             found += self._flush()
         self._message = message
+        self.last_chunk = text
         self._text.append(text)
         found.append(TextDelta(text=text))
         return found
@@ -140,11 +141,11 @@ class Incoming:
         record = self.record(update)
         if record is None or record.denied or record.ended:
             return found
-        # Most agents say in_progress once the tool may run; one says so before it asks, and again afterwards.
-        runs = record.seen_running > (1 if self._asks_while_running else 0)
-        if runs or record.closed:
+        output = record.new_output()
+        # That it is in progress says little: two agents say so before they ask, and others never say it.
+        if record.closed or output:
             found += self.start(record)
-        if output := record.new_output():
+        if output:
             found.append(ToolOutput(call=record.call, text=output))
         if record.closed:
             record.ended = True
@@ -170,16 +171,6 @@ class Incoming:
             )
         ]
 
-    def deny(self, record: ToolRecord, reason: str, by: Any) -> list[Event]:
-        """It may not run. When it was said to run already, it has ended badly."""
-        record.denied = True
-        found = self._flush()
-        if record.started and not record.ended:
-            record.ended = True
-            found.append(ToolEnded(call=record.call, name=record.tool, result=f"denied: {reason}", ok=False))
-        found.append(ToolDenied(call=record.call, name=record.tool, reason=reason, args=record.args, by=by))
-        return found
-
     def access(self, record: ToolRecord) -> Access:
         """What it touches, from the arguments, the places it names and, where it gives no command, its title."""
         guessed = self._access_of(record.tool, record.args)
@@ -189,6 +180,10 @@ class Incoming:
             command = record.title
         paths = tuple(dict.fromkeys([*record.paths, *(guessed.paths if kind != "execute" else ())]))
         return Access(tool=record.tool, kind=kind, paths=paths, command=command, url=guessed.url, args=record.args)
+
+    def from_title(self, record: ToolRecord) -> bool:
+        """Whether the command is only known from the title."""
+        return self._access_of(record.tool, record.args).command is None
 
     # The rest
 

@@ -40,13 +40,16 @@ class ToolRecord:
         self.status = "pending"
         self.args: Any = None
         self.content: list[Any] = []
+        self.diffs: list[dict[str, Any]] = []
+        """The latest that were told. At the end some agents tell other content and no diff."""
         self.locations: list[str] = []
         self.raw_output: Any = None
         self.meta: dict[str, Any] = {}
         self.started = False
         self.ended = False
         self.denied = False
-        self.seen_running = 0
+        self.permitted = False
+        """A person or a rule allowed it when it asked."""
         self.output = ""
 
     def merge(self, told: dict[str, Any]) -> None:
@@ -63,6 +66,7 @@ class ToolRecord:
             self.args = told["rawInput"]
         if isinstance(told.get("content"), list):
             self.content = told["content"]
+            self.diffs = diffs_in(self.content) or self.diffs
             self._arguments_as_text()
         if isinstance(told.get("locations"), list):
             found = [place.get("path") for place in told["locations"] if isinstance(place, dict)]
@@ -71,7 +75,6 @@ class ToolRecord:
             self.raw_output = told["rawOutput"]
         if isinstance(told.get("status"), str):
             self.status = told["status"]
-            self.seen_running += self.status == "in_progress"
 
     def _name(self, told: dict[str, Any]) -> str:
         """What the tool is called. The protocol has no field for it, so agents put it in four places."""
@@ -109,7 +112,13 @@ class ToolRecord:
     def paths(self) -> list[str]:
         """The files it is about. Where a command runs is not one of them."""
         named = self.locations if self.kind in ("read", "write") else []
-        return list(dict.fromkeys([*named, *(diff["path"] for diff in diffs_in(self.content))]))
+        return list(dict.fromkeys([*named, *(diff["path"] for diff in self.diffs)]))
+
+    @property
+    def terminals(self) -> list[str]:
+        """The terminals of the client that it shows its output in."""
+        shown = [item for item in self.content if isinstance(item, dict) and item.get("type") == "terminal"]
+        return [item["terminalId"] for item in shown if isinstance(item.get("terminalId"), str)]
 
     @property
     def closed(self) -> bool:
@@ -152,7 +161,7 @@ class ToolRecord:
         """What it did to files, and the command that it ran, as far as it tells."""
         found: list[Event] = []
         if self.status == "completed" and self.kind == "write":
-            found += [_changed(diff, self.call) for diff in diffs_in(self.content)]
+            found += [_changed(diff, self.call) for diff in self.diffs]
         if command is not None and self.kind == "execute" and self.exit_code is not None:
             found.append(CommandRun(command=command, exit_code=self.exit_code, output=self.result, call=self.call))
         return found
@@ -162,7 +171,8 @@ def _changed(diff: dict[str, Any], call: str) -> FileChanged:
     old, new = diff.get("oldText"), diff.get("newText")
     path = str(diff["path"])
     text = unified(path, old if isinstance(old, str) else "", new if isinstance(new, str) else "")
-    change: Literal["added", "modified", "deleted"] = "added" if old is None else "modified"
+    # Two agents give an empty old text for a file that was not there.
+    change: Literal["added", "modified", "deleted"] = "modified" if old else "added"
     if new is None:
         change = "deleted"
     return FileChanged(path=path, change=change, diff=text, call=call)

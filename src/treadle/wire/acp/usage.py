@@ -98,7 +98,7 @@ class Meter:
             return None
         spent = self._cost - (self._billed or 0.0)
         self._billed = self._cost
-        return spent
+        return spent or None  # agents say 0 for a model whose price they do not know
 
 
 def _quota(told: dict[str, Any]) -> list[Usage]:

@@ -129,11 +129,12 @@ class RpcConnection(Connection[RpcMessage]):
 
     def _refused_call(self, sender: str, message: Call | Notice) -> str | None:
         method = message.method
-        if isinstance(message, Call) and sender == self.OPENER and self.state == "greeting":
+        ours = sender == self.role
+        if ours and isinstance(message, Call) and sender == self.OPENER and self.state == "greeting":
             return f"{method} may not be called before {GREETING} is answered"
         if isinstance(message, Call) and message.id in self.open[sender]:
             return f"the id {message.id!r} is in use by another call"
-        if sender == self.role and method not in self.METHODS[sender] and not method.startswith("_"):
+        if ours and method not in self.METHODS[sender] and not method.startswith("_"):
             return f"a {sender} does not call {method}"
         return None
 

@@ -1,0 +1,56 @@
+"""`treadle mcp`: agents as tools of an MCP server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable
+
+import click
+
+from treadle.cli.options import confinement, serving_options
+from treadle.cli.serving import serve
+from treadle.io.streams import FdStream
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--model", metavar="NAME", help="The model that runs begin with, unless the client names one.")
+@click.option(
+    "--permission-mode",
+    "mode",
+    metavar="MODE",
+    help="The most that runs may do without asking. [default: that of the settings, or suggest]",
+)
+@serving_options
+def mcp(agent: str, sandbox: bool | None, network: str | None, model: str | None, mode: str | None) -> None:
+    """Serve agents on stdin and stdout as tools of an MCP server.
+
+    Any MCP client can then put any agent to work in this directory: run, start, status, read, answer, cancel.
+
+    \b
+      claude mcp add treadle -- treadle mcp --agent codex
+      codex mcp add treadle -- treadle mcp --agent claude
+
+    A client cannot ask for more than --permission-mode allows, nor for a directory outside of this one. What needs a
+    permission is asked: of the person at the client where the client can ask them, else of its model, with `answer`.
+    Nothing but the protocol is ever written to stdout. More: docs/how-to/give-agents-to-an-mcp-client.md.
+    """
+    from treadle.agents import find_agent
+    from treadle.doors.mcp.door import McpDoor
+    from treadle.io.paths import here
+    from treadle.policy.modes import parse_mode
+    from treadle.session import SessionSpec
+    from treadle.settings import config
+
+    most = parse_mode(mode) if mode else config.load(here()).settings.mode or "suggest"
+    confined = confinement(sandbox, network)
+    base = SessionSpec(cwd=here(), model=model, mode=most, answers=True, confinement=confined)
+    find_agent(agent)  # a name that is wrong is said now, and not to the client's model
+
+    def door(stream: FdStream) -> Awaitable[int]:
+        return McpDoor(find_agent, agent, stream, base=base, warn=_warn).run()
+
+    sys.exit(serve(door))
+
+
+def _warn(message: str) -> None:
+    print(f"treadle mcp: {message}", file=sys.stderr, flush=True)

@@ -1,0 +1,123 @@
+"""Runs as a client is told them: what happened, what is asked, and what came of it. Plain JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from treadle.doors.mcp.runs import Run
+from treadle.events import AnyEvent, Asked, FileChanged, Message, TextDelta, ToolDenied, ToolEnded, ToolStarted, Warned
+
+LONGEST = 2000
+"""Characters of a tool's result; the agent has seen it all, the client need not."""
+MOST = 40_000
+"""Characters of one answer: a client's model has to read it."""
+
+
+def outcome(run: Run) -> dict[str, Any]:
+    """The state of a run, and its result when it has one."""
+    summary = run.summary()
+    told: dict[str, Any] = {
+        "run": run.id,
+        "session": run.session.id,
+        "agent": run.agent,
+        "directory": run.cwd,
+        "status": run.status,
+    }
+    if run.questions:
+        told["questions"] = [question(asked) for asked in run.questions.values()]
+    if run.busy:
+        return told
+    usage = summary.usage
+    told["text"] = summary.text
+    if usage.calls:
+        counted = {
+            "input_tokens": usage.prompt_tokens,
+            "output_tokens": usage.output_tokens,
+            "cost_usd": usage.cost_usd,
+        }
+        told["usage"] = {name: value for name, value in counted.items() if value is not None}
+    if summary.files:
+        told["files"] = [{"path": file.path, "change": file.change} for file in summary.files]
+    if summary.denials:
+        told["denied"] = [f"{denial.name}: {denial.reason}" for denial in summary.denials]
+    if summary.error is not None:
+        told["error"] = {"code": summary.error.code, "message": summary.error.message}
+    return told
+
+
+def words(told: dict[str, Any]) -> str:
+    """The same for a model that sees only text: the answer first."""
+    parts = [str(told["text"])] if told.get("text") else []
+    parts.append(f"[run {told['run']}: {told['status']}]")
+    parts += [f"[asks: {one['text']} (request {one['request']})]" for one in told.get("questions", [])]
+    parts += [f"[{file['change']}: {file['path']}]" for file in told.get("files", [])]
+    parts += [f"[denied: {denial}]" for denial in told.get("denied", [])]
+    if "error" in told:
+        parts.append(f"[error {told['error']['code']}: {told['error']['message']}]")
+    return "\n".join(parts)[:MOST]
+
+
+def question(asked: Asked) -> dict[str, Any]:
+    told: dict[str, Any] = {"request": asked.request, "kind": asked.kind, "text": asked.text}
+    more = {"tool": asked.name, "command": asked.command, "paths": list(asked.paths), "options": list(asked.options)}
+    return {**told, **{name: value for name, value in more.items() if value}}
+
+
+def happened(events: Iterable[AnyEvent], after: int) -> tuple[list[dict[str, Any]], int]:
+    """What a client needs of the events with a number over `after`, and up to which number they were told."""
+    found: list[dict[str, Any]] = []
+    size, last, streamed = 0, after, False
+    for event in events:
+        if event.seq <= after:
+            continue
+        if size > MOST:
+            break
+        last = event.seq
+        if isinstance(event, TextDelta) and event.parent is None:
+            streamed = True  # its whole comes as a message
+            continue
+        told = _told(event)
+        if told is not None:
+            found.append(told)
+            size += sum(len(str(value)) for value in told.values())
+    if streamed and not found:
+        found.append({"type": "writing"})
+    return found, last
+
+
+def _told(event: AnyEvent) -> dict[str, Any] | None:
+    match event:
+        case Message(kind="text") if event.parent is None:
+            return {"type": "text", "text": event.text[:MOST]}
+        case ToolStarted():
+            return {"type": "tool", "tool": event.name, "about": title(event)}
+        case ToolEnded():
+            return {"type": "result", "tool": event.name, "ok": event.ok, "text": event.result[:LONGEST]}
+        case ToolDenied():
+            return {"type": "denied", "tool": event.name, "reason": event.reason}
+        case FileChanged():
+            return {"type": "file", "path": event.path, "change": event.change}
+        case Asked():
+            return {"type": "asked", **question(event)}
+        case Warned() if event.code != "gap":
+            return {"type": "warning", "text": event.message}
+    return None
+
+
+def title(event: ToolStarted) -> str:
+    return " ".join((event.command or ", ".join(event.paths) or "").split())[:200]
+
+
+def progress(event: AnyEvent) -> str | None:
+    """What is worth a word while a client waits."""
+    match event:
+        case ToolStarted():
+            return f"{event.name}: {title(event)}".rstrip(": ")
+        case Message(kind="text") if event.parent is None:
+            return " ".join(event.text.split())[:200]
+        case Asked():
+            return f"asks: {event.text}"[:200]
+        case ToolDenied():
+            return f"not run: {event.name}: {event.reason}"[:200]
+    return None

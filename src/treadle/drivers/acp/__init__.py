@@ -1,0 +1,157 @@
+"""Agents that speak the Agent Client Protocol: any command, and five that are known by name."""
+
+from treadle.drivers.card import Card, Level, Loss, dropped, emulated
+
+_DRIVER = "treadle.drivers.acp.driver:AcpAgent"
+_HOW = "Agent Client Protocol on stdio, one process per session"
+
+
+def _capabilities(**levels: Level) -> dict[str, Level]:
+    base: dict[str, Level] = {
+        **dict.fromkeys(("streaming", "thinking", "tools", "interrupt", "commands", "mode", "model"), "native"),
+        **dict.fromkeys(("permissions", "resume", "usage", "cost", "file_changes", "rules"), "native"),
+        **dict.fromkeys(("steer", "tasks", "changed_input", "questions", "fork", "hooks"), "unsupported"),
+    }
+    return {**base, **levels}
+
+
+_LOSSES: dict[str, Loss] = {
+    "TaskChanged": dropped("the protocol has no background tasks"),
+    "TaskGroupChanged": dropped("the protocol has no background tasks"),
+    "ContextPruned": dropped("the protocol does not tell it"),
+    "ContextCompacted": dropped("the protocol does not tell it"),
+    "Retrying": dropped("the protocol does not tell it"),
+    "ModelRouted": dropped("the protocol does not tell it"),
+    "TurnEnded.iterations": dropped("the protocol does not count model calls"),
+    "ToolStarted": emulated("when a call may run, or half a second after it was announced and nothing was asked"),
+}
+_NOTES = (
+    "It asks before it changes files or runs commands; what it reads it does not ask about.",
+    "A system prompt is put in front of the first prompt.",
+)
+
+CARDS = (
+    Card(
+        name="acp",
+        title="Any agent over ACP",
+        driver=_DRIVER,
+        how=_HOW,
+        prefix=True,
+        environment=("ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*"),
+        capabilities=_capabilities(),
+        losses=_LOSSES,
+        notes=(
+            "What it asks about is up to the program; what it does not ask about is not judged.",
+            "A key is passed on only when the settings name its variable, or a `[agents.NAME]` does.",
+        ),
+    ),
+    Card(
+        name="gemini",
+        title="Gemini CLI",
+        driver=_DRIVER,
+        how=_HOW,
+        program="gemini",
+        arguments=("--acp",),
+        install="npm install -g @google/gemini-cli",
+        recorded=("0.61.0",),
+        environment=(
+            *(
+                "GEMINI_API_KEY",
+                "GOOGLE_API_KEY",
+                "GEMINI_MODEL",
+                "GOOGLE_GEMINI_BASE_URL",
+                "GOOGLE_GENAI_USE_VERTEXAI",
+            ),
+            *("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_APPLICATION_CREDENTIALS", "GEMINI_CLI_HOME"),
+            *("GEMINI_CLI_TRUST_WORKSPACE", "GEMINI_CLI_SYSTEM_SETTINGS_PATH"),
+        ),
+        capabilities=_capabilities(resume="unsupported", cost="unsupported", usage="emulated", results="unsupported"),
+        losses={
+            **_LOSSES,
+            "Usage.cache_read_tokens": dropped("it does not tell them"),
+            "Usage.cost_usd": dropped("it does not tell it"),
+            "ToolStarted.args": emulated("only the title of the call, which for a command is the command"),
+            "CommandRun": dropped("it does not tell the exit code"),
+            "ToolEnded.result": dropped("it does not tell what a command wrote"),
+        },
+        notes=(*_NOTES, "Its session/load destroys the session, so that it cannot be resumed."),
+    ),
+    Card(
+        name="opencode",
+        title="opencode",
+        driver=_DRIVER,
+        how=_HOW,
+        program="opencode",
+        arguments=("acp",),
+        install="npm install -g opencode-ai",
+        recorded=("1.18.33",),
+        environment=(
+            *("OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT", "OPENCODE_CONFIG_DIR", "OPENCODE_API_KEY"),
+            *("OPENCODE_DISABLE_*", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY"),
+        ),
+        sets={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+        capabilities=_capabilities(fork="native", usage="emulated"),
+        losses={**_LOSSES, "Usage": emulated("the last model call of a turn only; the cost is of all of them")},
+        notes=(
+            *_NOTES,
+            'It asks only about what its own settings call "ask": set `permission` there.',
+            "Refusing a permission ends the turn.",
+            "When its model service answers with an error it tries again for long and says nothing: set a time limit.",
+        ),
+    ),
+    Card(
+        name="qwen",
+        title="Qwen Code",
+        driver=_DRIVER,
+        how=_HOW,
+        program="qwen",
+        arguments=("--acp",),
+        install="npm install -g @qwen-code/qwen-code",
+        recorded=("0.24.4",),
+        environment=(
+            *("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "QWEN_MODEL", "DASHSCOPE_API_KEY"),
+            *("BAILIAN_CODING_PLAN_API_KEY", "QWEN_CODE_*"),
+        ),
+        capabilities=_capabilities(cost="unsupported"),
+        losses={**_LOSSES, "Usage.cost_usd": dropped("it does not tell it")},
+        notes=(
+            *_NOTES,
+            "It begins in a mode in which a model gives permission; it is set to the one in which it asks.",
+        ),
+    ),
+    Card(
+        name="copilot",
+        title="GitHub Copilot CLI",
+        driver=_DRIVER,
+        how=_HOW,
+        program="copilot",
+        arguments=("--acp",),
+        install="npm install -g @github/copilot",
+        recorded=("1.0.102",),
+        environment=(
+            *("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_MODEL", "COPILOT_HOME", "COPILOT_OFFLINE"),
+            *("COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_*", "COPILOT_AUTO_UPDATE"),
+        ),
+        sets={"COPILOT_AUTO_UPDATE": "false"},
+        capabilities=_capabilities(cost="unsupported"),
+        losses={**_LOSSES, "Usage.cost_usd": dropped("it does not tell it")},
+        notes=(*_NOTES, "Refusing a permission ends the turn.", "It hides the value of its key wherever it says it."),
+    ),
+    Card(
+        name="kimi",
+        title="Kimi Code",
+        driver=_DRIVER,
+        how=_HOW,
+        program="kimi",
+        arguments=("acp",),
+        install="npm install -g @moonshot-ai/kimi-code",
+        recorded=("2.1.0",),
+        environment=(
+            *("KIMI_API_KEY", "KIMI_MODEL_API_KEY", "KIMI_MODEL_NAME", "KIMI_MODEL_PROVIDER_TYPE"),
+            *("KIMI_MODEL_BASE_URL", "KIMI_MODEL_MAX_CONTEXT_SIZE", "KIMI_DISABLE_TELEMETRY", "KIMI_CODE_HOME"),
+        ),
+        capabilities=_capabilities(fork="native", usage="unsupported", cost="unsupported"),
+        losses={**_LOSSES, "Usage": dropped("it tells only how full the context is")},
+        notes=_NOTES,
+    ),
+)

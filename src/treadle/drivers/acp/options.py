@@ -1,0 +1,108 @@
+"""What an agent lets be chosen when a session is opened: modes, models, settings, sessions, options of a question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from treadle.session import KeptSession
+
+KEEPS_TO_ITSELF = ("gemini", "opencode")
+"""Agents, by the name of their card, that are offered no files and terminals of ours. The one cannot write any more
+once it may read through us, and the other writes the file itself and then once more through us."""
+
+
+class Setup:
+    """The answer to `session/new` and its like. Modes and models come in three forms; some agents use two at once."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self._options = [option for option in _list(told.get("configOptions")) if isinstance(option, dict)]
+        modes, models = _dict(told.get("modes")), _dict(told.get("models"))
+        option = self._by_category("mode")
+        self.has_modes = bool(modes)
+        self.modes = _ids(modes.get("availableModes"), "id") or _ids(_dict(option).get("options"), "value")
+        self.mode = _text(modes.get("currentModeId")) or _text(_dict(option).get("currentValue"))
+        option = self._by_category("model")
+        self.model_option = _text(_dict(option).get("id")) or None
+        self._named = _names(_dict(option).get("options"), "value") or _names(models.get("availableModels"), "modelId")
+        self.models = list(self._named)
+        self.model = _text(_dict(option).get("currentValue")) or _text(models.get("currentModelId"))
+
+    def value(self, option: str) -> Any:
+        """What a setting is now; None when there is none of that name."""
+        return next((one.get("currentValue") for one in self._options if one.get("id") == option), None)
+
+    def find_model(self, wanted: str) -> str | None:
+        """A model by its id, or by the name that people know."""
+        if wanted in self._named:
+            return wanted
+        return next((key for key, name in self._named.items() if name == wanted), None)
+
+    def _by_category(self, category: str) -> Any:
+        return next((one for one in self._options if one.get("category") == category), None)
+
+
+def chosen(offered: Any, allowed: bool) -> dict[str, Any]:
+    """The option to choose, by its kind. Never one that lasts: then we would not be asked the next time."""
+    kinds = ("allow_once", "allow_always") if allowed else ("reject_once", "reject_always")
+    given = [option for option in _list(offered) if isinstance(option, dict)]
+    for kind in kinds:
+        for option in given:
+            if option.get("kind") == kind and isinstance(option.get("optionId"), str):
+                return {"outcome": {"outcome": "selected", "optionId": option["optionId"]}}
+    return {"outcome": {"outcome": "cancelled"}}
+
+
+def listed(told: Any) -> list[KeptSession]:
+    """The sessions that an agent lists, the latest first."""
+    found = [
+        KeptSession(
+            id=one["sessionId"],
+            cwd=_text(one.get("cwd")),
+            title=_text(one.get("title")),
+            updated=_seconds(one.get("updatedAt")),
+        )
+        for one in _list(_dict(told).get("sessions"))
+        if isinstance(one, dict) and isinstance(one.get("sessionId"), str)
+    ]
+    return sorted(found, key=lambda kept: -kept.updated)
+
+
+def servers(extra: Mapping[str, Any]) -> list[Any]:
+    """MCP servers for the agent, in the protocol's own form, as a door that speaks it was given them."""
+    return _list(extra.get("mcp_servers"))
+
+
+def _seconds(told: Any) -> float:
+    try:
+        return datetime.fromisoformat(told).timestamp() if isinstance(told, str) else 0.0
+    except ValueError:
+        return 0.0
+
+
+def _ids(told: Any, key: str) -> list[str]:
+    return list(_names(told, key))
+
+
+def _names(told: Any, key: str) -> dict[str, str]:
+    """Ids and names, also of options that are in groups."""
+    found: dict[str, str] = {}
+    for one in _list(told):
+        if isinstance(one, dict) and isinstance(one.get("options"), list):
+            found |= _names(one["options"], key)
+        elif isinstance(one, dict) and isinstance(one.get(key), str):
+            found[one[key]] = _text(one.get("name"))
+    return found
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

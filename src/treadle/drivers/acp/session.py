@@ -1,0 +1,464 @@
+"""A session of an agent that speaks the Agent Client Protocol.
+
+Its updates become our events, what it asks permission for is judged by our rules, and the files and terminals that it
+wants from its client it gets inside the workspace, under the same rules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os.path
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from treadle import __version__
+from treadle.drivers.acp import failures, options
+from treadle.drivers.acp.files import Files
+from treadle.drivers.acp.terminals import Terminals
+from treadle.drivers.acp.traits import traits_of
+from treadle.drivers.card import Card
+from treadle.drivers.session import DrivenSession
+from treadle.errors import ConfigError, RemoteError, TreadleError, Unsupported, VersionMismatch
+from treadle.events import CommandRun, Event, FileChanged, ToolEnded, ToolOutput, ToolStarted, TurnEnded, Usage, Warned
+from treadle.io.peer import Peer
+from treadle.io.rpc import CallFailed, Rpc
+from treadle.io.within import within
+from treadle.policy.guess import access_of
+from treadle.policy.profile import build_guard
+from treadle.session import Access, Change, CommandInfo, CommandResult, KeptSession, Mode, Prompt, SessionSpec
+from treadle.sessions.session import Turn
+from treadle.wire.acp.connection import PROTOCOL_VERSION
+from treadle.wire.acp.content import text_block, texts_in
+from treadle.wire.acp.incoming import Incoming, Replay
+from treadle.wire.acp.tools import ToolRecord
+from treadle.wire.acp.usage import Meter
+from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
+from treadle.wire.common.rpc import Call, Notice
+
+UNASKED = 0.5
+"""Seconds after which a call that was announced, and for which nothing was asked, is taken to be running."""
+
+
+class AcpSession(DrivenSession):
+    def __init__(self, card: Card, spec: SessionSpec, peer: Peer[Any, Any], *, name: str) -> None:
+        super().__init__(spec.start.resume or "", card, spec, peer)
+        self._name = name
+        self._rpc = Rpc(peer.say, answer=self._answer, notice=self._notice)
+        self._traits = traits_of("")
+        self._can: dict[str, Any] = {}
+        self._incoming = Incoming(access_of, Meter())
+        self._replay: Replay | None = None
+        self._past: list[Event] = []
+        self._setup = options.Setup({})
+        self._prompting: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+        self._instructed = spec.start.resume is not None
+        self._asking: set[str] = set()
+        """Calls whose permission is being asked."""
+        self._files = Files(self)
+        self._terminals = Terminals(self)
+
+    # The handshake
+
+    async def shake_hands(self) -> None:
+        async with self.peer.handshake("did not open a session"):
+            await self._greet()
+            try:
+                await self._open()
+            except CallFailed as error:
+                raise failures.of_call(self._name, error) from error
+            await self._prepare()
+        self.warn_of_drift()
+        self._warn_of_limits()
+
+    async def _greet(self) -> None:
+        told = await self._rpc.call(
+            "initialize",
+            {
+                "protocolVersion": PROTOCOL_VERSION,
+                "clientCapabilities": self._offer(),
+                "clientInfo": {"name": "treadle", "title": "Treadle", "version": __version__},
+            },
+        )
+        told = told if isinstance(told, dict) else {}
+        version = told.get("protocolVersion")
+        if version != PROTOCOL_VERSION:
+            raise VersionMismatch(f"{self._name} speaks version {version!r} of the protocol, we {PROTOCOL_VERSION}")
+        info = told.get("agentInfo") if isinstance(told.get("agentInfo"), dict) else {}
+        assert isinstance(info, dict)
+        self._traits = traits_of(str(info.get("name") or ""))
+        self._can = told["agentCapabilities"] if isinstance(told.get("agentCapabilities"), dict) else {}
+        self._incoming.meter.span = self._traits.counts
+        self._info = msgspec.structs.replace(self._info, name=self._name, version=str(info.get("version") or ""))
+
+    def _offer(self) -> dict[str, Any]:
+        """By the name on the card: who it really is comes with the answer."""
+        offered = self.card.name not in options.KEEPS_TO_ITSELF
+        return {"fs": {"readTextFile": offered, "writeTextFile": offered}, "terminal": offered}
+
+    async def _open(self) -> None:
+        """A new session, one that goes on, or a copy of one."""
+        params: dict[str, Any] = {"cwd": self.spec.cwd, "mcpServers": options.servers(self.spec.extra)}
+        if self.spec.add_dirs and self._offers_session("additionalDirectories"):
+            params["additionalDirectories"] = list(self.spec.add_dirs)
+        start = self.spec.start
+        if start.resume is None:
+            told = await self._rpc.call("session/new", params)
+        else:
+            params["sessionId"] = start.resume or await self._newest()
+            told = await self._go_on(params, fork=start.fork)
+        told = told if isinstance(told, dict) else {}
+        given = told.get("sessionId") or params.get("sessionId")
+        if not isinstance(given, str) or not given:
+            raise RemoteError(f"{self._name} opened a session without an id")
+        self._id = given
+        self._setup = options.Setup(told)
+
+    async def _go_on(self, params: dict[str, Any], *, fork: bool) -> Any:
+        if fork:
+            if not self._offers_session("fork"):
+                raise Unsupported(f"{self._name} cannot go on in a copy of a session")
+            return await self._rpc.call("session/fork", params)
+        self._id = params["sessionId"]
+        if self._can.get("loadSession") and self._traits.loads:
+            self._replay = Replay(self._incoming)
+            try:
+                return await self._rpc.call("session/load", params)
+            finally:
+                self._past, self._replay = self._replay.finish(), None
+                self._incoming.meter.resumed()
+        if self._offers_session("resume"):
+            return await self._rpc.call("session/resume", params)
+        why = "" if self._traits.loads else ": its session/load destroys the session that it should load"
+        raise Unsupported(f"{self._name} cannot go on with an earlier session{why}")
+
+    async def _newest(self) -> str:
+        kept = await self.kept(self.spec.cwd)
+        if not kept:
+            raise Unsupported(f"{self._name} does not say which session of {self.spec.cwd} is the newest")
+        return kept[0].id
+
+    async def kept(self, cwd: str | None = None) -> list[KeptSession]:
+        """The sessions that the agent lists."""
+        if not self._offers_session("list"):
+            return []
+        told = await self._rpc.call("session/list", {"cwd": cwd} if cwd else {})
+        return options.listed(told)
+
+    def _offers_session(self, name: str) -> bool:
+        offered = self._can.get("sessionCapabilities")
+        return isinstance(offered, dict) and offered.get(name) is not None
+
+    async def _prepare(self) -> None:
+        """The mode in which it asks us, the model, and what else must be set before the first prompt."""
+        for option, value in self._traits.options.items():
+            if self._setup.value(option) not in (None, value):
+                await self._set_option(option, value)
+        await self._set_mode(self.spec.mode)
+        if self.spec.model:
+            await self._set_model(self.spec.model)
+        self._incoming.meter.model = self.spec.model or ""
+        models = (self.spec.model,) if self.spec.model else tuple(self._setup.models)
+        self._info = msgspec.structs.replace(self._info, models=models)
+
+    def _warn_of_limits(self) -> None:
+        spec = self.spec
+        wishes = {
+            "the number of model calls": spec.limits.max_iterations is not None,
+            "the choice of tools": spec.tools.offered is not None,
+            "the id of the session": spec.start.id is not None and spec.start.id != self.id,
+        }
+        for wish, asked in wishes.items():
+            if asked:
+                self.emit(Warned(message=f"{self._name} does not promise to keep {wish}", code="not_enforced"))
+        if not self._traits.known:
+            told = f"{self._name} itself decides what it asks about; what it does not ask about is not judged"
+            self.emit(Warned(message=told, code="not_enforced"))
+        if spec.instructions.system is not None:
+            told = f"{self._name} keeps its own system prompt; ours is put in front of the first prompt"
+            self.emit(Warned(message=told, code="emulated"))
+
+    # A turn
+
+    async def _begin(self, turn: Turn) -> None:
+        self._stopping.clear()
+        self._incoming.begin()
+        self._terminals.begin()
+        self._files.written.clear()
+        text = turn.prompt.text
+        if not self._instructed:
+            self._instructed = True
+            given = self.spec.instructions
+            parts = [part for part in (given.system, given.append) if part]
+            if parts:
+                text = "\n\n".join([*(f"<instructions>\n{part}\n</instructions>" for part in parts), text])
+        params = {"sessionId": self._id, "prompt": [text_block(text)]}
+        self._prompting = asyncio.create_task(self._prompt(turn, params), name=f"prompt of {turn.id}")
+
+    async def _prompt(self, turn: Turn, params: dict[str, Any]) -> None:
+        try:
+            result = await self._rpc.call("session/prompt", params)
+        except CallFailed as error:
+            self._finish(turn)
+            self.fail(failures.of_call(self._name, error))
+        except TreadleError as error:
+            self._finish(turn)
+            self.fail(error)
+        else:
+            self._finish(turn)
+            for usage in self._incoming.meter.turn(result):
+                self.spend(usage)
+            self._end(turn, result)
+
+    def _finish(self, turn: Turn) -> None:
+        self._tell(self._incoming.finish("the turn ended before it did"))
+        turn.text = self._incoming.answer
+
+    def _end(self, turn: Turn, result: Any) -> None:
+        stop = result.get("stopReason") if isinstance(result, dict) else None
+        failure = failures.of_stop(self._name, stop, self._incoming.last_chunk, self._traits.failure)
+        if failure is not None:
+            self.fail(failure)
+        elif stop == "cancelled":
+            turn.text = self._incoming.everything
+            told = "the agent cancelled the turn" if not self._stopping.is_set() else "cancelled"
+            self.over(turn.ending("interrupted", failures.cancelled(told), stop_reason="cancelled"))
+        else:
+            self.over(
+                TurnEnded(outcome="completed", text=turn.text, iterations=turn.iterations, stop_reason=stop or "")
+            )
+
+    async def _stop(self, turn: Turn) -> None:
+        self._stopping.set()
+        turn.text = self._incoming.everything
+        await self._rpc.tell("session/cancel", {"sessionId": self._id})
+
+    def _part(self, error: TreadleError) -> None:
+        self._rpc.lost(error)
+        super()._part(error)
+
+    # What it says
+
+    def _hear(self, message: Any) -> None:
+        self._rpc.take([message])
+
+    def _notice(self, notice: Notice) -> None:
+        update = notice.params.get("update")
+        if notice.method != "session/update" or not isinstance(update, dict):
+            return  # vendors have notices of their own
+        if self._replay is not None:
+            self._replay.update(update)
+        elif self._work is None:
+            self._incoming.update(update)  # such as the commands that it offers; nobody asked it to say anything
+            self._incoming.begin()
+        else:
+            self._tell(self._incoming.update(update))
+            self._watch(update)
+
+    def _tell(self, events: list[Event]) -> None:
+        for event in events:
+            match event:
+                case ToolStarted():
+                    record = self._incoming.tools.get(event.call)
+                    access = self._access(record) if record is not None else Access(tool=event.name, kind=event.kind)
+                    self.tool_started(event.call, event.name, msgspec.structs.replace(access, args=event.args))
+                case ToolEnded():
+                    shown = self._shown(event.call)
+                    # Two agents call a tool completed that a cancel has ended.
+                    self.tool_ended(event.call, event.result or shown, event.ok and not self._stopping.is_set())
+                case FileChanged():
+                    path = os.path.join(self.spec.cwd, event.path)
+                    if os.path.realpath(path) not in self._files.written:  # it was told when it was written
+                        self.emit(msgspec.structs.replace(event, path=path))
+                case Usage():
+                    self.step()
+                    self.spend(event)
+                case _:
+                    self.emit(event)
+
+    def _shown(self, call: str) -> str:
+        """What a call wrote to terminals of ours; the command that ran there is told."""
+        record = self._incoming.tools.get(call)
+        found = [self._terminals.find(name) for name in record.terminals] if record is not None else []
+        texts = []
+        for terminal in found:
+            if terminal is not None and record is not None:
+                text, code = terminal.output.text, terminal.child.exit_code
+                texts.append(text)
+                command = self._access(record).command or ""
+                self.emit(CommandRun(command=command, exit_code=code, output=text, call=call))
+        return "".join(texts)
+
+    def _watch(self, update: dict[str, Any]) -> None:
+        """A call that was announced may run without a question, and then nothing more is said until it has ended."""
+        record = self._incoming.tools.get(str(update.get("toolCallId")))
+        if record is None:
+            return
+        for terminal in map(self._terminals.find, record.terminals):
+            if terminal is not None and record.started:
+                terminal.attach(partial(self._output, record.call))
+        if not record.started and not record.denied:
+            asyncio.get_running_loop().call_later(UNASKED, self._must_be_running, record)
+
+    def _output(self, call: str, text: str) -> None:
+        if self._work is not None and text:
+            self.emit(ToolOutput(call=call, text=text))
+
+    def _must_be_running(self, record: ToolRecord) -> None:
+        if self._work is not None and record.call not in self._asking and record in self._incoming.tools.values():
+            self._tell(self._incoming.start(record))
+
+    def _access(self, record: ToolRecord) -> Access:
+        told = self._incoming.access(record)
+        return self.access(told.tool, told.args, told.kind, told.paths, command=told.command, url=told.url)
+
+    # What it asks
+
+    async def _answer(self, call: Call) -> Any:
+        match call.method:
+            case "session/request_permission":
+                return await self._permission(call.params)
+            case "fs/read_text_file":
+                return await self._files.read(call.params)
+            case "fs/write_text_file":
+                return await self._files.write(call.params)
+        if call.method.startswith("terminal/"):
+            return await self._terminals.answer(call.method, call.params)
+        raise Fault(METHOD_NOT_FOUND, f"unknown method: {call.method}")  # at once: one agent waits 2 s for each
+
+    async def _permission(self, params: dict[str, Any]) -> dict[str, Any]:
+        told = params.get("toolCall")
+        record = self._incoming.record(told) if isinstance(told, dict) else None
+        if record is None:
+            raise Fault(INVALID_PARAMS, "a permission is for a tool call with an id")
+        self._asking.add(record.call)
+        asking = asyncio.create_task(self._permitted(record, told if isinstance(told, dict) else {}))
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait([asking, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done() or self._work is None:
+                return {"outcome": {"outcome": "cancelled"}}
+            return options.chosen(params.get("options"), asking.result())
+        finally:
+            self._asking.discard(record.call)
+            for task in (asking, stopping):
+                task.cancel()
+            await asyncio.gather(asking, stopping, return_exceptions=True)
+
+    async def _permitted(self, record: ToolRecord, told: dict[str, Any]) -> bool:
+        access = self._access(record)
+        decision = self._guard(access)
+        # A title is what a person should read. That a rule allows it does not say that the command is what it says.
+        unsure = decision.by == "rule" and not self._traits.title_is_command and self._incoming.from_title(record)
+        text = texts_in(told.get("content"))
+        if told.get("kind") == "switch_mode":
+            answer = await self.permit(access, call=record.call, kind="plan", text=text or record.title)
+        else:
+            answer = await self.permit(access, call=record.call, text=decision.reason or text, judged=unsure)
+        if answer.decision == "allow":
+            record.permitted = True
+            self._tell(self._incoming.start(record))
+            return True
+        record.denied = True
+        if record.started:  # it was said to run before it asked
+            self.tool_ended(record.call, f"denied: {answer.text}", ok=False)
+        return False
+
+    async def use(self, access: Access, call: str) -> str:
+        """Something that it does through us; which call it belongs to. Raises Fault when that is not allowed.
+
+        A person who has allowed a call is not asked again for what the call does; what a rule denies stays denied.
+        """
+        access = self.access(access.tool, access.args, access.kind, access.paths, command=access.command)
+        under_way = [record for record in self._incoming.tools.values() if record.started and not record.ended]
+        permitted = next((one.call for one in under_way if one.permitted and one.kind == access.kind), None)
+        if permitted is not None and self._guard(access).verdict != "deny":
+            return permitted
+        answer = await self.permit(access, call=call)
+        if answer.decision == "deny":
+            raise Fault(failures.DENIED, f"not allowed: {answer.text}")
+        return permitted or call
+
+    # Settings
+
+    def commands(self) -> list[CommandInfo]:
+        return self._incoming.commands
+
+    async def _command(self, name: str, args: str) -> CommandResult | None:
+        """Its own slash commands are prompts that it understands."""
+        if name not in {each.name for each in self._incoming.commands}:
+            return None
+        turn = await self.prompt(Prompt(text=f"/{name} {args}".rstrip()))
+        return CommandResult(message="", turn=turn)
+
+    async def configure(self, change: Change) -> None:
+        if change.model is not None:
+            await self._within(self._set_model(change.model))
+            self.spec = msgspec.structs.replace(self.spec, model=change.model)
+            self._info = msgspec.structs.replace(self._info, models=(change.model,))
+            self._incoming.meter.model = change.model
+        if change.mode is not None:
+            await self._within(self._set_mode(change.mode))
+            remembered = self._guard.remembered
+            self.spec = msgspec.structs.replace(self.spec, mode=change.mode)
+            self._info = msgspec.structs.replace(self._info, mode=change.mode)
+            spec = self.spec
+            self._guard = build_guard(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge)
+            self._guard.remembered.update(remembered)
+
+    async def _within(self, work: Any) -> None:
+        try:
+            async with within(self.peer.patience.handshake):
+                await work
+        except TimeoutError:
+            raise RemoteError(f"{self._name} did not answer") from None
+
+    async def _set_mode(self, mode: Mode | None) -> None:
+        """Its own mode only says whom it asks: what may be done without a question is for our rules and mode to say."""
+        wanted = self._traits.plan_mode if mode == "plan" and self._traits.plan_mode else self._traits.asking_mode
+        if wanted is None or wanted == (self._incoming.mode or self._setup.mode):
+            return
+        if wanted not in self._setup.modes:
+            told = f"{self._name} has no mode {wanted!r} any more, so what it does without asking is not judged"
+            self.emit(Warned(message=told, code="not_enforced"))
+            return
+        if self._setup.has_modes:
+            await self._rpc.call("session/set_mode", {"sessionId": self._id, "modeId": wanted})
+        else:
+            await self._set_option("mode", wanted)
+        self._incoming.mode = wanted
+
+    async def _set_model(self, model: str) -> None:
+        wanted = self._setup.find_model(model)
+        if wanted is None:
+            known = ", ".join(self._setup.models) or "none that it tells of"
+            raise ConfigError(f"{self._name} has no model {model!r}", hint=f"it has {known}")
+        if wanted == self._setup.model:
+            return
+        if self._setup.model_option is not None:
+            await self._set_option(self._setup.model_option, wanted)
+        else:
+            await self._rpc.call("session/set_model", {"sessionId": self._id, "modelId": wanted})
+
+    async def _set_option(self, option: str, value: str) -> None:
+        params = {"sessionId": self._id, "configId": option, "value": value}
+        await self._rpc.call("session/set_config_option", params)
+
+    def history(self) -> list[Event]:
+        return self._past
+
+    # Ending
+
+    async def _leave(self) -> None:
+        await self._terminals.close()
+        await super()._leave()
+
+    async def _close(self) -> None:
+        await self._terminals.close()
+        await self._rpc.close()
+        if self._prompting is not None:
+            self._prompting.cancel()
+            await asyncio.gather(self._prompting, return_exceptions=True)
+        await super()._close()

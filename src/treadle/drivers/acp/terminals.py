@@ -1,0 +1,147 @@
+"""Commands that an agent runs through us: judged by our rules, run under our keeper, ended with the session."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+from treadle.drivers.acp.files import Host
+from treadle.errors import TreadleError
+from treadle.io.process.child import Child, Tail, start
+from treadle.policy.environment import reduced
+from treadle.policy.profile import is_under
+from treadle.session import Access
+from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
+
+OUTPUT = 1 << 20
+"""Bytes of output that are kept when the agent does not say how many."""
+NOT_FOUND = -32002
+
+
+class Terminal:
+    def __init__(self, child: Child, limit: int) -> None:
+        self.child = child
+        self.output = Tail(limit)
+        self.said: Callable[[str], None] | None = None
+        """Told of each piece of output, once somebody knows which call it belongs to."""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.reading = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        while data := await self.child.stdio.read():
+            self.output.feed(data)
+            if self.said is not None and (text := self._decoder.decode(data)):
+                self.said(text)
+
+    def attach(self, said: Callable[[str], None]) -> None:
+        if self.said is None:
+            self.said = said
+            if text := self._decoder.decode(self.output.content):
+                said(text)
+
+    async def wait(self) -> dict[str, Any]:
+        await self.child.wait()
+        await asyncio.wait([self.reading], timeout=1.0)
+        return self.status() or {}
+
+    def status(self) -> dict[str, Any] | None:
+        code = self.child.exit_code
+        if code is None:
+            return None
+        return {"exitCode": code, "signal": None} if code >= 0 else {"exitCode": None, "signal": str(-code)}
+
+    async def end(self) -> None:
+        await self.child.stop()
+        self.reading.cancel()
+        await asyncio.gather(self.reading, return_exceptions=True)
+        self.child.close()
+
+
+class Terminals:
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._open: dict[str, Terminal] = {}
+        self._ended: dict[str, Terminal] = {}
+        """Those that were released in this turn: the call that used one may end later."""
+        self._made = 0
+
+    def begin(self) -> None:
+        """A turn begins."""
+        self._ended.clear()
+
+    def find(self, name: str) -> Terminal | None:
+        return self._open.get(name) or self._ended.get(name)
+
+    async def answer(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        if method == "terminal/create":
+            return await self._create(params)
+        terminal = self._open.get(str(params.get("terminalId")))
+        if terminal is None:
+            raise Fault(NOT_FOUND, f"there is no terminal {params.get('terminalId')!r}")
+        match method:
+            case "terminal/output":
+                return _output(terminal)
+            case "terminal/wait_for_exit":
+                return await terminal.wait()
+            case "terminal/kill":
+                await terminal.child.stop()
+                return {}
+            case "terminal/release":
+                await self._release(str(params["terminalId"]))
+                return {}
+        raise Fault(METHOD_NOT_FOUND, f"unknown method: {method}")
+
+    async def _create(self, params: dict[str, Any]) -> dict[str, Any]:
+        command, args = params.get("command"), params.get("args") or []
+        if not isinstance(command, str) or not command or not _all_texts(args):
+            raise Fault(INVALID_PARAMS, "a terminal needs a command, and arguments that are texts")
+        # With arguments it is a program; without, agents give a whole line for a shell.
+        argv = [command, *args] if args else ["/bin/sh", "-c", command]
+        line = shlex.join(argv) if args else command
+        spec = self._host.spec
+        cwd = os.path.realpath(os.path.join(spec.cwd, str(params.get("cwd") or "")))
+        if not any(is_under(cwd, os.path.realpath(base)) for base in (spec.cwd, *spec.add_dirs)):
+            raise Fault(INVALID_PARAMS, f"{cwd} is outside of the workspace")
+        self._made += 1
+        name = f"terminal-{self._made}"
+        await self._host.use(Access(tool="bash", kind="execute", command=line, args={"command": line}), name)
+        limit = params.get("outputByteLimit")
+        try:
+            child = await start(
+                argv, cwd=cwd, env={**reduced(os.environ), **spec.env, **_variables(params.get("env"))}, stderr="stdout"
+            )
+        except TreadleError as error:
+            raise Fault(INVALID_PARAMS, str(error)) from error
+        self._open[name] = Terminal(child, limit if isinstance(limit, int) and 0 < limit < OUTPUT else OUTPUT)
+        return {"terminalId": name}
+
+    async def _release(self, name: str) -> None:
+        terminal = self._ended[name] = self._open.pop(name)
+        await terminal.end()
+
+    async def close(self) -> None:
+        while self._open:
+            await self._release(next(iter(self._open)))
+
+
+def _output(terminal: Terminal) -> dict[str, Any]:
+    text = terminal.output.text
+    status = terminal.status()
+    told: dict[str, Any] = {"output": text, "truncated": terminal.output.dropped > 0}
+    return told if status is None else {**told, "exitStatus": status}
+
+
+def _all_texts(args: Any) -> bool:
+    return isinstance(args, list) and all(isinstance(arg, str) for arg in args)
+
+
+def _variables(told: Any) -> dict[str, str]:
+    return {
+        one["name"]: one["value"]
+        for one in (told if isinstance(told, list) else [])
+        if isinstance(one, dict) and isinstance(one.get("name"), str) and isinstance(one.get("value"), str)
+    }

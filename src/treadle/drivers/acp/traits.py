@@ -1,0 +1,53 @@
+"""What is known of agents that speak the Agent Client Protocol, by the name that each gives itself in its greeting.
+
+All of it was seen by running them. An agent that nobody knows is taken at its word.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from treadle.wire.acp.usage import Span
+
+_COPILOT_MODES = "https://agentclientprotocol.com/protocol/session-modes#"
+
+
+class Traits(msgspec.Struct, frozen=True, kw_only=True):
+    asking_mode: str | None = None
+    """The mode in which it asks before it acts. Two agents begin in one in which a model gives permission instead."""
+    plan_mode: str | None = None
+    options: dict[str, str] = {}
+    """Settings that must have these values, for the same reason."""
+    counts: Span = "session"
+    """What the token counts in the answer to a prompt cover."""
+    loads: bool = True
+    """Whether `session/load` works. One agent's destroys the session."""
+    title_is_command: bool = False
+    """The title of a call that runs a command is that command, and nothing else tells it."""
+    failure: str | None = None
+    """An answer that begins so is no answer: it ends turns that failed as if they had gone well."""
+    known: bool = True
+
+
+UNKNOWN = Traits(known=False)
+
+TRAITS: dict[str, Traits] = {
+    "gemini-cli": Traits(asking_mode="default", plan_mode="plan", counts="turn", loads=False, title_is_command=True),
+    "OpenCode": Traits(asking_mode="build", plan_mode="plan", counts="step"),
+    "qwen-code": Traits(asking_mode="default", plan_mode="plan", counts="turn"),
+    "Copilot": Traits(
+        asking_mode=f"{_COPILOT_MODES}agent",
+        plan_mode=f"{_COPILOT_MODES}plan",
+        options={"allow_all": "off"},
+        counts="session",
+        failure="Error:",
+    ),
+    "Kimi Code CLI": Traits(asking_mode="default", plan_mode="plan", counts="none"),
+    "@agentclientprotocol/claude-agent-acp": Traits(asking_mode="default", plan_mode="plan", counts="turn"),
+    "@agentclientprotocol/codex-acp": Traits(asking_mode="read-only", counts="turn"),
+    "treadle": Traits(asking_mode="suggest", plan_mode="plan", counts="session"),
+}
+
+
+def traits_of(name: str) -> Traits:
+    return TRAITS.get(name, UNKNOWN)

@@ -1,0 +1,12 @@
+"""The Model Context Protocol, as a server of tools speaks it.
+
+JSON-RPC 2.0, one message a line on stdin and stdout, or one a request over HTTP. The client calls `initialize`, lists
+the tools and calls them; the server answers with content, tells progress while a call runs, and may ask the person at
+the client something (`elicitation/create`). The newest revision has no handshake: each request says who asks.
+
+    revisions   which revisions are spoken, how one is agreed on, and what results look like
+    connection  who may say what, and when, in a conversation in which both ends call
+
+Light commands answer with `wire/common/jsonrpc`; servers whose tools take time use the connection. The specification is
+at https://modelcontextprotocol.io.
+"""

@@ -1,0 +1,62 @@
+"""Which revisions of the Model Context Protocol we speak, how one is agreed on, and what results look like. Light."""
+
+from __future__ import annotations
+
+from treadle.light import TYPE_CHECKING
+from treadle.wire.common.jsonrpc import Fault
+from treadle.wire.common.jsontext import dumps
+
+if TYPE_CHECKING:
+    from typing import Any
+
+REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+"""Those with a handshake. The first is taken when a client asks for none; a newer one only when it asks."""
+STATELESS = "2026-07-28"
+"""The revision without a handshake: every request says in `_meta` who asks, and in which revision."""
+UNSUPPORTED_REVISION = -32022
+META = "io.modelcontextprotocol/"
+CAPABILITIES = {"tools": {"listChanged": False}}
+
+
+def agreed(asked: Any) -> str:
+    """The revision that a handshake settles on."""
+    if asked is None:
+        return REVISIONS[0]
+    return str(asked) if asked in REVISIONS else REVISIONS[-1]
+
+
+def welcome(asked: Any, name: str, version: str, instructions: str) -> dict[str, Any]:
+    """The answer to `initialize`."""
+    return {
+        "protocolVersion": agreed(asked),
+        "capabilities": CAPABILITIES,
+        "serverInfo": {"name": name, "version": version},
+        "instructions": instructions,
+    }
+
+
+def stateless(params: dict[str, Any]) -> dict[str, Any] | None:
+    """What a request without a handshake says of itself; None for one that belongs to a conversation."""
+    meta = params.get("_meta")
+    revision = meta.get(f"{META}protocolVersion") if isinstance(meta, dict) else None
+    if revision is None:
+        return None
+    if revision != STATELESS:
+        raise Fault(
+            UNSUPPORTED_REVISION,
+            "unsupported protocol version",
+            {"supported": [STATELESS], "requested": revision},
+        )
+    assert isinstance(meta, dict)
+    return meta
+
+
+def done(result: dict[str, Any], text: str | None = None) -> dict[str, Any]:
+    """What a tool gives: for programs, and as text for models that see no more."""
+    shown = dumps(result, 2, sort_keys=True) if text is None else text
+    return {"content": [{"type": "text", "text": shown}], "structuredContent": result, "isError": False}
+
+
+def failed(body: dict[str, Any]) -> dict[str, Any]:
+    """A tool that could not do what was asked: the model reads why, and may try otherwise."""
+    return {"content": [{"type": "text", "text": dumps(body, 2, sort_keys=True)}], "isError": True}

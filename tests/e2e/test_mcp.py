@@ -1,0 +1,147 @@
+"""The official MCP client, with the installed `treadle mcp` as its server."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+TREADLE = str(Path(sys.executable).parent / "treadle")
+WRITE = """
+[[reply]]
+text = "I will write."
+usage = { input = 30, output = 5 }
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "made.txt", content = "hello\\n" }
+
+[[reply]]
+times = "always"
+text = "It is done."
+usage = { input = 3, output = 2 }
+"""
+SLEEP = """
+[[reply]]
+text = "Sleeping."
+[[reply.call]]
+name = "bash"
+arguments = { command = "touch began; sleep 600" }
+[[reply]]
+times = "always"
+text = "Awake."
+"""
+
+
+@asynccontextmanager
+async def client(work: Path, script: str, *more: str, **callbacks: Any) -> AsyncIterator[ClientSession]:
+    (work / "model.toml").write_text(script)
+    arguments = ["mcp", "--model", f"scripted:{work / 'model.toml'}", *more]
+    server = StdioServerParameters(command=TREADLE, args=arguments, cwd=work, env=dict(os.environ))
+    async with stdio_client(server) as (read, write), ClientSession(read, write, **callbacks) as session:
+        greeting = await asyncio.wait_for(session.initialize(), 60)
+        assert greeting.server_info.name == "treadle"
+        yield session
+
+
+async def call(session: ClientSession, name: str, **arguments: Any) -> Any:
+    result = await asyncio.wait_for(session.call_tool(name, arguments), 60)
+    assert result.structured_content is not None, result
+    return result.structured_content
+
+
+async def test_the_tools_are_listed_with_their_arguments(tmp_path: Path) -> None:
+    async with client(tmp_path, WRITE) as session:
+        listed = await session.list_tools()
+    assert {tool.name for tool in listed.tools} == {"run", "start", "status", "read", "answer", "cancel"}
+    assert all(tool.input_schema["type"] == "object" and tool.description for tool in listed.tools)
+
+
+async def test_a_run_gives_the_answer_the_files_and_what_it_used_and_tells_progress(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def progress(amount: float, total: float | None, message: str | None) -> None:
+        told.append(message or "")
+
+    async with client(tmp_path, WRITE, "--permission-mode", "auto-edit") as session:
+        result = await asyncio.wait_for(session.call_tool("run", {"prompt": "write"}, progress_callback=progress), 60)
+    said = result.structured_content
+    assert said is not None and not result.is_error
+    assert (said["status"], said["text"]) == ("completed", "It is done.")
+    assert said["usage"]["input_tokens"] == 33
+    assert said["files"] == [{"path": str(tmp_path / "made.txt"), "change": "added"}]
+    assert isinstance(result.content[0], types.TextContent) and result.content[0].text.startswith("It is done.")
+    assert told[:2] == ["I will write.", f"write_file: {tmp_path / 'made.txt'}"]
+    assert (tmp_path / "made.txt").read_text() == "hello\n"
+
+
+async def test_a_client_that_can_ask_its_person_is_asked(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def elicit(context: Any, params: Any) -> Any:
+        asked.append(params.message)
+        return types.ElicitResult(action="accept", content={"answer": "allow"})
+
+    async with client(tmp_path, WRITE, elicitation_callback=elicit) as session:
+        said = await call(session, "run", prompt="write")
+    assert said["status"] == "completed" and (tmp_path / "made.txt").exists()
+    assert "write_file" in asked[0] and str(tmp_path / "made.txt") in asked[0]
+
+
+async def test_without_that_a_run_comes_back_with_the_question_and_goes_on_when_it_is_answered(tmp_path: Path) -> None:
+    async with client(tmp_path, WRITE) as session:
+        said = await call(session, "run", prompt="write")
+        assert said["status"] == "waiting" and said["questions"][0]["tool"] == "write_file"
+        assert not (tmp_path / "made.txt").exists()
+        await call(session, "answer", run=said["run"], decision="allow")
+        after, seen = 0, []
+        while said["status"] != "completed":
+            said = await call(session, "read", run=said["run"], after=after)
+            seen += said["events"]
+            after = said["next"]
+        assert (tmp_path / "made.txt").exists() and said["text"] == "It is done."
+        assert {event["type"] for event in seen} >= {"text", "tool", "result", "file"}
+
+
+async def test_a_started_run_is_cancelled_and_goes_on_with_the_next_prompt(tmp_path: Path) -> None:
+    async with client(tmp_path, SLEEP, "--permission-mode", "full-auto") as session:
+        said = await call(session, "start", prompt="sleep")
+        assert said["status"] == "running"
+        while not any(event["type"] == "tool" for event in (await call(session, "read", run=said["run"]))["events"]):
+            pass
+        assert (await call(session, "cancel", run=said["run"]))["status"] == "interrupted"
+        again = await call(session, "run", prompt="and now?", run=said["run"])
+        assert again["status"] == "completed" and again["text"] == "Awake."
+        assert [run["run"] for run in (await call(session, "status"))["runs"]] == [said["run"]]
+
+
+async def test_a_session_is_resumed_by_its_id_in_another_server(tmp_path: Path) -> None:
+    async with client(tmp_path, WRITE, "--permission-mode", "auto-edit") as session:
+        first = await call(session, "run", prompt="write")
+    async with client(tmp_path, WRITE) as session:
+        again = await call(session, "run", prompt="more", resume=first["session"])
+    assert again["session"] == first["session"] and again["run"] != first["run"]
+
+
+async def test_what_a_client_may_not_have_is_an_error_that_its_model_can_read(tmp_path: Path) -> None:
+    async with client(tmp_path, WRITE) as session:
+        for name, arguments, words in (
+            ("run", {"prompt": "x", "directory": ".."}, "no directory below"),
+            ("run", {"prompt": "x", "agent": "nobody"}, "no agent"),
+            ("run", {}, "arguments are not right"),
+            ("run", {"prompt": "x", "run": "run_0"}, "no run"),
+            ("cancel", {"run": "run_0"}, "no run"),
+        ):
+            result = await session.call_tool(name, arguments)
+            assert result.is_error and isinstance(result.content[0], types.TextContent)
+            assert words in result.content[0].text
+        said = await call(session, "start", prompt="write", mode="full-auto")
+        said = await call(session, "read", run=said["run"], wait_seconds=30)
+        while said["status"] == "running":
+            said = await call(session, "read", run=said["run"], after=said["next"])
+        assert said["status"] == "waiting", "a client cannot ask for more than the server allows"
