@@ -60,10 +60,10 @@ def test_input_waits_its_turn_when_the_program_does_not_read() -> None:
 EARLY = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from treadle.terminal import native
+from treadle.io.process import signals
 from treadle.terminal.pty import Pty
-signals = native.signal_pipe((native.TERM,))
-os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), native.TERM))
+signals = signals.pipe((15,))
+os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), 15))
 terminal = Pty(80, 24)
 terminal.spawn(["sleep", "10"], os.environ, "/")
 print(os.waitstatus_to_exitcode(os.waitpid(terminal.pid, 0)[1]))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import select
+import signal
 import sys
 import termios
 import time
 
 from treadle.errors import ConfigError, NotFound, PeerExited, PeerStalled
-from treadle.terminal import native
+from treadle.io.process import signals as signal_pipes
 from treadle.terminal.bar import Bar
 from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
@@ -21,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-SIGNALS = (native.WINCH, native.TERM, native.HUP, native.QUIT, native.TSTP, native.CONT)
+SIGNALS = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGCONT)
 ANSWER = 2.0
 """Seconds that a supervisor has to show that it knows our additions."""
 
@@ -30,7 +31,7 @@ def attach(place: Place, *, read_only: bool = False, detach_key: int = 0x1C, bar
     """Show the session here and type into it until it ends, or the person detaches. The exit code to leave with."""
     if not os.isatty(0):
         raise ConfigError("attach needs a terminal on standard input", hint="`treadle tail -f` shows it without one")
-    signals = native.signal_pipe(SIGNALS)
+    signals = signal_pipes.pipe(SIGNALS)
     before = termios.tcgetattr(0)
     while True:
         try:
@@ -48,8 +49,8 @@ def attach(place: Place, *, read_only: bool = False, detach_key: int = 0x1C, bar
                 termios.tcsetattr(0, termios.TCSADRAIN if joined.interrupted else termios.TCSAFLUSH, before)
         if not joined.interrupted:
             break
-        if joined.interrupted == native.TSTP:
-            os.kill(os.getpid(), native.STOP)
+        if joined.interrupted == signal.SIGTSTP:
+            os.kill(os.getpid(), signal.SIGSTOP)
             os.read(signals, 64)  # that we go on, as we know
     if words is None:
         return _ended(code)
@@ -157,11 +158,11 @@ class Joined:
 
     def _signalled(self) -> tuple[int, str | None] | None:
         numbers = os.read(self._signals, 64)
-        if native.HUP in numbers:
+        if signal.SIGHUP in numbers:
             return 0, ""
-        if native.TERM in numbers or native.QUIT in numbers:
+        if signal.SIGTERM in numbers or signal.SIGQUIT in numbers:
             return 0, "[terminated]\n"
-        for number in (native.TSTP, native.CONT):
+        for number in (signal.SIGTSTP, signal.SIGCONT):
             if number in numbers:
                 self.interrupted = number
                 return 0, ""

@@ -13,8 +13,8 @@ from treadle.wire.terminal.connection import Connection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _socket import socket
     from collections.abc import Callable
+    from socket import socket
 
 REPLIES_MAX = 64 * 1024
 """Bytes of unread replies after which a client's questions wait in its own socket."""

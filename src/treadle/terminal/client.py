@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from treadle.errors import PeerExited, PeerStalled, RemoteProtocolError, TimedOut
-from treadle.terminal import native
+from treadle.io import sockets
 from treadle.wire.terminal import frames as wire
 from treadle.wire.terminal.connection import Connection
 
@@ -26,7 +26,7 @@ class Client:
 
     def __init__(self, path: str, timeout: float | None = 10.0) -> None:
         self.timeout = timeout
-        self.sock = native.connect(path, timeout)
+        self.sock = sockets.connect(path, timeout)
         self._wire = Connection("client")
         self._ready: list[wire.Message] = []
         self._aside: list[wire.Message] = []

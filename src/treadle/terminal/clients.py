@@ -6,7 +6,7 @@ import os
 import time
 
 from treadle.errors import RemoteProtocolError
-from treadle.terminal import native
+from treadle.io import sockets
 from treadle.terminal.broadcast import Client
 from treadle.terminal.loop import READ, WRITE, now_ms
 from treadle.terminal.manners import refusal
@@ -16,8 +16,8 @@ from treadle.wire.terminal import frames as wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _socket import socket
     from collections.abc import Callable
+    from socket import socket
     from typing import Any
 
     from treadle.terminal.supervisor import Supervisor
@@ -78,7 +78,7 @@ class Clients:
 
     def _accept(self, events: int) -> None:
         try:
-            sock = native.accept(self.listener)
+            sock, _ = self.listener.accept()
         except BlockingIOError:
             return
         except OSError as error:
@@ -87,7 +87,7 @@ class Clients:
             self.loop.forget(self.listener.fileno())
             self.loop.at("accept", time.monotonic() + ACCEPT_PAUSE, self._listen)
             return
-        uid = native.peer_uid(sock)
+        uid = sockets.peer_uid(sock)
         if uid not in (os.geteuid(), 0) or len(self.every) >= self.session.settings.clients_max:
             self.session.log("warn", "refused a connection", uid=uid, clients=len(self.every))
             sock.close()

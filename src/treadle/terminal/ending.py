@@ -8,9 +8,9 @@ the terminal.
 from __future__ import annotations
 
 import os
+import signal
 
 from treadle.io.process import table
-from treadle.terminal import native
 
 HANGUP_AFTER = 0.5
 """Interactive shells ignore SIGTERM, but not the loss of their terminal."""
@@ -52,11 +52,11 @@ class Ending:
         self.guard = guard
         self.ended: list[dict[str, object]] = []
         self._left: dict[tuple[int, int], table.Process] = {}
-        self._last = native.TERM
-        self._phases = [(now + min(HANGUP_AFTER, grace), native.HUP), (now + grace, native.KILL)]
+        self._last = signal.SIGTERM
+        self._phases = [(now + min(HANGUP_AFTER, grace), signal.SIGHUP), (now + grace, signal.SIGKILL)]
         self._give_up = now + grace + PATIENCE
         self._look()
-        self._send(native.TERM)
+        self._send(signal.SIGTERM)
 
     def sooner(self, deadline: float) -> None:
         """Asked again with less patience: the earlier time counts."""
@@ -71,23 +71,23 @@ class Ending:
         if not self._phases:
             if not table.HAS_PROC:
                 return None
-            self._send(native.KILL)  # again, as they may fork while they die
+            self._send(signal.SIGKILL)  # again, as they may fork while they die
         return min(now + PAUSE, self._phases[0][0]) if self._phases else now + PAUSE
 
-    def _send(self, number: int) -> None:
+    def _send(self, number: signal.Signals) -> None:
         self._last = number
         for process in self._left.values():
             table.send(process, number)
-            table.send(process, native.CONT)  # one that is stopped hears nothing else
+            table.send(process, signal.SIGCONT)  # one that is stopped hears nothing else
         if not table.HAS_PROC:
             signal_group(self.child, number)
-            signal_group(self.child, native.CONT)
+            signal_group(self.child, signal.SIGCONT)
 
     def _look(self) -> None:
         found = {(process.pid, process.start): process for process in members(self.guard, self.child)}
         for key, process in self._left.items():
             if key not in found:
-                by = native.SIGNAL_NAMES[self._last]
+                by = self._last.name
                 self.ended.append({"pid": process.pid, "name": process.name, "by": by})
         self._left = found
 

@@ -17,18 +17,14 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 import time
-
-try:
-    import _ctypes
-except ImportError:
-    _ctypes = None  # type: ignore[assignment]
 
 from treadle.errors import StorageError
 from treadle.io.files import write_atomic
 from treadle.io.process import reaper, table
-from treadle.terminal import ending, native
+from treadle.terminal import ending
 from treadle.terminal.history import Log
 from treadle.terminal.lock import Lock
 from treadle.terminal.places import Place
@@ -38,11 +34,10 @@ from treadle.wire.common.timestamps import timestamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import NoReturn
 
-PR_SET_CHILD_SUBREAPER = 36
-KILLED: int = 128 + native.KILL
+KILLED: int = 128 + signal.SIGKILL
 SHELL = "/bin/sh"
 WAIT = 'read -r word; [ "$word" = done ] || exec "$@"'
 AWAKE = "import sys; sys.path.insert(0, sys.argv[1]); from treadle.terminal import guard; guard.awake(sys.argv[2:])"
@@ -56,7 +51,7 @@ def keep(settings: Settings, place: Place, lock: Lock, tell: int) -> NoReturn:
     alive, word = os.pipe()
     ended, end = os.pipe()
     guardian = os.getpid()
-    _adopt()
+    reaper.mark(b"treadle-guard")
     if not os.fork():
         os.close(word)
         os.close(ended)
@@ -66,7 +61,7 @@ def keep(settings: Settings, place: Place, lock: Lock, tell: int) -> NoReturn:
     os.dup2(ended, 0)
     for fd in (word, lock.fd):
         os.set_inheritable(fd, True)
-    native.ignore(native.CHLD)  # so that those adopted vanish when they end
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that those adopted vanish when they end
     os.execv(SHELL, ["treadle-guard", "-c", WAIT, "treadle-guard", sys.executable, "-I", "-S", "-c", AWAKE, *rest])
 
 
@@ -82,7 +77,7 @@ def guard(settings: Settings, place: Place, lock: Lock, ready: Callable[[], None
     alive, word = os.pipe()
     told, tell = os.pipe()
     guardian = os.getpid()
-    _adopt()
+    reaper.mark(b"treadle-guard")
     supervisor = os.fork()
     if not supervisor:
         os.close(word)
@@ -90,7 +85,7 @@ def guard(settings: Settings, place: Place, lock: Lock, ready: Callable[[], None
         _supervise(settings, place, lock, guardian, alive, tell, -1)
     os.close(alive)
     os.close(tell)
-    native.forward((native.TERM, native.INT, native.HUP), supervisor)
+    _forward((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), supervisor)
     with open(told, "rb") as pipe:
         said = pipe.read()
     if said == b"ok\n":
@@ -149,13 +144,17 @@ def _trace(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))
 
 
-def _adopt() -> None:
-    """Become the parent of all orphans below us. The C part of ctypes alone loads in a tenth of its time."""
-    try:
-        prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
-        _ctypes.call_function(prctl, (PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
-    except (ImportError, AttributeError, OSError, TypeError):
-        reaper.mark(b"treadle-guard")
+def _forward(numbers: Sequence[int], pid: int) -> None:
+    """Pass these signals on to another process."""
+
+    def pass_on(number: int, frame: object) -> None:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            pass
+
+    for number in numbers:
+        signal.signal(number, pass_on)
 
 
 def _outlive(supervisor: int) -> int:
@@ -169,7 +168,7 @@ def _clean_up(place: Place, lock: Lock, log: str, command: list[str], reason: st
     """Do what the supervisor cannot do any more."""
     child = 0 if lock.replaced else place.pids()[1]
     if not table.HAS_PROC:
-        ending.signal_group(child, native.KILL)
+        ending.signal_group(child, signal.SIGKILL)
     ended = _kill_all()
     Log(log, place.id)("error", "supervisor died", reason=reason, ended=ended)
     if not lock.replaced:

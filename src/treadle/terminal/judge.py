@@ -183,7 +183,8 @@ def _answers(detector: Detector, evidence: Evidence, regions: Regions) -> Iterat
         for found in _seen(detector, regions, where, (table.WORKING,)):
             yield _working(detector, regions, found.source, found.said)
     if report and report.state == "error":
-        yield Verdict(table.ERROR, report.source, report.said, report.message)
+        seen = next(_seen(detector, regions, table.LAST, (table.ERROR,)), None)
+        yield Verdict(table.ERROR, report.source, report.said, report.message or (seen.said if seen else ""))
     if not (report and report.state == "done"):
         for where in (table.STATUS, table.LAST, table.TURN):
             yield from _seen(detector, regions, where, (table.ERROR,), told=True)

@@ -120,9 +120,9 @@ def _notify() -> None:
     address = os.environ.get("NOTIFY_SOCKET", "")
     if address[:1] not in ("/", "@"):
         return
-    import _socket
+    import socket
 
-    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         sock.connect("\0" + address[1:] if address[0] == "@" else address)
         sock.send(f"READY=1\nMAINPID={os.getpid()}\n".encode())

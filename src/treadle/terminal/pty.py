@@ -7,7 +7,7 @@ import fcntl
 import os
 import termios
 
-from treadle.terminal import native
+from treadle.io.process import signals
 from treadle.terminal.scrollback import FRAME
 
 TYPE_CHECKING = False
@@ -35,11 +35,11 @@ class Pty:
         """Start the program. The descriptor that comes back ends empty when it runs, else with why it does not."""
         report, tell = os.pipe()
         os.set_blocking(report, False)
-        native.hold_signals()
+        signals.hold()
         self.pid = os.fork()
         if not self.pid:
             self._become(command, env, workdir, tell)
-        native.release_signals()
+        signals.release()
         os.close(tell)
         os.close(self.slave)
         return report
@@ -52,7 +52,7 @@ class Pty:
                 os.dup2(self.slave, fd)
             os.dup2(tell, 3, inheritable=False)
             os.closerange(4, os.sysconf("SC_OPEN_MAX"))
-            native.default_signals()
+            signals.reset()
             os.chdir(workdir)
             os.execvpe(command[0], list(command), dict(env))
         except BaseException as error:

@@ -7,12 +7,14 @@ must hold in whatever order the kernel reports things: all output, then the exit
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 from treadle.errors import StorageError
+from treadle.io import sockets
 from treadle.io.files import write_atomic
-from treadle.io.process import registry
-from treadle.terminal import ending, native
+from treadle.io.process import registry, signals
+from treadle.terminal import ending
 from treadle.terminal.clients import Clients
 from treadle.terminal.history import OUTPUT_MAX, Log, Rotated
 from treadle.terminal.lock import Lock
@@ -71,7 +73,7 @@ class Supervisor:
         self.ending: ending.Ending | None = None
         self.done = False
         self.pty = Pty(*self.size)
-        self.clients = Clients(self, native.listen(place.sock))
+        self.clients = Clients(self, sockets.listen(place.sock, owned=True))
         self._pidfd = -1
         self._died = 0.0
         self._note = ""
@@ -88,8 +90,8 @@ class Supervisor:
             from treadle.terminal.record import Recorder
 
             self.recorder = Recorder(settings, time.monotonic())
-        signals = native.signal_pipe((native.TERM, native.INT, native.HUP, native.CHLD))
-        self.loop.watch(signals, READ, lambda events: self._signalled(os.read(signals, 512)))
+        waiting = signals.pipe((signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD))
+        self.loop.watch(waiting, READ, lambda events: self._signalled(signals.drain(waiting)))
         env = child_environment(settings, self.place.state, os.environ)
         report = self.pty.spawn(settings.command, env, settings.workdir)
         self.lock.write(os.getpid(), self.pty.pid)
@@ -313,9 +315,9 @@ class Supervisor:
         """The protocol's KILL: one SIGTERM, to the group."""
         if self.code is None:
             if self.settings.kill_process_group:
-                ending.signal_group(self.pty.pid, native.TERM)
+                ending.signal_group(self.pty.pid, signal.SIGTERM)
             else:
-                os.kill(self.pty.pid, native.TERM)  # not collected yet, so it is still the one
+                os.kill(self.pty.pid, signal.SIGTERM)  # not collected yet, so it is still the one
 
     def end(self, grace: float) -> None:
         """Ask, wait, kill, over all that belongs to the terminal. `clients.ended` is told when it is done."""
@@ -347,10 +349,10 @@ class Supervisor:
             self.loop.at("linger", time.monotonic(), self._linger_over)
 
     def _signalled(self, numbers: bytes) -> None:
-        if native.CHLD in numbers:
+        if signal.SIGCHLD in numbers:
             self._child_changed()
         for number in numbers:
-            if number != native.CHLD:
+            if number != signal.SIGCHLD:
                 self.log("info", "signal", number=number)
                 self.leave()
 
