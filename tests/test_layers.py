@@ -48,7 +48,6 @@ LIGHT = [
     "io.process.signals",
     "io.process.launch",
     "io.process.detached",
-    "doors.worker.quick",
     "cli.worker_entry",
 ]
 HEAVY = {"msgspec", "asyncio", "dataclasses", "psutil", "tomllib", "click"}

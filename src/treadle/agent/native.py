@@ -16,7 +16,6 @@ from treadle import __version__
 from treadle.agent import project
 from treadle.agent import prompt as prompts
 from treadle.agent.budget import Budget
-from treadle.agent.commands import registry as commands
 from treadle.agent.confining import Confining
 from treadle.agent.context import Context
 from treadle.agent.hooks import ShellHooks
@@ -441,10 +440,14 @@ class NativeSession(BaseSession):
     # Commands
 
     def commands(self) -> list[CommandInfo]:
-        return commands.every(self.spec.cwd)
+        from treadle.agent.commands import registry  # most sessions are never given one
+
+        return registry.every(self.spec.cwd)
 
     async def _command(self, name: str, args: str) -> CommandResult | None:
-        return await commands.run(self, name, args)
+        from treadle.agent.commands import registry
+
+        return await registry.run(self, name, args)
 
     def clear(self) -> None:
         """Start the conversation afresh; the record of it goes on."""

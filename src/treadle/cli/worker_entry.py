@@ -6,12 +6,11 @@ import gc
 import os
 import sys
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
 from treadle.io.standard_streams import fill_gaps
+from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from treadle.doors.worker.quick import Promise
     from treadle.io.streams import FdStream
 
 
@@ -26,20 +25,23 @@ def main() -> None:
 
 def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None) -> int:
     """Be a worker on our own stdin and stdout until the client is done; the exit code."""
-    from treadle.doors.worker.quick import first_line, promise, settled
+    gc.set_threshold(20_000, 20, 20)  # what is loaded now stays; to look for garbage in it takes a tenth of the time
+    from treadle.agents import find_agent
+    from treadle.cli.serving import serve as on_stdio
+    from treadle.doors.worker.door import Worker
     from treadle.errors import TreadleError
 
     try:
-        harmless = settled(os.environ)
-        if not harmless:
-            harmless = _look_at_settings()
-        ahead, promised = b"", None
-        if agent == "native" and harmless:
-            ahead = first_line(0)
-            promised = promise(ahead, os.environ)
-            if promised is not None and not _written(promised.line):
-                return 1
-        return _serve(agent, ahead, promised, sandbox, network)
+        offered = find_agent(agent)
+        if sandbox is not None or network is not None:
+            from treadle.cli.options import confinement
+
+            offered = find_agent(agent, confinement=confinement(sandbox, network))
+
+        def worker(stream: FdStream) -> Awaitable[int]:
+            return Worker(offered, stream, environ=os.environ, warn=_warn).run()
+
+        return on_stdio(worker)
     except TreadleError as error:
         _warn(str(error))
         return 2
@@ -49,42 +51,3 @@ def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None
 
 def _warn(message: str) -> None:
     print(f"treadle-worker: {message}", file=sys.stderr, flush=True)
-
-
-def _look_at_settings() -> bool:
-    """Whether there is nothing in the settings that can fail an init."""
-    from treadle.errors import TreadleError
-    from treadle.io.paths import here
-    from treadle.settings import config
-
-    place = here()
-    try:
-        settings = config.load(place).settings
-    except TreadleError:
-        return False  # the init will be told
-    return not (settings.models or settings.weak_model or settings.key_command)
-
-
-def _written(line: bytes) -> bool:
-    try:
-        return os.write(1, line) == len(line)
-    except OSError:
-        return False
-
-
-def _serve(agent: str, ahead: bytes, promised: Promise | None, sandbox: bool | None, network: str | None) -> int:
-    gc.set_threshold(20_000, 20, 20)  # what is loaded now stays; to look for garbage in it takes a tenth of the time
-    from treadle.agents import find_agent
-    from treadle.cli.serving import serve
-    from treadle.doors.worker.door import Worker
-
-    offered = find_agent(agent)
-    if sandbox is not None or network is not None:
-        from treadle.cli.options import confinement
-
-        offered = find_agent(agent, confinement=confinement(sandbox, network))
-
-    def worker(stream: FdStream) -> Awaitable[int]:
-        return Worker(offered, stream, environ=os.environ, warn=_warn, ahead=ahead, promised=promised).run()
-
-    return serve(worker)

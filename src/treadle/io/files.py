@@ -11,13 +11,10 @@ import fcntl
 import os
 import stat
 import time
+from collections.abc import Iterable, Iterator
+from types import TracebackType
 
 from treadle.errors import Busy, StorageError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from types import TracebackType
 
 _HINTS = {
     errno.ENOSPC: "the disk is full: free some space",

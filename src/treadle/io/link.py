@@ -54,10 +54,10 @@ class Link(Generic[Received, Said]):
 
     async def receive(self) -> Sequence[Received] | None:
         """What has come next, which may be less than a message; None after the end. May be cancelled and repeated."""
-        if data := await self.stream.read():
-            return self.wire.receive(data)
         if self.ended:
             return None
+        if data := await self.stream.read():
+            return self.wire.receive(data)
         self.ended = True
         return self.wire.end()
 

@@ -11,11 +11,10 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from treadle.doors.outbox import Outbox
-from treadle.doors.worker.quick import Promise
 from treadle.doors.worker.session import (
     CANCELLED,
     failed,
@@ -26,6 +25,7 @@ from treadle.doors.worker.session import (
 )
 from treadle.errors import RemoteProtocolError, TreadleError, VersionMismatch
 from treadle.events import AnyEvent, ModelRouted, TextDelta, TurnEnded, Warned
+from treadle.io.link import Link
 from treadle.io.streams import Stream
 from treadle.session import Agent, EventReader, Prompt, Session
 from treadle.session import Answer as PersonsAnswer
@@ -103,8 +103,6 @@ class Opened:
 
 
 class Worker:
-    """`ahead` is what was read from the client before the stream; `promised` what was already answered to it."""
-
     def __init__(
         self,
         agent: Agent,
@@ -112,23 +110,18 @@ class Worker:
         *,
         environ: Mapping[str, str],
         warn: Callable[[str], None],
-        ahead: bytes = b"",
-        promised: Promise | None = None,
     ) -> None:
-        self._ahead = ahead
-        self._promised = promised
         self._agent = agent
-        self._stream = stream
         self._environ = environ
         self._warn = warn
         self._connection = Connection("worker")
+        self._link = Link(stream, self._connection)
         self._pending: deque[Item] = deque()
         self._pending_bytes = 0
         self._cancelled: set[int] = set()
         self._arrived, self._taken = asyncio.Event(), asyncio.Event()
         self._out = Outbox(stream, warn)
         self._opened: Opened | None = None
-        self._reason = NOT_INITIALIZED
         self._active: Active | None = None
         self._helpers: set[asyncio.Task[None]] = set()
         self._interval = heartbeat_seconds(environ, warn)
@@ -166,12 +159,10 @@ class Worker:
     # In
 
     async def _read(self) -> None:
-        while data := self._ahead or await self._stream.read():
-            self._ahead = b""
-            self._take(self._connection.receive(data))
-            await self._hold_back()
         try:
-            self._take(self._connection.end())
+            async for items in self._link.batches():
+                self._take(items)
+                await self._hold_back()
         except RemoteProtocolError as error:
             self._take([error])
         self._queue(End())
@@ -183,7 +174,7 @@ class Worker:
             await self._taken.wait()
         await self._out.room(4)  # more than events may take, so that a cancel gets past a busy agent
 
-    def _take(self, items: list[Any]) -> None:
+    def _take(self, items: Sequence[Any]) -> None:
         """What acts at once does so here; the rest waits its turn."""
         for item in items:
             if isinstance(item, Cancel):
@@ -254,7 +245,7 @@ class Worker:
             self._say(protocol_error(item))
         elif isinstance(item, Status | Answer | Steer):
             if self._opened is None:
-                self._refuse(item.id, self._reason)
+                self._refuse(item.id, NOT_INITIALIZED)
             else:
                 self._at_once(self._opened, item)
 
@@ -262,24 +253,20 @@ class Worker:
         if self._opened is not None:
             self._refuse(request.id, "Already initialized.")
             return
-        promised, self._promised = self._promised, None
         pinned = pinned_version(self._environ, self._warn)
         try:
             text, version = negotiate(request.protocol_version, pinned)
-            spec = session_spec(request.config, self._environ, self._warn, promised.session_id if promised else None)
+            spec = session_spec(request.config, self._environ, self._warn)
             session = await self._agent.open(spec)
         except VersionMismatch as error:
             said = ErrorEnvelope(code=error.code, message=error.message, retryable=False)
             self._say(InitOk(id=request.id, session_id="", protocol_version=pinned or PROTOCOL_VERSION, error=said))
             return
         except Exception as error:
-            if promised is None:
-                self._refuse(request.id, error_info(error).message)
-            else:
-                self._break_promise(request, promised, error)
+            self._refuse(request.id, error_info(error).message)
             return
         self._opened = Opened(session, request.config, spec.model or "", version)
-        line = self._connection.send(
+        self._say(
             InitOk(
                 id=request.id,
                 session_id=session.id,
@@ -287,14 +274,6 @@ class Worker:
                 capabilities=capabilities(session.info.tools, request.config.capabilities, version),
             )
         )
-        if promised is None:
-            self._out.put(line)
-
-    def _break_promise(self, request: Init, promised: Promise, error: Exception) -> None:
-        """The init was answered already, and now the disk is full, or the like: every send will hear of it."""
-        self._connection.send(InitOk(id=request.id, session_id=promised.session_id, protocol_version=PROTOCOL_VERSION))
-        self._reason = error_info(error).message
-        self._warn(self._reason)
 
     # A send
 
@@ -303,7 +282,7 @@ class Worker:
         cancelled = id(request) in self._cancelled
         self._cancelled.discard(id(request))
         if opened is None:
-            self._refuse(request.id, self._reason)
+            self._refuse(request.id, NOT_INITIALIZED)
             return
         if cancelled:
             self._say(failed(request.id, CANCELLED, opened.version, opened.ids))

@@ -43,9 +43,7 @@ def pinned_version(environ: Mapping[str, str], warn: Callable[[str], None]) -> s
     return given or None
 
 
-def session_spec(
-    config: InitConfig, environ: Mapping[str, str], warn: Callable[[str], None], session_id: str | None = None
-) -> SessionSpec:
+def session_spec(config: InitConfig, environ: Mapping[str, str], warn: Callable[[str], None]) -> SessionSpec:
     """Raises ConfigError when the client or the environment asks for what cannot be."""
     for field in ("approval_mode", "permissions", "budget", "cwd", "resume"):
         if getattr(config, field) is not None and not config.asked(field):
@@ -60,7 +58,7 @@ def session_spec(
         rules=Rules(allow=permissions.allow, ask=permissions.ask, deny=permissions.deny) if permissions else Rules(),
         mode=_mode(config, cwd, environ),
         limits=_limits(config),
-        start=Start(resume=config.resume if config.asked("resume") else None, id=session_id),
+        start=Start(resume=config.resume if config.asked("resume") else None),
         answers=config.asked("answers"),
         env=_provider(environ),
     )

@@ -20,9 +20,9 @@ import sys
 import time
 
 from treadle.io.process import launch, reaper, signals, table
+from treadle.light import TYPE_CHECKING
 from treadle.wire.common.framing import FrameSplitter, frame
 
-TYPE_CHECKING = False  # `typing` would cost every keeper a megabyte
 if TYPE_CHECKING:
     from typing import Any
 

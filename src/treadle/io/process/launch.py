@@ -15,8 +15,8 @@ import marshal
 import os
 
 from treadle.io.process import signals
+from treadle.light import TYPE_CHECKING
 
-TYPE_CHECKING = False  # `typing` would cost every keeper a megabyte
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 

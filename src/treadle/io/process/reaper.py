@@ -17,9 +17,9 @@ import signal
 import time
 
 from treadle.io.process import launch, signals, table
+from treadle.light import TYPE_CHECKING
 from treadle.wire.common.framing import FrameSplitter, frame
 
-TYPE_CHECKING = False  # `typing` would cost every keeper a megabyte
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, NoReturn

@@ -28,9 +28,9 @@ from types import TracebackType
 from treadle.errors import LocalError, NotFound, StorageError, TimedOut
 from treadle.io import paths
 from treadle.io.process import keeper, reaper, table
+from treadle.light import TYPE_CHECKING
 from treadle.wire.common.framing import FrameSplitter, frame
 
-TYPE_CHECKING = False  # `typing` takes longer to import than a short command to run
 if TYPE_CHECKING:
     from typing import Any
 

@@ -11,7 +11,8 @@ import json
 import os
 import sys
 
-TYPE_CHECKING = False
+from treadle.light import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from typing import NoReturn
 
