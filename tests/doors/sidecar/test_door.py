@@ -387,3 +387,52 @@ async def test_a_signal_ends_the_program_and_its_children(tmp_path: Path) -> Non
     assert process.wait(60) == 128 + signal.SIGTERM
     process.stdin.close()
     process.stdout.close()
+
+
+async def test_every_order_gets_an_answer_also_those_that_are_too_many(talk: Talk, tmp_path: Path) -> None:
+    ids = [f"550e8400-e29b-41d4-a716-{number:012d}" for number in range(110)]
+    await talk.order(tmp_path, ids[0])
+    await talk.hear("assistant_delta")
+    for id in ids[1:]:
+        await talk.order(tmp_path, id)
+    await talk.say(Ping(seq=1))
+    await talk.hear("pong")
+    answers = []
+    for number in range(len(ids)):
+        if 0 < number <= 100:  # the one that runs, and 100 that wait
+            await talk.hear("assistant_delta")
+        talk.agent.opened[-1].go.set()
+        answers.append(await talk.hear("final", "fatal"))
+    assert [answer["ref_id"] for answer in answers] == ids
+    assert [answer["t"] for answer in answers] == ["final"] * 101 + ["fatal"] * 9
+    assert answers[-1]["error_code"] == "rate_limit_exceeded"
+
+
+async def test_a_host_that_dies_during_a_silence_ends_the_session(talk: Talk, tmp_path: Path) -> None:
+    await talk.order(tmp_path)
+    await talk.hear("assistant_delta")
+    talk.host.close()
+    async with asyncio.timeout(60):
+        assert await talk.sidecar == 1
+    assert talk.agent.opened[0].closed
+
+
+def test_a_sidecar_whose_output_nobody_reads_ends_with_its_tools(tmp_path: Path) -> None:
+    mark = f"86401.{os.getpid()}"
+    reply = f"""
+[[reply]]
+[[reply.call]]
+name = "bash"
+arguments = {{ command = "sleep {mark}", timeout = 3600 }}
+"""
+    config = replace(order(tmp_path).config, model=script(tmp_path, reply))
+    process = subprocess.Popen([SIDECAR], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin and process.stdout
+    process.stdin.write(run_line(order(tmp_path, config=config)))
+    process.stdin.flush()
+    while json.loads(process.stdout.readline()).get("event", {}).get("type") != "tool_call":
+        pass
+    process.stdout.close()
+    assert process.wait(timeout=60) == 1
+    process.stdin.close()
+    assert not [pid for pid in os.listdir("/proc") if pid.isdigit() and command_line(int(pid)) == ["sleep", mark]]

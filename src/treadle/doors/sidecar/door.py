@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
 WAITING_ORDERS = 100
+REFUSED_ORDERS = 10_000
+"""Of more orders only the ids are kept, to be answered in their turn; at this many, no more is read for a while."""
 
 
 class Sidecar:
@@ -51,7 +53,10 @@ class Sidecar:
         self._link: Link[Message | RemoteProtocolError, Message] = Link(
             stream, self._wire, write_timeout=STALLED_SECONDS
         )
-        self._waiting: deque[Run] = deque()
+        self._stream = stream
+        self._waiting: deque[Run | str] = deque()
+        """Orders, and the ids of those that are refused because too many wait."""
+        self._room = asyncio.Event()
         self._cancelled: dict[str, str] = {}
         self._arrived = asyncio.Event()
         self._ended = False
@@ -60,6 +65,21 @@ class Sidecar:
 
     async def run(self) -> int:
         """Serve until there are no more orders. The exit code: 0, or 1 when the host went away in the middle."""
+        serving = asyncio.create_task(self._serve(), name="sidecar")
+        # A host that dies during a long silence would only be missed at the next event.
+        gone = asyncio.create_task(self._stream.abandoned(), name="sidecar's host")
+        try:
+            await asyncio.wait([serving, gone], return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                return serving.result()
+            self._warn("nobody reads our output any more")
+            return 1
+        finally:
+            for task in (serving, gone):
+                task.cancel()
+            await asyncio.gather(serving, gone, return_exceptions=True)
+
+    async def _serve(self) -> int:
         info = await self._probe()
         reading: asyncio.Task[None] | None = None
         try:
@@ -68,13 +88,11 @@ class Sidecar:
             )
             reading = asyncio.create_task(self._read(), name="sidecar reader")
             while (order := await self._next()) is not None:
-                self._current = Order(order, self._agent, info, self._link)
-                if order.id in self._cancelled:
-                    await self._current.cancel(self._cancelled[order.id])
-                await self._current.carry_out()
-                if self._stopping is not None:
-                    await self._stopping
-                self._current = self._stopping = None
+                if isinstance(order, str):
+                    text = f"{WAITING_ORDERS} orders were waiting already"
+                    await self._link.send(Fatal(ref_id=order, error=text, error_code="rate_limit_exceeded"))
+                else:
+                    await self._carry_out(order, info)
             return 0
         except PeerClosed:
             self._warn("the host went away")
@@ -86,6 +104,15 @@ class Sidecar:
                 reading.cancel()
                 await asyncio.gather(reading, return_exceptions=True)
 
+    async def _carry_out(self, order: Run, info: AgentInfo) -> None:
+        self._current = Order(order, self._agent, info, self._link)
+        if order.id in self._cancelled:
+            await self._current.cancel(self._cancelled[order.id])
+        await self._current.carry_out()
+        if self._stopping is not None:
+            await self._stopping
+        self._current = self._stopping = None
+
     async def _probe(self) -> AgentInfo:
         try:
             async with asyncio.timeout(PROBE_SECONDS):
@@ -94,12 +121,13 @@ class Sidecar:
             self._warn(f"what {self._agent.name} can do is not known: {error or 'it does not say'}")
             return AgentInfo(name=self._agent.name)
 
-    async def _next(self) -> Run | None:
+    async def _next(self) -> Run | str | None:
         while not self._waiting:
             if self._ended:
                 return None
             self._arrived.clear()
             await self._arrived.wait()
+        self._room.set()
         return self._waiting.popleft()
 
     # What the host says
@@ -118,17 +146,25 @@ class Sidecar:
 
     async def _heard(self, message: Message | RemoteProtocolError) -> None:
         match message:
-            case Run() if len(self._waiting) < WAITING_ORDERS:
-                self._waiting.append(message)
-                self._arrived.set()
             case Run():
-                self._warn(f"{WAITING_ORDERS} orders are waiting already; {message.id} is not taken")
+                await self._take(message)
             case Cancel():
                 await self._cancel(message)
             case Ping():
                 await self._link.send(Pong(seq=message.seq))
             case RemoteProtocolError():
                 await self._refuse(message)
+
+    async def _take(self, message: Run) -> None:
+        """Every order gets an answer, in its turn: one that is too many gets a refusal."""
+        while len(self._waiting) >= REFUSED_ORDERS:
+            self._room.clear()
+            await self._room.wait()
+        full = len(self._waiting) >= WAITING_ORDERS
+        if full:
+            self._warn(f"{WAITING_ORDERS} orders are waiting already; {message.id} is refused")
+        self._waiting.append(message.id if full else message)
+        self._arrived.set()
 
     async def _cancel(self, message: Cancel) -> None:
         reason = message.reason or "cancelled by the host"
