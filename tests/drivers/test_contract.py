@@ -9,7 +9,20 @@ from typing import Any
 
 import pytest
 
-from tests.drivers.scenarios import NAMED, PATIENCE, SCENARIOS, Played, can, check_always, closed, go_through, play
+from tests.drivers.scenarios import (
+    HELLO,
+    NAMED,
+    PATIENCE,
+    SCENARIOS,
+    USED,
+    Played,
+    Scenario,
+    can,
+    check_always,
+    closed,
+    go_through,
+    play,
+)
 from treadle.agents import _load
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import Card, cards
@@ -47,6 +60,20 @@ async def test_a_recorded_agent_keeps_the_contract(card: Card, scenario: Any, tm
     scenario.check(played)
     await closed(played)
     assert gone(played)
+
+
+RESUMED = [card for card in RECORDED.values() if (HERE / card.name / "recordings" / "resumed.jsonl").exists()]
+
+
+@pytest.mark.parametrize("card", RESUMED, ids=lambda card: card.name)
+async def test_a_session_that_goes_on_counts_only_what_is_new(card: Card, tmp_path: Path) -> None:
+    scenario = Scenario("resumed", ("[[hello]] once more",), lambda played: None)
+    played = await play(replayed(card, "resumed"), scenario, tmp_path, resume="the-old-one")
+    check_always(played)
+    assert played.ends[0].text == HELLO
+    if used := played.of(Usage):
+        assert sum(usage.output_tokens for usage in used) == USED.output
+    await closed(played)
 
 
 @pytest.mark.parametrize("fault", ["exit", "crash", "cut", "giant", "garbage", "flood"])

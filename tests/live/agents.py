@@ -22,9 +22,11 @@ def model(name: str, cwd: Path) -> ModelServer:
     return ModelServer(script(program.tools, str(cwd) if program.absolute else ""), batch=False)
 
 
-def agent(name: str, home: Path, url: str, recording: Path | None = None, cwd: Path | None = None) -> DrivenAgent:
-    home.mkdir(parents=True, exist_ok=True)
-    env = environment(name, home, url)
+def agent(
+    name: str, home: Path, url: str, recording: Path | None = None, cwd: Path | None = None, *, fresh: bool = True
+) -> DrivenAgent:
+    """`fresh`: its home is empty, and is set up."""
+    env = environment(name, home, url, fresh=fresh)
     card = cards()[name]
     command = str(install(name) / card.program)
     hidden = f"{cwd}=/w\n{home}=/home\n{CACHE}=/cache\n{HOME}=/home\n{KEY}=key\n{url}=http://model"
