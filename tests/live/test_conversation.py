@@ -29,7 +29,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_a_session_goes_on_in_another_process(name: str, fork: bool, home: Path, tmp_path: Path) -> None:
     if fork and name not in having("fork"):
         pytest.skip(f"{name} cannot fork")
-    async with model(name) as server:
+    async with model(name, tmp_path) as server:
         first = await play(agent(name, home, server.url, cwd=tmp_path), NAMED["text"], tmp_path)
         await closed(first)
         path = None if fork else recording(name, "resumed")
@@ -48,7 +48,7 @@ async def test_a_session_goes_on_in_another_process(name: str, fork: bool, home:
 
 @pytest.mark.parametrize("name", having("steer"))
 async def test_a_person_steers_a_turn_that_runs(name: str, home: Path, tmp_path: Path) -> None:
-    async with model(name) as server:
+    async with model(name, tmp_path) as server:
         session = await agent(name, home, server.url, cwd=tmp_path).open(SessionSpec.of(cwd=str(tmp_path)))
         try:
             reader = session.events()
