@@ -280,6 +280,11 @@ class locked:
     ) -> None:
         os.close(self._fd)
 
+    @property
+    def fd(self) -> int:
+        """The open file that holds the lock. A child that inherits it holds the lock on when we have closed it."""
+        return self._fd
+
     def _wait(self, fd: int) -> None:
         if self.timeout is None:
             return fcntl.flock(fd, fcntl.LOCK_EX)

@@ -92,6 +92,14 @@ class Repository:
             self.git("worktree", "add", "--quiet", "-b", branch, path, start)
         return Worktree(self, os.path.realpath(path), branch, start)
 
+    def add_detached(self, path: str, base: str) -> str:
+        """A new working tree at `path` that is on no branch; gives the commit that it starts at."""
+        with self.lock():
+            start = self.commit(base)
+            self.git("worktree", "prune")
+            self.git("worktree", "add", "--quiet", "--detach", path, start)
+        return start
+
     def worktree(self, path: str, branch: str, start: str) -> Worktree:
         """One that was added before."""
         return Worktree(self, os.path.realpath(path), branch, start)

@@ -23,15 +23,17 @@ def detach(
     env: Mapping[str, str] | None = None,
     log: str | None = None,
     ready: bool = False,
+    fds: Sequence[int] = (),
 ) -> int:
     """Start it and wait until it runs; gives its number. It has no input; what it says on stderr is added to `log`.
+    `fds` are further descriptors, as in `tree.spawn`.
 
     With `ready`, wait until it calls `say_ready`, or writes anything to its stdout: it is at work then. One that ends
     before that could not start, and the last line of its log says why. Blocks; raises as `tree.spawn` does.
     """
     heard, told = os.pipe()
     try:
-        pid = _start(argv, env, cwd, told, log)
+        pid = _start(argv, env, cwd, told, log, fds)
         os.close(told)
         told = -1
         if ready and not os.read(heard, 1):
@@ -43,10 +45,17 @@ def detach(
             os.close(told)
 
 
-def _start(argv: Sequence[str], env: Mapping[str, str] | None, cwd: str, stdout: int, log: str | None) -> int:
+def _start(
+    argv: Sequence[str],
+    env: Mapping[str, str] | None,
+    cwd: str,
+    stdout: int,
+    log: str | None,
+    fds: Sequence[int],
+) -> int:
     stderr = None if log is None else files.open_append(log)
     try:
-        started = tree.request(argv, env=env, cwd=cwd, stdout=stdout, stderr=stderr, detached=True)
+        started = tree.request(argv, env=env, cwd=cwd, stdout=stdout, stderr=stderr, fds=fds, detached=True)
         try:
             started.await_started()
             return started.pid

@@ -1,0 +1,29 @@
+"""`treadle fleet`: many agents on one machine or many. One module for each group of commands."""
+
+from __future__ import annotations
+
+import click
+
+from treadle.cli.fleet import looking, machines, orders, results, steering
+
+
+@click.group()
+def fleet() -> None:
+    """Run many agents, on one machine or many: orders go in, nothing is lost, nothing collides.
+
+    \b
+    treadle fleet up                                   start a fleet on this machine
+    treadle fleet submit "mend the test" --root . --verify "make test" --wait
+    treadle fleet ls                                   what there is
+    treadle fleet explain ORDER                        why it waits, or what it does
+    treadle fleet approvals; treadle fleet answer ORDER allow
+    treadle fleet merge ORDER ORDER                    bring finished work together
+    treadle fleet down                                 stop all of it
+
+    An order is named by its id or the beginning of it. Exit codes: 0 done, 1 error, 3 an order failed, 4 cancelled,
+    124 not in time.
+    """
+
+
+for command in (*machines.COMMANDS, *orders.COMMANDS, *looking.COMMANDS, *steering.COMMANDS, *results.COMMANDS):
+    fleet.add_command(command)

@@ -1,0 +1,65 @@
+"""What the fleet's commands share."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from treadle.cli.render import one_line
+
+if TYPE_CHECKING:
+    from treadle.fleet.bus import Bus
+
+T = TypeVar("T")
+FAILED, CANCELLED, LATE = 3, 4, 124
+ORDER = "ORDER"
+
+
+def with_bus(work: Callable[[Bus], Awaitable[T]]) -> T:
+    """Run this with a connection to the fleet of this machine."""
+    from treadle.fleet.client import connected
+
+    async def run() -> T:
+        async with connected() as bus:
+            return await work(bus)
+
+    try:
+        return asyncio.run(run())
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def exit_code(state: str) -> int:
+    return {"done": 0, "cancelled": CANCELLED, "skipped": CANCELLED}.get(state, FAILED)
+
+
+def age(then: float) -> str:
+    seconds = max(0.0, time.time() - then)
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s"
+
+
+def table(rows: list[list[str]]) -> None:
+    """Columns as wide as they need to be, the last one as long as it is."""
+    if not rows:
+        return
+    rows = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        click.echo("  ".join([*cells, row[-1]]).rstrip())
+
+
+def money(used: Any) -> str:
+    """Tokens, and money where the price is known."""
+    if not used.tokens:
+        return "-"
+    tokens = f"{used.tokens / 1000:.1f}k" if used.tokens >= 1000 else str(used.tokens)
+    return f"{tokens} {'?' if used.usd is None else f'{used.usd:.2f}'} USD"

@@ -1,0 +1,229 @@
+"""`treadle fleet ls`, `show`, `logs`, `explain`, `wait`: looking at orders."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from typing import Any
+
+import click
+import msgspec
+
+from treadle.cli.as_json import json_option, show_json
+from treadle.cli.chat.page import Page
+from treadle.cli.fleet.common import LATE, ORDER, age, exit_code, money, table, with_bus
+from treadle.cli.render import colourful, one_line, printable
+from treadle.errors import TimedOut
+
+
+@click.command("ls")
+@click.option("-n", "--count", default=50, show_default=True, help="How many.")
+@click.option("--state", "states", multiple=True, metavar="S", help="queued, placed, running, asking, done, failed...")
+@click.option("--agent", default="", metavar="NAME", help="Only this agent's.")
+@click.option("--label", default="", metavar="L", help="Only with this label.")
+@click.option("--project", default="", metavar="NAME", help="Only of this project.")
+@click.option("--active", is_flag=True, help="Only what has not ended.")
+@click.option("--watch", is_flag=True, help="Go on: a line for each change.")
+@json_option
+def ls(as_json: bool, watch: bool, **options: Any) -> None:
+    """List orders, the one that changed last first."""
+    from treadle.fleet import client
+    from treadle.fleet.bus import Bus
+    from treadle.fleet.orders import read_order
+
+    async def work(bus: Bus) -> list[Any]:
+        found = await client.list_orders(bus, **options)
+        if not watch:
+            return [order for order, _ in found]
+        _table(list(reversed([order for order, _ in found])))
+        async for entry in client.changes(bus):
+            order = read_order(entry)
+            if as_json:
+                click.echo(msgspec.json.encode(order))
+            else:
+                click.echo(f"{time.strftime('%H:%M:%S')}  {order.id}  {order.state:9}  {one_line(order.title)}")
+            sys.stdout.flush()
+        return []
+
+    orders = with_bus(work)
+    if as_json:
+        show_json(orders)
+    else:
+        _table(orders)
+
+
+def _table(orders: list[Any]) -> None:
+    if not orders:
+        click.echo("There are no such orders.", err=True)
+        return
+    rows = [["ORDER", "STATE", "AGE", "AGENT", "NODE", "TRY", "USED", "TITLE"]]
+    for order in orders:
+        state = order.state + ("!" if order.state == "asking" else "")
+        place = [order.id, state, age(order.changed), order.agent[:20], order.node or "-", str(order.attempt)]
+        rows.append([*place, money(order.used), order.title[:70]])
+    table(rows)
+
+
+@click.command("show")
+@click.argument("name", metavar=ORDER)
+@json_option
+def show(name: str, as_json: bool) -> None:
+    """Show an order: what was asked for, where it stands, its attempts, what came of it."""
+    from treadle.fleet import client
+    from treadle.fleet.bus import Bus
+
+    async def work(bus: Bus) -> dict[str, Any]:
+        return await client.show(bus, await client.resolve(bus, name))
+
+    found = with_bus(work)
+    if as_json:
+        return show_json(found)
+    spec, order = found["spec"], found["order"]
+    click.echo(f"{order['id']}  {order['state']}" + (f": {order['why']}" if order.get("why") else ""))
+    click.echo(f"task      {printable(spec['task'])}")
+    for name_ in ("agent", "model", "root", "base", "claims", "verify", "labels", "after"):
+        if spec.get(name_):
+            value = spec[name_]
+            click.echo(f"{name_:9} {', '.join(value) if isinstance(value, list) else value}")
+    for attempt in order.get("attempts", ()):
+        click.echo(f"attempt   {_attempt(attempt)}")
+    for note in order.get("notes", ()):
+        at = time.strftime("%H:%M:%S", time.localtime(note["at"]))
+        click.echo(f"note      {at} {note['by']}: {one_line(note['what'])}")
+    for message in found["messages"]:
+        click.echo(f"message   [{message['state']}] {message['by']}: {one_line(message['text'])}")
+    for key, value in order.get("result", {}).items():
+        if value not in (None, "", []):
+            click.echo(f"{key:9} {one_line(str(value))[:300]}")
+    if found["receipt"]:
+        for given in found["receipt"].get("approvals", ()):
+            click.echo(f"answered  {given['decision']} by {given['by']}: {one_line(given['text'])[:100]}")
+        click.echo(f"receipt   sha256 {found['receipt']['sha256']}")
+    waits = (found.get("why") or {}).get("waits")
+    if waits:
+        click.echo(f"waits     {waits['text']}")
+
+
+def _attempt(attempt: dict[str, Any]) -> str:
+    text = f"{attempt['number']} on {attempt['node']}"
+    if attempt.get("ended"):
+        text += f", {attempt.get('outcome', '')} after {attempt['ended'] - attempt['placed']:.1f} s"
+    return text + (f": {one_line(attempt['why'])}" if attempt.get("why") else "")
+
+
+@click.command("logs")
+@click.argument("name", metavar=ORDER)
+@click.option("-f", "--follow", is_flag=True, help="Go on until the order has ended.")
+@click.option("--from", "start", default=1, metavar="SEQ", help="From this place on, as --json tells it in `at`.")
+@json_option
+def logs(name: str, follow: bool, start: int, as_json: bool) -> None:
+    """Show what happened in an order's runs: all attempts, in order. --json prints one event a line."""
+    from treadle.fleet import client
+    from treadle.fleet.bus import Bus
+
+    async def work(bus: Bus) -> None:
+        order = await client.resolve(bus, name)
+        show = _Shown(as_json)
+        if not follow:
+            async for seen in client.events(bus, order, start=start):
+                show(seen)
+            return
+        await _follow(bus, order, start, show)
+
+    with_bus(work)
+
+
+async def _follow(bus: Any, order: str, start: int, show: _Shown) -> None:
+    """Until the order has ended and all of its events were shown."""
+    import asyncio
+
+    from treadle.fleet import client
+
+    async def read() -> None:
+        async for seen in client.events(bus, order, start=start, follow=True):
+            show(seen)
+
+    reading = asyncio.create_task(read())
+    try:
+        await client.wait(bus, order)
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+    async for seen in client.events(bus, order, start=show.at):
+        show(seen)
+
+
+class _Shown:
+    def __init__(self, as_json: bool) -> None:
+        self.at = 1
+        self._as_json = as_json
+        columns = shutil.get_terminal_size().columns
+        self._page = Page(lambda: columns, colour=colourful(sys.stdout), flowing=True)
+        self._attempt = 0
+
+    def __call__(self, seen: Any) -> None:
+        from treadle.events import AnyEvent
+
+        self.at = seen.at
+        if self._as_json:
+            click.echo(msgspec.json.encode(seen))
+            return
+        if seen.attempt != self._attempt:
+            self._attempt = seen.attempt
+            click.echo(f"-- attempt {seen.attempt} --")
+        if seen.gap:
+            click.echo(f"-- {seen.gap} events are missing here --")
+        if seen.end:
+            click.echo(f"-- {one_line(seen.end)} --")
+            return
+        try:
+            click.echo(self._page.feed(msgspec.convert(seen.event, AnyEvent)), nl=False)
+        except msgspec.ValidationError:
+            click.echo(one_line(str(seen.event)))
+
+
+@click.command("explain")
+@click.argument("name", metavar=ORDER)
+@json_option
+def explain(name: str, as_json: bool) -> None:
+    """Say why an order waits, or what it does now, on what evidence, and what happens next."""
+    from treadle.fleet import client, liveness
+    from treadle.fleet.bus import Bus
+
+    async def work(bus: Bus) -> dict[str, Any]:
+        order = await client.resolve(bus, name)
+        return liveness.judged(await client.why(bus, order))
+
+    found = with_bus(work)
+    if as_json:
+        return show_json(found)
+    for line in liveness.told(found):
+        click.echo(line)
+
+
+@click.command("wait")
+@click.argument("names", metavar="ORDER...", nargs=-1, required=True)
+@click.option("--timeout", type=float, metavar="S", help="Give up after this time (exit code 124).")
+@json_option
+def wait(names: tuple[str, ...], timeout: float | None, as_json: bool) -> None:
+    """Wait until these orders have ended; the exit code says how."""
+    from treadle.fleet import client
+    from treadle.fleet.bus import Bus
+
+    async def work(bus: Bus) -> list[Any]:
+        return [await client.wait(bus, await client.resolve(bus, name), timeout) for name in names]
+
+    try:
+        ended = with_bus(work)
+    except TimedOut as error:
+        click.echo(f"treadle: {error}", err=True)
+        sys.exit(LATE)
+    if as_json:
+        show_json(ended)
+    else:
+        _table(ended)
+    sys.exit(max(exit_code(order.state) for order in ended))
+
+
+COMMANDS = (ls, show, logs, explain, wait)

@@ -1,0 +1,175 @@
+"""`treadle fleet up`, `down`, `status`, `node`, `nodes`, `drain`: the machines."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import sys
+from typing import Any
+
+import click
+
+from treadle.cli.as_json import json_option, show_json
+from treadle.cli.fleet.common import age, table, with_bus
+
+
+def _progress(quiet: bool) -> Any:
+    return (lambda text: None) if quiet else (lambda text: click.echo(text, err=True))
+
+
+@click.command("up")
+@click.option("--slots", default=4, show_default=True, metavar="N", help="How many orders this machine takes at once.")
+@click.option("--label", "labels", multiple=True, metavar="L", help="A label of this node; orders may ask for it.")
+@click.option("--name", default="", metavar="NAME", help="The node's name. Default: this machine's.")
+@click.option("--nats", "url", default="", metavar="URL", help="Join this server or cluster; start none of our own.")
+@click.option("--creds", default="", metavar="FILE", help="With --nats: a credentials file.")
+@click.option("--ca", default="", metavar="FILE", help="With --nats: the authority of the server's certificate.")
+@click.option("--replicas", default=1, show_default=True, metavar="N", help="With --nats: copies of each stream.")
+@click.option("--lease", default=0.0, metavar="S", help="Seconds until a silent runner is replaced. Default: 5, or 15.")
+@click.option("--sync", default="", metavar="WHEN", help="`always`: a power cut loses nothing. Default: 2m.")
+@json_option
+def up(as_json: bool, **options: Any) -> None:
+    """Start a fleet on this machine: engine, scheduler and node. Finds and joins what is up already."""
+    from treadle.fleet import up as machine
+
+    labels = tuple(options.pop("labels"))
+    found = asyncio.run(machine.up(labels=labels, say=_progress(as_json or not sys.stderr.isatty()), **options))
+    if as_json:
+        show_json(found)
+
+
+@click.command("down")
+@click.option("--forget", is_flag=True, help="Remove all that is stored: orders, events, results, credentials.")
+@click.option("--yes", is_flag=True, help="With --forget: do not ask.")
+def down(forget: bool, yes: bool) -> None:
+    """Stop all of the fleet on this machine, in order. Orders at work are given back and go on with the next `up`."""
+    from treadle.fleet import up as machine
+
+    if forget and not yes:
+        click.confirm("Remove all orders, events and results of this fleet?", abort=True)
+    asyncio.run(machine.down(say=_progress(not sys.stderr.isatty()), forget=forget))
+
+
+@click.command("status")
+@json_option
+def status(as_json: bool) -> None:
+    """Say what is up, where, since when, and how much disk it uses. Exits with 1 when no scheduler answers."""
+    from treadle.fleet import up as machine
+
+    found = asyncio.run(machine.status())
+    if as_json:
+        show_json(found)
+    else:
+        _show_status(found)
+    sys.exit(0 if found.get("scheduler") else 1)
+
+
+def _show_status(found: dict[str, Any]) -> None:
+    engine = found.get("engine")
+    where = found["url"]
+    if found["private"]:
+        text = (
+            f"nats-server {engine['version']}, process {engine['pid']}, up {age(engine['started'])}"
+            if engine
+            else "down"
+        )
+        click.echo(f"engine     {where}: {text}")
+        click.echo(f"disk       {found['disk_bytes'] / 1e6:.1f} MB in {found['directory']}")
+    else:
+        click.echo(f"engine     {where}")
+    if found.get("scheduler"):
+        click.echo(f"scheduler  {found['scheduler']}, for {age(found['since'])}")
+    for node in found.get("nodes") or found["nodes_here"]:
+        if "alive" in node:
+            at_work = f"{len(node['at_work'])} of {node['slots']} slots"
+            click.echo(f"node       {node['name']}: {at_work if node['alive'] else 'gone'}; {node['says']}")
+        else:
+            click.echo(f"node       {node['name']}: {'process ' + str(node['pid']) if node['pid'] else 'down'}")
+    orders = found.get("orders") or {}
+    told = ", ".join(f"{count} {state}" for state, count in sorted(orders.items())) or "none at work or waiting"
+    click.echo(f"orders     {told}")
+    if found.get("problem"):
+        click.echo(f"problem    {found['problem']}")
+
+
+@click.command("node")
+@click.option("--slots", default=4, show_default=True, metavar="N", help="How many orders it takes at once.")
+@click.option("--label", "labels", multiple=True, metavar="L", help="A label; orders may ask for it.")
+@click.option("--agent", "agents", multiple=True, metavar="NAME", help="Take only orders for these agents.")
+@click.option("--limit", "limits", multiple=True, metavar="KIND=N", help="At most N at once: repo=1, agent:claude=2.")
+@click.option("--name", default="", metavar="NAME", help="Its name. Default: this machine's.")
+def node(slots: int, labels: tuple[str, ...], agents: tuple[str, ...], limits: tuple[str, ...], name: str) -> None:
+    """Be a node of the fleet until SIGTERM. Runners go on without it, and the next one adopts them.
+
+    For a service manager; `treadle fleet up` starts one in the background. Let the manager end only this process:
+    with systemd, KillMode=process.
+    """
+    import logging
+
+    from treadle.errors import ConfigError
+    from treadle.fleet import node as nodes
+    from treadle.fleet import places
+
+    most = {}
+    for limit in limits:
+        kind, _, number = limit.rpartition("=")
+        if not kind or not number.isdigit():
+            raise ConfigError(f"{limit!r} is no limit", hint="write repo=1 or agent:claude=2")
+        most[kind] = int(number)
+    here = name or platform.node().partition(".")[0] or "node"
+    users = places.load().users
+    role = next((each for each in (f"node:{here}", f"worker:{here}") if each in users), "admin")
+    settings = nodes.NodeSettings(
+        name=here,
+        slots=slots,
+        labels=labels,
+        agents=agents or None,
+        limits=most,
+        role=role,
+        schedule=not role.startswith("worker:"),
+    )
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
+    asyncio.run(nodes.serve(settings))
+
+
+@click.command("nodes")
+@json_option
+def nodes(as_json: bool) -> None:
+    """List the nodes, also those that are gone, and why each takes nothing more."""
+    from treadle.fleet import client
+
+    found = with_bus(client.nodes)
+    if as_json:
+        return show_json(found)
+    rows = [["NODE", "STATE", "SLOTS", "LABELS", "VERSION", "SAYS"]]
+    for each in found:
+        state = "up" if each["alive"] else "gone"
+        slots = f"{len(each.get('at_work', ()))}/{each.get('slots', '?')}"
+        heard = f", last heard {age(each['heard'])} ago" if not each["alive"] and each.get("heard") else ""
+        labels = ",".join(each.get("labels") or ()) or "-"
+        rows.append([each["name"], state, slots, labels, each.get("version", "?"), f"{each['says']}{heard}"])
+    table(rows)
+
+
+@click.command("drain")
+@click.argument("name", metavar="NODE")
+@click.option("--undo", is_flag=True, help="Let it take orders again.")
+@click.option("--why", default="", metavar="TEXT", help="Kept with it.")
+@click.option("--wait", is_flag=True, help="Until nothing is at work there.")
+def drain(name: str, undo: bool, why: str, wait: bool) -> None:
+    """Let a node finish what it has and take nothing more."""
+    from treadle.fleet import client
+    from treadle.fleet.bus import Bus
+
+    async def work(bus: Bus) -> None:
+        await client.drain(bus, name, why=why, undo=undo)
+        while wait and not undo:
+            view = next((each for each in await client.nodes(bus) if each["name"] == name), {})
+            if not view.get("at_work"):
+                return
+            await asyncio.sleep(0.2)
+
+    with_bus(work)
+
+
+COMMANDS = (up, down, status, node, nodes, drain)

@@ -1,0 +1,90 @@
+"""`treadle fleet diff`, `merge`, `discard`, `compare`, `receipt`: what came of orders."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from treadle.cli.as_json import json_option, show_json
+from treadle.cli.fleet.common import ORDER, table, with_bus
+from treadle.cli.render import printable
+
+
+@click.command("diff")
+@click.argument("name", metavar=ORDER)
+def diff(name: str) -> None:
+    """Show what an order changed, as a patch."""
+    from treadle.fleet import client, results
+
+    async def work(bus: Any) -> bytes:
+        return await results.diff(bus, await client.resolve(bus, name))
+
+    data = with_bus(work)
+    if sys.stdout.isatty():
+        click.echo(printable(data.decode("utf-8", "replace")), nl=False)
+    else:
+        click.echo(data, nl=False)
+
+
+@click.command("merge")
+@click.argument("names", metavar="ORDER...", nargs=-1, required=True)
+@click.option("--into", default=".", metavar="DIR", help="A worktree with the branch to merge into. Default: here.")
+@click.option("--verify", default="", metavar="CMD", help="Run after each step; one that fails is taken back.")
+@json_option
+def merge(names: tuple[str, ...], into: str, verify: str, as_json: bool) -> None:
+    """Merge the work of finished orders, one after the other; stops at the first that conflicts or fails."""
+    from treadle.fleet import client, results
+
+    async def work(bus: Any) -> list[Any]:
+        orders = [await client.resolve(bus, name) for name in names]
+        return await results.merge(bus, orders, into, verify=verify)
+
+    steps = with_bus(work)
+    if as_json:
+        show_json(steps)
+    else:
+        for step in steps:
+            said = f"merged {step.commit[:12]}" if step.merged and step.commit else step.why
+            click.echo(f"{step.order}  {said}")
+            for name in step.conflicts:
+                click.echo(f"    conflict in {name}")
+    sys.exit(0 if len(steps) == len(names) and all(step.merged for step in steps) else 3)
+
+
+@click.command("discard")
+@click.argument("names", metavar="ORDER...", nargs=-1, required=True)
+def discard(names: tuple[str, ...]) -> None:
+    """Throw the work of orders away: their branches go; receipts and patches stay."""
+    from treadle.fleet import client, results
+
+    async def work(bus: Any) -> None:
+        for name in names:
+            await results.discard(bus, await client.resolve(bus, name))
+
+    with_bus(work)
+
+
+@click.command("compare")
+@click.argument("name", metavar=ORDER)
+@json_option
+def compare(name: str, as_json: bool) -> None:
+    """Compare the orders of a race: verified first, then the smallest change, then the lowest cost."""
+    from treadle.fleet import client, races
+
+    async def work(bus: Any) -> list[Any]:
+        return await races.standings(bus, await client.resolve(bus, name))
+
+    rows = with_bus(work)
+    if as_json:
+        return show_json(rows)
+    lines = [["PLACE", "ORDER", "STATE", "AGENT", "VERIFIED", "FILES", "TOKENS"]]
+    for number, row in enumerate(rows, 1):
+        verified = {True: "yes", False: "no", None: "-"}[row["verified"]]
+        cells = [str(number), row["order"], row["state"], row["agent"], verified, str(row["files"])]
+        lines.append([*cells, str(row["tokens"])])
+    table(lines)
+
+
+COMMANDS = (diff, merge, discard, compare)

@@ -1,0 +1,214 @@
+"""`treadle fleet cancel`, `pause`, `retry`, `set`, `answer`, `say`...: changing what happens."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from treadle.cli.as_json import json_option, show_json
+from treadle.cli.fleet.common import ORDER, age, table, with_bus
+from treadle.cli.render import one_line, printable
+from treadle.errors import ConfigError
+
+why_option = click.option("--why", default="", metavar="TEXT", help="Kept with the order.")
+
+
+@click.command("cancel")
+@click.argument("names", metavar="ORDER...", nargs=-1, required=True)
+@why_option
+@click.option("--wait", is_flag=True, help="Until it has ended.")
+def cancel(names: tuple[str, ...], why: str, wait: bool) -> None:
+    """End orders: what waits is taken out of the line, what runs is stopped with all it has started."""
+    from treadle.fleet import client
+
+    async def work(bus: Any) -> None:
+        for name in names:
+            order = await client.resolve(bus, name)
+            await client.cancel(bus, order, why=why)
+            if wait:
+                ended = await client.wait(bus, order, 60.0)
+                click.echo(f"{ended.id}  {ended.state}: {ended.why}")
+
+    with_bus(work)
+
+
+@click.command("pause")
+@click.argument("scope", default="fleet")
+@click.option("--now", is_flag=True, help="Hold also what runs, at its next step.")
+@why_option
+def pause(scope: str, now: bool, why: str) -> None:
+    """Start nothing more: in the whole fleet, or SCOPE such as order:ID, label:L, agent:A, credential:C, node:N."""
+    from treadle.fleet import client
+
+    with_bus(lambda bus: client.pause(bus, scope, why=why, now=now))
+
+
+@click.command("resume")
+@click.argument("scope", default="fleet")
+def resume(scope: str) -> None:
+    """Undo a pause of the same scope."""
+    from treadle.fleet import client
+
+    with_bus(lambda bus: client.resume(bus, scope))
+
+
+@click.command("retry")
+@click.argument("name", metavar=ORDER)
+@json_option
+def retry(name: str, as_json: bool) -> None:
+    """Give an order that has ended again, as a new one. What comes after the old one then comes after the new one."""
+    from treadle.fleet import client
+
+    async def work(bus: Any) -> Any:
+        return await client.retry(bus, await client.resolve(bus, name))
+
+    given = with_bus(work)
+    show_json(given) if as_json else click.echo(given.id)
+
+
+@click.command("requeue")
+@click.option("--state", default="failed", show_default=True, metavar="S", help="Orders that ended like this.")
+@click.option("--agent", default="", metavar="NAME", help="Only this agent's.")
+@click.option("--label", default="", metavar="L", help="Only with this label.")
+@click.option("--project", default="", metavar="NAME", help="Only of this project.")
+@click.option("--dry-run", is_flag=True, help="Only list them.")
+@json_option
+def requeue(state: str, agent: str, label: str, project: str, dry_run: bool, as_json: bool) -> None:
+    """Retry all orders that failed, or those that the filters leave. One that was retried before is left out."""
+    from treadle.fleet import client
+
+    async def work(bus: Any) -> list[Any]:
+        found = await client.list_orders(bus, count=100_000, states=[state], agent=agent, label=label, project=project)
+        orders = [order for order, _ in found if not order.retried_as]
+        if dry_run:
+            return orders
+        return [await client.retry(bus, order.id) for order in orders]
+
+    done = with_bus(work)
+    if as_json:
+        show_json(done)
+    else:
+        for each in done:
+            click.echo(f"{each.id}  {one_line(getattr(each, 'title', ''))}".rstrip())
+
+
+@click.command("set")
+@click.argument("name", metavar=ORDER)
+@click.option("--priority", type=int, metavar="0-9", help="9 goes first.")
+@click.option("--max-seconds", type=float, metavar="S", help="End it after this time.")
+@click.option("--max-turns", type=int, metavar="N", help="End it after this many model calls.")
+@click.option("--max-tokens", type=int, metavar="N", help="End it after this many tokens.")
+@click.option("--max-usd", type=float, metavar="USD", help="End it at this cost.")
+@why_option
+def set_(name: str, priority: int | None, why: str, **limits: Any) -> None:
+    """Change an order's priority or limits. Limits hold from its next attempt on; who, why, old and new are kept."""
+    from treadle.fleet import client
+
+    given = {key.removeprefix("max_"): value for key, value in limits.items() if value is not None}
+    if priority is None and not given:
+        raise ConfigError("nothing is to be set", hint="give --priority or a limit")
+
+    async def work(bus: Any) -> None:
+        order = await client.resolve(bus, name)
+        await client.set_fields(bus, order, priority=priority, limits=given, why=why)
+
+    with_bus(work)
+
+
+@click.command("approvals")
+@json_option
+def approvals(as_json: bool) -> None:
+    """List what waits for an answer, the nearest deadline first."""
+    from treadle.fleet import client
+
+    asks = with_bus(client.approvals)
+    if as_json:
+        return show_json(asks)
+    if not asks:
+        click.echo("Nothing waits for an answer.", err=True)
+    for ask in asks:
+        left = max(0.0, ask["deadline"] - time.time())
+        click.echo(f"{ask['order']}  asked {age(ask['asked_at'])} ago by {ask['agent']}: {one_line(ask['title'])}")
+        click.echo(f"    {printable(ask.get('command') or ask['text'])}")
+        click.echo(f"    treadle fleet answer {ask['order']} allow|deny   ({ask['default']} by itself in {left:.0f} s)")
+
+
+@click.command("answer")
+@click.argument("name", metavar=ORDER)
+@click.argument("decision", type=click.Choice(["allow", "deny"]))
+@click.option("--text", default="", metavar="TEXT", help="Told to the agent.")
+@click.option(
+    "--scope", type=click.Choice(["once", "session", "always"]), default="once", help="For how long it holds."
+)
+def answer(name: str, decision: str, text: str, scope: str) -> None:
+    """Answer what an order asks. Whoever is second is told who was first."""
+    from treadle.fleet import client
+
+    async def work(bus: Any) -> None:
+        await client.answer(bus, await client.resolve(bus, name), decision, text=text, scope=scope)
+
+    with_bus(work)
+
+
+@click.command("say")
+@click.argument("name", metavar=ORDER)
+@click.argument("text")
+@click.option("--edit", metavar="N", type=int, help="Change message N in place; an empty text takes it back.")
+@json_option
+def say(name: str, text: str, edit: int | None, as_json: bool) -> None:
+    """Tell the agent something at its next step. Kept until it is delivered; `show` says how far it is."""
+    from treadle.fleet import client
+
+    async def work(bus: Any) -> str:
+        order = await client.resolve(bus, name)
+        if edit is not None:
+            await client.edit_message(bus, f"{order}.{edit}", text)
+            return f"{order}.{edit}"
+        return await client.say(bus, order, text)
+
+    key = with_bus(work)
+    show_json({"message": key}) if as_json else click.echo(key)
+
+
+@click.command("budget")
+@click.argument("scope", default="fleet")
+@click.option("--usd", type=float, metavar="USD", help="At most this much money.")
+@click.option("--tokens", type=int, metavar="N", help="At most this many tokens.")
+@json_option
+def budget(scope: str, usd: float | None, tokens: int | None, as_json: bool) -> None:
+    """Show the budgets, or set one: of the fleet, or project:NAME. At the limit, orders wait until it is raised."""
+    from treadle.fleet import client
+
+    async def work(bus: Any) -> Any:
+        if usd is not None or tokens is not None:
+            await client.set_budget(bus, scope, usd=usd, tokens=tokens)
+            return None
+        return (await client.control(bus)).budgets
+
+    found = with_bus(work)
+    if found is None:
+        return
+    if as_json:
+        return show_json(found)
+    rows = [["SCOPE", "MONEY", "TOKENS", "UNPRICED"]]
+    for name, one in found.items():
+        limit = "-" if one.usd is None else f"{one.usd:.2f}"
+        most = "-" if one.tokens is None else str(one.tokens)
+        counts = [f"{one.spent_usd:.2f} of {limit} USD", f"{one.spent_tokens} of {most}"]
+        rows.append([name, *counts, str(one.unpriced_tokens)])
+    table(rows)
+
+
+@click.command("limit")
+@click.argument("scope")
+@click.argument("most", type=int, required=False)
+def limit(scope: str, most: int | None) -> None:
+    """Let at most MOST orders run at once for SCOPE: agent:claude, credential:work, repo:PATH."""
+    from treadle.fleet import client
+
+    with_bus(lambda bus: client.set_limit(bus, scope, most))
+
+
+COMMANDS = (cancel, pause, resume, retry, requeue, set_, approvals, answer, say, budget, limit)

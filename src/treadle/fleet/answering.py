@@ -1,0 +1,133 @@
+"""What the scheduler answers at once, from memory: beats of nodes and runners, and questions about the present."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from treadle.fleet.book import NodeView
+from treadle.fleet.control import scopes
+from treadle.fleet.orders import AT_WORK, Used, encode
+from treadle.fleet.placing import explain_wait
+
+if TYPE_CHECKING:
+    from treadle.fleet.scheduler import Scheduler
+
+
+class Answering:
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+
+    async def beat(self, subject: str, data: bytes) -> bytes | None:
+        """`fleet.beat.NODE.node` or `fleet.beat.NODE.ORDER.ATTEMPT`."""
+        parts = subject.split(".")
+        said = msgspec.json.decode(data)
+        if parts[3] == "node":
+            return encode(self._node(parts[2], said))
+        return encode(self._runner(parts[2], parts[3], int(parts[4]), said))
+
+    def _node(self, name: str, said: dict[str, Any]) -> dict[str, Any]:
+        book = self.scheduler.book
+        view = book.node(name, time.monotonic())
+        free = view.free
+        view.heard = time.monotonic()
+        view.slots = int(said.get("slots", 0))
+        view.labels = frozenset(said.get("labels", ()))
+        agents = said.get("agents")
+        view.agents = None if agents is None else frozenset(agents)
+        view.limits = dict(said.get("limits") or {})
+        view.leaving = str(said.get("leaving", ""))
+        if view.free > max(free, 0):
+            self.scheduler.wake.set()
+        mine = [
+            [row.spec.id, row.order.attempt]
+            for each in view.at_work
+            if (row := book.rows.get(each)) and row.order.node == name
+        ]
+        return {"scheduler": self.scheduler.name, "holds": mine}
+
+    def _runner(self, node: str, order: str, attempt: int, said: dict[str, Any]) -> dict[str, Any]:
+        book = self.scheduler.book
+        row = book.rows.get(order)
+        if row is None or row.order.node != node or row.order.attempt != attempt or row.order.state not in AT_WORK:
+            return {"holds": False}
+        row.heard = time.monotonic()
+        row.activity = said
+        book.spend(row, msgspec.convert(said.get("used") or {}, Used))
+        answer: dict[str, Any] = {"holds": True, "state": row.order.state}
+        if row.order.cancel is not None:
+            answer["cancel"] = row.order.cancel.what
+        park = book.control.parks.get(row.spec.account)
+        if park is not None and park.until > time.time():
+            answer["hold_until"] = park.until
+        held = [*scopes(row.spec, row.order), f"node:{node}"]
+        answer["paused"] = any(scope in book.control.pauses for scope in held)
+        return answer
+
+    async def ask(self, subject: str, data: bytes) -> bytes | None:
+        """`fleet.ask.why.ORDER`, `fleet.ask.nodes`, `fleet.ask.status`."""
+        parts = subject.split(".")
+        if parts[2] == "why":
+            return encode(self._why(parts[3]))
+        if parts[2] == "nodes":
+            return encode([self._view(view) for view in self.scheduler.book.nodes.values()])
+        if parts[2] == "status":
+            return encode(self._status())
+        return encode({"error": f"nobody answers {subject}"})
+
+    def _why(self, name: str) -> dict[str, Any]:
+        book = self.scheduler.book
+        row = book.rows.get(name)
+        if row is None:
+            return {}
+        now = time.monotonic()
+        if row.order.state == "queued":
+            return explain_wait(book, row, now)
+        return {
+            "state": row.order.state,
+            "node": row.order.node,
+            "attempt": row.order.attempt,
+            "heard_seconds_ago": round(now - row.heard, 2),
+            "lease": book.lease,
+            "activity": row.activity,
+        }
+
+    def _view(self, view: NodeView) -> dict[str, Any]:
+        book = self.scheduler.book
+        ago = time.monotonic() - view.heard
+        waiting = sum(len(line) for line in book.queue.values())
+        drained, paused = book.control.drained.get(view.name), book.control.pauses.get(f"node:{view.name}")
+        idle = ""
+        if ago > book.lease:
+            idle = f"not heard for {ago:.0f} s"
+        elif drained or paused:
+            note = drained or paused
+            assert note is not None
+            idle = f"{'drained' if drained else 'paused'} by {note.by}"
+        elif view.leaving:
+            idle = view.leaving
+        elif view.free <= 0:
+            idle = "all slots are taken"
+        elif not waiting:
+            idle = "nothing waits"
+        else:
+            idle = "what waits does not fit or may not start: `treadle fleet explain ORDER`"
+        return {
+            "name": view.name,
+            "slots": view.slots,
+            "at_work": sorted(view.at_work),
+            "labels": sorted(view.labels),
+            "agents": None if view.agents is None else sorted(view.agents),
+            "alive": ago <= book.lease,
+            "heard_seconds_ago": round(ago, 2),
+            "says": idle,
+        }
+
+    def _status(self) -> dict[str, Any]:
+        book = self.scheduler.book
+        states: dict[str, int] = {}
+        for row in book.rows.values():
+            states[row.order.state] = states.get(row.order.state, 0) + 1
+        return {"scheduler": self.scheduler.name, "since": self.scheduler.since, "orders": states}

@@ -1,0 +1,444 @@
+"""All that the scheduler knows, and every rule by which orders move. No input, no output: given what was heard and the
+time, it says what is to be written.
+
+An order is `queued`, then `placed` on a node, then `running`, with `asking` in between, then ended. What a node says
+counts only for the attempt that the order is at, on the node that it was placed on: that is the fence. The attempt's
+number only grows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from treadle.coordination.surfaces import Surface
+from treadle.fleet.bus import Write
+from treadle.fleet.control import Budget, Control, Park, budget_scopes, with_entry
+from treadle.fleet.orders import (
+    AT_WORK,
+    Attempt,
+    Limits,
+    Note,
+    Order,
+    Receipt,
+    Spec,
+    State,
+    Used,
+    begun,
+    encode,
+    new_id,
+)
+
+START_SECONDS = 60.0
+"""How long a node that is heard has to start the runner of an order that was placed on it."""
+NOTES_MAX = 200
+BACK_SECONDS = 2.0
+"""Seconds between two orders on an account that was parked, until the first have come through."""
+
+
+class Row:
+    """An order that has not ended."""
+
+    __slots__ = ("spec", "order", "revision", "heard", "surfaces", "asks", "activity", "counted")
+
+    def __init__(self, spec: Spec, order: Order, revision: int, heard: float) -> None:
+        self.spec = spec
+        self.order = order
+        self.revision = revision
+        self.heard = heard
+        self.surfaces = [Surface(text) for text in spec.claims]
+        self.asks: dict[str, dict[str, Any]] = {}
+        self.activity: dict[str, Any] = {}
+        self.counted = Used()
+        """How much of what it used is in the budgets."""
+
+
+class NodeView:
+    """A node as the scheduler sees it."""
+
+    def __init__(self, name: str, heard: float) -> None:
+        self.name = name
+        self.heard = heard
+        self.slots = 0
+        self.labels: frozenset[str] = frozenset()
+        self.agents: frozenset[str] | None = None
+        """None is any."""
+        self.limits: dict[str, int] = {}
+        self.at_work: set[str] = set()
+        self.leaving = ""
+        """Why it takes nothing more, by its own word."""
+
+    @property
+    def free(self) -> int:
+        return self.slots - len(self.at_work)
+
+
+class Unit(NamedTuple):
+    """Changes that belong together: all are written or none."""
+
+    writes: list[Write]
+    row: Row | None
+
+
+class Say(NamedTuple):
+    """Something to say when what led to it is stored. `stored` says whether it goes to a stream."""
+
+    subject: str
+    data: bytes
+    stored: bool = False
+
+
+class Book:
+    def __init__(self, lease: float) -> None:
+        self.lease = lease
+        self.rows: dict[str, Row] = {}
+        self.queue: dict[int, dict[str, None]] = {priority: {} for priority in range(9, -1, -1)}
+        self.nodes: dict[str, NodeView] = {}
+        self.children: dict[str, set[str]] = {}
+        self.fate: dict[str, State] = {}
+        """How orders ended that others come after."""
+        self.control = Control()
+        self.control_revision = 0
+        self.back_at: dict[str, float] = {}
+        """Account -> when the next order on it may start, after it was parked."""
+        self.units: dict[str, Unit] = {}
+        self.says: list[Say] = []
+        self.control_changed = False
+        self.unanswered: list[tuple[str, bytes]] = []
+        """Answers that the deadline gives, by key; whoever was first has answered."""
+
+    # What is in it...
+
+    def add(self, spec: Spec, order: Order, revision: int, heard: float) -> Row:
+        row = self.rows[spec.id] = Row(spec, order, revision, heard)
+        for parent in order.after:
+            self.children.setdefault(parent, set()).add(spec.id)
+        if order.state == "queued":
+            self._enqueue(row)
+        elif order.state in AT_WORK:
+            self.node(order.node, heard).at_work.add(spec.id)
+        return row
+
+    def node(self, name: str, now: float) -> NodeView:
+        if name not in self.nodes:
+            self.nodes[name] = NodeView(name, now)
+        return self.nodes[name]
+
+    def queued(self) -> Iterator[Row]:
+        for line in self.queue.values():
+            for name in list(line):
+                yield self.rows[name]
+
+    def _enqueue(self, row: Row, *, first: bool = False) -> None:
+        line = self.queue[row.order.priority]
+        if first:
+            rest = dict(line)
+            line.clear()
+            line[row.spec.id] = None
+            line.update(rest)
+        else:
+            line[row.spec.id] = None
+
+    def _dequeue(self, row: Row) -> None:
+        for line in self.queue.values():
+            line.pop(row.spec.id, None)
+
+    def _leave_node(self, row: Row) -> None:
+        view = self.nodes.get(row.order.node)
+        if view is not None:
+            view.at_work.discard(row.spec.id)
+
+    # Changing it...
+
+    def change(self, row: Row, *more: Write, **fields: Any) -> None:
+        """Set these fields of an order; with what else is to be written in the same stroke."""
+        row.order = replace(row.order, changed=time.time(), **fields)
+        before = self.units.get(row.spec.id)
+        rest = [write for write in before.writes if not write.key.startswith("order.")] if before else []
+        keys = {write.key for write in more}
+        rest = [write for write in rest if write.key not in keys]
+        head = Write(f"order.{row.spec.id}", encode(row.order), row.revision)
+        self.units[row.spec.id] = Unit([head, *rest, *more], row)
+
+    def change_control(self, **fields: Any) -> None:
+        self.control = replace(self.control, **fields)
+        self.control_changed = True
+
+    def note(self, row: Row, by: str, what: str) -> tuple[Note, ...]:
+        return (*row.order.notes, Note(at=time.time(), by=by, what=what))[-NOTES_MAX:]
+
+    # Orders come in...
+
+    def accept(self, spec: Spec, now: float) -> None:
+        """Take in an order that was submitted and checked. One that is known already changes nothing."""
+        if spec.id in self.rows:
+            return
+        row = self.add(spec, begun(spec), 0, now)
+        self.change(row, Write(f"active.{spec.id}", b"{}"))
+        if spec.retry_of:
+            self.follow_retry(spec.retry_of, spec.id)
+        for parent in spec.after:
+            if parent in self.fate:
+                self._parent_ended(row, parent)
+
+    def follow_retry(self, old: str, new: str) -> None:
+        """Whoever waits for an order that is tried again waits for the new one."""
+        for child in self.children.pop(old, set()):
+            row = self.rows.get(child)
+            if row is not None and row.order.state == "queued":
+                after = tuple(new if parent == old else parent for parent in row.order.after)
+                self.change(row, after=after)
+                self.children.setdefault(new, set()).add(child)
+
+    # Nodes report...
+
+    def started(self, row: Row, now: float, said: dict[str, Any]) -> None:
+        row.heard = now
+        if row.order.state != "placed":
+            return
+        limit = row.order.limits.seconds
+        attempts = self._last_attempt(row, started=time.time(), resumed=str(said.get("resumed", "")))
+        ends_at = row.order.ends_at or (time.time() + limit if limit else 0.0)
+        self.change(row, state="running", attempts=attempts, ends_at=ends_at)
+
+    def finished(self, row: Row, said: dict[str, Any]) -> None:
+        """The runner's last word on its attempt."""
+        outcome, why = str(said.get("outcome", "failed")), str(said.get("why", ""))
+        used = msgspec.convert(said.get("used") or {}, Used)
+        self.spend(row, used)
+        total = _sum(row.order.used, used)
+        attempts = self._last_attempt(row, ended=time.time(), outcome=outcome, why=why, used=used)
+        self.change(row, attempts=attempts, used=total)
+        if outcome == "handed_back":
+            return self._queue_again(row)
+        if outcome == "failed" and said.get("retryable") and len(attempts) < row.spec.attempts:
+            return self._queue_again(row)
+        state: State = "done" if outcome == "done" else "cancelled" if outcome == "cancelled" else "failed"
+        self.end(row, state, why, said)
+
+    def lost(self, row: Row, why: str) -> None:
+        """Its runner is gone or silent: the next attempt, or the end of it."""
+        order = row.order
+        marker = encode({"end": "superseded", "why": why})
+        self.says.append(Say(f"fleet.ev.{order.id}.{order.attempt}.{order.node}", marker, stored=True))
+        self.says.append(Say(f"fleet.tell.{order.node}.{order.id}", encode({"do": "leave", "attempt": order.attempt})))
+        self.change(row, attempts=self._last_attempt(row, ended=time.time(), outcome="lost", why=why))
+        if order.cancel is not None:
+            self.end(row, "cancelled", f"{order.cancel.what}; its runner was gone by then")
+        elif len(row.order.attempts) >= row.spec.attempts:
+            self.end(row, "failed", f"given up after {len(row.order.attempts)} attempts, the last of them lost: {why}")
+        else:
+            self._queue_again(row)
+
+    def _queue_again(self, row: Row) -> None:
+        self._leave_node(row)
+        work = Write(f"work.{row.order.node}.{row.spec.id}", purge=True)
+        self.change(row, work, state="queued", node="", open_ask="")
+        self._enqueue(row, first=True)
+
+    def _last_attempt(self, row: Row, **fields: Any) -> tuple[Attempt, ...]:
+        return (*row.order.attempts[:-1], replace(row.order.attempts[-1], **fields)) if row.order.attempts else ()
+
+    def end(self, row: Row, state: State, why: str, said: dict[str, Any] | None = None) -> None:
+        """The one end of an order, with its one receipt."""
+        said = said or {}
+        order, name = row.order, row.spec.id
+        result = {**order.result, **(said.get("result") or {})}
+        receipt = Receipt(
+            order=name,
+            outcome=state,
+            why=why,
+            attempts=order.attempts,
+            notes=order.notes,
+            used=order.used,
+            result=result,
+            approvals=said.get("approvals") or [],
+            run=said.get("receipt"),
+            ended=time.time(),
+        )
+        writes = [Write(f"receipt.{name}", encode(receipt.sealed()), 0), Write(f"active.{name}", purge=True)]
+        if order.node:
+            writes.append(Write(f"work.{order.node}.{name}", purge=True))
+        self._leave_node(row)
+        self._dequeue(row)
+        self.change(row, *writes, state=state, why=why, result=result, open_ask="")
+        del self.rows[name]
+        self.fate[name] = state
+        self.says.append(Say(f"fleet.ended.{name}", encode({"state": state, "why": why})))
+        for child in sorted(self.children.get(name, ())):
+            if child in self.rows:
+                self._parent_ended(self.rows[child], name)
+        if row.spec.every and state != "cancelled":
+            self._repeat(row)
+
+    def _parent_ended(self, row: Row, parent: str) -> None:
+        if self.fate[parent] != "done" and row.spec.if_failed == "skip" and row.order.state == "queued":
+            self.end(row, "skipped", f"it comes after {parent}, which {_past(self.fate[parent])}")
+
+    def _repeat(self, row: Row) -> None:
+        first = row.spec.series or row.spec.id
+        began = row.order.attempts[0].placed if row.order.attempts else time.time()
+        due = max(began + row.spec.every, time.time())
+        spec = replace(row.spec, id=new_id(f"{first} {due}"), series=first, not_before=due, created=time.time())
+        unit = self.units[row.spec.id]
+        self.units[row.spec.id] = Unit([*unit.writes, Write(f"spec.{spec.id}", encode(spec))], unit.row)
+
+    # Questions...
+
+    def asked(self, row: Row, said: dict[str, Any]) -> None:
+        """The agent asks something that a person, or the deadline, has to answer."""
+        number = row.order.asks + 1
+        key = f"{row.spec.id}.{number}"
+        ask = {
+            **(said.get("ask") or {}),
+            "format": 1,
+            "order": row.spec.id,
+            "number": number,
+            "attempt": row.order.attempt,
+            "node": row.order.node,
+            "title": row.order.title,
+            "agent": row.spec.agent,
+            "asked_at": time.time(),
+            "deadline": time.time() + row.spec.answer_seconds,
+            "default": row.spec.answer_default,
+        }
+        row.asks[key] = ask
+        self.change(row, Write(f"ask.{key}", encode(ask), 0), state="asking", asks=number, open_ask=key)
+        answer = {"do": "ask", "request": ask.get("request"), "ask": key}
+        self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode(answer)))
+
+    def resumed(self, row: Row) -> None:
+        """It was answered, and the agent goes on."""
+        row.asks.clear()
+        if row.order.state == "asking":
+            self.change(row, state="running", open_ask="")
+
+    # People wish...
+
+    def wish(self, row: Row, do: str, by: str, said: dict[str, Any]) -> None:
+        why = str(said.get("why", ""))
+        if do == "cancel":
+            self._cancel(row, by, why)
+        elif do == "set":
+            self._set(row, by, why, said)
+        elif do == "result":  # such as that it was merged, or thrown away
+            notes = self.note(row, by, str(said.get("what", "")))
+            self.change(row, notes=notes, result={**row.order.result, **(said.get("result") or {})})
+
+    def _cancel(self, row: Row, by: str, why: str) -> None:
+        words = f"cancelled by {by}" + (f": {why}" if why else "")
+        note = Note(at=time.time(), by=by, what=words)
+        if row.order.state == "queued":
+            self.change(row, cancel=note, notes=self.note(row, by, words))
+            return self.end(row, "cancelled", words)
+        self.change(row, cancel=note, notes=self.note(row, by, words))
+        self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode({"do": "cancel", "why": words})))
+
+    def _set(self, row: Row, by: str, why: str, said: dict[str, Any]) -> None:
+        fields: dict[str, Any] = {}
+        told = []
+        if (priority := said.get("priority")) is not None:
+            told.append(f"priority {row.order.priority} -> {priority}")
+            fields["priority"] = int(priority)
+        if limits := said.get("limits"):
+            new = replace(row.order.limits, **limits)
+            told += [f"{name} {getattr(row.order.limits, name)} -> {value}" for name, value in limits.items()]
+            fields["limits"] = msgspec.convert(msgspec.to_builtins(new), Limits)
+        words = f"set {', '.join(told)}" + (f" ({why})" if why else "")
+        waiting = row.order.state == "queued"
+        if waiting:
+            self._dequeue(row)
+        self.change(row, notes=self.note(row, by, words), **fields)
+        if waiting:
+            self._enqueue(row)
+        elif row.order.node:
+            content = {"do": "limits", "limits": msgspec.to_builtins(row.order.limits)}
+            self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode(content)))
+
+    # Money and providers...
+
+    def spend(self, row: Row, used: Used) -> None:
+        """Count in what an attempt has used so far, beyond what was counted before."""
+        new_tokens = max(0, used.tokens - row.counted.tokens)
+        new_usd = max(0.0, (used.usd or 0.0) - (row.counted.usd or 0.0))
+        if not new_tokens and not new_usd:
+            return
+        row.counted = used
+        budgets = dict(self.control.budgets)
+        for scope in budget_scopes(row.spec):
+            old = budgets.get(scope, Budget())
+            budgets[scope] = replace(
+                old,
+                spent_usd=old.spent_usd + new_usd,
+                spent_tokens=old.spent_tokens + new_tokens,
+                unpriced_tokens=old.unpriced_tokens + (new_tokens if used.usd is None else 0),
+            )
+        self.change_control(budgets=budgets)
+
+    def rate_limited(self, account: str, until: float, why: str) -> None:
+        """A provider has said to wait: everybody on that account does."""
+        old = self.control.parks.get(account)
+        if old is not None and old.until >= until:
+            return
+        park = Park(until=until, why=why, since=time.time())
+        self.change_control(parks=with_entry(self.control.parks, account, park))
+        self.back_at[account] = until
+
+    def reserved(self, scope: str) -> tuple[float, int]:
+        """Money and tokens that orders at work may still use, by their limits."""
+        usd, tokens = 0.0, 0
+        for view in self.nodes.values():
+            for name in view.at_work:
+                row = self.rows.get(name)
+                if row is not None and scope in budget_scopes(row.spec):
+                    usd += max(0.0, (row.order.limits.usd or 0.0) - (row.counted.usd or 0.0))
+                    tokens += max(0, (row.order.limits.tokens or 0) - row.counted.tokens)
+        return usd, tokens
+
+    # Time passes...
+
+    def tick(self, now: float) -> None:
+        """What happens because of time alone: silent runners, questions that nobody answered, times that are up."""
+        for row in list(self.rows.values()):
+            if row.order.state == "placed":
+                self._check_placed(row, now)
+            elif row.order.state in AT_WORK and now - row.heard > self.lease:
+                self.lost(row, f"its runner on {row.order.node} was not heard for {now - row.heard:.1f} s")
+            for key, ask in list(row.asks.items()):
+                if ask["deadline"] <= time.time():
+                    text = "nobody answered in time"
+                    answer = {"decision": ask["default"], "by": "deadline", "text": text, "at": time.time()}
+                    self.unanswered.append((f"answer.{key}", encode(answer)))
+                    del row.asks[key]
+        wall = time.time()
+        parks = {name: park for name, park in self.control.parks.items() if park.until > wall - 3600}
+        if len(parks) != len(self.control.parks):
+            self.change_control(parks=parks)
+
+    def _check_placed(self, row: Row, now: float) -> None:
+        view = self.node(row.order.node, now)
+        if now - max(view.heard, row.heard) > self.lease:
+            self.lost(row, f"{view.name} was gone before it could start it")
+        elif now - row.heard > START_SECONDS:
+            self.lost(row, f"{view.name} did not start it within {START_SECONDS:g} s")
+
+    def everybody_heard(self, now: float) -> None:
+        """Nobody can be blamed for a silence in which we could not have heard: after an outage, or a change of ours."""
+        for row in self.rows.values():
+            row.heard = now
+        for view in self.nodes.values():
+            view.heard = now
+
+
+def _sum(one: Used, other: Used) -> Used:
+    usd = None if one.usd is None and other.usd is None else (one.usd or 0.0) + (other.usd or 0.0)
+    counts = {name: getattr(one, name) + getattr(other, name) for name in Used.__struct_fields__ if name != "usd"}
+    return Used(usd=usd, **counts)
+
+
+def _past(state: State) -> str:
+    return {"failed": "failed", "cancelled": "was cancelled", "skipped": "was skipped"}.get(state, state)

@@ -1,0 +1,423 @@
+"""One connection to the engine, with what the fleet needs of JetStream and the client does not offer.
+
+    bus = await Bus.connect(Address(url="nats://127.0.0.1:4222", user="node", password="..."), name="node n1")
+    revision = await bus.put("order.o1", data, expect=0)     # Stale when it is there already
+    last = await bus.batch([Write("order.o1", data, revision), Write("active.o1", purge=True)])
+
+Everything here either is stored when it returns or raises: `Stale` when somebody else was first, `Unreachable` when
+nobody can say, which includes a request whose answer was lost. See docs/reference/fleet.md for keys and subjects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from treadle.errors import Denied, MissingExtra, PeerClosed, StorageError, TreadleError
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client
+    from nats.aio.msg import Msg
+
+log = logging.getLogger(__name__)
+
+STATE, INBOX, EVENTS = "KV_fleet", "FLEET_IN", "FLEET_EV"
+PREFIX = "$KV.fleet."
+TIMEOUT = 5.0
+"""Seconds after which a request counts as lost; one to a server that was just killed takes all of them."""
+LOOK_SECONDS = (1.0, 2.0, 5.0)
+"""How long each try of a request that only looks waits for its answer."""
+BATCH_MAX = 1000
+_STALE = (10071, 10164)
+_FULL = (10023, 10047, 10077)
+_TOMBSTONE_SECONDS = 2
+
+
+class Stale(Exception):
+    """What was to be changed is not as it was expected to be; nothing was written."""
+
+
+class Unreachable(PeerClosed):
+    """The engine did not answer. What was asked for may have happened or not."""
+
+    retryable = True
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the engine is and who we are to it."""
+
+    url: str
+    user: str = ""
+    password: str = ""
+    creds: str = ""
+    """A credentials file, for servers with accounts of their own."""
+    ca: str = ""
+    """A file with the authority that the server's certificate is checked against."""
+
+
+class Entry(NamedTuple):
+    key: str
+    value: bytes
+    revision: int
+
+
+class Write(NamedTuple):
+    """One change of a batch. `expect` is the revision that it replaces, 0 for none, None for whatever is there."""
+
+    key: str
+    value: bytes = b""
+    expect: int | None = None
+    ttl: int = 0
+    purge: bool = False
+
+    def headers(self) -> dict[str, str]:
+        made: dict[str, str] = {}
+        if self.purge:
+            made = {"KV-Operation": "PURGE", "Nats-Rollup": "sub", "Nats-TTL": str(_TOMBSTONE_SECONDS)}
+        if self.expect is not None:
+            made["Nats-Expected-Last-Subject-Sequence"] = str(self.expect)
+        if self.ttl:
+            made["Nats-TTL"] = str(self.ttl)
+        return made
+
+
+class Bus:
+    def __init__(self, client: Client, url: str) -> None:
+        self.client = client
+        self.url = url
+        self.returned: list[Callable[[], None]] = []
+        """Called after the connection was lost and is back: what listens on the server is to be set up again."""
+        self._refused: dict[str, float] = {}
+
+    @classmethod
+    async def connect(cls, address: Address, *, name: str = "treadle", patience: float = 2.0) -> Bus:
+        """A lasting connection. Whether there is anybody and who we are is found out first, within `patience`."""
+        nats = _library()
+        probe = nats.NATS()
+        options = _options(address)
+        quiet: dict[str, Any] = {"error_cb": _ignore, "allow_reconnect": False, "max_reconnect_attempts": 1}
+        try:
+            async with asyncio.timeout(patience):
+                await probe.connect(**options, **quiet, reconnect_time_wait=0.1, connect_timeout=patience)
+        except (OSError, TimeoutError, nats.errors.Error) as error:
+            raise _no_connection(address, error) from None
+        finally:
+            await _close(probe)
+        client = nats.NATS()
+        bus = cls(client, address.url)
+        await client.connect(
+            **options,
+            name=name,
+            error_cb=bus._on_error,
+            reconnected_cb=bus._on_return,
+            disconnected_cb=_nothing,
+            closed_cb=_nothing,
+            ping_interval=5,
+            max_reconnect_attempts=-1,
+            reconnect_time_wait=0.2,
+        )
+        return bus
+
+    async def close(self) -> None:
+        await self.client.close()
+
+    @property
+    def connected(self) -> bool:
+        return bool(self.client.is_connected)
+
+    # A callback that raises would end the client's read loop and leave it deaf, so none does.
+
+    async def _on_error(self, error: Exception) -> None:
+        text = str(error)
+        if "ermissions" in text and '"' in text:
+            self._refused[text.split('"')[1].lower()] = time.monotonic()
+        elif text:
+            log.debug("the engine's client: %s", text)
+
+    async def _on_return(self) -> None:
+        for call in list(self.returned):
+            try:
+                call()
+            except Exception:
+                log.exception("what listens on the engine could not be set up again")
+
+    # Requests...
+
+    async def request(
+        self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None, timeout: float = TIMEOUT
+    ) -> Msg:
+        nats = _library()
+        began = time.monotonic()
+        try:
+            # The client waits for ever to write while it reconnects, so the limit is ours.
+            async with asyncio.timeout(timeout + 0.5):
+                return await self.client.request(subject, data, timeout=timeout, headers=headers)
+        except (TimeoutError, OSError, nats.errors.Error) as error:
+            if self._refused.get(subject.lower(), 0.0) >= began:
+                raise Denied(
+                    f"these credentials may not write {subject}", hint="use those of a role that may: submit, node"
+                ) from None
+            kind = type(error).__name__
+            raise Unreachable(f"the engine at {self.url} does not answer ({kind})", hint=_UP) from None
+
+    async def ask(self, subject: str, value: Any = None, timeout: float = TIMEOUT) -> Any:
+        """A request in JSON, answered in JSON."""
+        reply = await self.request(subject, b"" if value is None else msgspec.json.encode(value), timeout=timeout)
+        return msgspec.json.decode(reply.data) if reply.data else None
+
+    async def look(self, subject: str, value: Any = None) -> Msg:
+        """A request that changes nothing, and so is asked again when its answer was lost with a server."""
+        data = b"" if value is None else msgspec.json.encode(value)
+        for patience in LOOK_SECONDS:
+            try:
+                return await self.request(subject, data, timeout=patience)
+            except Unreachable:
+                if patience == LOOK_SECONDS[-1]:
+                    raise
+                await asyncio.sleep(0.1)
+        raise AssertionError("the last try returns or raises")
+
+    async def api(self, subject: str, value: Any = None) -> dict[str, Any]:
+        """A request to JetStream itself, such as STREAM.INFO.KV_fleet; its refusals are raised.
+
+        All that we ask of it may be asked twice: making a stream or consumer that is there already is no error.
+        """
+        reply = await self.look(f"$JS.API.{subject}", value)
+        return _checked(msgspec.json.decode(reply.data), subject)
+
+    async def publish(self, subject: str, data: bytes, headers: dict[str, str] | None = None) -> int:
+        """Store a message in the stream that has this subject; its sequence when it is stored."""
+        reply = await self.request(subject, data, headers)
+        return int(_checked(msgspec.json.decode(reply.data), subject)["seq"])
+
+    async def tell(self, subject: str, data: bytes = b"") -> None:
+        """Say something that is not stored to whoever listens now."""
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                await self.client.publish(subject, data)
+        except (TimeoutError, OSError, _library().errors.Error) as error:
+            raise Unreachable(f"the engine at {self.url} is away ({type(error).__name__})", hint=_UP) from None
+
+    async def serve(self, subject: str, answer: Callable[[str, bytes], Awaitable[bytes | None]]) -> Any:
+        """Answer requests on `subject`, one at a time. Gives the subscription."""
+
+        async def on_message(message: Msg) -> None:
+            try:
+                reply = await answer(message.subject, message.data)
+                if reply is not None and message.reply:
+                    await message.respond(reply)
+            except Exception:
+                log.exception("a request on %s failed", message.subject)
+
+        return await self.client.subscribe(subject, cb=on_message)
+
+    # Keys...
+
+    async def put(self, key: str, value: bytes, *, expect: int | None = None, ttl: int = 0) -> int:
+        """Write one key; its new revision. With `expect`, only if that is its revision now (0: it is not there)."""
+        return await self.publish(PREFIX + key, value, Write(key, value, expect, ttl).headers() or None)
+
+    async def purge(self, key: str, *, expect: int | None = None) -> None:
+        await self.publish(PREFIX + key, b"", Write(key, b"", expect, purge=True).headers())
+
+    async def get(self, key: str, *, latest: bool = False) -> Entry | None:
+        """What a key holds. `latest` asks the leader of the stream, where there are several servers."""
+        if latest:
+            return await self._get_latest(key)
+        message = await self.look(f"$JS.API.DIRECT.GET.{STATE}.{PREFIX}{key}")
+        headers = message.headers or {}
+        if headers.get("Status") or headers.get("KV-Operation") or headers.get("Nats-Marker-Reason"):
+            return None
+        return Entry(key, message.data, int(headers["Nats-Sequence"]))
+
+    async def _get_latest(self, key: str) -> Entry | None:
+        import base64
+
+        reply = await self.look(f"$JS.API.STREAM.MSG.GET.{STATE}", {"last_by_subj": PREFIX + key})
+        answer = msgspec.json.decode(reply.data)
+        if (answer.get("error") or {}).get("err_code") == 10037:
+            return None
+        found = _checked(answer, key)["message"]
+        headers = base64.b64decode(found.get("hdrs", "")).decode()
+        if "KV-Operation" in headers or "Nats-Marker-Reason" in headers:
+            return None
+        return Entry(key, base64.b64decode(found.get("data", "")), found["seq"])
+
+    async def batch(self, writes: Sequence[Write]) -> int:
+        """All of these changes or none; the revision of the last one. The others have the numbers before it."""
+        if len(writes) > BATCH_MAX:
+            raise ValueError(f"{len(writes)} writes are more than one batch can hold")
+        if len(writes) == 1:
+            return await self.publish(PREFIX + writes[0].key, writes[0].value, writes[0].headers() or None)
+        name = _library().NATS().new_inbox()[-22:]
+        for number, write in enumerate(writes, 1):
+            headers = {**write.headers(), "Nats-Batch-Id": name, "Nats-Batch-Sequence": str(number)}
+            if number == len(writes):
+                return await self.publish(PREFIX + write.key, write.value, {**headers, "Nats-Batch-Commit": "1"})
+            try:
+                async with asyncio.timeout(TIMEOUT):
+                    await self.client.publish(PREFIX + write.key, write.value, headers=headers)
+            except (TimeoutError, OSError, _library().errors.Error):
+                raise Unreachable(f"the engine at {self.url} is away", hint=_UP) from None
+        return 0
+
+    # Looking at many...
+
+    async def named(self, keys: Sequence[str]) -> dict[str, Entry]:
+        """What these keys hold; a key that holds nothing is left out. One may end in `*` and stand for up to 1,000."""
+        found: dict[str, Entry] = {}
+        for start in range(0, len(keys), 500):
+            some = [PREFIX + key for key in keys[start : start + 500]]
+            for entry in await self._collect({"multi_last": some, "batch": 1000}):
+                found[entry.key] = entry
+        return found
+
+    async def newest(self, pattern: str, count: int, *, before: int | None = None) -> list[Entry]:
+        """The `count` keys that match and were changed last, the latest first; `before` continues an earlier list."""
+        end = before if before is not None else (await self.last_revision()) + 1
+        found: list[Entry] = []
+        span = max(4 * count, 64)
+        while end > 1 and len(found) < count:
+            start = max(1, end - span)
+            request = {"seq": start, "next_by_subj": PREFIX + pattern, "batch": min(span, 1000)}
+            chunk = [entry for entry in await self._collect(request) if entry.revision < end]
+            if len(chunk) == 1000 and chunk[-1].revision < end - 1:
+                span = 1000  # more than one answer holds: look at less
+                start = max(1, end - span)
+                request["seq"] = start
+                chunk = [entry for entry in await self._collect(request) if entry.revision < end]
+            found += reversed(chunk)
+            end, span = start, span * 4
+        return found[:count]
+
+    async def last_revision(self) -> int:
+        info = await self.api(f"STREAM.INFO.{STATE}")
+        return int(info["state"]["last_seq"])
+
+    async def keys(self, pattern: str) -> list[str]:
+        """The names of all keys that match, also of many; those purged in the last seconds may be among them."""
+        names: list[str] = []
+        while True:
+            request = {"subjects_filter": PREFIX + pattern, "offset": len(names)}
+            info = await self.api(f"STREAM.INFO.{STATE}", request)
+            page = list(info["state"].get("subjects") or {})
+            names += page
+            if not page or len(names) >= info.get("total", 0):
+                return [name.removeprefix(PREFIX) for name in names]
+
+    async def _collect(self, request: dict[str, Any]) -> list[Entry]:
+        for patience in LOOK_SECONDS[:-1]:
+            try:
+                return await self._collect_once(request, patience)
+            except Unreachable:
+                await asyncio.sleep(0.1)
+        return await self._collect_once(request, LOOK_SECONDS[-1])
+
+    async def _collect_once(self, request: dict[str, Any], patience: float) -> list[Entry]:
+        inbox = self.client.new_inbox()
+        done = asyncio.get_running_loop().create_future()
+        found: list[Entry] = []
+
+        async def on_message(message: Msg) -> None:
+            headers = message.headers or {}
+            status = headers.get("Status")
+            if done.done():
+                return
+            if status in ("204", "404"):
+                done.set_result(None)
+            elif status:
+                done.set_exception(StorageError(f"the engine refused to read: {headers.get('Description', status)}"))
+            elif not headers.get("KV-Operation") and not headers.get("Nats-Marker-Reason"):
+                key = headers["Nats-Subject"].removeprefix(PREFIX)
+                found.append(Entry(key, message.data, int(headers["Nats-Sequence"])))
+
+        listening = await self.client.subscribe(inbox, cb=on_message)
+        try:
+            async with asyncio.timeout(patience):
+                await self.client.publish(f"$JS.API.DIRECT.GET.{STATE}", msgspec.json.encode(request), reply=inbox)
+                await done
+        except (TimeoutError, OSError, _library().errors.Error):
+            raise Unreachable(f"the engine at {self.url} does not answer", hint=_UP) from None
+        finally:
+            try:
+                await listening.unsubscribe()
+            except _library().errors.Error:
+                pass  # the connection is gone, and the subscription with it
+        return found
+
+
+_UP = "`treadle fleet status` says what is up"
+
+
+def _checked(answer: dict[str, Any], what: str) -> dict[str, Any]:
+    error = answer.get("error")
+    if not error:
+        return answer
+    code, text = error.get("err_code", 0), error.get("description", "")
+    if code in _STALE:
+        raise Stale(what)
+    if code in _FULL:
+        raise StorageError(f"the engine's store is full: {text}", hint="raise its limit or remove old events")
+    if error.get("code") == 503:
+        raise Unreachable(f"the engine cannot store now: {text}", hint=_UP)
+    raise EngineRefused(f"the engine refused {what}: {text}", code)
+
+
+class EngineRefused(TreadleError):
+    """JetStream said no, with a code of its own."""
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.number = number
+
+
+def _options(address: Address) -> dict[str, Any]:
+    options: dict[str, Any] = {"servers": [part.strip() for part in address.url.split(",")]}
+    if address.user:
+        options |= {"user": address.user, "password": address.password}
+        # Who may only watch must not read the answers that others get.
+        options["inbox_prefix"] = f"_INBOX_{address.user}"
+    if address.creds:
+        options["user_credentials"] = address.creds
+    if address.ca or "tls://" in address.url:
+        import ssl
+
+        options["tls"] = ssl.create_default_context(cafile=address.ca or None)
+    return options
+
+
+def _no_connection(address: Address, error: BaseException) -> TreadleError:
+    text = str(error) or type(error).__name__
+    if "uthorization" in text or "uthentication" in text:
+        return Denied(f"the engine at {address.url} does not accept these credentials")
+    return Unreachable(f"nobody answers at {address.url}: {text}", hint="`treadle fleet up` starts an engine")
+
+
+async def _close(client: Client) -> None:
+    """Close a client, also one that never came so far as to have something that it closes by itself."""
+    transport = getattr(client, "_transport", None)
+    await client.close()
+    if transport is not None:
+        transport.close()
+
+
+async def _ignore(error: Exception) -> None:
+    pass
+
+
+async def _nothing() -> None:
+    pass
+
+
+def _library() -> Any:
+    try:
+        import nats
+        import nats.errors
+    except ImportError:
+        raise MissingExtra("the fleet", "fleet") from None
+    return nats

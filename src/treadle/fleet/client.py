@@ -1,0 +1,424 @@
+"""All that can be asked of a fleet, as plain functions: commands, HTTP handlers and programs call these.
+
+    async with connected("submit") as bus:
+        (given,) = await submit(bus, [Spec(id=new_id(), task="mend the test", root="/src/shop")])
+        order = await wait(bus, given.id)
+
+Everything that changes something returns when that is stored. An order is named by its id or the beginning of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from treadle.errors import ConfigError, Denied, LocalError, NotFound, StorageError, TimedOut
+from treadle.fleet import events as event_log
+from treadle.fleet import places
+from treadle.fleet.bus import STATE, Bus, Entry, Stale, Unreachable
+from treadle.fleet.control import Control
+from treadle.fleet.events import Seen
+from treadle.fleet.orders import Order, Receipt, Spec, begun, checked, encode, new_id, read_order, read_spec
+from treadle.fleet.pull import Pull
+
+IN_FLIGHT = 64
+PAGE = 200
+PAGES = 50
+
+
+@asynccontextmanager
+async def connected(role: str = "admin") -> AsyncIterator[Bus]:
+    """A connection to the fleet that this machine belongs to."""
+    bus = await Bus.connect(places.load().address(role), name="treadle fleet")
+    try:
+        yield bus
+    finally:
+        await bus.close()
+
+
+def me() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "somebody"
+
+
+# Giving orders...
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """An order that is stored. `new` is False when one with the same key was stored before."""
+
+    id: str
+    new: bool
+
+
+async def submit(bus: Bus, specs: Sequence[Spec]) -> list[Given]:
+    """Store these orders. Returns when all of them are durable; whoever repeats one is given the first."""
+    for spec in specs:
+        checked(spec)
+    slots = asyncio.Semaphore(IN_FLIGHT)
+
+    async def one(spec: Spec) -> Given:
+        async with slots:
+            return await _submit_one(bus, spec)
+
+    return list(await asyncio.gather(*(one(spec) for spec in specs)))
+
+
+async def _submit_one(bus: Bus, spec: Spec, tries: int = 5) -> Given:
+    data = encode(spec)
+    for attempt in range(tries):
+        try:
+            await bus.put(f"spec.{spec.id}", data, expect=0)
+            return Given(id=spec.id, new=True)
+        except Stale:
+            entry = await bus.get(f"spec.{spec.id}")
+            # When an answer was lost on the way, what is stored may be ours, from the try before.
+            return Given(id=spec.id, new=attempt > 0 and entry is not None and entry.value == data)
+        except Unreachable:
+            if attempt == tries - 1:
+                raise
+            await asyncio.sleep(0.3)
+    raise AssertionError("every try returns or raises")
+
+
+# Looking...
+
+
+async def resolve(bus: Bus, name: str) -> str:
+    """The id that begins with `name`; NotFound when there is none, or more than one."""
+    if await bus.get(f"spec.{name}") is not None:
+        return name
+    found = [key.partition(".")[2] for key in await bus.keys("spec.*") if key.startswith(f"spec.{name}")]
+    if not found or not name:
+        raise NotFound(f"there is no order {name!r}", hint="`treadle fleet ls` lists them")
+    if len(found) > 1:
+        raise NotFound(
+            f"{len(found)} orders begin with {name!r}: {', '.join(sorted(found)[:5])}", hint="write more of it"
+        )
+    return found[0]
+
+
+async def list_orders(
+    bus: Bus,
+    *,
+    count: int = 50,
+    states: Iterable[str] = (),
+    agent: str = "",
+    label: str = "",
+    project: str = "",
+    place: str = "",
+    active: bool = False,
+    before: int | None = None,
+) -> list[tuple[Order, int]]:
+    """The orders that changed last, the latest first, each with its place to continue from (`before`)."""
+    wanted = set(states)
+
+    def fits(order: Order) -> bool:
+        return (
+            (not wanted or order.state in wanted)
+            and (not agent or order.agent == agent)
+            and (not label or label in order.labels)
+            and (not project or order.project == project)
+            and (not place or order.place == place)
+        )
+
+    if active:
+        names = [key.partition(".")[2] for key in await bus.keys("active.*")]
+        entries = await bus.named([f"order.{name}" for name in names])
+        orders = [(order, entry.revision) for entry in entries.values() if fits(order := read_order(entry))]
+        return sorted(orders, key=lambda each: -each[1])[:count]
+    found: list[tuple[Order, int]] = []
+    filtered = bool(wanted or agent or label or project or place)
+    for _ in range(PAGES):
+        page = await bus.newest("order.*", PAGE if filtered else count, before=before)
+        found += [(order, entry.revision) for entry in page if fits(order := read_order(entry))]
+        if len(found) >= count or len(page) < (PAGE if filtered else count):
+            break
+        before = page[-1].revision
+    if not filtered and before is None and len(found) < count:
+        known = {order.id for order, _ in found}
+        found += [each for each in await _not_taken_in(bus, count) if each[0].id not in known]
+    return found[:count]
+
+
+async def _not_taken_in(bus: Bus, count: int) -> list[tuple[Order, int]]:
+    """Orders that are stored and that no scheduler has seen yet."""
+    specs = await bus.newest("spec.*", count)
+    have = await bus.named([entry.key.replace("spec.", "order.", 1) for entry in specs]) if specs else {}
+    return [
+        (begun(read_spec(entry.value)), entry.revision)
+        for entry in specs
+        if entry.key.replace("spec.", "order.", 1) not in have
+    ]
+
+
+async def get_spec(bus: Bus, name: str) -> Spec:
+    entry = await bus.get(f"spec.{name}")
+    if entry is None:
+        raise NotFound(f"there is no order {name!r}", hint="`treadle fleet ls` lists them")
+    return read_spec(entry.value)
+
+
+async def get_order(bus: Bus, name: str) -> Order:
+    """Where an order stands; one that no scheduler has seen yet is queued."""
+    entry = await bus.get(f"order.{name}")
+    if entry is not None:
+        return read_order(entry)
+    try:
+        return begun(await get_spec(bus, name))
+    except StorageError:  # the scheduler will say so
+        return Order(id=name, state="queued", changed=time.time())
+
+
+async def get_receipt(bus: Bus, name: str) -> Receipt | None:
+    entry = await bus.get(f"receipt.{name}")
+    return None if entry is None else msgspec.json.decode(entry.value, type=Receipt)
+
+
+async def show(bus: Bus, name: str) -> dict[str, Any]:
+    """An order with all that belongs to it."""
+    spec, order, receipt = await get_spec(bus, name), await get_order(bus, name), await get_receipt(bus, name)
+    return {
+        "spec": msgspec.to_builtins(spec),
+        "order": msgspec.to_builtins(order),
+        "receipt": None if receipt is None else msgspec.to_builtins(receipt),
+        "messages": [message for _, message in await messages(bus, name)],
+        "why": {} if order.ended else await why(bus, name),
+    }
+
+
+async def why(bus: Bus, name: str) -> dict[str, Any]:
+    """Why an order waits, or what its runner does now; from the scheduler's memory."""
+    order = await get_order(bus, name)
+    if order.ended:
+        return {"state": order.state, "why": order.why}
+    try:
+        found: dict[str, Any] = await bus.ask(f"fleet.ask.why.{name}", timeout=2.0)
+    except Unreachable:
+        text = "no scheduler is up: `treadle fleet up`"
+        return {"state": order.state, "waits": {"kind": "scheduler", "text": text}}
+    return found or {"state": order.state, "waits": {"kind": "order", "text": "the scheduler has not seen it yet"}}
+
+
+def events(bus: Bus, name: str, *, start: int = 1, follow: bool = False) -> AsyncIterator[Seen]:
+    """Its events, from a place on. Any number of readers; none costs another anything."""
+    return event_log.read(bus, name, start=start, follow=follow)
+
+
+async def changes(bus: Bus, *, pattern: str = "order.*", start: int | None = None) -> AsyncIterator[Entry]:
+    """Every change of the keys that match, as it happens."""
+    first = await bus.last_revision() + 1 if start is None else start
+    pull = Pull(bus, STATE, filters=(f"$KV.fleet.{pattern}",), start=first)
+    try:
+        while True:
+            for message in await pull.next(30.0):
+                if not (message.headers or {}).get("KV-Operation"):
+                    key = message.subject.removeprefix("$KV.fleet.")
+                    yield Entry(key, message.data, message.metadata.sequence.stream)
+    finally:
+        await pull.close()
+
+
+async def wait(bus: Bus, name: str, timeout: float | None = None) -> Order:
+    """The order when it has ended."""
+    try:
+        async with asyncio.timeout(timeout):
+            start = await bus.last_revision() + 1
+            order = await get_order(bus, name)
+            if order.ended:
+                return order
+            async for entry in changes(bus, pattern=f"order.{name}", start=start):
+                order = read_order(entry)
+                if order.ended:
+                    return order
+    except TimeoutError:
+        raise TimedOut(f"the order {name} has not ended within {timeout:g} s") from None
+    raise AssertionError("changes never end")
+
+
+async def nodes(bus: Bus) -> list[dict[str, Any]]:
+    """All nodes that were ever heard, also those that are gone, with why each takes nothing."""
+    known = {
+        entry.key.partition(".")[2]: msgspec.json.decode(entry.value)
+        for entry in (await bus.named(["node.*"])).values()
+    }
+    try:
+        live = {view["name"]: view for view in await bus.ask("fleet.ask.nodes", timeout=2.0)}
+    except Unreachable:
+        live = {}
+    rows = []
+    for name in sorted({*known, *live}):
+        row = {**known.get(name, {"name": name}), **live.get(name, {})}
+        if name not in live:
+            row |= {"alive": False, "says": "not heard by this scheduler" if live else "no scheduler is up"}
+        rows.append(row)
+    return rows
+
+
+async def control(bus: Bus) -> Control:
+    entry = await bus.get("control")
+    return Control() if entry is None else msgspec.json.decode(entry.value, type=Control)
+
+
+# Steering...
+
+
+async def _wish(bus: Bus, do: str, **content: Any) -> None:
+    body = encode({"do": do, "by": content.pop("by", "") or me(), **content})
+    await bus.publish(f"fleet.in.wish.{do}", body, {"Nats-Msg-Id": new_id()})
+
+
+async def cancel(bus: Bus, name: str, *, why: str = "", by: str = "") -> None:
+    """Stored when it returns; the runner is told at once, and again with its next beat."""
+    order = await get_order(bus, name)
+    if order.ended:
+        raise LocalError(f"the order {name} has ended already: {order.state}")
+    await _wish(bus, "cancel", order=name, why=why, by=by)
+
+
+async def set_fields(
+    bus: Bus,
+    name: str,
+    *,
+    priority: int | None = None,
+    limits: dict[str, Any] | None = None,
+    why: str = "",
+    by: str = "",
+) -> None:
+    """Change the priority or limits of an order; who, why, old and new are kept with it."""
+    if priority is not None and not 0 <= priority <= 9:
+        raise ConfigError(f"the priority {priority} is not between 0 and 9")
+    await _wish(bus, "set", order=name, priority=priority, limits=limits or {}, why=why, by=by)
+
+
+async def pause(bus: Bus, scope: str, *, why: str = "", by: str = "", now: bool = False) -> None:
+    """Start nothing more in this scope; with `now`, also hold what runs, at its next step."""
+    await _wish(bus, "pause", scope=checked_scope(scope), why=why, by=by, now=now)
+
+
+async def resume(bus: Bus, scope: str, *, by: str = "") -> None:
+    await _wish(bus, "resume", scope=checked_scope(scope), by=by)
+
+
+def checked_scope(scope: str) -> str:
+    kinds = ("order", "label", "agent", "credential", "node", "project")
+    if scope != "fleet" and (scope.partition(":")[0] not in kinds or not scope.partition(":")[2]):
+        raise ConfigError(f"{scope!r} is no scope", hint=f"fleet, or KIND:NAME with KIND one of {', '.join(kinds)}")
+    return scope
+
+
+async def drain(bus: Bus, node: str, *, why: str = "", by: str = "", undo: bool = False) -> None:
+    """Let a node finish what it has and take nothing more."""
+    await _wish(bus, "undrain" if undo else "drain", node=node, why=why, by=by)
+
+
+async def set_budget(bus: Bus, scope: str, *, usd: float | None, tokens: int | None, by: str = "") -> None:
+    if scope != "fleet" and not scope.startswith("project:"):
+        raise ConfigError(f"{scope!r} has no budget", hint="fleet, or project:NAME")
+    await _wish(bus, "budget", scope=scope, usd=usd, tokens=tokens, by=by)
+
+
+async def set_limit(bus: Bus, scope: str, most: int | None, *, by: str = "") -> None:
+    """How many orders may run at once across the fleet for `agent:A`, `credential:C` or `repo:PATH`."""
+    await _wish(bus, "limit", scope=scope, most=most, by=by)
+
+
+async def retry(bus: Bus, name: str, *, by: str = "", task: str = "", continues: bool = False) -> Given:
+    """The same order again, as a new one; whoever comes after the old one comes after the new one then."""
+    order = await get_order(bus, name)
+    if not order.ended:
+        raise LocalError(f"the order {name} has not ended: it is {order.state}")
+    if order.retried_as:
+        return Given(id=order.retried_as, new=False)
+    spec = await get_spec(bus, name)
+    again = replace(
+        spec,
+        id=new_id(f"retry of {name}"),
+        retry_of=name,
+        by=by or me(),
+        created=time.time(),
+        not_before=0.0,
+        task=task or spec.task,
+        continues=name if continues else "",
+    )
+    return (await submit(bus, [again]))[0]
+
+
+# Questions and messages...
+
+
+async def approvals(bus: Bus) -> list[dict[str, Any]]:
+    """What waits for an answer now, the nearest deadline first."""
+    names = [key.partition(".")[2] for key in await bus.keys("active.*")]
+    orders = await bus.named([f"order.{name}" for name in names])
+    keys = [f"ask.{order.open_ask}" for entry in orders.values() if (order := read_order(entry)).open_ask]
+    asks = [msgspec.json.decode(entry.value) for entry in (await bus.named(keys) if keys else {}).values()]
+    return sorted(asks, key=lambda ask: float(ask["deadline"]))
+
+
+async def answer(
+    bus: Bus, name: str, decision: str, *, number: int | None = None, text: str = "", scope: str = "once", by: str = ""
+) -> None:
+    """Answer what an order asks. Whoever is second is told who was first."""
+    order = await get_order(bus, name)
+    key = f"{name}.{number}" if number is not None else order.open_ask
+    if not key:
+        raise NotFound(f"the order {name} asks nothing now", hint="`treadle fleet approvals` lists what does")
+    if decision not in ("allow", "deny"):
+        raise ConfigError(f"{decision!r} is no answer", hint="allow or deny")
+    given = {"decision": decision, "text": text, "scope": scope, "by": by or me(), "at": time.time()}
+    try:
+        await bus.put(f"answer.{key}", encode(given), expect=0)
+    except Stale:
+        entry = await bus.get(f"answer.{key}")
+        first = msgspec.json.decode(entry.value) if entry else {}
+        ago = time.time() - float(first.get("at", time.time()))
+        said = f"{first.get('by', 'somebody')} {ago:.0f} s ago: {first.get('decision', '?')}"
+        raise Denied(f"{key} was answered by {said}") from None
+
+
+async def say(bus: Bus, name: str, text: str, *, by: str = "") -> str:
+    """Leave a message for the agent, given to it at its next step; gives the key under which it can be changed."""
+    order = await get_order(bus, name)
+    if order.ended:
+        raise LocalError(f"the order {name} has ended: {order.state}", hint="`treadle fleet send-back` tries it again")
+    body = {"format": 1, "text": text, "by": by or me(), "at": time.time(), "state": "queued"}
+    for number in range(1, 1000):
+        try:
+            await bus.put(f"say.{name}.{number}", encode(body), expect=0)
+            return f"{name}.{number}"
+        except Stale:
+            continue
+    raise LocalError(f"the order {name} has been told too much")
+
+
+async def edit_message(bus: Bus, key: str, text: str) -> None:
+    """Change a message that was not delivered yet; an empty text takes it back."""
+    entry = await bus.get(f"say.{key}")
+    said = msgspec.json.decode(entry.value) if entry else {}
+    if entry is None or said["state"] != "queued":
+        raise LocalError(f"the message {key} was delivered already" if entry else f"there is no message {key}")
+    body = {**said, "text": text} if text else {**said, "state": "taken back"}
+    try:
+        await bus.put(f"say.{key}", encode(body), expect=entry.revision)
+    except Stale:
+        raise LocalError(f"the message {key} was delivered just now") from None
+
+
+async def messages(bus: Bus, name: str) -> list[tuple[str, dict[str, Any]]]:
+    found = await bus.named([f"say.{name}.*"])
+    return [(key.partition(".")[2], msgspec.json.decode(entry.value)) for key, entry in sorted(found.items())]
+
+
+async def note_result(bus: Bus, name: str, what: str, result: dict[str, Any], *, by: str = "") -> None:
+    """Keep with an order what was done with its work: merged, thrown away."""
+    await _wish(bus, "result", order=name, what=what, result=result, by=by)

@@ -1,0 +1,59 @@
+"""What holds for the whole fleet: pauses, parked accounts, budgets, drained nodes. One record, `control`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from treadle.fleet.orders import Note, Order, Spec
+
+FORMAT = 1
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Of `fleet` or `project:NAME`. What is spent is what was measured; unknown prices are counted apart, in tokens."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    spent_usd: float = 0.0
+    spent_tokens: int = 0
+    unpriced_tokens: int = 0
+
+
+class Park(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An account that its provider has told to wait."""
+
+    until: float
+    why: str = ""
+    since: float = 0.0
+
+
+class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    format: int = FORMAT
+    pauses: dict[str, Note] = {}
+    """Scope -> by whom and why: `fleet`, `order:ID`, `label:L`, `agent:A`, `credential:C`, `node:N`, `project:P`."""
+    drained: dict[str, Note] = {}
+    parks: dict[str, Park] = {}
+    budgets: dict[str, Budget] = {}
+    limits: dict[str, int] = {}
+    """How many may run at once, across all nodes: `agent:A`, `credential:C`, `repo:PATH`."""
+
+
+def scopes(spec: Spec, order: Order) -> list[str]:
+    """Every scope that an order is in, its node aside."""
+    found = ["fleet", f"order:{spec.id}", f"agent:{spec.agent}", f"credential:{spec.account}"]
+    found += [f"label:{label}" for label in spec.labels]
+    if spec.project:
+        found.append(f"project:{spec.project}")
+    return found
+
+
+def budget_scopes(spec: Spec) -> list[str]:
+    return ["fleet", f"project:{spec.project}"] if spec.project else ["fleet"]
+
+
+def with_entry(table: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
+    """The table with one entry set, or removed where the value is None."""
+    rest = {key: old for key, old in table.items() if key != name}
+    return rest if value is None else {**rest, name: value}

@@ -1,0 +1,278 @@
+"""One attempt, carried out: the host's run of one order, with the fleet's where, when and who answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from treadle.errors import TimedOut, TreadleError, WorkspaceError
+from treadle.events import AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, Usage
+from treadle.fleet import null, objects, sources, trees
+from treadle.fleet.messages import Messages
+from treadle.fleet.orders import Limits, Used
+from treadle.fleet.questions import Questions
+from treadle.session import Answer, SessionSpec
+
+if TYPE_CHECKING:
+    from treadle.fleet.runner import Runner
+    from treadle.host.run import HostRun
+
+RECEIPT_MAX = 1024 * 1024
+"""Bytes of a run's receipt that travel with the order; a larger one goes to the object store."""
+PARK_SECONDS = 60.0
+"""How long an account waits when its provider says "too many" and not until when."""
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    outcome: str
+    why: str = ""
+    retryable: bool = False
+    used: Used = Used()
+    result: dict[str, Any] = {}
+    receipt: Any = None
+    approvals: list[dict[str, Any]] = []
+
+
+class Execution:
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
+        self.spec = runner.job.spec
+        self.limits: Limits = runner.job.order.limits
+        self.root = self.spec.root
+        self.tree: trees.Tree | None = None
+        self.result: dict[str, Any] = {}
+        self.used = Used()
+        self.questions = Questions(self)
+        self.messages = Messages(self)
+        earlier = runner.job.order.attempts[:-1]
+        self.resumed = "brief" if earlier else ""
+        self._host: HostRun | None = None
+        self._stopped: TreadleError | None = None
+        self._stop = asyncio.Event()
+        self._doing = "starting"
+        self._since = time.time()
+        self._tools: dict[str, str] = {}
+        self._last_event = time.time()
+
+    # What the beat tells...
+
+    def activity(self) -> dict[str, Any]:
+        """What it does right now and since when, with what it has used."""
+        return {
+            "doing": self._doing,
+            "since": self._since,
+            "last_event": self._last_event,
+            "open_tools": list(self._tools.values()),
+            "asks": len(self.questions.open),
+            "used": msgspec.to_builtins(self.used),
+            "pid": os.getpid(),
+        }
+
+    def _do(self, what: str) -> None:
+        self._doing, self._since = what, time.time()
+
+    async def look(self, event: AnyEvent) -> None:
+        """Take from an event what the fleet has to know."""
+        self._last_event = time.time()
+        if isinstance(event, ToolStarted):
+            self._tools[event.call] = f"{event.name} {event.command or ' '.join(event.paths)}".strip()[:200]
+            self._do(self._tools[event.call])
+        elif isinstance(event, ToolEnded):
+            self._tools.pop(event.call, None)
+            self._do("model")
+        elif isinstance(event, Usage):
+            self._count(event)
+        elif isinstance(event, Asked):
+            self._do("waiting for an answer")
+            self.questions.ask(event)
+        elif isinstance(event, Retrying | Failed) and event.error.code == "rate_limited":
+            seconds = (event.error.retry_after_ms or PARK_SECONDS * 1000) / 1000
+            await self.runner.report(
+                "rate", account=self.spec.account, until=time.time() + seconds, why=event.error.message[:300]
+            )
+
+    def _count(self, event: Usage) -> None:
+        old = self.used
+        usd = old.usd if event.cost_usd is None else (old.usd or 0.0) + event.cost_usd
+        self.used = Used(
+            input_tokens=old.input_tokens + event.input_tokens,
+            output_tokens=old.output_tokens + event.output_tokens,
+            cache_read_tokens=old.cache_read_tokens + event.cache_read_tokens,
+            cache_write_tokens=old.cache_write_tokens + event.cache_write_tokens,
+            calls=old.calls + 1,
+            usd=usd,
+        )
+
+    # Being steered...
+
+    async def stop(self, why: TreadleError) -> None:
+        if self._stopped is None:
+            self._stopped = why
+            self._stop.set()
+            self.runner.may_go_on.set()
+            if self._host is not None:
+                await self._host.stop(why)
+
+    def kill(self) -> None:
+        self._stop.set()
+        if self._host is not None:
+            self._host.kill()
+
+    async def answer(self, request: str, answer: Answer) -> None:
+        if self._host is not None:
+            self._do("model")
+            await self._host.answer(request, answer)
+
+    async def steer(self, text: str) -> bool:
+        return self._host is not None and await self._host.steer(text)
+
+    # The work...
+
+    async def run(self) -> Ended:
+        timer = asyncio.create_task(self._time_out())
+        try:
+            if self.spec.agent.partition(":")[0] == null.NAME:
+                return await null.run(self)
+            return await self._run()
+        except TreadleError as error:
+            return Ended(outcome="failed", why=str(error), retryable=error.retryable, used=self.used)
+        finally:
+            timer.cancel()
+            self.questions.close()
+            self.messages.close()
+
+    async def _time_out(self) -> None:
+        if self.limits.seconds is not None:
+            await asyncio.sleep(self.limits.seconds)
+            await self.stop(TimedOut(f"the order did not end within {self.limits.seconds:g} s"))
+
+    async def _run(self) -> Ended:
+        from treadle.agents import find_agent
+        from treadle.host.order import make_order
+        from treadle.host.run import HostRun, Job
+        from treadle.host.store import ReceiptStore
+        from treadle.workspace.workspace import WorkspaceMode
+
+        spec, directory = self.spec, self.runner.directory
+        self._do("preparing the worktree")
+        source = await sources.find(self.runner.bus, spec)
+        self.tree = await asyncio.to_thread(trees.prepare, spec, source, os.path.join(directory, "work"))
+        self.root = self.tree.root
+        if spec.setup:
+            await self._set_up()
+        order = make_order(
+            await self._brief(),
+            self.root,
+            model=spec.model,
+            max_turns=self.limits.turns,
+            max_budget_usd=self.limits.usd,
+            policy=sources.policy_of(spec),
+        )
+        mode: WorkspaceMode = "pass_through" if self.tree.top or spec.in_place else "staged"
+        self._host = HostRun(
+            Job(order=order, backend=find_agent(spec.agent), mode=mode, check=spec.verify or None),
+            ReceiptStore(os.path.join(directory, "receipts")),
+            sink=self.runner.sink,
+            adjust=self._adjusted,
+        )
+        self.messages.start()
+        self._do("model")
+        if self._stopped is not None:
+            await self._host.stop(self._stopped)
+        receipt = await self._host.run()
+        self._do("keeping the result")
+        return await self._ended(self._host, receipt)
+
+    async def _set_up(self) -> None:
+        from treadle.host.run import run_check
+
+        self._do("setup")
+        done = await run_check(self.spec.setup, self.root)
+        if not done.ok:
+            raise WorkspaceError(f"the setup failed with code {done.exit_code}: {done.output_tail[-1000:]}")
+
+    async def _brief(self) -> str:
+        """The task; for a later attempt, with what the earlier ones came to."""
+        earlier = self.runner.job.order.attempts[:-1]
+        parts = [self.spec.task]
+        if earlier:
+            told = "; ".join(f"attempt {each.number} on {each.node}: {each.outcome} ({each.why})" for each in earlier)
+            parts.append(f"This was begun before and not finished: {told}. The files are as at the start.")
+        return "\n\n".join(parts)
+
+    def _adjusted(self, spec: SessionSpec) -> SessionSpec:
+        limits = replace(spec.limits, max_tokens=self.limits.tokens)
+        mode = self.spec.mode or spec.mode or "auto-edit"
+        return replace(spec, answers=True, limits=limits, mode=mode, trusted=False)
+
+    async def _ended(self, host: HostRun, receipt: Any) -> Ended:
+        from treadle.wire.sidecar.receipts import encode as encode_receipt
+
+        observed = host.observed
+        outcome = observed.outcome()
+        verified = None if observed.check is None else observed.check.ok
+        why = self._why(host)
+        self.result = {"verified": verified, "says": _last_words(receipt)}
+        if self.tree is not None and self.tree.top and not self.runner.superseded.is_set():
+            title = f"{self.runner.job.order.title}\n\nOrder {self.spec.id}, attempt {self.runner.job.attempt}."
+            self.result |= await asyncio.to_thread(trees.commit, self.tree, title, self.spec.bring)
+            await self._store_result()
+        text = encode_receipt(receipt)
+        kept: Any = msgspec.Raw(text)
+        if len(text) > RECEIPT_MAX:
+            name = f"receipt.{self.spec.id}.{self.runner.job.attempt}"
+            await objects.put(self.runner.bus, name, text)
+            kept = {"object": name}
+        cancelled = self._stopped is not None and self._stopped.code == "cancelled"
+        state = "done" if outcome == "complete" else "cancelled" if cancelled else "failed"
+        if verified is False and outcome != "failed":
+            why = why or f"its work was not verified: {self.spec.verify} failed"
+        retryable = observed.error is not None and observed.error.retryable
+        return Ended(
+            outcome=state,
+            why=why,
+            retryable=retryable,
+            used=self.used,
+            result=self.result,
+            receipt=kept,
+            approvals=self.questions.given,
+        )
+
+    def _why(self, host: HostRun) -> str:
+        if self._stopped is not None:
+            return str(self._stopped)
+        if host.observed.error is not None:
+            return str(host.observed.error)
+        if host.observed.stopped is not None:
+            return str(host.observed.stopped)
+        return ""
+
+    async def _store_result(self) -> None:
+        assert self.tree is not None
+        if self.result.get("commit"):
+            name = f"{self.spec.id}.{self.runner.job.attempt}"
+            data = await asyncio.to_thread(trees.patch, self.tree, self.result)
+            await objects.put(self.runner.bus, f"patch.{name}", data)
+            path = os.path.join(self.runner.directory, "result.bundle")
+            await objects.put(
+                self.runner.bus, f"bundle.{name}", await asyncio.to_thread(trees.bundle, self.tree, self.result, path)
+            )
+            self.result |= {"patch": f"patch.{name}", "bundle": f"bundle.{name}", "node": self.runner.job.node}
+            self.result["branch"] = trees.branch_name(self.spec.id)
+
+    async def settle(self, counted: bool) -> None:
+        if self.tree is not None:
+            await asyncio.to_thread(trees.settle, self.tree, self.spec.id, self.result, counted=counted)
+
+
+def _last_words(receipt: Any) -> str:
+    for event in reversed(list(receipt.trace)):
+        text = getattr(event, "text", None)
+        if isinstance(text, str) and type(event).__name__ == "AssistantMessage":
+            return text[-2000:]
+    return ""

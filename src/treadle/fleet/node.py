@@ -1,0 +1,305 @@
+"""A node: takes the orders that are placed on it, each to a runner of its own, and can be the scheduler.
+
+What is placed on a node stands under `work.NODE.ORDER` until it has ended. A node that was restarted reads that again,
+finds the runners of the one before at work and leaves them to it. Where the engine is a private server on this machine,
+it also sees that there is one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import platform
+import signal
+import sys
+import time
+from typing import Any
+
+import msgspec
+
+from treadle import __version__
+from treadle.errors import TreadleError
+from treadle.fleet import layout, null, places, runs, server, tasks
+from treadle.fleet.bus import STATE, Bus, Unreachable
+from treadle.fleet.orders import encode, read_order, read_spec
+from treadle.fleet.pull import Pull
+from treadle.fleet.scheduler import Scheduler
+from treadle.io.files import locked, write_atomic
+from treadle.io.process.detached import detach
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1
+RECORD_SECONDS = 15.0
+KEEP_SECONDS = 7 * 86400.0
+"""How long what a run left on this machine is kept."""
+
+
+class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    format: int = FORMAT
+    name: str
+    slots: int = 4
+    labels: tuple[str, ...] = ()
+    agents: tuple[str, ...] | None = None
+    limits: dict[str, int] = {}
+    role: str = "admin"
+    schedule: bool = True
+    """Whether it stands for election as the scheduler."""
+
+
+class Node:
+    def __init__(self, fleet: places.Fleet, settings: NodeSettings) -> None:
+        self.fleet = fleet
+        self.settings = settings
+        self.name = settings.name
+        self.leaving = ""
+        self.stopping = asyncio.Event()
+        self.bus: Bus
+        self._runs: dict[tuple[str, int], int] = {}
+        """Order and attempt -> a handle on its runner."""
+        self._empty: list[tuple[str, int]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._reports: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Until it is told to stop. Runners are left at work."""
+        if self.fleet.private:
+            self._tasks.append(asyncio.create_task(self._keep_engine()))
+        self.bus = await self._connect()
+        await layout.ensure(self.bus, replicas=self.fleet.replicas, lease=self.fleet.lease)
+        told = await self.bus.serve(f"fleet.tell.{self.name}.node", self._told)
+        scheduler = Scheduler(self.bus, self.name, self.fleet.lease)
+        if self.settings.schedule:
+            self._tasks.append(asyncio.create_task(scheduler.run()))
+        self._tasks += [asyncio.create_task(task) for task in (self._beat(), self._take_work(), self._record())]
+        stopping = asyncio.create_task(self.stopping.wait())
+        try:
+            await asyncio.wait([stopping, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
+            for task in self._tasks:
+                if task.done():
+                    task.result()
+        finally:
+            stopping.cancel()
+            await tasks.end([*self._tasks, *self._reports])
+            await scheduler.resign()
+            for handle in self._runs.values():
+                asyncio.get_running_loop().remove_reader(handle)
+                os.close(handle)
+            with contextlib.suppress(Exception):
+                await told.unsubscribe()
+            await self.bus.close()
+
+    def stop(self) -> None:
+        self.stopping.set()
+
+    # The engine...
+
+    async def _connect(self) -> Bus:
+        while True:
+            try:
+                return await Bus.connect(self.fleet.address(self.settings.role), name=f"node {self.name}")
+            except Unreachable as error:
+                log.info("%s", error)
+                await asyncio.sleep(0.2)
+
+    async def _keep_engine(self) -> None:
+        """Start the private server when there is none: it was killed, or the machine was."""
+        while True:
+            if not server.is_up():
+                try:
+                    if await asyncio.to_thread(server.start, self.fleet):
+                        log.warning("the engine was gone and is started again")
+                except TreadleError as error:
+                    log.error("the engine cannot be started: %s", error)
+            await asyncio.sleep(0.25)
+
+    async def _told(self, subject: str, data: bytes) -> bytes | None:
+        said = msgspec.json.decode(data)
+        if said.get("do") == "leave":
+            self.leaving = str(said.get("why", "it goes down"))
+            await self._beat_once()
+        return encode({"runs": [list(key) for key in self._runs]})
+
+    # Being heard...
+
+    async def _beat(self) -> None:
+        while True:
+            await self._beat_once()
+            await asyncio.sleep(self.fleet.lease / 5)
+
+    async def _beat_once(self) -> None:
+        settings = self.settings
+        said = {
+            "slots": settings.slots,
+            "labels": settings.labels,
+            "agents": settings.agents,
+            "limits": settings.limits,
+            "leaving": self.leaving,
+            "version": __version__,
+        }
+        with contextlib.suppress(Unreachable):
+            await self.bus.ask(f"fleet.beat.{self.name}.node", said, timeout=self.fleet.lease / 3)
+
+    async def _record(self) -> None:
+        """What the fleet knows of us also when we are gone."""
+        while True:
+            record = {
+                "format": FORMAT,
+                "name": self.name,
+                "host": platform.node(),
+                "pid": os.getpid(),
+                "slots": self.settings.slots,
+                "labels": self.settings.labels,
+                "agents": self.settings.agents,
+                "version": __version__,
+                "heard": time.time(),
+            }
+            with contextlib.suppress(Unreachable):
+                await self.bus.put(f"node.{self.name}", encode(record))
+            await asyncio.to_thread(_forget_old_runs)
+            await asyncio.sleep(RECORD_SECONDS)
+
+    async def report(self, kind: str, order: str, attempt: int, **content: Any) -> None:
+        body = encode({"order": order, "attempt": attempt, **content})
+        headers = {"Nats-Msg-Id": f"{order}.{attempt}.{kind}.node"}
+        while True:
+            try:
+                await self.bus.publish(f"fleet.in.node.{self.name}.{kind}", body, headers)
+                return
+            except Unreachable:
+                await asyncio.sleep(0.2)
+
+    def _report_later(self, kind: str, order: str, attempt: int, **content: Any) -> None:
+        task = asyncio.create_task(self.report(kind, order, attempt, **content))
+        self._reports.add(task)
+        task.add_done_callback(self._reports.discard)
+
+    # Work...
+
+    async def _take_work(self) -> None:
+        # From the first message on, so that what is placed here already comes again.
+        pull = Pull(self.bus, STATE, filters=(f"$KV.fleet.work.{self.name}.*",))
+        try:
+            while True:
+                for message in await pull.next(5.0):
+                    if message.headers and message.headers.get("KV-Operation"):
+                        continue
+                    work = msgspec.json.decode(message.data)
+                    key = (str(work["order"]), int(work["attempt"]))
+                    if key not in self._runs:
+                        await self._take(*key)
+        finally:
+            await pull.close()
+
+    async def _take(self, order: str, attempt: int) -> None:
+        directory = runs.directory(order, attempt)
+        if os.path.isdir(directory):
+            return self._find_runner(order, attempt, directory)
+        entry, spec = await self.bus.get(f"order.{order}"), await self.bus.get(f"spec.{order}")
+        if entry is None or spec is None:
+            return
+        known, given = read_order(entry), read_spec(spec.value)
+        if known.attempt != attempt or known.node != self.name or known.ended:
+            return  # it has moved on
+        if given.agent == null.NAME:
+            return self._report_later("ended", order, attempt, outcome="done")
+        job = runs.RunJob(
+            spec=given,
+            order=known,
+            attempt=attempt,
+            node=self.name,
+            role=self.settings.role,
+            lease=self.fleet.lease,
+        )
+        directory = runs.prepare(job)
+        argv = [sys.executable, "-P", "-m", "treadle.fleet.runner", directory]
+        pid = await asyncio.to_thread(detach, argv, cwd=directory, log=os.path.join(directory, "runner.log"))
+        self._watch(order, attempt, pid, directory)
+
+    def _find_runner(self, order: str, attempt: int, directory: str) -> None:
+        """Of a run that was begun before we were: its runner lives and goes on, or is gone."""
+        runner = runs.runner_of(directory)
+        if runner is not None:
+            log.info("%s.%d is adopted: its runner is %d", order, attempt, runner.pid)
+            self._watch(order, attempt, runner.pid, directory)
+        else:
+            self._report_later("lost", order, attempt, why="its runner was gone when the node came back")
+
+    def _watch(self, order: str, attempt: int, pid: int, directory: str) -> None:
+        try:
+            handle = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return self._report_later("lost", order, attempt, why="its runner ended at once")
+        self._runs[order, attempt] = handle
+        loop = asyncio.get_running_loop()
+
+        def gone() -> None:
+            loop.remove_reader(handle)
+            os.close(handle)
+            self._runs.pop((order, attempt), None)
+            # One that has reported its end is not heard again: what it reported counts, this does not.
+            self._report_later("lost", order, attempt, why=_how(directory))
+
+        loop.add_reader(handle, gone)
+
+
+def _how(directory: str) -> str:
+    """What is known of the end of a runner that did not report one."""
+    try:
+        with open(os.path.join(directory, "runner.log"), "rb") as file:
+            said = file.read()[-2000:].decode(errors="replace").strip().splitlines()
+    except OSError:
+        said = []
+    return "its runner was ended" + (f": {said[-1]}" if said else ", without a word")
+
+
+def _forget_old_runs() -> None:
+    """Remove what is left of runs that ended long ago, but never a worktree: that may hold somebody's work."""
+    import shutil
+
+    for _, _, directory in runs.all_here():
+        try:
+            age = time.time() - os.stat(directory).st_mtime
+        except OSError:
+            continue
+        if age > KEEP_SECONDS and not os.path.exists(os.path.join(directory, "work")):
+            if runs.runner_of(directory) is None:
+                shutil.rmtree(directory, ignore_errors=True)
+
+
+def directory_of(name: str) -> str:
+    return places.inside("nodes", name)
+
+
+def save_settings(settings: NodeSettings) -> None:
+    write_atomic(os.path.join(directory_of(settings.name), "node.json"), msgspec.json.encode(settings))
+
+
+async def serve(settings: NodeSettings) -> None:
+    """Be a node until SIGTERM or SIGINT. One node of a name on a machine: a second one raises Busy."""
+    here = directory_of(settings.name)
+    with locked(os.path.join(here, "lock"), 0):
+        write_atomic(os.path.join(here, "pid"), str(os.getpid()).encode(), sync=False)
+        node = Node(places.load(), settings)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, node.stop)
+        await node.run()
+
+
+def start() -> None:
+    """`python -m treadle.fleet.node NAME`, with the settings in its directory."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
+    try:
+        with open(os.path.join(directory_of(sys.argv[1]), "node.json"), "rb") as file:
+            settings = msgspec.json.decode(file.read(), type=NodeSettings)
+        asyncio.run(serve(settings))
+    except TreadleError as error:
+        print(f"treadle: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    start()

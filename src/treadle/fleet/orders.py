@@ -1,0 +1,255 @@
+"""Orders as data: what was asked for, which never changes, and what became of it, which only the scheduler writes."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from treadle.errors import ConfigError, StorageError
+from treadle.fleet.bus import Entry
+
+FORMAT = 1
+State: TypeAlias = Literal["queued", "placed", "running", "asking", "done", "failed", "cancelled", "skipped"]
+ENDED: tuple[State, ...] = ("done", "failed", "cancelled", "skipped")
+AT_WORK: tuple[State, ...] = ("placed", "running", "asking")
+TASK_MAX = 100_000
+ATTEMPTS = 3
+_LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """None is no limit."""
+
+    seconds: float | None = None
+    turns: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
+
+
+class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An order as it was given. Stored once under `spec.ID`; storing it is submitting it."""
+
+    format: int = FORMAT
+    id: str
+    task: str
+    title: str = ""
+    agent: str = "native"
+    model: str | None = None
+    mode: str | None = None
+    root: str = ""
+    """A directory on the node; for a repository that the node fetches, see `repo`."""
+    repo: str = ""
+    base: str = ""
+    """The commit that the work starts from, pinned when the order was given."""
+    bundle: str = ""
+    """The object that holds the repository at `base`, for nodes that have no copy of it."""
+    claims: tuple[str, ...] = ()
+    policy: dict[str, Any] = {}
+    limits: Limits = Limits()
+    verify: str = ""
+    setup: str = ""
+    bring: tuple[str, ...] = ()
+    """Ignored files of the root that the worktree gets too: `.env`, `node_modules`."""
+    in_place: bool = False
+    priority: int = 5
+    labels: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    if_failed: Literal["block", "skip", "run"] = "block"
+    not_before: float = 0.0
+    every: float = 0.0
+    """Seconds between the starts of a repeated order; 0 is once."""
+    series: str = ""
+    """The first order of a repeated one."""
+    race: str = ""
+    """Orders of the same race are compared when all have ended, and one wins."""
+    credential: str = ""
+    """The name of the account that its model calls are counted on; the agent's name when empty."""
+    project: str = ""
+    attempts: int = ATTEMPTS
+    answer_seconds: float = 3600.0
+    answer_default: Literal["allow", "deny"] = "deny"
+    rules: tuple[str, ...] = ()
+    """Answers given beforehand: `allow Bash(git *)`, `deny Write(secrets/**)`."""
+    retry_of: str = ""
+    continues: str = ""
+    """The order whose session this one goes on with."""
+    park: bool = False
+    by: str = ""
+    created: float = 0.0
+
+    @property
+    def account(self) -> str:
+        return self.credential or self.agent.partition(":")[0]
+
+    @property
+    def place(self) -> str:
+        """What its claims and its repository's limits are about."""
+        return self.repo or self.root
+
+
+class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was measured so far. A cost of None is unknown, never zero."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    calls: int = 0
+    usd: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    number: int
+    node: str
+    placed: float
+    started: float = 0.0
+    ended: float = 0.0
+    outcome: str = ""
+    why: str = ""
+    resumed: str = ""
+    """How it went on from the attempt before: `session`, `brief`, or nothing when it was the first."""
+    used: Used = Used()
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that a person or the fleet did to the order, for its history."""
+
+    at: float
+    by: str
+    what: str
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`order.ID`: where an order stands. Written by the scheduler alone."""
+
+    format: int = FORMAT
+    id: str
+    state: State
+    changed: float
+    created: float = 0.0
+    title: str = ""
+    agent: str = ""
+    place: str = ""
+    project: str = ""
+    labels: tuple[str, ...] = ()
+    priority: int = 5
+    limits: Limits = Limits()
+    attempt: int = 0
+    node: str = ""
+    attempts: tuple[Attempt, ...] = ()
+    notes: tuple[Note, ...] = ()
+    cancel: Note | None = None
+    paused: Note | None = None
+    ends_at: float = 0.0
+    why: str = ""
+    """Why it ended as it did."""
+    used: Used = Used()
+    asks: int = 0
+    open_ask: str = ""
+    result: dict[str, Any] = {}
+    """What came of it: branch, commit, patch (the name of an object), verified, merged."""
+    retried_as: str = ""
+    not_before: float = 0.0
+    after: tuple[str, ...] = ()
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ENDED
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`receipt.ID`: created once, when the order ends."""
+
+    format: int = FORMAT
+    order: str
+    outcome: State
+    why: str = ""
+    attempts: tuple[Attempt, ...] = ()
+    notes: tuple[Note, ...] = ()
+    used: Used = Used()
+    result: dict[str, Any] = {}
+    approvals: list[dict[str, Any]] = []
+    run: Any = None
+    """The receipt of the run itself, as the host makes it; None when nothing ran."""
+    ended: float = 0.0
+    sha256: str = ""
+
+    def sealed(self) -> Receipt:
+        plain = msgspec.structs.replace(self, sha256="")
+        data = msgspec.json.encode(msgspec.to_builtins(plain), order="deterministic")
+        return msgspec.structs.replace(self, sha256=hashlib.sha256(data).hexdigest())
+
+
+def new_id(key: str = "") -> str:
+    """Twelve letters; always the same for the same idempotency key."""
+    data = hashlib.blake2b(key.encode(), digest_size=12).digest() if key else secrets.token_bytes(12)
+    return "".join(_LETTERS[byte & 31] for byte in data)
+
+
+def checked(spec: Spec) -> Spec:
+    """The order, if it can be done at all; else why not."""
+    if not spec.task.strip() or len(spec.task) > TASK_MAX:
+        raise ConfigError(f"a task has from 1 to {TASK_MAX} characters, this one has {len(spec.task)}")
+    if not 0 <= spec.priority <= 9:
+        raise ConfigError(f"the priority {spec.priority} is not between 0 and 9")
+    if spec.format != FORMAT:
+        raise ConfigError(f"the order has format {spec.format}, and this program knows {FORMAT}")
+    if not spec.id or any(letter not in _LETTERS + "-_" for letter in spec.id) or len(spec.id) > 64:
+        raise ConfigError(f"{spec.id!r} is no id of an order", hint="use small letters, digits and -, at most 64")
+    if spec.limits.usd is not None and spec.limits.usd < 0 or spec.attempts < 1:
+        raise ConfigError("limits are positive")
+    from treadle.coordination.surfaces import Surface
+
+    for claim in spec.claims:
+        Surface(claim)
+    return spec
+
+
+def begun(spec: Spec) -> Order:
+    return Order(
+        id=spec.id,
+        state="queued",
+        changed=time.time(),
+        created=spec.created,
+        title=spec.title or spec.task.strip().splitlines()[0][:100],
+        agent=spec.agent,
+        place=spec.place,
+        project=spec.project,
+        labels=spec.labels,
+        priority=spec.priority,
+        limits=spec.limits,
+        not_before=spec.not_before,
+        after=spec.after,
+    )
+
+
+_specs = msgspec.json.Decoder(Spec)
+_orders = msgspec.json.Decoder(Order)
+
+
+def read_spec(data: bytes) -> Spec:
+    found: Spec = _read(_specs, data, "an order as it was given")
+    return found
+
+
+def read_order(entry: Entry) -> Order:
+    found: Order = _read(_orders, entry.value, entry.key)
+    return found
+
+
+def _read(decoder: msgspec.json.Decoder[Any], data: bytes, what: str) -> Any:
+    try:
+        return decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise StorageError(f"{what} cannot be read: {error}") from error
+
+
+encode = msgspec.json.Encoder().encode

@@ -1,0 +1,140 @@
+"""What an agent asks, as records that anybody may answer: from a rule given beforehand, a person, or the deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from treadle.errors import TreadleError
+from treadle.events import Asked
+from treadle.fleet.bus import STATE, Unreachable
+from treadle.fleet.pull import Pull
+from treadle.policy.rules import RuleSet
+from treadle.session import Access, Answer, Rules
+
+if TYPE_CHECKING:
+    from treadle.fleet.execute import Execution
+
+
+class Questions:
+    def __init__(self, execution: Execution) -> None:
+        self.execution = execution
+        self.given: list[dict[str, Any]] = []
+        """Who answered what, when; for the receipt."""
+        self.open: dict[str, Asked] = {}
+        self._numbers: dict[str, asyncio.Future[str]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def numbered(self, request: str, key: str) -> None:
+        """The scheduler has stored the question under this key."""
+        waiting = self._numbers.get(request)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(key)
+
+    def ask(self, asked: Asked) -> None:
+        task = asyncio.create_task(self._see_to(asked))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _see_to(self, asked: Asked) -> None:
+        answer = self._by_rule(asked)
+        if answer is None:
+            self.open[asked.request] = asked
+            try:
+                answer = await self._by_somebody(asked)
+            finally:
+                self.open.pop(asked.request, None)
+        self.given.append(
+            {
+                "text": asked.text,
+                "tool": asked.name,
+                "command": asked.command,
+                "decision": answer.decision,
+                "by": answer.by,
+                "said": answer.text,
+                "at": time.time(),
+            }
+        )
+        try:
+            await self.execution.answer(asked.request, answer)
+        except TreadleError:
+            pass  # the agent does not wait for it any more
+
+    def _by_rule(self, asked: Asked) -> Answer | None:
+        """The first rule that matches, deny before allow."""
+        spec = self.execution.spec
+        access = Access(
+            tool=asked.name or "", kind=asked.tool_kind, paths=asked.paths, command=asked.command, args=asked.args
+        )
+        for verdict in ("deny", "allow"):
+            words = tuple(rule.partition(" ")[2] for rule in spec.rules if rule.partition(" ")[0] == verdict)
+            if not words:
+                continue
+            rules = RuleSet(Rules(**{verdict: words}), self.execution.root)
+            decision = rules.judge(access)
+            if decision is not None and decision.verdict == verdict:
+                return Answer(
+                    decision="allow" if verdict == "allow" else "deny", by=f"rule {verdict}", text=decision.reason
+                )
+        return None
+
+    async def _by_somebody(self, asked: Asked) -> Answer:
+        runner, spec = self.execution.runner, self.execution.spec
+        number = self._numbers[asked.request] = asyncio.get_running_loop().create_future()
+        content = {
+            "request": asked.request,
+            "kind": asked.kind,
+            "text": asked.text,
+            "tool": asked.name,
+            "tool_kind": asked.tool_kind,
+            "paths": list(asked.paths),
+            "command": asked.command,
+            "options": list(asked.options),
+            "args": asked.args,
+        }
+        await runner.report("asked", ask=content, number=asked.request)
+        key = await self._key(number)
+        answer = await self._answered(key)
+        await runner.report("resumed", number=asked.request)
+        decision = "allow" if answer.get("decision") == "allow" else "deny"
+        return Answer(
+            decision=decision,  # type: ignore[arg-type]
+            text=str(answer.get("text", "")),
+            scope=answer.get("scope", "once"),
+            by=str(answer.get("by", spec.by or "somebody")),
+        )
+
+    async def _key(self, number: asyncio.Future[str]) -> str:
+        """Told by the scheduler; looked up where that was lost on the way."""
+        name = self.execution.spec.id
+        while True:
+            try:
+                async with asyncio.timeout(1.0):
+                    return await asyncio.shield(number)
+            except TimeoutError:
+                pass
+            try:
+                entry = await self.execution.runner.bus.get(f"order.{name}")
+            except Unreachable:
+                continue
+            found = msgspec.json.decode(entry.value) if entry else {}
+            if found.get("open_ask") and found.get("attempt") == self.execution.runner.job.attempt:
+                return str(found["open_ask"])
+
+    async def _answered(self, key: str) -> dict[str, Any]:
+        bus = self.execution.runner.bus
+        pull = Pull(bus, STATE, filters=(f"$KV.fleet.answer.{key}",))
+        try:
+            while True:
+                for message in await pull.next(30.0):
+                    found: dict[str, Any] = msgspec.json.decode(message.data)
+                    return found
+        finally:
+            await pull.close()

@@ -1,0 +1,44 @@
+"""Orders given several times, to one agent or many, and compared: who won is read off what they left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from treadle.errors import NotFound
+from treadle.fleet import client
+from treadle.fleet.bus import Bus
+from treadle.fleet.orders import read_spec
+
+LOOKED_AT = 5000
+"""How many of the newest orders are looked through for the others of a race."""
+
+
+async def standings(bus: Bus, name: str) -> list[dict[str, Any]]:
+    """The orders of the race that this one is in, the best first: verified, then small, then cheap."""
+    race = (await client.get_spec(bus, name)).race
+    if not race:
+        raise NotFound(f"the order {name} is in no race", hint="submit with --race A,B or --best-of N")
+    rows = []
+    for entry in await bus.newest("spec.*", LOOKED_AT):
+        spec = read_spec(entry.value)
+        if spec.race != race:
+            continue
+        order = await client.get_order(bus, spec.id)
+        rows.append(
+            {
+                "order": spec.id,
+                "agent": spec.agent,
+                "state": order.state,
+                "verified": order.result.get("verified"),
+                "files": order.result.get("files", 0),
+                "stat": order.result.get("stat", ""),
+                "tokens": order.used.tokens,
+                "usd": order.used.usd,
+            }
+        )
+    return sorted(rows, key=_place)
+
+
+def _place(row: dict[str, Any]) -> tuple[bool, bool, bool, int, float]:
+    usd = float("inf") if row["usd"] is None else row["usd"]
+    return (row["state"] != "done", row["verified"] is not True, not row["files"], row["files"], usd)

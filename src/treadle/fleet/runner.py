@@ -1,0 +1,231 @@
+"""A runner: the process of one attempt at an order. It outlives the node that started it, and ends with its attempt.
+
+It tells the scheduler that it lives, hears whether it still holds its order, and says what became of it. When the
+engine is away it goes on, its events kept on disk; when it has not been heard for one lease, so that another may have
+taken over, it stops before the agent's next step until it knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+import msgspec
+
+from treadle.errors import Cancelled, TreadleError
+from treadle.events import AnyEvent
+from treadle.fleet import places, runs, tasks
+from treadle.fleet.bus import Bus, Unreachable
+from treadle.fleet.events import EventLog
+from treadle.fleet.execute import Ended, Execution
+from treadle.fleet.orders import encode
+from treadle.io.files import locked
+
+log = logging.getLogger(__name__)
+
+OUTAGE_SECONDS = 3600.0
+"""How long a runner goes on, or waits to tell how it ended, while the engine is away."""
+SEND_SECONDS = 60.0
+
+
+class Superseded(Exception):
+    """Another attempt has the order: nothing that we do counts any more."""
+
+
+class Runner:
+    def __init__(self, directory: str, job: runs.RunJob, bus: Bus) -> None:
+        self.directory = directory
+        self.job = job
+        self.bus = bus
+        spec = job.spec
+        self.log = EventLog(
+            os.path.join(directory, "events.jsonl"), bus, f"fleet.ev.{spec.id}.{job.attempt}.{job.node}"
+        )
+        self.execution = Execution(self)
+        self.superseded = asyncio.Event()
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
+        self.leaving = ""
+        """Why the order is to be given back."""
+        self._heard = time.monotonic()
+        self._paused = False
+
+    # Talking to the scheduler...
+
+    async def report(self, kind: str, **content: Any) -> None:
+        """Say something that is kept until the scheduler has dealt with it; waits out an engine that is away."""
+        spec, attempt = self.job.spec.id, self.job.attempt
+        body = encode({"order": spec, "attempt": attempt, **content})
+        name = f"{spec}.{attempt}.{kind}.{content.get('number', 0)}"
+        deadline = time.monotonic() + OUTAGE_SECONDS
+        while not self.superseded.is_set():
+            try:
+                await self.bus.publish(f"fleet.in.node.{self.job.node}.{kind}", body, {"Nats-Msg-Id": name})
+                return
+            except Unreachable:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.2)
+
+    async def _beat(self) -> None:
+        subject = f"fleet.beat.{self.job.node}.{self.job.spec.id}.{self.job.attempt}"
+        while not self.superseded.is_set():
+            try:
+                answer = await self.bus.ask(subject, self.execution.activity(), timeout=self.job.lease / 3)
+                self._heard = time.monotonic()
+                await self._obey(answer)
+            except (Unreachable, msgspec.MsgspecError):
+                if self.log.closed_by_another:
+                    self._supersede()
+            silent = time.monotonic() - self._heard
+            if silent > OUTAGE_SECONDS:
+                self.leaving = "the engine was away for too long"
+                await self.execution.stop(Cancelled(self.leaving))
+            self._gate(silent > self.job.lease)
+            await asyncio.sleep(self.job.lease / 5)
+
+    def _gate(self, alone: bool) -> None:
+        if alone or self._paused:
+            self.may_go_on.clear()
+        else:
+            self.may_go_on.set()
+
+    async def _obey(self, answer: dict[str, Any]) -> None:
+        if not answer.get("holds"):
+            return self._supersede()
+        self._paused = bool(answer.get("paused")) or float(answer.get("hold_until") or 0.0) > time.time()
+        if why := answer.get("cancel"):
+            await self.execution.stop(Cancelled(str(why)))
+
+    def _supersede(self) -> None:
+        self.superseded.set()
+        self.may_go_on.set()
+        self.execution.kill()
+
+    async def _told(self, subject: str, data: bytes) -> bytes | None:
+        """`fleet.tell.NODE.ORDER`: what cannot wait for the next beat."""
+        said = msgspec.json.decode(data)
+        do = said.get("do")
+        if do == "cancel":
+            await self.execution.stop(Cancelled(str(said.get("why", "cancelled"))))
+        elif do == "leave" and said.get("attempt") == self.job.attempt:
+            self._supersede()
+        elif do == "hand_back":
+            self.leaving = str(said.get("why", "handed back"))
+            await self.execution.stop(Cancelled(self.leaving))
+        elif do in ("hold", "go_on"):
+            self._paused = do == "hold"
+            self._gate(False)
+        elif do == "ask":
+            self.execution.questions.numbered(str(said.get("request")), str(said["ask"]))
+        elif do == "say":
+            self.execution.messages.wake()
+        return b"{}"
+
+    # The run...
+
+    async def sink(self, event: AnyEvent) -> None:
+        """Each event of the agent's session; while we wait here, the agent is held back."""
+        if self.superseded.is_set():
+            return
+        self.log.append(msgspec.json.encode(event))
+        await self.execution.look(event)
+        await self.may_go_on.wait()
+
+    async def run(self) -> None:
+        told = await self.bus.serve(f"fleet.tell.{self.job.node}.{self.job.spec.id}", self._told)
+        await self.report("started", resumed=self.execution.resumed)
+        beating = asyncio.create_task(self._beat())
+        try:
+            ended = await self.execution.run()
+            if not self.superseded.is_set():
+                await self._conclude(ended)
+        finally:
+            await tasks.end([beating])
+            with contextlib.suppress(Exception):
+                await told.unsubscribe()
+
+    def leave(self) -> None:
+        """Give the order back, so that another runner goes on with it."""
+        self.leaving = self.leaving or "its runner was asked to end"
+        self._leaving_task = asyncio.ensure_future(self.execution.stop(Cancelled(self.leaving)))
+
+    async def _conclude(self, ended: Ended) -> None:
+        await self.log.finish(SEND_SECONDS if self.bus.connected else OUTAGE_SECONDS)
+        if self.log.closed_by_another:
+            return
+        outcome = "handed_back" if self.leaving and ended.outcome != "done" else ended.outcome
+        await self.report(
+            "ended",
+            outcome=outcome,
+            why=self.leaving if outcome == "handed_back" else ended.why,
+            retryable=ended.retryable,
+            used=msgspec.to_builtins(ended.used),
+            result=ended.result,
+            receipt=ended.receipt,
+            approvals=ended.approvals,
+        )
+        await self.execution.settle(await self._counted())
+
+    async def _counted(self) -> bool:
+        """Whether our end was the order's: only then is there a branch."""
+        deadline = time.monotonic() + 3 * self.job.lease
+        while time.monotonic() < deadline:
+            try:
+                entry = await self.bus.get(f"order.{self.job.spec.id}")
+            except Unreachable:
+                entry = None
+            if entry is not None:
+                order = msgspec.json.decode(entry.value)
+                if order.get("attempt") != self.job.attempt or order["state"] == "queued":
+                    return False
+                if order["state"] in ("done", "failed", "cancelled"):
+                    return True
+            await asyncio.sleep(0.02)
+        return False
+
+
+async def main(directory: str) -> int:
+    job = runs.read_job(directory)
+    with locked(runs.lock_of(directory), 0):
+        runs.note_runner(directory)
+        bus = await _connect(job)
+        try:
+            runner = Runner(directory, job, bus)
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, runner.leave)
+            await runner.run()
+            return 0
+        finally:
+            await bus.close()
+
+
+async def _connect(job: runs.RunJob) -> Bus:
+    address = places.load().address(job.role)
+    deadline = time.monotonic() + OUTAGE_SECONDS
+    while True:
+        try:
+            return await Bus.connect(address, name=f"runner {job.spec.id}.{job.attempt}")
+        except Unreachable:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.2)
+
+
+def start() -> None:
+    """`python -m treadle.fleet.runner DIRECTORY`."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
+    try:
+        sys.exit(asyncio.run(main(sys.argv[1])))
+    except TreadleError as error:
+        print(f"treadle: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    start()

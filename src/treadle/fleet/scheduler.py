@@ -1,0 +1,316 @@
+"""The scheduler: one of the nodes, elected, the only one that writes what becomes of orders.
+
+It holds a lease, a key that vanishes unless it is renewed. Every batch that it writes renews the lease on the condition
+that it still has it, so a scheduler that slept through its own replacement can write nothing. It knows all orders that
+have not ended; what it decides is stored before anybody is told. Whatever goes wrong, it steps down and starts over
+from what is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from treadle.errors import TreadleError
+from treadle.fleet import answering, wishes
+from treadle.fleet.book import Book, Row, Unit
+from treadle.fleet.bus import BATCH_MAX, INBOX, STATE, Bus, Stale, Unreachable, Write
+from treadle.fleet.control import Control
+from treadle.fleet.orders import AT_WORK, Order, Spec, checked, encode, read_order, read_spec
+from treadle.fleet.placing import place_all
+from treadle.fleet.pull import Pull
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
+log = logging.getLogger(__name__)
+
+LEASE = "lease.scheduler"
+_FOLLOWED = 20
+"""How many times an order may have been tried again before we stop looking for the latest."""
+
+
+class Scheduler:
+    """A candidate. `run` waits until it is elected, leads until it is not, and starts over."""
+
+    def __init__(self, bus: Bus, name: str, lease: float) -> None:
+        self.bus = bus
+        self.name = name
+        self.lease = lease
+        self.leading = asyncio.Event()
+        self.book = Book(lease)
+        self.wake = asyncio.Event()
+        self.since = 0.0
+        self._revision = 0
+        self._renewed = 0.0
+        self._careful = False
+        bus.returned.append(self._returned)
+
+    async def run(self) -> None:
+        while True:
+            try:
+                await self._elect()
+                log.info("%s is the scheduler now", self.name)
+                await self._lead()
+            except Stale as error:
+                log.warning("%s is the scheduler no more: another wrote %s", self.name, error)
+                self._careful = True
+            except Unreachable as error:
+                log.warning("%s cannot lead: %s", self.name, error)
+            except TreadleError as error:
+                log.error("%s cannot lead: %s", self.name, error)
+            finally:
+                self.leading.clear()
+            await asyncio.sleep(self.lease / 5)
+
+    async def resign(self) -> None:
+        """Let another take over at once."""
+        if self.leading.is_set():
+            try:
+                await self.bus.purge(LEASE, expect=self._revision)
+            except (Stale, TreadleError):
+                pass
+
+    def _returned(self) -> None:
+        self.book.everybody_heard(time.monotonic())
+        self.wake.set()
+
+    # The lease...
+
+    async def _elect(self) -> None:
+        while True:
+            try:
+                self._revision = await self.bus.put(LEASE, self._lease_value(), expect=0, ttl=self._ttl)
+                self._renewed = time.monotonic()
+                self.since = time.time()
+                return
+            except (Stale, Unreachable):
+                await asyncio.sleep(self.lease / 8)
+
+    @property
+    def _ttl(self) -> int:
+        return max(1, math.ceil(self.lease))
+
+    def _lease_value(self) -> bytes:
+        return encode({"name": self.name, "since": self.since, "at": time.time()})
+
+    # Leading...
+
+    async def _lead(self) -> None:
+        self.book = await self._load()
+        answers = answering.Answering(self)
+        inputs = [
+            Pull(self.bus, STATE, durable="intake", batch=500, arrived=self.wake),
+            Pull(self.bus, INBOX, durable="inbox", batch=500, arrived=self.wake),
+        ]
+        serving = [
+            await self.bus.serve("fleet.beat.>", answers.beat),
+            await self.bus.serve("fleet.ask.>", answers.ask),
+        ]
+        self.leading.set()
+        ticked = 0.0
+        try:
+            while True:
+                self.wake.clear()
+                specs, said = [await pull.ready() for pull in inputs]
+                if not specs and not said:
+                    await self._wait()
+                    specs, said = [await pull.ready() for pull in inputs]
+                await self._take(specs, said)
+                now = time.monotonic()
+                if now - ticked > self.lease / 8:
+                    ticked = now
+                    self.book.tick(now)
+                place_all(self.book, now)
+                await self._commit()
+                for message in (*specs, *said):
+                    await message.ack()
+                await self._tell()
+        finally:
+            for subscription in serving:
+                try:
+                    await subscription.unsubscribe()
+                except Exception:  # the connection is gone
+                    pass
+            for pull in inputs:
+                await pull.close()
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(self.lease / 10):
+                await self.wake.wait()
+        except TimeoutError:
+            pass
+
+    async def _load(self) -> Book:
+        """All orders that have not ended, and what holds for the fleet."""
+        book = Book(self.lease)
+        now = time.monotonic()
+        control = await self.bus.get("control", latest=True)
+        if control is not None:
+            book.control = msgspec.json.decode(control.value, type=Control)
+            book.control_revision = control.revision
+        names = [key.partition(".")[2] for key in await self.bus.keys("active.*")]
+        entries = await self.bus.named([f"{kind}.{name}" for name in names for kind in ("order", "spec")])
+        rows = []
+        for name in names:
+            order, spec = entries.get(f"order.{name}"), entries.get(f"spec.{name}")
+            if order is not None and spec is not None and not (found := read_order(order)).ended:
+                rows.append((read_spec(spec.value), found, order.revision))
+        for spec_, found, revision in sorted(rows, key=lambda row: row[1].created):
+            row = book.add(spec_, found, revision, now)
+            if found.open_ask and (ask := await self.bus.get(f"ask.{found.open_ask}")):
+                row.asks[found.open_ask] = msgspec.json.decode(ask.value)
+        for _, found, _ in rows:
+            for parent in found.after:
+                await self._learn_fate(book, parent)
+        return book
+
+    # What comes in...
+
+    async def _take(self, specs: list[Msg], said: list[Msg]) -> None:
+        for message in specs:
+            if message.headers and message.headers.get("KV-Operation"):
+                continue
+            await self._take_spec(message)
+        for message in said:
+            try:
+                content = msgspec.json.decode(message.data) if message.data else {}
+                await self._hear(message.subject.split("."), content)
+            except (msgspec.MsgspecError, KeyError, ValueError, TypeError) as error:
+                log.warning("what was said on %s makes no sense: %s", message.subject, error)
+
+    async def _take_spec(self, message: Msg) -> None:
+        name = message.subject.rpartition(".")[2]
+        if self._careful or message.metadata.num_delivered != 1:
+            if await self.bus.get(f"order.{name}", latest=True) is not None:
+                return
+        try:
+            spec = read_spec(message.data)
+            if spec.id != name:
+                raise ValueError(f"the order {spec.id!r} was stored as {name!r}")
+            checked(spec)
+        except (TreadleError, ValueError) as error:
+            spec = Spec(id=name, task="unreadable", created=time.time())
+            row = self.book.add(spec, Order(id=name, state="queued", changed=time.time()), 0, time.monotonic())
+            self.book.change(row)
+            self.book.end(row, "failed", f"this is no order: {error}")
+            return
+        for parent in spec.after:
+            await self._learn_fate(self.book, parent)
+        if spec.retry_of:
+            await self._mark_retried(spec)
+        self.book.accept(spec, time.monotonic())
+
+    async def _learn_fate(self, book: Book, parent: str) -> None:
+        """How an order ended that others come after; one that was tried again counts as its latest try."""
+        name = parent
+        for _ in range(_FOLLOWED):
+            if name in book.rows or name in book.fate:
+                break
+            entry = await self.bus.get(f"order.{name}")
+            if entry is None:
+                return
+            order = read_order(entry)
+            if not order.retried_as:
+                if order.ended:
+                    book.fate[parent] = order.state
+                return
+            name = order.retried_as
+        if name in book.fate:
+            book.fate[parent] = book.fate[name]
+
+    async def _mark_retried(self, spec: Spec) -> None:
+        row = await self.ended(spec.retry_of)
+        if row is not None and not row.order.retried_as:
+            words = f"tried again as {spec.id} by {spec.by}"
+            self.book.change(row, retried_as=spec.id, notes=self.book.note(row, spec.by, words))
+
+    async def ended(self, name: str) -> Row | None:
+        """An order that has ended, to note something on it."""
+        if name in self.book.units and (known := self.book.units[name].row):
+            return known
+        entry, spec = await self.bus.get(f"order.{name}", latest=True), await self.bus.get(f"spec.{name}")
+        if entry is None or spec is None:
+            return None
+        return Row(read_spec(spec.value), read_order(entry), entry.revision, time.monotonic())
+
+    async def _hear(self, subject: list[str], said: dict[str, Any]) -> None:
+        """`fleet.in.node.NAME.KIND`, from a node or its runner; `fleet.in.wish.WHAT`, from a person."""
+        if subject[2] == "wish":
+            return await wishes.apply(self, said)
+        node, kind = subject[3], subject[4]
+        if kind == "rate":
+            return self.book.rate_limited(str(said["account"]), float(said["until"]), str(said.get("why", "")))
+        row = self.book.rows.get(str(said["order"]))
+        if row is None or row.order.node != node or row.order.attempt != said["attempt"]:
+            return  # of an attempt that was superseded: it does not count
+        if row.order.state not in AT_WORK:
+            return
+        now = time.monotonic()
+        row.heard = now
+        if kind == "started":
+            self.book.started(row, now, said)
+        elif kind == "ended":
+            self.book.finished(row, said)
+        elif kind == "lost":
+            self.book.lost(row, str(said.get("why", "")))
+        elif kind == "asked":
+            self.book.asked(row, said)
+        elif kind == "resumed":
+            self.book.resumed(row)
+
+    # What goes out...
+
+    async def _commit(self) -> None:
+        """Store all that was decided. Each batch renews the lease, and is refused when that is another's by now."""
+        book = self.book
+        units, book.units = list(book.units.values()), {}
+        if book.control_changed:
+            book.control_changed = False
+            units.append(Unit([Write("control", encode(book.control), book.control_revision)], None))
+        now = time.monotonic()
+        if not units and now - self._renewed < self.lease / 3:
+            return
+        batch: list[Unit] = []
+        size = 1
+        for unit in units:
+            if size + len(unit.writes) > BATCH_MAX - 10:
+                await self._write(batch)
+                batch, size = [], 1
+            batch.append(unit)
+            size += len(unit.writes)
+        await self._write(batch)
+
+    async def _write(self, units: list[Unit]) -> None:
+        writes = [Write(LEASE, self._lease_value(), self._revision, self._ttl)]
+        writes += [write for unit in units for write in unit.writes]
+        last = await self.bus.batch(writes)
+        self._renewed = time.monotonic()
+        self._revision = last - len(writes) + 1
+        revision = self._revision
+        for unit in units:
+            if unit.row is not None:
+                unit.row.revision = revision + 1
+            elif unit.writes[0].key == "control":
+                self.book.control_revision = revision + 1
+            revision += len(unit.writes)
+
+    async def _tell(self) -> None:
+        says, self.book.says = self.book.says, []
+        for say in says:
+            if say.stored:
+                await self.bus.publish(say.subject, say.data)
+            else:
+                await self.bus.tell(say.subject, say.data)
+        answers, self.book.unanswered = self.book.unanswered, []
+        for key, value in answers:
+            try:
+                await self.bus.put(key, value, expect=0)
+            except Stale:
+                pass  # somebody answered at the last moment

@@ -1,0 +1,69 @@
+"""The files that an order works on, on this node: its own directory, or a repository brought here in a bundle."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+
+import msgspec
+
+from treadle.errors import WorkspaceError
+from treadle.fleet import objects, places
+from treadle.fleet.bus import Bus
+from treadle.fleet.orders import Spec
+from treadle.io.files import locked, write_atomic
+from treadle.wire.sidecar.connection import PolicyProfile
+from treadle.workspace.git import Repository, git
+
+
+def policy_of(spec: Spec) -> PolicyProfile:
+    return msgspec.convert({name: spec.policy.get(name, []) for name in PolicyProfile.__struct_fields__}, PolicyProfile)
+
+
+async def find(bus: Bus, spec: Spec) -> str:
+    """The directory that the order is about, on this node."""
+    if spec.root and os.path.isdir(spec.root):
+        repository = await asyncio.to_thread(Repository.find, spec.root)
+        if repository is None or not spec.base or await asyncio.to_thread(_has, repository, spec.base):
+            return spec.root
+    if spec.bundle:
+        return await asyncio.to_thread(_unpack, await objects.get(bus, spec.bundle), spec)
+    if spec.repo:
+        return await asyncio.to_thread(_fetch, spec)
+    raise WorkspaceError(
+        f"this node has no {spec.root or 'directory for the order'}",
+        hint="submit with --bundle, or --repo URL, or a label of a node that has it",
+    )
+
+
+def _has(repository: Repository, commit: str) -> bool:
+    return git("cat-file", "-e", f"{commit}^{{commit}}", cwd=repository.top, check=False).code == 0
+
+
+def _copy_of(name: str) -> str:
+    return places.inside("repositories", hashlib.blake2b(name.encode(), digest_size=10).hexdigest())
+
+
+def _unpack(data: bytes, spec: Spec) -> str:
+    here = _copy_of(spec.place)
+    with locked(os.path.join(here, "lock"), 300):
+        path = os.path.join(here, "in.bundle")
+        write_atomic(path, data, sync=False)
+        top = os.path.join(here, "repository")
+        if not os.path.isdir(top):
+            git("init", "--quiet", top, cwd=here)
+        git("fetch", "--quiet", "--no-write-fetch-head", path, "+refs/treadle/*:refs/treadle/*", cwd=top, timeout=600)
+        os.unlink(path)
+    return top
+
+
+def _fetch(spec: Spec) -> str:
+    here = _copy_of(spec.repo)
+    with locked(os.path.join(here, "lock"), 600):
+        top = os.path.join(here, "repository")
+        if not os.path.isdir(top):
+            git("clone", "--quiet", "--no-checkout", spec.repo, top, cwd=here, timeout=1800)
+        else:
+            git("fetch", "--quiet", "--all", cwd=top, timeout=1800)
+    return top

@@ -1,0 +1,121 @@
+"""Where an attempt works: a worktree on no branch, at the commit that the order names; and what came of it.
+
+There is a branch, `treadle/ORDER`, only when the attempt was the one that counted. All functions block.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import msgspec
+
+from treadle.errors import TreadleError, WorkspaceError
+from treadle.fleet.orders import Spec
+from treadle.workspace.git import Repository, git
+
+PATCH_MAX = 64 * 1024 * 1024
+_AUTHOR = ["-c", "user.name=treadle", "-c", "user.email=treadle@localhost"]
+
+
+class Tree(msgspec.Struct, frozen=True, kw_only=True):
+    root: str
+    """Where the agent works."""
+    top: str = ""
+    """The top of the worktree; empty when there is none: no repository, or in place."""
+    start: str = ""
+    source: str = ""
+
+
+def prepare(spec: Spec, root: str, path: str) -> Tree:
+    """A worktree at `path` for the order; the directory itself when it works in place or there is no repository."""
+    if not os.path.isdir(root):
+        raise WorkspaceError(f"there is no directory {root} on this node", hint="give labels of a node that has it")
+    repository = Repository.find(root)
+    if spec.in_place or repository is None:
+        return Tree(root=root)
+    start = repository.add_detached(path, spec.base or "HEAD")
+    inside = os.path.relpath(os.path.realpath(root), os.path.realpath(repository.top))
+    here = os.path.normpath(os.path.join(path, inside))
+    os.makedirs(here, exist_ok=True)
+    for name in spec.bring:
+        _bring(os.path.join(root, name), os.path.join(here, name))
+    return Tree(root=here, top=path, start=start, source=repository.top)
+
+
+def _bring(source: str, target: str) -> None:
+    """Give the worktree a file that git ignores: directories as links, files as copies."""
+    if not os.path.lexists(source) or os.path.lexists(target):
+        return
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    if os.path.isdir(source):
+        os.symlink(os.path.realpath(source), target)
+    else:
+        shutil.copy2(source, target)
+
+
+def commit(tree: Tree, message: str, brought: tuple[str, ...] = ()) -> dict[str, object]:
+    """All that is different in the worktree, as one commit on top of what the agent has committed itself."""
+    if not tree.top:
+        return {}
+    keep_out = [f":(exclude){name}" for name in brought]
+    git("add", "-A", "--", ".", *keep_out, cwd=tree.top)
+    if git("diff", "--cached", "--quiet", cwd=tree.top, check=False).code:
+        git(*_AUTHOR, "commit", "--quiet", "--no-verify", "-m", message, cwd=tree.top)
+    head = git("rev-parse", "HEAD", cwd=tree.top).stdout.decode().strip()
+    if head == tree.start:
+        return {"base": tree.start, "files": 0}
+    stat = git("diff", "--shortstat", tree.start, head, cwd=tree.top).stdout.decode().strip()
+    names = git("diff", "--name-only", "-z", tree.start, head, cwd=tree.top).stdout.split(b"\0")[:-1]
+    return {
+        "base": tree.start,
+        "commit": head,
+        "files": len(names),
+        "changed": [name.decode("utf-8", "replace") for name in names[:200]],
+        "stat": stat,
+    }
+
+
+def patch(tree: Tree, result: dict[str, object]) -> bytes:
+    """The difference as text, and as a bundle that another machine can fetch the commit from."""
+    found = git("diff", "--binary", tree.start, str(result["commit"]), cwd=tree.top).stdout
+    return found[:PATCH_MAX]
+
+
+def bundle(tree: Tree, result: dict[str, object], path: str) -> bytes:
+    """The commits since the start, for a repository elsewhere that has the start."""
+    head = str(result["commit"])
+    git("update-ref", "refs/treadle/bundle", head, cwd=tree.top)
+    try:
+        git("bundle", "create", "--quiet", path, "refs/treadle/bundle", f"^{tree.start}", cwd=tree.top)
+    finally:
+        git("update-ref", "-d", "refs/treadle/bundle", cwd=tree.top, check=False)
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def branch_name(order: str) -> str:
+    return f"treadle/{order}"
+
+
+def settle(tree: Tree, order: str, result: dict[str, object], *, counted: bool) -> str | None:
+    """Name the branch, if the work counts, and remove the worktree; gives where it is kept when it is not removed."""
+    if not tree.top:
+        return None
+    repository = Repository.find(tree.source)
+    if repository is None:
+        return tree.top
+    try:
+        if counted and result.get("commit"):
+            with repository.lock():
+                repository.git("branch", "--force", branch_name(order), str(result["commit"]))
+        elif not counted:
+            dirty = git("status", "--porcelain", cwd=tree.top).stdout
+            head = git("rev-parse", "HEAD", cwd=tree.top).stdout.decode().strip()
+            if dirty or head != tree.start:
+                return tree.top  # work that does not count is kept for whoever wants to look
+        with repository.lock():
+            repository.git("worktree", "remove", "--force", tree.top)
+    except TreadleError:
+        return tree.top
+    return None

@@ -1,0 +1,230 @@
+"""The fleet of this machine: up, down, and what is up. Each finds and joins what is there already."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from treadle.errors import LocalError, NotFound, TreadleError
+from treadle.fleet import layout, node, places, runs, server
+from treadle.fleet.bus import Bus, Unreachable
+from treadle.fleet.orders import encode
+from treadle.io.files import is_locked
+from treadle.io.process import table
+from treadle.io.process.detached import detach
+
+Progress = Callable[[str], None]
+ROLES = ("admin", "submit", "watch")
+START_SECONDS = 60.0
+STOP_SECONDS = 30.0
+
+
+async def up(
+    *,
+    slots: int = 4,
+    labels: tuple[str, ...] = (),
+    name: str = "",
+    url: str = "",
+    creds: str = "",
+    ca: str = "",
+    replicas: int = 1,
+    lease: float = 0.0,
+    sync: str = "",
+    say: Progress = lambda text: None,
+) -> dict[str, Any]:
+    """Start what is missing of an engine, its streams and a node here, and wait until it takes orders."""
+    fleet = _fleet(url, creds, ca, replicas, lease)
+    if fleet.private:
+        started = await asyncio.to_thread(server.start, fleet, sync=sync)
+        say(f"engine  {'started' if started else 'found'} at {fleet.url}")
+    bus = await server.await_ready(fleet, "admin")
+    try:
+        await layout.ensure(bus, replicas=fleet.replicas, lease=fleet.lease)
+        say("streams ready")
+        here = name or platform.node().partition(".")[0] or "node"
+        settings = node.NodeSettings(name=here, slots=slots, labels=labels)
+        began = start_node(settings)
+        say(f"node    {here} {'started' if began else 'found'}, {slots} slots")
+        status = await _await_scheduler(bus, here)
+        say(f"ready   {status['scheduler']} schedules")
+        return status
+    finally:
+        await bus.close()
+
+
+def _fleet(url: str, creds: str, ca: str, replicas: int, lease: float) -> places.Fleet:
+    try:
+        known = places.load()
+        if not url or url == known.url:
+            return known
+        raise LocalError(
+            f"this machine belongs to the fleet at {known.url}", hint="`treadle fleet down --forget` first"
+        )
+    except NotFound:
+        pass
+    if url:
+        made = places.Fleet(url=url, private=False, creds=creds, ca=ca, replicas=replicas, lease=lease or 15.0)
+    else:
+        users = {role: secrets.token_urlsafe(24) for role in ROLES}
+        made = places.Fleet(url=f"nats://127.0.0.1:{server.free_port()}", users=users, lease=lease or 5.0)
+    places.save(made)
+    return made
+
+
+def start_node(settings: node.NodeSettings) -> bool:
+    """Start a node as a process of its own; False when there is one of that name."""
+    here = node.directory_of(settings.name)
+    if is_locked(os.path.join(here, "lock")):
+        return False
+    node.save_settings(settings)
+    argv = [sys.executable, "-P", "-m", "treadle.fleet.node", settings.name]
+    detach(argv, cwd=here, log=os.path.join(here, "node.log"))
+    return True
+
+
+async def _await_scheduler(bus: Bus, name: str) -> dict[str, Any]:
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            nodes = await bus.ask("fleet.ask.nodes", timeout=1.0)
+            if any(each["name"] == name and each["alive"] for each in nodes):
+                found: dict[str, Any] = await bus.ask("fleet.ask.status")
+                return found
+        except (Unreachable, msgspec.MsgspecError):
+            pass
+        if time.monotonic() > deadline:
+            log = os.path.join(node.directory_of(name), "node.log")
+            raise LocalError(f"no scheduler answers within {START_SECONDS:g} s", hint=f"see {log}")
+        await asyncio.sleep(0.05)
+
+
+# What is up...
+
+
+def local_nodes() -> Iterator[tuple[str, table.Process | None]]:
+    """The nodes that were started on this machine, with the process of each that lives."""
+    root = os.path.join(places.root(), "nodes")
+    for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:
+        here = os.path.join(root, name)
+        process = None
+        if is_locked(os.path.join(here, "lock")):
+            try:
+                with open(os.path.join(here, "pid")) as file:
+                    process = table.look(int(file.read()))
+            except (OSError, ValueError):
+                process = None
+        yield name, process
+
+
+def live_runners() -> list[tuple[str, int, runs.RunnerNote]]:
+    return [
+        (order, attempt, note)
+        for order, attempt, directory in runs.all_here()
+        if (note := runs.runner_of(directory)) is not None
+    ]
+
+
+async def status() -> dict[str, Any]:
+    """What is up, where, since when, and how much disk it uses."""
+    fleet = places.load()
+    found: dict[str, Any] = {"url": fleet.url, "private": fleet.private, "directory": places.root()}
+    if fleet.private:
+        running = server.running() if server.is_up() else None
+        found["engine"] = None if running is None else msgspec.to_builtins(running)
+        found["disk_bytes"] = await asyncio.to_thread(server.disk_used)
+    found["nodes_here"] = [{"name": name, "pid": process.pid if process else None} for name, process in local_nodes()]
+    found["runners_here"] = [
+        {"order": order, "attempt": attempt, "pid": note.pid} for order, attempt, note in live_runners()
+    ]
+    found["scheduler"] = None
+    try:
+        bus = await Bus.connect(fleet.address("admin"), name="treadle fleet status")
+    except TreadleError as error:
+        found["problem"] = str(error)
+        return found
+    try:
+        info = await bus.api("INFO")
+        found["stored_bytes"] = info.get("storage")
+        found |= await bus.ask("fleet.ask.status", timeout=2.0)
+        found["nodes"] = await bus.ask("fleet.ask.nodes", timeout=2.0)
+    except TreadleError as error:
+        found["problem"] = f"no scheduler answers ({error.message})"
+    finally:
+        await bus.close()
+    return found
+
+
+# Down...
+
+
+async def down(*, say: Progress = lambda text: None, forget: bool = False) -> None:
+    """Stop all of it on this machine, in order: runners give their orders back, then nodes, then the engine."""
+    fleet = places.load()
+    await _announce(fleet)
+    runners = live_runners()
+    for _, _, note in runners:
+        _signal(note.pid, note.start, signal.SIGTERM)
+    await _gone([(note.pid, note.start) for _, _, note in runners])
+    if runners:
+        say(f"runners {len(runners)} stopped, their orders are given back")
+    nodes = [process for _, process in local_nodes() if process is not None]
+    for process in nodes:
+        _signal(process.pid, process.start, signal.SIGTERM)
+    await _gone([(process.pid, process.start) for process in nodes])
+    say(f"nodes   {len(nodes)} stopped")
+    if fleet.private and await asyncio.to_thread(server.stop):
+        say("engine  stopped")
+    if forget:
+        import shutil
+
+        shutil.rmtree(places.root(), ignore_errors=True)
+        say("all that was stored is removed")
+
+
+async def _announce(fleet: places.Fleet) -> None:
+    """Have nothing more placed here."""
+    try:
+        bus = await Bus.connect(fleet.address("admin"), name="treadle fleet down")
+    except TreadleError:
+        return
+    try:
+        for name, process in local_nodes():
+            if process is not None:
+                await bus.request(
+                    f"fleet.tell.{name}.node", encode({"do": "leave", "why": "the fleet goes down"}), timeout=2
+                )
+    except TreadleError:
+        pass
+    finally:
+        await bus.close()
+
+
+def _signal(pid: int, start: int, number: int) -> None:
+    process = table.look(pid)
+    if process is not None and process.start == start:
+        table.send(process, number)
+
+
+async def _gone(processes: list[tuple[int, int]]) -> None:
+    """Wait for these to end; who takes too long is killed."""
+    deadline = time.monotonic() + STOP_SECONDS
+    while left := [each for each in processes if _lives(*each)]:
+        if time.monotonic() > deadline:
+            for pid, start in left:
+                _signal(pid, start, signal.SIGKILL)
+            deadline = time.monotonic() + STOP_SECONDS
+        await asyncio.sleep(0.02)
+
+
+def _lives(pid: int, start: int) -> bool:
+    found = table.look(pid)
+    return found is not None and found.start == start and found.state not in "ZX"

@@ -1,0 +1,59 @@
+"""What people want of orders and of the fleet, as the scheduler takes it in. Each is a message, kept until it is done.
+
+{"do": "cancel", "order": ID, "by": WHO, "why": TEXT}
+{"do": "pause", "scope": "agent:claude", "by": WHO, "why": TEXT, "now": false}
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from treadle.fleet.book import Book, Say
+from treadle.fleet.control import Budget, scopes, with_entry
+from treadle.fleet.orders import AT_WORK, Note, encode
+
+if TYPE_CHECKING:
+    from treadle.fleet.scheduler import Scheduler
+
+OF_ORDERS = ("cancel", "set", "result")
+
+
+async def apply(scheduler: Scheduler, said: dict[str, Any]) -> None:
+    book, do, by = scheduler.book, str(said["do"]), str(said.get("by", "somebody"))
+    if do in OF_ORDERS:
+        name = str(said["order"])
+        row = book.rows.get(name)
+        if row is None and do == "result":
+            row = await scheduler.ended(name)
+        if row is not None:
+            book.wish(row, do, by, said)
+        return
+    note = Note(at=time.time(), by=by, what=str(said.get("why", "")))
+    if do in ("pause", "resume"):
+        _pause(book, str(said["scope"]), note if do == "pause" else None, bool(said.get("now")))
+    elif do in ("drain", "undrain"):
+        node = str(said["node"])
+        book.change_control(drained=with_entry(book.control.drained, node, note if do == "drain" else None))
+    elif do == "budget":
+        scope = str(said["scope"])
+        old = book.control.budgets.get(scope, Budget())
+        new = replace(old, **{name: said[name] for name in ("usd", "tokens") if name in said})
+        book.change_control(budgets=with_entry(book.control.budgets, scope, new))
+    elif do == "limit":
+        book.change_control(limits=with_entry(book.control.limits, str(said["scope"]), said.get("most")))
+    elif do == "unpark":
+        book.change_control(parks=with_entry(book.control.parks, str(said["account"]), None))
+        book.back_at.pop(str(said["account"]), None)
+
+
+def _pause(book: Book, scope: str, note: Note | None, now: bool) -> None:
+    book.change_control(pauses=with_entry(book.control.pauses, scope, note))
+    if note is not None and not now:
+        return
+    for row in book.rows.values():
+        if row.order.state in AT_WORK and (scope in scopes(row.spec, row.order) or scope == f"node:{row.order.node}"):
+            do = "hold" if note is not None else "go_on"
+            book.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode({"do": do})))
