@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check bench soak docs clean setup test-agents record-agents
+.PHONY: demo test check cover bench soak docs clean setup test-agents record-agents test-all-pythons
 
 setup: $(VENV)/.ready
 
@@ -41,6 +41,14 @@ test-agents: setup
 record-agents: setup
 	RECORD_AGENTS=1 $(BIN)/python -m pytest -q -p no:cacheprovider --timeout=600 tests/live/test_contract.py
 
+# Is each module of wire, policy and sessions covered by its own test file?
+cover: setup
+	$(BIN)/python -m tests.cover
+
+# The suite on every Python from 3.11 to 3.14 that is here; TESTS=tests/wire runs a part of it.
+test-all-pythons:
+	$(PYTHON) tests/all_pythons.py $(TESTS)
+
 soak: setup
 	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=3600 tests/soak
 	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=3600 --hypothesis-profile=new -n 2 tests
@@ -54,4 +62,4 @@ docs: setup
 	$(BIN)/python -m pytest -q tests/test_docs.py
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-3.* build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -14,11 +14,13 @@ import pytest
 import treadle
 from treadle import errors, events
 from treadle.cli.root import COMMANDS, GROUPS, _load
+from treadle.drivers.card import Card
+from treadle.drivers.launch import Launch
 from treadle.io.streams import pair
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
-PAGES = [ROOT / "README.md", *DOCS]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS]
 TEXT = {page: page.read_text() for page in PAGES}
 
 
@@ -142,7 +144,8 @@ def test_the_example_of_the_readme_runs(
 async def test_the_agent_of_the_how_to_page_is_one(tmp_path: Path) -> None:
     names: dict[str, Any] = {}
     exec(compile(code_of("docs/how-to/add-an-agent.md"), "add-an-agent.md", "exec"), names)
-    agent = names["PrintsAgent"]("echo so:")
+    card = Card(name="prints", title="", driver="", how="", capabilities={"streaming": "native"})
+    agent = names["PrintsAgent"](card, Launch(argv=("echo", "so:")))
     assert isinstance(agent, treadle.Agent)
     session = await agent.open(treadle.SessionSpec(cwd=str(tmp_path)))
     assert isinstance(session, treadle.Session)
@@ -152,7 +155,8 @@ async def test_the_agent_of_the_how_to_page_is_one(tmp_path: Path) -> None:
         ("so: hello\n", "completed"),
         ("so: bye\n", "completed"),
     ]
-    failing = await names["PrintsAgent"]("sh -c 'echo no >&2; exit 3'").open(treadle.SessionSpec(cwd=str(tmp_path)))
+    broken = names["PrintsAgent"](card, Launch(argv=("sh", "-c", "echo no >&2; exit 3")))
+    failing = await broken.open(treadle.SessionSpec(cwd=str(tmp_path)))
     ended = treadle.totals([event async for event in treadle.run_turn(failing, "hello")])
     await failing.close()
     assert ended.error is not None and ended.error.message.endswith("exited with code 3; its last words: no")
