@@ -36,6 +36,10 @@ class Confined:
     async def open(self, spec: SessionSpec) -> Session:
         return await self._agent.open(msgspec.structs.replace(spec, confinement=self._confinement))
 
+    def __getattr__(self, name: str) -> Any:
+        """What some agents can do beyond the contract, such as listing their sessions."""
+        return getattr(self._agent, name)
+
 
 def find_agent(
     name: str = "native",

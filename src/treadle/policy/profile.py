@@ -5,7 +5,7 @@ from __future__ import annotations
 import os.path
 from collections.abc import Callable, Iterable
 
-from treadle.policy import modes, patterns, shell
+from treadle.policy import modes, patterns, protected, shell
 from treadle.policy.rules import Resolve, RuleSet
 from treadle.session import Access, Decision, Guard, Mode, Rules
 
@@ -61,6 +61,7 @@ class Profile:
             decisions.append(Decision(verdict="ask", reason=f"to run outside of the sandbox: {access.outside}"))
         if self.mode is not None and not self.rules.names_paths(access):
             decisions += [self.outside(access, path) for path in access.paths]
+            decisions += [self.protected(access, path) for path in access.paths if access.kind == "write"]
         return strictest(*decisions)
 
     def by_mode(self, access: Access) -> Decision:
@@ -79,6 +80,12 @@ class Profile:
             reason=f"{access.tool} ({modes.category(access)}) requires approval outside the working directory: {path}",
             by="mode",
         )
+
+    def protected(self, access: Access, path: str) -> Decision:
+        if not any(map(protected.is_protected, self.rules.places(path))):
+            return Decision(verdict="allow", by="mode")
+        reason = f"{access.tool} (write) requires approval: what {path} says is obeyed by other programs"
+        return Decision(verdict="ask", reason=reason, by="mode")
 
     def hides(self, path: str) -> bool:
         """Whether a tool that looks at many files must leave this one out."""

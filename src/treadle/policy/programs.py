@@ -59,8 +59,14 @@ RUNNERS = {
     "crontab",
     "runuser",
     "pkexec",
+    "coproc",
 }
 """Programs that run another in ways that are not followed here."""
+INTERPRETERS = set(
+    "bash sh dash zsh ksh ash fish python python2 python3 perl ruby node deno bun php lua awk gawk mawk R Rscript psql "
+    "mysql sqlite3 ssh at batch ed ex vi vim make gdb bc dc m4 tclsh expect osascript pwsh".split()
+)
+"""Programs that run what they read from their input."""
 POWERFUL = {"sudo", "doas", "chroot", "exec"}
 """Wrappers that change what the inner command can do: they are judged themselves as well."""
 LAUNCHERS = set(

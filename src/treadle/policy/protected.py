@@ -1,8 +1,25 @@
-"""Files that decide what runs later, outside of any sandbox: an agent changes them only when a person says so."""
+"""Files that decide what runs later, outside of any sandbox: an agent changes them only when a person says so. Pure."""
 
 from __future__ import annotations
+
+import posixpath
 
 GIT = ("config", "config.worktree", "hooks", "info/attributes", "commondir")
 """Inside a repository's git directory."""
 WORKSPACE = (".treadle", ".claude", ".vscode", ".idea", ".envrc", ".mcp.json")
-"""At the top of a workspace."""
+"""At the top of a workspace. These and git's the sandbox keeps; the rest is kept by the judge of file tools."""
+DIRECTORIES = {*WORKSPACE, ".git", ".circleci", ".buildkite", ".husky", ".devcontainer", ".github/workflows"}
+NAMES = {
+    *(".envrc", ".mcp.json", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".gitlab-ci.yml", "Jenkinsfile", ".travis.yml"),
+    *("azure-pipelines.yml", "bitbucket-pipelines.yml", ".drone.yml", ".gitmodules", ".pre-commit-config.yaml"),
+    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile"),
+    *(".zlogin", ".kshrc", ".cshrc", ".tcshrc", ".login", ".inputrc", ".gitconfig", ".npmrc", ".pypirc", ".netrc"),
+}
+
+
+def is_protected(path: str) -> bool:
+    """Whether writing this file is a question in every mode but yolo, wherever it lies."""
+    if posixpath.basename(path) in NAMES:
+        return True
+    whole = posixpath.normpath(path) + "/"
+    return any(f"/{directory}/" in f"/{whole}" for directory in DIRECTORIES)

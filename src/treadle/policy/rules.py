@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from treadle.errors import ConfigError
-from treadle.policy import patterns, programs, shell
+from treadle.policy import options, patterns, programs, shell
 from treadle.session import Access, Decision, Rules
 
 Resolve = Callable[[str], str]
@@ -252,8 +252,17 @@ def _words(part: shell.Part) -> tuple[str, ...]:
 
 
 def _part_allowed(part: shell.Part, allowed: list[str]) -> bool:
+    """Understood to the last word, and with no option that runs or writes unless the rule has that option itself."""
+    if not part.certain:
+        return False
     forms = (part.text, part.full, part.source) if part.plain else (part.full, part.source)
-    return any(command_matches(pattern, form) for pattern in allowed for form in forms)
+    risky = options.risky(part.words)
+    covering = [pattern for pattern in allowed if all(_names(pattern, option) for option in risky)]
+    return any(command_matches(pattern, form) for pattern in covering for form in forms)
+
+
+def _names(pattern: str, option: str) -> bool:
+    return option.partition("=")[0] in re.split(r"[\s=]", pattern)
 
 
 def _all_forms(part: shell.Part) -> tuple[str, ...]:

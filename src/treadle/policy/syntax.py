@@ -1,0 +1,336 @@
+"""A shell command as tree-sitter reads it: every simple command in it, with its words, wherever it stands. Pure.
+
+tree-sitter says where commands, words, substitutions and redirections begin and end; what a word comes to without its
+quotes is worked out here. Whatever its grammar does not take makes the whole command `lost`: nobody guesses what bash
+would make of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+MAX_DEPTH = 200
+
+
+class Word(msgspec.Struct):
+    text: str = ""
+    raw: str = ""
+    dynamic: bool = False
+    """Only known when it runs: variables, substitutions."""
+    glob: bool = False
+    """The shell may make other words of it."""
+
+
+class Simple(msgspec.Struct):
+    """One simple command."""
+
+    words: list[Word] = []
+    assignments: list[Word] = []
+    source: str = ""
+    document: bool = False
+    """It is given a here-document or here-string."""
+
+
+class Redirection(msgspec.Struct):
+    operator: str
+    target: Word
+
+
+class Inner(msgspec.Struct):
+    """Text between backticks, which is a command of its own once its escapes are taken away."""
+
+    text: str
+
+
+class Lost(Exception):
+    pass
+
+
+@cache
+def _parser() -> Parser:
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+_BRACES = re.compile(r"\{[^{}]*(,|\.\.)[^{}]*\}")
+_EXPANSIONS = {"simple_expansion", "expansion", "command_substitution", "arithmetic_expansion", "process_substitution"}
+_WORDS = {
+    *("word", "string", "raw_string", "ansi_c_string", "translated_string", "concatenation", "number", "$"),
+    *("brace_expression", "extglob_pattern", "regex", "special_variable_name", "variable_name", "subscript", "array"),
+    *_EXPANSIONS,
+}
+_SUBSTITUTIONS = {"command_substitution", "process_substitution"}
+_KEYWORDS = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "}", "fi", "done"}
+_STRUCTURES = {"case", "esac", "for", "select", "function", "in", ";;"}
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
+_BLANK = re.compile(rb"(?:\s|\\\n)*")
+_WHOLE = {"string", "heredoc_body", "heredoc_redirect", "expansion", "regex", "translated_string", "ansi_c_string"}
+"""What is taken as one piece of text, with blanks that mean something."""
+_ESCAPES = {
+    **{"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"},
+    **{"\\": "\\", "'": "'", '"': '"', "?": "?"},
+}
+_ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|c(.)|(.))", re.S)
+
+
+def read(command: str) -> Iterator[Simple | Redirection | Inner]:
+    """What it runs, writes and holds, in the order in which it is written. Raises Lost."""
+    data = command.encode("utf-8", "surrogateescape")
+    root = _parser().parse(data).root_node
+    if root.has_error:
+        raise Lost("its syntax")
+    walk = _Walk(data)
+    walk.check(root, 0, len(data))
+    yield from walk.visit(root, 0)
+
+
+class _Walk:
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def text(self, start: int, end: int) -> str:
+        return self.data[start:end].decode("utf-8", "surrogateescape")
+
+    def check(self, root: Node, start: int, end: int) -> None:
+        """The grammar passes over some text without a word, such as `\\ ` before a word: nothing may be left out."""
+        todo = [(root, start, end)]
+        while todo:
+            node, start, end = todo.pop()
+            for child in node.children:
+                gap = self.data[start : child.start_byte]
+                if not _BLANK.fullmatch(gap) and not (gap.strip() == b"-" and node.type == "redirected_statement"):
+                    raise Lost("its syntax")
+                start = child.end_byte
+                if child.type == "ansi_c_string" and _ansi_end(self.data, child.start_byte + 2) + 1 != start:
+                    raise Lost("a string with escapes")
+                if child.children and child.type not in _WHOLE:
+                    todo.append((child, child.start_byte, child.end_byte))
+            if not _BLANK.fullmatch(self.data[start:end]):
+                raise Lost("its syntax")
+
+    def visit(self, node: Node, depth: int) -> Iterator[Simple | Redirection | Inner]:
+        if depth > MAX_DEPTH:
+            raise Lost("it is too deep")
+        match node.type:
+            case "comment":
+                return
+            case "redirected_statement":
+                yield from self.redirected(node, depth)
+            case "command" | "declaration_command" | "unset_command":
+                yield from self.command(node, [], depth)
+            case "variable_assignment" | "variable_assignments":
+                yield from self.inside(node, depth)
+                yield Simple(assignments=list(self.assigned(node)), source=self.source(node))
+            case "file_redirect":
+                yield from self.redirection(node, depth)
+            case "heredoc_redirect" | "herestring_redirect":
+                yield from self.inside(node, depth)
+            case "command_substitution" if self.data[node.start_byte : node.end_byte].strip().startswith(b"`"):
+                raw = self.text(node.start_byte, node.end_byte).strip()
+                yield Inner(text=re.sub(r"\\([`\\$])", r"\1", raw[1:-1]))
+            case _:
+                for child in node.children:
+                    yield from self.visit(child, depth + 1)
+
+    def source(self, node: Node) -> str:
+        return self.text(node.start_byte, node.end_byte).strip()
+
+    def inside(self, node: Node, depth: int) -> Iterator[Simple | Redirection | Inner]:
+        """Commands that stand in its words."""
+        if depth > MAX_DEPTH:
+            raise Lost("it is too deep")
+        for child in node.children:
+            if child.type in _SUBSTITUTIONS:
+                yield from self.visit(child, depth + 1)
+            elif child.type in ("pipeline", "list", "command", "file_redirect", "redirected_statement"):
+                yield from self.visit(child, depth + 1)
+            else:
+                yield from self.inside(child, depth + 1)
+
+    def redirected(self, node: Node, depth: int) -> Iterator[Simple | Redirection | Inner]:
+        """`a > f b` is the command `a b`: what follows the first word after the arrow still belongs to the command."""
+        bodies = [child for child in node.children if not child.type.endswith("_redirect")]
+        redirects = [child for child in node.children if child.type.endswith("_redirect")]
+        for redirect in redirects:
+            yield from self.visit(redirect, depth + 1)
+        surplus = [word for redirect in redirects for word in self.surplus(redirect)]
+        for before, after in zip(node.children, node.children[1:], strict=False):
+            if self.text(before.end_byte, after.start_byte).strip() == "-":  # the grammar forgets it, as in `a - <<E`
+                surplus.insert(0, Word(text="-", raw="-"))
+        document = any(redirect.type != "file_redirect" for redirect in redirects)
+        if len(bodies) == 1 and bodies[0].type == "command":
+            yield from self.command(bodies[0], surplus, depth + 1, self.source(node), document)
+            return
+        if surplus and not bodies:  # `> f a b` runs a
+            yield Simple(words=surplus, source=self.source(node), document=document)
+        elif surplus:
+            raise Lost("words after a redirection")
+        for body in bodies:
+            yield from self.visit(body, depth + 1)
+
+    def command(
+        self, node: Node, surplus: list[Word], depth: int, source: str = "", document: bool = False
+    ) -> Iterator[Simple | Redirection | Inner]:
+        yield from self.inside_command(node, depth)
+        found = Simple(words=[], assignments=[], source=source or self.source(node), document=document)
+        pieces: list[Node] = []
+        for child in node.children:
+            if child.type == "variable_assignment" and not pieces and node.type == "command":
+                found.assignments.append(self.word([child]))
+            elif child.type.endswith("_redirect"):
+                surplus = [*surplus, *self.surplus(child)]
+                found.document = found.document or child.type != "file_redirect"
+            elif child.type != "comment":
+                pieces.append(child)
+        found.words = [*self.words(pieces), *surplus]
+        while found.words and not found.assignments and found.words[0].raw in _KEYWORDS:
+            found.words.pop(0)  # the grammar takes some of them for programs, as in `! { a; }`
+        while node.type == "command" and found.words and _ASSIGNMENT.match(found.words[0].raw):
+            found.assignments.append(found.words.pop(0))
+        if found.words and found.words[0].raw in _STRUCTURES:
+            raise Lost(f"`{found.words[0].raw}`")
+        if found.words or found.assignments:
+            yield found
+
+    def inside_command(self, node: Node, depth: int) -> Iterator[Simple | Redirection | Inner]:
+        for child in node.children:
+            if child.type.endswith("_redirect"):
+                yield from self.visit(child, depth + 1)
+            elif child.type in _SUBSTITUTIONS:
+                yield from self.visit(child, depth + 1)
+            else:
+                yield from self.inside(child, depth + 1)
+
+    def surplus(self, redirect: Node) -> list[Word]:
+        kept = [child for child in redirect.children if child.type in _WORDS]
+        if redirect.type == "file_redirect":
+            return self.words(kept)[1:]
+        return self.words(kept) if redirect.type == "heredoc_redirect" else self.words(kept)[1:]
+
+    def redirection(self, node: Node, depth: int) -> Iterator[Simple | Redirection | Inner]:
+        yield from self.inside(node, depth)
+        words = self.words([child for child in node.children if child.type in _WORDS])
+        operator = next((self.source(child) for child in node.children if set(self.source(child)) & set("<>")), ">")
+        operator = next(self.source(c) for c in node.children if c.type not in _WORDS | {"file_descriptor"}) or operator
+        if words:
+            yield Redirection(operator, words[0])
+        elif not operator.endswith("-"):
+            raise Lost("a redirection to nothing")
+
+    def assigned(self, node: Node) -> Iterator[Word]:
+        if node.type == "variable_assignment":
+            yield self.word([node])
+        else:
+            for child in node.children:
+                yield from self.assigned(child)
+
+    def words(self, nodes: list[Node]) -> list[Word]:
+        """Nodes that touch each other are one word."""
+        groups: list[list[Node]] = []
+        for node in nodes:
+            if groups and groups[-1][-1].end_byte == node.start_byte and not self.begins_with_blank(node):
+                groups[-1].append(node)
+            else:
+                groups.append([node])
+        return [self.word(group) for group in groups]
+
+    def begins_with_blank(self, node: Node) -> bool:
+        return self.data[node.start_byte : node.start_byte + 1].isspace()
+
+    def word(self, nodes: list[Node]) -> Word:
+        start, end = nodes[0].start_byte, nodes[-1].end_byte
+        while self.data[start : start + 1].isspace():
+            start += 1
+        skipped: dict[int, int] = {}
+        for node in nodes:
+            self.expansions(node, skipped)
+        word = Word(raw=self.text(start, end))
+        self.unquote(word, start, end, skipped)
+        word.glob = word.glob or _BRACES.search(word.raw) is not None
+        return word
+
+    def expansions(self, node: Node, found: dict[int, int]) -> None:
+        if node.type in _EXPANSIONS:
+            start = node.start_byte
+            while self.data[start : start + 1].isspace():
+                start += 1
+            found[start] = node.end_byte
+            return
+        for child in node.children:
+            self.expansions(child, found)
+
+    def unquote(self, word: Word, at: int, end: int, skipped: dict[int, int]) -> None:
+        out: list[bytes] = []
+        quoted = False
+        while at < end:
+            char = self.data[at : at + 1]
+            if at in skipped:
+                out.append(self.data[at : skipped[at]])
+                at = skipped[at]
+                word.dynamic = True
+            elif char == b"\\":
+                escaped = self.data[at + 1 : at + 2]
+                if quoted and escaped not in (b"$", b"`", b'"', b"\\", b"\n"):
+                    out.append(char)
+                out.append(b"" if escaped == b"\n" else escaped)
+                at += 2
+            elif char == b'"':
+                quoted = not quoted
+                at += 1
+            elif quoted:
+                out.append(char)
+                at += 1
+            elif char == b"'":
+                close = self.data.find(b"'", at + 1, end)
+                if close < 0:
+                    raise Lost("a quote is not closed")
+                out.append(self.data[at + 1 : close])
+                at = close + 1
+            elif self.data.startswith(b"$'", at):
+                close = _ansi_end(self.data, at + 2)
+                out.append(_ansi(self.data[at + 2 : close]))
+                at = close + 1
+            elif self.data.startswith(b'$"', at):
+                at += 1
+            else:
+                word.glob = word.glob or char in (b"*", b"?", b"[")
+                out.append(char)
+                at += 1
+        if quoted or at != end:
+            raise Lost("a quote is not closed")
+        word.text = b"".join(out).decode("utf-8", "surrogateescape")
+
+
+def _ansi_end(data: bytes, at: int) -> int:
+    while data[at : at + 1] != b"'":
+        if at >= len(data):
+            raise Lost("a quote is not closed")
+        at += 2 if data[at : at + 1] == b"\\" else 1
+    return at
+
+
+def _ansi(data: bytes) -> bytes:
+    def plain(found: re.Match[str]) -> str:
+        octal, short, small, big, control, other = found.groups()
+        if octal:
+            return chr(int(octal, 8) & 0xFF)
+        if short:
+            return chr(int(short, 16))
+        if small or big:
+            return chr(int(small or big, 16)).encode().decode("latin-1")
+        if control:
+            return chr(ord(control) & 0x1F)
+        return _ESCAPES.get(other, "\\" + other)
+
+    text = _ESCAPE.sub(plain, data.decode("latin-1"))
+    return text.partition("\0")[0].encode("latin-1", "replace")

@@ -1,0 +1,112 @@
+"""The words that the reader sees are the words that bash runs: 20,000 commands, made up and given to both."""
+
+import random
+import subprocess
+
+import pytest
+
+from tests.conftest import need
+from treadle.policy import syntax
+
+BASH = """
+show() { printf '\\001'; printf '%s\\002' "$@"; }
+while IFS= read -r -d '' command; do
+  unset -f f
+  eval "$command" 2>/dev/null
+  printf '\\003'
+done
+"""
+COUNT = 20_000
+
+
+class Maker:
+    """Commands whose words are known without running anything but themselves: quotes, escapes, lists, structures."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def piece(self) -> str:
+        plain = "".join(self.random.choices("abzXYZ019_./:=+-,%@", k=self.random.randint(1, 4)))
+        any_text = "".join(self.random.choices("ab $\\\\'\"`*?;|&<>(){}#~!\t", k=self.random.randint(0, 5)))
+        kind = self.random.randrange(9)
+        if kind == 0:
+            return "'" + any_text.replace("'", "") + "'"
+        if kind == 1:
+            inner = any_text.replace("!", "")
+            return '"' + "".join("\\" + char if char in '$`"\\' else char for char in inner) + '"'
+        if kind == 2:
+            return "\\" + self.random.choice(" $'\"\\*;|&<>(){}#~ab`")
+        if kind == 3:
+            return "$'" + self.random.choice(["\\x41", "\\n", "a\\'b", "\\101", "\\t", "q", "\\\\", "\\u00e9"]) + "'"
+        if kind == 4:
+            return '$"' + plain + '"'
+        return plain
+
+    def word(self) -> str:
+        made = "".join(self.piece() for _ in range(self.random.randint(1, 3)))
+        return "w" + made if made[0] in "#~=-" or made.isdigit() else made
+
+    def simple(self) -> str:
+        words = [self.word() for _ in range(self.random.randint(0, 4))]
+        if self.random.random() < 0.2:
+            place = self.random.randint(0, len(words))
+            words.insert(place, self.random.choice(["2>/dev/null", "< /dev/null", "2>&1", "3>&1"]))
+        return " ".join(["show", *words])
+
+    def command(self, depth: int = 0) -> str:
+        if depth > 2 or self.random.random() < 0.4:
+            return self.simple()
+        one, two = self.command(depth + 1), self.command(depth + 1)
+        return self.random.choice(
+            [
+                "{one}; {two}", "{one} && {two}", "{one} || {two}", "{{ {one}; }}", "( {one} )", "{one}\n{two}",
+                "if true; then {one}; else {two}; fi", "for i in 1 2; do {one}; done", "! {one}", "{one} # c\n{two}",
+                "case x in x) {one};; *) {two};; esac", "while {one}; do break; done", "[[ a == a ]] && {one}",
+                "f() {{ {one}; }}; f", "until {one}; do {two}; break; done", "{one} &\nwait\n{two}",
+                "[ -f x ] || {one}",
+                "x=1; {one}", "A=1 {one}" if one.startswith("show") else "{one}", "(( 1 )) && {one}",
+                "{one} <<'E'\nz\nE\n",
+            ]
+        ).format(one=one, two=two)  # fmt: skip
+
+
+def seen(command: str) -> list[list[str]] | None:
+    try:
+        found = list(syntax.read(command))
+    except syntax.Lost:
+        return None
+    return [[word.text for word in one.words] for one in found if isinstance(one, syntax.Simple)]
+
+
+def test_the_words_that_are_seen_are_the_words_that_run() -> None:
+    make = Maker(1)
+    commands = [make.command() for _ in range(COUNT)]
+    done = subprocess.run(
+        [need("bash"), "--norc", "-c", BASH],
+        input="".join(f"{command}\0" for command in commands).encode(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={"LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"},
+        timeout=300,
+    )
+    ran = done.stdout.split(b"\3")
+    assert len(ran) == COUNT + 1
+    lost, checked = 0, 0
+    for command, said in zip(commands, ran, strict=False):
+        words = seen(command)
+        if words is None:
+            lost += 1  # asked about, and never allowed unseen
+            continue
+        for call in said.split(b"\1")[1:]:
+            given = [word.decode("utf-8", "replace") for word in call.split(b"\2")[:-1]]
+            given = [] if given == [""] and ["show"] in words else given  # printf prints once for nothing
+            assert ["show", *given] in words, (command, given, words)
+            checked += 1
+    assert checked > COUNT and lost < COUNT / 5, (checked, lost)
+
+
+@pytest.mark.parametrize(
+    "command", ["(" * 3000, "$(" * 400 + "a" + ")" * 400, "\0", "'", "a && ", "if a; then", "\udc80"]
+)
+def test_what_the_grammar_does_not_take_is_lost_or_read_but_never_an_error(command: str) -> None:
+    seen(command)
