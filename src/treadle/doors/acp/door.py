@@ -19,6 +19,7 @@ from treadle import __version__
 from treadle.doors.acp.session import ClientAbilities, Served
 from treadle.doors.outbox import Outbox
 from treadle.errors import AuthFailed, NotFound, RemoteProtocolError
+from treadle.io.link import Link
 from treadle.io.rpc import Rpc, Then
 from treadle.io.streams import Stream
 from treadle.io.within import within
@@ -40,10 +41,10 @@ class AcpDoor:
 
     def __init__(self, agent: Agent, stream: Stream, *, base: SessionSpec, warn: Callable[[str], None]) -> None:
         self._agent = agent
-        self._stream = stream
         self._base = base
         self._warn = warn
         self._connection = Connection("agent")
+        self._link = Link(stream, self._connection)
         self._out = Outbox(stream, warn)
         self._rpc = Rpc(self._say, answer=self._answer, notice=self._notice, complains=True)
         self._client = ClientAbilities(None)
@@ -91,11 +92,10 @@ class AcpDoor:
                 await self._out.flushed()
 
     async def _read(self) -> None:
-        while data := await self._stream.read():
-            self._rpc.take(self._connection.receive(data))
-            await self._out.room(4)
         try:
-            self._rpc.take(self._connection.end())
+            async for messages in self._link.batches():
+                self._rpc.take(messages)
+                await self._out.room(4)
         except RemoteProtocolError as error:
             self._warn(str(error))
 

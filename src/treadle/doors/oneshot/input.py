@@ -13,6 +13,7 @@ from typing import Any
 from treadle.doors.oneshot.run import Runner
 from treadle.errors import NotFound, RemoteProtocolError, TreadleError, Unsupported
 from treadle.events import Answered, Asked
+from treadle.io.link import Link
 from treadle.io.streams import Stream
 from treadle.policy.modes import parse_mode
 from treadle.session import Answer, Change, Session
@@ -31,6 +32,7 @@ class StreamInput:
         self._runner = runner
         self._stream = stream
         self._wire = runner.wire
+        self._link = Link(stream, self._wire)
         self._warn = warn
         self._prompts: asyncio.Queue[str | None] = asyncio.Queue()
         self._asking: dict[str, Asked] = {}
@@ -63,11 +65,8 @@ class StreamInput:
         return code
 
     async def _read(self) -> None:
-        while data := await self._stream.read():
-            for record in self._wire.receive(data):
-                await self._take(record)
         try:
-            for record in self._wire.end():
+            async for record in self._link:
                 await self._take(record)
         except RemoteProtocolError as error:
             await self._take(error)
