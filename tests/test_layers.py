@@ -83,6 +83,61 @@ def test_a_module_imports_only_what_lies_below_it(part: str, path: Path) -> None
         assert rank(other) > rank(part), f"{path} ({part}) imports {other}, which is not below it"
 
 
+ACTS = {
+    *("open", "os.open", "os.fdopen", "os.rename", "os.replace", "os.link", "fcntl.flock", "fcntl.lockf"),
+    *("os.fork", "os.execv", "os.execve", "os.posix_spawn", "os.posix_spawnp", "os.kill", "os.killpg"),
+    *("subprocess.run", "subprocess.Popen", "subprocess.check_output", "signal.pidfd_send_signal", "shutil.move"),
+}
+ACTING_METHODS = {"read_text", "write_text", "read_bytes", "write_bytes"}
+NOT_YET_IN_IO = {
+    # The terminal forks without exec, to share memory, and stays small: its processes are its own.
+    **{"terminal/guard.py": 5, "terminal/launch.py": 4, "terminal/history.py": 3, "terminal/lock.py": 2},
+    **{"terminal/pty.py": 2, "terminal/record.py": 2, "terminal/attach.py": 1, "terminal/config.py": 1},
+    **{"terminal/ending.py": 1, "terminal/places.py": 1, "terminal/reports.py": 1, "terminal/screen.py": 1},
+    **{"terminal/supervisor.py": 1, "cli/terminal/send.py": 1, "cli/terminal/tail.py": 1},
+    # Tools of the agent judge a path and act on the same open file; logs of tasks are written as they come.
+    **{"agent/tools/files.py": 2, "agent/tools/ignore.py": 2, "agent/tools/scan.py": 2, "agent/tools/grep.py": 1},
+    **{"agent/tools/output.py": 1, "agent/tools/read_file.py": 1, "agent/task_log.py": 2, "agent/tasks.py": 1},
+    **{"agent/transcript.py": 2, "agent/session_list.py": 1, "agent/mcp.py": 1, "agent/project.py": 1},
+    **{"agent/providers/script.py": 1},
+    # A merge moves and links many files and undoes it all when it cannot finish; the chain of receipts cuts its tail.
+    **{"workspace/journal.py": 3, "workspace/merge.py": 3, "workspace/scan.py": 1, "workspace/snapshot.py": 1},
+    **{"host/store.py": 7, "host/event_file.py": 2, "host/run.py": 1},
+    # The fleet was built before io/reading.py was there.
+    **{"fleet/node.py": 2, "fleet/server.py": 2, "fleet/events.py": 2, "fleet/runs.py": 2, "fleet/results.py": 1},
+    **{"fleet/bundles.py": 1, "fleet/trees.py": 1, "fleet/up.py": 1, "fleet/places.py": 1, "cli/fleet/orders.py": 1},
+    # Small commands, and files that a person names on the command line.
+    **{"coordination/hooks.py": 3, "coordination/demo.py": 1, "coordination/ledger.py": 1, "coordination/setup.py": 1},
+    **{"coordination/planning.py": 1, "coordination/repository.py": 1, "doors/oneshot/schema.py": 1},
+    **{"cli/arguments.py": 1, "cli/host.py": 1, "cli/logs.py": 1, "wire/sidecar/schema.py": 1},
+}
+"""How often a module outside of io still opens, starts, signals, renames or locks by itself. Only ever lower these."""
+
+
+def acts(path: Path) -> list[str]:
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called in ACTS or (isinstance(node.func, ast.Attribute) and node.func.attr in ACTING_METHODS):
+                found.append(f"{called}, line {node.lineno}")
+    return found
+
+
+@pytest.mark.parametrize(("part", "path"), modules(), ids=lambda value: str(value))
+def test_only_io_opens_starts_signals_renames_and_locks(part: str, path: Path) -> None:
+    if part in {"io"} | BESIDE:
+        return
+    allowed = NOT_YET_IN_IO.get(str(path.relative_to(SRC / "treadle")), 0)
+    found = acts(path)
+    assert len(found) <= allowed, f"{path} acts by itself ({'; '.join(found)}): use treadle.io, or add a function there"
+
+
+def test_what_is_not_yet_in_io_is_still_there() -> None:
+    gone = [module for module in NOT_YET_IN_IO if not (SRC / "treadle" / module).exists()]
+    assert gone == [], "take them off the list"
+
+
 def exists(module: str) -> bool:
     place = SRC / "treadle" / module.replace(".", "/")
     return place.is_dir() or place.with_suffix(".py").exists()

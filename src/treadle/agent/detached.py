@@ -29,6 +29,7 @@ from treadle.errors import LineTooLong, LocalError, NotFound, PeerClosed, Storag
 from treadle.events import FINISHED, ErrorInfo, Event, Task, TaskChanged, TaskGroup, TaskGroupChanged, decode, encode
 from treadle.io import files, paths
 from treadle.io.process.detached import detach
+from treadle.io.reading import read_if_there
 from treadle.io.streams import FdStream, connect_unix
 from treadle.session import AgentInfo, Confinement, Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
 from treadle.wire.common.framing import LineSplitter
@@ -305,13 +306,9 @@ def kept(event: Event) -> bool:
 
 def _read_plan(directory: str) -> Plan:
     path = os.path.join(directory, "plan.json")
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except FileNotFoundError:
-        raise NotFound(f"no group in {directory}") from None
-    except OSError as error:
-        raise files.storage_error(error, path, "read") from error
+    data = read_if_there(path)
+    if data is None:
+        raise NotFound(f"no group in {directory}")
     try:
         found = msgspec.json.decode(data).get("format")
         if found != FORMAT:

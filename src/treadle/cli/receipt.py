@@ -19,7 +19,8 @@ from treadle.host.listing import Wanted, moment, row_of
 from treadle.host.recover import kept_runs
 from treadle.host.signing import load_signer, make_key
 from treadle.host.store import ReceiptStore, signature_problems
-from treadle.io.files import storage_error, write_atomic
+from treadle.io.files import write_atomic
+from treadle.io.reading import read, read_if_there
 from treadle.receipts.statement import envelope
 from treadle.wire.sidecar import receipts
 from treadle.wire.sidecar.receipts import Receipt
@@ -53,10 +54,7 @@ def _path(name: str, store: ReceiptStore) -> str:
 def _read(name: str, store: ReceiptStore, notes: list[Note], *, as_abp: bool = False) -> Receipt:
     path = _path(name, store)
     try:
-        with open(path, "rb") as file:
-            return receipts.normal(read_receipt(file.read(), notes, as_abp=as_abp))
-    except OSError as error:
-        raise storage_error(error, path, "read") from error
+        return receipts.normal(read_receipt(read(path), notes, as_abp=as_abp))
     except (ValueError, msgspec.MsgspecError) as error:
         raise ConfigError(f"{path} is no receipt: {error}") from error
 
@@ -117,11 +115,10 @@ def order(file: str, store: str | None) -> None:
     """Print the order that a run was given, without its secrets."""
     kept = _store(store)
     path = kept.order_path(_read(file, kept, []).meta.work_order_id)
-    try:
-        with open(path, encoding="utf-8") as text:
-            click.echo(text.read(), nl=False)
-    except FileNotFoundError as error:
-        raise NotFound("the order of this run is not kept", hint=f"it would be {path}") from error
+    text = read_if_there(path)
+    if text is None:
+        raise NotFound("the order of this run is not kept", hint=f"it would be {path}")
+    click.echo(text.decode(), nl=False)
 
 
 @receipt.command("diff")

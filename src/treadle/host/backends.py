@@ -23,8 +23,8 @@ from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer
 from treadle.errors import ConfigError, NotFound, TreadleError, Unsupported
 from treadle.host.run import Backend, absolute_command
 from treadle.io import paths
-from treadle.io.files import storage_error
 from treadle.io.process.programs import command_words
+from treadle.io.reading import read
 from treadle.policy.environment import reduced
 from treadle.settings import config, trust
 from treadle.wire.sidecar.connection import Requirements, satisfies, unmet
@@ -103,10 +103,7 @@ def find_backends(path: str | None = None, cwd: str | None = None, environ: Mapp
 
 def read_backplane(path: str) -> Backplane:
     try:
-        with open(path, "rb") as file:
-            return msgspec.convert(tomllib.load(file), Backplane)
-    except OSError as error:
-        raise storage_error(error, path, "read") from error
+        return msgspec.convert(tomllib.loads(read(path).decode()), Backplane)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise ConfigError(f"{path} cannot be used: {error}") from error
 

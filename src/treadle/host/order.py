@@ -12,7 +12,7 @@ import msgspec
 
 from treadle.errors import ConfigError
 from treadle.host.supervise import policy_of
-from treadle.io.files import storage_error
+from treadle.io.reading import read
 from treadle.wire.sidecar.connection import (
     NO_POLICY,
     ContextPacket,
@@ -101,11 +101,8 @@ def read_policy(path: str) -> PolicyProfile:
 
 def read_tree(path: str) -> Any:
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = read(path)
         return tomllib.loads(data.decode()) if path.endswith(".toml") else msgspec.json.decode(data)
-    except OSError as error:
-        raise storage_error(error, path, "read") from error
     except (ValueError, msgspec.MsgspecError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
 

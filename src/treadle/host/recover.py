@@ -25,6 +25,7 @@ from treadle.host.run import (
 )
 from treadle.host.store import ReceiptStore
 from treadle.io.files import iter_lines, locked, write_atomic
+from treadle.io.reading import read_if_there
 from treadle.receipts.trace import Observed
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, decode_exact
 from treadle.wire.sidecar.repair import Note
@@ -130,10 +131,10 @@ def _finish(directory: str, store: ReceiptStore, warn: Callable[[str], None]) ->
 
 def _pending(directory: str) -> Receipt | None:
     """The receipt that was ready when the host died."""
+    data = read_if_there(os.path.join(directory, PENDING))
     try:
-        with open(os.path.join(directory, PENDING), "rb") as file:
-            return decode_exact(file.read())
-    except (FileNotFoundError, msgspec.MsgspecError):
+        return None if data is None else decode_exact(data)
+    except msgspec.MsgspecError:
         return None
 
 
@@ -167,10 +168,10 @@ def _is_old(directory: str) -> bool:
 
 
 def _read(directory: str) -> RunRecord | None:
+    data = read_if_there(os.path.join(directory, "run.json"))
     try:
-        with open(os.path.join(directory, "run.json"), "rb") as file:
-            record = msgspec.json.decode(file.read(), type=RunRecord)
-    except (FileNotFoundError, msgspec.MsgspecError):
+        record = msgspec.json.decode(data or b"", type=RunRecord)
+    except msgspec.MsgspecError:
         return None
     return record if record.format <= FORMAT else None
 

@@ -6,8 +6,9 @@ import base64
 import os
 
 from treadle.errors import ConfigError, MissingExtra, StorageError
-from treadle.io.files import storage_error, write_atomic
+from treadle.io.files import write_atomic
 from treadle.io.paths import private_dir, state_dir
+from treadle.io.reading import read_if_there
 
 
 def key_path() -> str:
@@ -36,15 +37,13 @@ class Signer:
 def load_signer(path: str | None = None) -> Signer | None:
     """The person's key, or None when they have made none."""
     place = path or key_path()
-    try:
-        with open(place, "rb") as file:
-            seed = base64.b64decode(file.read().strip(), validate=True)
-    except FileNotFoundError:
+    data = read_if_there(place)
+    if data is None:
         return None
+    try:
+        seed = base64.b64decode(data.strip(), validate=True)
     except ValueError as error:
         raise ConfigError(f"{place} holds no key", hint="make a new one: treadle receipt keygen") from error
-    except OSError as error:
-        raise storage_error(error, place, "read") from error
     if len(seed) != 32:
         raise ConfigError(f"{place} holds no key of 32 bytes", hint="make a new one: treadle receipt keygen")
     return Signer(seed)

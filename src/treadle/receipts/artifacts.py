@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from treadle.io.paths import private_dir
+from treadle.io.reading import sha256
 from treadle.wire.sidecar.receipts import Artifact
 
 MOST_BYTES = 1024**3
@@ -65,12 +65,7 @@ def _collect(artifact: Artifact, root: str, target: str, room: int) -> Collected
         os.chmod(target, 0o600)
     except OSError as error:
         return missing(f"it is not there: {error.strerror}")
-    return Collected(kind=artifact.kind, path=artifact.path, kept=target, sha256=sha256_of(target), bytes=entry.st_size)
-
-
-def sha256_of(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return Collected(kind=artifact.kind, path=artifact.path, kept=target, sha256=sha256(target), bytes=entry.st_size)
 
 
 def _plain(path: str) -> str:

@@ -16,8 +16,8 @@ from typing import Annotated, Any, get_args, get_type_hints
 import msgspec
 
 from treadle.errors import ConfigError
-from treadle.io.files import storage_error
 from treadle.io.paths import config_file
+from treadle.io.reading import read
 from treadle.policy.modes import parse_mode, stricter
 from treadle.policy.network import parse_network
 from treadle.policy.rules import parse_rule
@@ -211,12 +211,9 @@ def find_project(cwd: str) -> str | None:
 def read_file(path: str, warnings: list[str]) -> dict[str, Any]:
     """One file as a table that has only known keys, with the right types."""
     try:
-        with open(path, "rb") as file:
-            table = tomllib.load(file)
+        table = tomllib.loads(read(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}") from error
-    except OSError as error:
-        raise storage_error(error, path, "read") from error
     known = _known_part(table, Settings, path, warnings)
     _convert(known, path)
     return known

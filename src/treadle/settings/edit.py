@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from treadle.errors import ConfigError
-from treadle.io.files import locked, storage_error, write_atomic
+from treadle.io.files import locked, write_atomic
 from treadle.io.paths import config_file, private_dir, state_dir
+from treadle.io.reading import read_if_there
 
 _TABLE = re.compile(r"^[ \t]*\[[ \t]*permissions[ \t]*\][ \t]*(?:#.*)?$", re.M)
 _ALLOW = re.compile(r"^[ \t]*allow[ \t]*=[ \t]*\[", re.M)
@@ -86,11 +87,6 @@ def _parse(text: str, path: str) -> dict[str, Any]:
 
 def _read(path: str) -> str:
     try:
-        with open(path, "rb") as file:
-            return file.read().decode()
-    except FileNotFoundError:
-        return ""
+        return (read_if_there(path) or b"").decode()
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not valid UTF-8: {error}", hint="mend it by hand") from error
-    except OSError as error:
-        raise storage_error(error, path, "read") from error

@@ -17,8 +17,9 @@ from typing import Any
 import msgspec
 
 from treadle.errors import ConfigError, StorageError
-from treadle.io.files import locked, storage_error, write_atomic
+from treadle.io.files import locked, read_at_most, storage_error, write_atomic
 from treadle.io.paths import private_dir, state_dir
+from treadle.io.reading import read_if_there
 
 FORMAT = 1
 MAX_FILES = 1000
@@ -92,8 +93,7 @@ def fingerprint(directory: str) -> tuple[str, list[str]]:
     for name in names:
         path = os.path.join(directory, name)
         try:
-            with open(path, "rb") as file:
-                content = file.read(MAX_BYTES - total + 1)
+            content = read_at_most(path, MAX_BYTES - total + 1)
         except OSError as error:
             raise storage_error(error, path, "read") from error
         total += len(content)
@@ -135,13 +135,11 @@ def _store() -> str:
 
 
 def _read() -> dict[str, Any]:
-    try:
-        with open(_store(), "rb") as file:
-            content = json.load(file)
-    except FileNotFoundError:
+    data = read_if_there(_store())
+    if data is None:
         return {}
-    except OSError as error:
-        raise storage_error(error, _store(), "read") from error
+    try:
+        content = json.loads(data)
     except ValueError as error:
         raise StorageError(f"{_store()} is damaged: {error}", hint="remove it and trust your projects again") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT or not isinstance(content.get("trusted"), dict):

@@ -20,6 +20,7 @@ import msgspec
 
 from treadle.errors import StorageError
 from treadle.io.files import storage_error, write_atomic
+from treadle.io.reading import read_if_there, sha256
 
 FORMAT = 1
 BESIDE = ".treadle-apply-"
@@ -49,9 +50,7 @@ def fingerprint(place: str) -> str | None:
             return "directory"
         if stat.S_ISLNK(mode):
             return f"link {hashlib.sha256(os.fsencode(os.readlink(place))).hexdigest()}"
-        with open(place, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return f"{'program' if mode & 0o100 else 'file'} {digest}"
+        return f"{'program' if mode & 0o100 else 'file'} {sha256(place)}"
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -80,11 +79,11 @@ def carry_out(path: str, target: str, writes: Mapping[str, Callable[[str], None]
 
 def settle(path: str) -> Literal["finished", "undone"] | None:
     """See to what a journal at `path` says is under way; None when there is none."""
-    try:
-        with open(path, "rb") as file:
-            journal = msgspec.json.decode(file.read(), type=Journal)
-    except FileNotFoundError:
+    data = read_if_there(path)
+    if data is None:
         return None
+    try:
+        journal = msgspec.json.decode(data, type=Journal)
     except msgspec.MsgspecError as error:
         raise StorageError(f"{path} cannot be read: {error}") from error
     if journal.format > FORMAT:

@@ -18,6 +18,7 @@ import msgspec
 
 from treadle.errors import WorkspaceError
 from treadle.io.process.programs import Finished
+from treadle.io.reading import sha256
 from treadle.workspace.git import Repository, git
 
 _AS_THEY_ARE = "* -text -eol -ident -filter -working-tree-encoding !diff !merge\n"
@@ -114,10 +115,9 @@ class Shadow:
         made = hashlib.sha256()
         for name in ("index", "config", "HEAD", "info/exclude", "info/attributes", "objects/info/alternates"):
             try:
-                with open(os.path.join(self.directory, name), "rb") as file:
-                    made.update(b"%s %s\n" % (name.encode(), hashlib.sha256(file.read()).hexdigest().encode()))
+                made.update(f"{name} {sha256(os.path.join(self.directory, name))}\n".encode())
             except FileNotFoundError:
-                made.update(b"no %s\n" % name.encode())
+                made.update(f"no {name}\n".encode())
         return made.hexdigest()
 
     def snapshot(self) -> str:

@@ -17,6 +17,7 @@ import msgspec
 
 from treadle.errors import Denied, NotFound, WorkspaceError
 from treadle.io.files import storage_error, write_atomic
+from treadle.io.reading import read_if_there
 from treadle.policy.patterns import match
 from treadle.workspace.git import Repository, Worktree, check_out, git
 from treadle.workspace.merge import Merged, Plan, plan_back
@@ -70,10 +71,10 @@ class Workspace:
     @classmethod
     def open(cls, directory: str) -> Workspace | None:
         """The one that was prepared in `directory`, or None when preparing did not get that far."""
+        data = read_if_there(os.path.join(directory, "workspace.json"))
         try:
-            with open(os.path.join(directory, "workspace.json"), "rb") as file:
-                return cls(msgspec.json.decode(file.read(), type=Place))
-        except (FileNotFoundError, msgspec.MsgspecError):
+            return cls(msgspec.json.decode(data or b"", type=Place))
+        except msgspec.MsgspecError:
             return None
 
     def difference(self) -> Difference:
