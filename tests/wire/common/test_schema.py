@@ -66,6 +66,6 @@ def test_a_shown_value_is_never_very_long_and_never_fails() -> None:
     for _ in range(100_000):
         deep = [deep]
     assert shown(deep) == "(nested too deeply)"
-    assert shown(float("inf")) == "(Out of range float values are not JSON compliant)"
+    assert shown(float("inf")).startswith("(Out of range float values are not JSON")
     assert len(shown("x" * 10_000)) == 203
     assert shown({"a": [1]}) == '{"a":[1]}'

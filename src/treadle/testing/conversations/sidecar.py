@@ -1,4 +1,4 @@
-"""Sidecar conversations: a run with every kind of event and its receipt, a cancelled run, and one that cannot start."""
+"""Sidecar conversations: a run with every kind of event and its receipt, a cancelled one, and runs written ahead."""
 
 from __future__ import annotations
 
@@ -120,6 +120,13 @@ SAMPLES: list[Conversation] = [
         ("sidecar", Fatal(ref_id=_RUN, error="stopped", error_code="internal")),
         ("host", Run(id=_ORDER, work_order=SAMPLE_ORDER)),
         ("sidecar", Fatal(error="ANTHROPIC_API_KEY not set")),
+    ],
+    [
+        *_OPENING,
+        ("host", Run(id=_ORDER, work_order=SAMPLE_ORDER)),
+        ("sidecar", Final(ref_id=_RUN, receipt=SAMPLE_RECEIPT)),
+        ("sidecar", Final(ref_id=_ORDER, receipt=SAMPLE_RECEIPT)),
+        ("sidecar", Fatal(error="out of memory")),
     ],
 ]
 CROSSINGS = [

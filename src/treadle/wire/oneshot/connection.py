@@ -20,6 +20,7 @@ from treadle.wire.oneshot.records import Record, Result
 
 PROMPT = "prompt"
 RESULT = "result"
+LAST_RESULT = "the result of the only open prompt"
 TOOL_RESULT = "tool result"
 """A prompt and the result of a tool are both of type `user`, as in the messages of the model's own service."""
 UNKNOWN = "unknown"
@@ -33,17 +34,19 @@ _TYPES = (*CONTROL, *WRITTEN, RESULT, "keep_alive")
 
 
 class Connection(base.Connection[Any]):
-    """Messages are records as they are on the line. `send` also takes a `Result`."""
+    """Messages are records as they are on the line; `send` also takes a `Result`. Beside the state it remembers how
+    many prompts have no result yet."""
 
     SAYS = {
-        "run": frozenset({*WRITTEN, *CONTROL, RESULT}),
+        "run": frozenset({*WRITTEN, *CONTROL, RESULT, LAST_RESULT}),
         "script": frozenset({PROMPT, *CONTROL, "keep_alive", UNKNOWN}),
     }
     START = READY
     TRANSITIONS = {
         (READY, PROMPT): ANSWERING,
         (ANSWERING, PROMPT): ANSWERING,
-        (ANSWERING, RESULT): READY,
+        (ANSWERING, RESULT): ANSWERING,
+        (ANSWERING, LAST_RESULT): READY,
         **{(state, kind): state for state in (READY, ANSWERING) for kind in _BESIDE},
     }
 
@@ -53,9 +56,9 @@ class Connection(base.Connection[Any]):
         self._unanswered = 0
 
     def kind(self, sender: str, message: Any) -> str:
-        if isinstance(message, Result):
-            return RESULT
-        name = message.get("type")
+        name = RESULT if isinstance(message, Result) else message.get("type")
+        if name == RESULT and self._unanswered == 1:
+            return LAST_RESULT
         if name == "user":
             return PROMPT if sender == "script" else TOOL_RESULT
         return name if name in _TYPES else UNKNOWN
@@ -86,9 +89,9 @@ class Connection(base.Connection[Any]):
         return super().refusal(sender, message)
 
     def said(self, sender: str, message: Any) -> None:
+        kind = self.kind(sender, message)
         super().said(sender, message)
-        self._unanswered += {PROMPT: 1, RESULT: -1}.get(self.kind(sender, message), 0)
-        self.state = ANSWERING if self._unanswered else READY
+        self._unanswered += {PROMPT: 1, RESULT: -1, LAST_RESULT: -1}.get(kind, 0)
 
 
 def _record(line: bytes | RemoteProtocolError) -> Record | RemoteProtocolError:

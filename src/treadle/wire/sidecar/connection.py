@@ -223,12 +223,17 @@ _decoder: msgspec.json.Decoder[Envelope] = msgspec.json.Decoder(Envelope)
 _event_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
 
+LAST_END = "the end of the only run"
+"""What the table calls a `final` or `fatal` after which no run is left."""
+
+
 class Connection(base.Connection[Message]):
-    """Roles: host and sidecar. `runs` are the ids under way and waiting, the first of them the one that runs."""
+    """Roles: host and sidecar. Beside the state it remembers the `runs` under way and waiting, by id: the first is the
+    one that runs."""
 
     SAYS = {
         "host": frozenset({Run, Cancel, Ping, Unknown}),
-        "sidecar": frozenset({Hello, Event, Final, Fatal, Pong, Unknown}),
+        "sidecar": frozenset({Hello, Event, Final, Fatal, LAST_END, Pong, Unknown}),
     }
     START = "waiting for hello"
     TRANSITIONS = {
@@ -236,6 +241,7 @@ class Connection(base.Connection[Message]):
         **{("idle", kind): "idle" for kind in (Hello, Fatal, Cancel, Ping, Pong, Unknown)},
         ("idle", Run): "running",
         **{("running", kind): "running" for kind in KINDS.values()},
+        ("running", LAST_END): "idle",
         ("running", Unknown): "running",
     }
 
@@ -245,6 +251,9 @@ class Connection(base.Connection[Message]):
         self.notes_left_out = 0
         self.runs: deque[str] = deque()
         self._lines = LineSplitter(cap)
+
+    def kind(self, sender: str, message: Message) -> Any:
+        return LAST_END if isinstance(message, Final | Fatal) and len(self.runs) == 1 else type(message)
 
     def receive(self, data: bytes) -> list[Message | RemoteProtocolError]:
         lines = self._lines.feed(data)
@@ -385,4 +394,3 @@ class Connection(base.Connection[Message]):
             self.runs.append(message.id)
         elif isinstance(message, Final | Fatal) and self.runs:
             self.runs.popleft()
-            self.state = "running" if self.runs else "idle"
