@@ -46,7 +46,7 @@ def test_an_order_from_start_to_applied_changes(source: Path, tmp_path: Path) ->
 
 def test_the_exit_code_is_that_of_the_outcome(source: Path) -> None:
     done = treadle("host", "run", "--task", "x", "--sidecar", command("exit_without_final"), "--json", cwd=source)
-    receipt = json.loads(done.stdout)
+    receipt = json.loads(done.stdout.splitlines()[-1])
     assert done.returncode == 1 and receipt["outcome"] == "failed"
     assert receipt["usage_raw"]["treadle"]["end"]["exit_code"] == 3
     done = treadle("host", "run", "--task", "x", "--sidecar", command("good"), "--verify", "false", cwd=source)
@@ -72,7 +72,7 @@ text = "Done."
         *("--policy", str(policy), "--json"),
         cwd=source,
     )
-    receipt = json.loads(done.stdout)
+    receipt = json.loads(done.stdout.splitlines()[-1])
     assert receipt["verification"]["git_status"] == ""
     assert any(event.get("output") and "denied" in str(event["output"]) for event in receipt["trace"])
 
@@ -161,3 +161,51 @@ def test_any_sidecar_is_an_agent_for_a_prompt(source: Path) -> None:
     done = treadle("-p", "do it", "--agent", f"sidecar:{command('good')}", cwd=source)
     assert done.returncode == 0 and "done" in done.stdout, done.stderr
     assert (source / "made.txt").read_text() == "do it\n"
+
+
+def test_events_are_streamed_as_json_with_the_run_first_and_the_receipt_last(source: Path) -> None:
+    done = treadle("host", "run", "--task", "x", "--sidecar", command("good"), "--json", cwd=source)
+    first, *events, receipt = map(json.loads, done.stdout.splitlines())
+    assert first["type"] == "run" and receipt["meta"]["run_id"] == first["run_id"]
+    assert [event["type"] for event in events] == [event["type"] for event in receipt["trace"]] and len(events) == 4
+
+
+def test_a_failed_order_is_tried_again_and_then_given_to_another(source: Path, tmp_path: Path) -> None:
+    plane = tmp_path / "backplane.toml"
+    plane.write_text(
+        f'[backends.good]\ntype = "sidecar"\ncommand = "{sys.executable}"\nargs = ["{bad_sidecar.__file__}", "good"]\n'
+    )
+    done = treadle(
+        *("host", "run", "--task", "x", "--sidecar", command("killed"), "--retry", "1", "--fallback", "good"),
+        *("--config", str(plane)),
+        cwd=source,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("before: ") == 2 and done.stderr.count("treadle: run ") == 3
+
+
+def started(*arguments: str, cwd: Path | None = None) -> subprocess.Popen[str]:
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([TREADLE, *arguments], cwd=cwd, text=True, **both)  # type: ignore[call-overload,no-any-return]
+
+
+def test_a_run_is_seen_watched_and_cancelled_from_another_terminal(source: Path) -> None:
+    arguments = ["host", "run", "--task", "600", "--sidecar", command("works_for_a_while")]
+    process = subprocess.Popen(
+        [TREADLE, *arguments], cwd=source, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stderr
+    run_id = process.stderr.readline().split()[2]
+    assert process.stderr.readline() == "working\n"
+    (row,) = json.loads(treadle("host", "ps", "--json").stdout)
+    assert row["run_id"] == run_id and row["alive"] and "works_for_a_while" not in row["task"]
+    watching = subprocess.Popen(
+        [TREADLE, "host", "watch", run_id], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert watching.stderr and watching.stderr.readline() == "working\n"
+    cancelled = treadle("host", "cancel", run_id, "--reason", "not needed")
+    assert cancelled.returncode == 0 and "not needed" in cancelled.stdout
+    shown, _ = watching.communicate(timeout=60)
+    assert "not needed" in shown
+    process.communicate(timeout=60)
+    assert treadle("host", "ps").stdout == "" and "no run under way" in treadle("host", "watch", run_id).stderr

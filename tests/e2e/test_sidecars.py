@@ -45,6 +45,15 @@ const readline = require('readline');
 })();
 """
 """As the document has it, in an async function: `require` and a bare `for await` do not go together."""
+RECEIPT = """{
+  meta: {
+    run_id: refId, work_order_id: msg.work_order.id, contract_version: 'abp/v0.1',
+    started_at: new Date().toISOString(), finished_at: new Date().toISOString(), duration_ms: 0,
+  },
+  backend: hello.backend, capabilities: hello.capabilities, usage_raw: {}, usage: {}, trace: [], artifacts: [],
+  verification: { harness_ok: false }, outcome: 'complete',
+}"""
+"""What the document leaves out."""
 
 
 def run(sidecar: str, cwd: Path, *more: str) -> dict[str, object]:
@@ -56,13 +65,13 @@ def run(sidecar: str, cwd: Path, *more: str) -> dict[str, object]:
         timeout=100,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    found: dict[str, object] = json.loads(done.stdout)
+    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def test_the_example_of_the_protocols_document(tmp_path: Path) -> None:
     need("node")
-    (tmp_path / "sidecar.cjs").write_text(SEEDS_EXAMPLE)
+    (tmp_path / "sidecar.cjs").write_text(SEEDS_EXAMPLE.replace("{ /* ... */ }", RECEIPT))
     receipt = run("node sidecar.cjs", tmp_path)
     assert receipt["outcome"] == "complete" and receipt["backend"]["id"] == "my-node-sidecar"  # type: ignore[index]
     assert [event["text"] for event in receipt["trace"]] == ["Done"]  # type: ignore[attr-defined]

@@ -6,6 +6,9 @@ import asyncio
 import os
 import signal
 import sys
+import time
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -13,25 +16,31 @@ import msgspec
 
 from treadle.agents import AGENTS, find_agent
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.host_show import show_backends, show_events, show_probe, show_receipt
+from treadle.cli.host_show import WIDTH, show_backends, show_events, show_probe, show_receipt
 from treadle.cli.options import confinement
+from treadle.cli.render import one_line, printable
 from treadle.drivers.sidecar.liveness import Timing
-from treadle.errors import Cancelled, ConfigError, NotFound
+from treadle.errors import Busy, Cancelled, ConfigError, NotFound
 from treadle.host import backends
 from treadle.host import order as workorder
+from treadle.host.attempts import Attempts
 from treadle.host.recover import kept_runs
 from treadle.host.recover import recover as recover_runs
 from treadle.host.run import Backend, HostRun, Job
+from treadle.host.running import Running, ask_to_stop, find_running, follow, running, wait_for_end
 from treadle.host.signing import load_signer
 from treadle.host.store import ReceiptStore
 from treadle.host.validate import check_file
+from treadle.redact import Redactor
 from treadle.session import Agent, Confinement
+from treadle.wire.common.jsontext import mended
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
-from treadle.wire.sidecar.receipts import Receipt
+from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt
 from treadle.wire.sidecar.receipts import encode as encode_receipt
 from treadle.wire.sidecar.schema import TYPES, text
 
 COMPLETE, FAILED, PARTIAL = 0, 1, 3
+CANCEL_SECONDS = 60.0
 
 config_option = click.option(
     "--config",
@@ -111,6 +120,12 @@ def host() -> None:
 @click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Stop after N turns.")
 @click.option("--max-budget-usd", type=click.FloatRange(0, min_open=True), metavar="X", help="Stop at this cost.")
 @click.option("--timeout", type=click.FloatRange(0, min_open=True), metavar="S", help="Cancel after S seconds.")
+@click.option(
+    "--retry", type=click.IntRange(0), default=0, metavar="N", help="Try N times more after a crash or a stall."
+)
+@click.option(
+    "--fallback", multiple=True, metavar="BACKEND", help="If it fails, give the order to this one. Again for more."
+)
 @click.option("--verify", metavar="CMD", help="Run this in the workspace afterwards: did it really work?")
 @click.option(
     "--apply", "apply_", is_flag=True, help="If it is complete, bring the changes to --root: three-way, all or none."
@@ -136,6 +151,8 @@ def run(**options: Any) -> None:
     The sidecar works in a copy of --root. Whatever it does (crash, hang, lie, break the protocol), a receipt is kept
     that says what it claimed and what was seen. Without --sidecar, --agent or --backend, the backend that offers what
     --require asks for is chosen.
+
+    With --json, stdout has a line for the run, one for each event as it comes, and the receipt as the last.
 
     Exit code: 0 complete, 1 failed, 3 partial.
     """
@@ -169,9 +186,22 @@ async def _run(options: dict[str, Any]) -> int:
         timing=Timing(handshake=options["handshake_timeout"], strict_pong=options["strict_pong"]),
         confinement=confined if confined.use == "on" else None,
     )
+    fallbacks = [_fallback(name, known, confined) for name in options["fallback"]]
     quiet = options["as_json"]
-    work = HostRun(job, store, listener=None if quiet else show_events)
-    receipt = await _interruptible(work)
+    redactor = Redactor.of_environment({**os.environ, **order.config.env})
+
+    def start(job: Job, earlier: Sequence[dict[str, Any]]) -> HostRun:
+        made = HostRun(job, store, listener=partial(_print_events, redactor) if quiet else show_events, earlier=earlier)
+        if quiet:
+            click.echo(msgspec.json.encode({"type": "run", "run_id": made.run_id, "agent": job.backend.name}))
+        else:
+            _warn(f"run {made.run_id} by {job.backend.name}")
+        return made
+
+    attempts = Attempts(job, start, retries=options["retry"], fallbacks=fallbacks)
+    receipt = await _interruptible(attempts)
+    work = attempts.run
+    assert work is not None
     if quiet:
         click.echo(encode_receipt(receipt))
     else:
@@ -185,6 +215,17 @@ async def _run(options: dict[str, Any]) -> int:
     return COMPLETE if receipt.outcome == "complete" else PARTIAL
 
 
+def _print_events(redactor: Redactor, events: Sequence[AnyAgentEvent]) -> None:
+    for event in events:
+        click.echo(msgspec.json.encode(redactor.tree(mended(msgspec.to_builtins(event)))))
+
+
+def _fallback(name: str, known: backends.Known, confined: Confinement) -> Backend | Agent:
+    if name in AGENTS:
+        return find_agent(name, confinement=confined)
+    return backends.named_backend(known, name)
+
+
 def _warn(text: str) -> None:
     click.echo(f"treadle: {text}", err=True)
 
@@ -196,7 +237,7 @@ def _check_place(option: str, path: str | None) -> None:
         raise ConfigError(f"--{option}: {path} {why}")
 
 
-async def _interruptible(work: HostRun) -> Receipt:
+async def _interruptible(work: Attempts) -> Receipt:
     """The first signal cancels the run, which still ends with a receipt; the second does not wait for the sidecar."""
     loop = asyncio.get_running_loop()
     stopping: set[asyncio.Task[None]] = set()
@@ -209,7 +250,7 @@ async def _interruptible(work: HostRun) -> Receipt:
 
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(signum, stop, signum)
-    return await work.run()
+    return await work.carry_out()
 
 
 def _order(options: dict[str, Any], policy: PolicyProfile) -> WorkOrder:
@@ -343,6 +384,58 @@ def validate(file: str, as_json: bool) -> None:
 def schema(name: str) -> None:
     """Print the JSON Schema of one of the contract's types."""
     click.echo(text(name), nl=False)
+
+
+@host.command("ps")
+@json_option
+def ps(as_json: bool) -> None:
+    """List the runs that are under way, and those whose host has died."""
+    found = running()
+    if as_json:
+        show_json(found)
+        return
+    for run in found:
+        age = f"{max(0, time.time() - run.started):.0f} s"
+        head = f"{run.run_id}  {'running' if run.alive else 'left':7}  {age:>8}  {run.agent}"
+        click.echo(printable(f"{head}  {one_line(run.task)}"[:WIDTH]))
+
+
+@host.command("watch")
+@click.argument("run_id", metavar="RUN")
+@json_option
+def watch(run_id: str, as_json: bool) -> None:
+    """Show what a run has said and says, until it ends; then its receipt. RUN is an id, its beginning, or `latest`."""
+    found = find_running(run_id)
+    redactor = Redactor.of_environment(os.environ)
+    for event in follow(found.run_id):
+        if as_json:
+            _print_events(redactor, [event])
+        else:
+            show_events([event])
+    wait_for_end(found.run_id)
+    _show_end(found, as_json)
+
+
+@host.command("cancel")
+@click.argument("run_id", metavar="RUN")
+@click.option("--reason", default="cancelled with treadle host cancel", metavar="TEXT", help="For the receipt.")
+@json_option
+def cancel(run_id: str, reason: str, as_json: bool) -> None:
+    """Let a run stop, and wait for its receipt. RUN is an id, its beginning, or `latest`."""
+    found = find_running(run_id)
+    ask_to_stop(found.run_id, reason)
+    if not wait_for_end(found.run_id, CANCEL_SECONDS):
+        raise Busy(f"{found.run_id} did not end within {CANCEL_SECONDS:g} s", hint=f"its host is process {found.pid}")
+    _show_end(found, as_json)
+
+
+def _show_end(run: Running, as_json: bool) -> None:
+    store = ReceiptStore(run.receipts)
+    receipt = store.get(run.run_id)
+    if as_json:
+        click.echo(encode_receipt(receipt))
+    else:
+        show_receipt(receipt, store.path(run.run_id))
 
 
 @host.command("recover")

@@ -59,6 +59,9 @@ def show_receipt(receipt: Receipt, path: str | None = None) -> None:
         f"{receipt.outcome}  {receipt.meta.run_id}  {receipt.backend.id}  {receipt.meta.duration_ms / 1000:.1f} s"
     )
     _show_order(more)
+    for tried in more.get("earlier_attempts") or []:
+        why = tried.get("message") or ""
+        click.echo(printable(f"  before: {tried['agent']} {tried['outcome']}: {one_line(why)}"[:WIDTH]))
     end = more.get("end") or {}
     if end.get("message"):
         click.echo(printable(f"  {end.get('code')}: {end['message']}"))

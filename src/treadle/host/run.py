@@ -28,6 +28,7 @@ from treadle.doors.sidecar.work import Adjust, Sink
 from treadle.drivers.sidecar.liveness import Timing
 from treadle.drivers.sidecar.peer import ENVIRONMENT
 from treadle.errors import Cancelled, Denied, LocalError, NotFound, StorageError, TimedOut, TreadleError, Unsupported
+from treadle.host.check import run_check
 from treadle.host.confine import Cage, kept_by_kernel
 from treadle.host.doer import AgentDoer, Doer, SidecarDoer
 from treadle.host.event_file import EventFile, encode_events
@@ -35,9 +36,6 @@ from treadle.host.store import ReceiptStore
 from treadle.host.supervise import Supervisor
 from treadle.io.files import locked, write_atomic
 from treadle.io.paths import private_dir, state_dir
-from treadle.io.process import child as children
-from treadle.io.sandbox.start import start
-from treadle.io.within import within
 from treadle.policy.environment import reduced
 from treadle.receipts.artifacts import collect
 from treadle.receipts.trace import Check, Observed
@@ -53,8 +51,10 @@ from treadle.workspace.workspace import JOURNAL, Workspace, WorkspaceMode, prepa
 log = logging.getLogger(__name__)
 
 FORMAT = 1
-CHECK_SECONDS = 600.0
 MAKING = ".making-"
+CANCEL = "cancel"
+"""In a run's directory: why somebody wants it to end."""
+LOOK_FOR_CANCEL = 0.5
 PENDING = "receipt.json"
 """In a run's directory: its receipt, until that is in the store."""
 Listener = Callable[[Sequence[AnyAgentEvent]], None]
@@ -99,6 +99,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     backend: str
     mode: WorkspaceMode
     started: float
+    pid: int = 0
     out_path: str | None = None
     receipts: str | None = None
     """Where its receipt belongs, if not in the store of whoever recovers it."""
@@ -113,6 +114,7 @@ class HostRun:
 
     `listener` hears the contract's events in batches. With an agent, `sink` is awaited with each of its session's own
     events, and `adjust` has the last word on the SessionSpec (such as `answers=True` when somebody can answer).
+    `earlier` is what came of attempts before this one, for the receipt.
     """
 
     def __init__(
@@ -124,11 +126,13 @@ class HostRun:
         sink: Sink | None = None,
         adjust: Adjust | None = None,
         run_id: str | None = None,
+        earlier: Sequence[dict[str, Any]] = (),
     ) -> None:
         self.job = job
         self.run_id = run_id or str(uuid.uuid4())
         self.directory = os.path.join(runs_directory(), self.run_id)
         self.observed = Observed(self.run_id, job.order, job.backend.name, time.time())
+        self.observed.attempts = list(earlier)
         self._store = store
         self._listener = listener
         self._sink = sink
@@ -152,7 +156,7 @@ class HostRun:
             os.rename(making, self.directory)
             self._record()
             self._note_order()
-            timer = asyncio.create_task(self._time_out())
+            timers = [asyncio.create_task(self._time_out()), asyncio.create_task(self._look_for_cancel())]
             try:
                 await self._work()
             except TreadleError as error:
@@ -161,8 +165,9 @@ class HostRun:
                 log.exception("a run failed in a way nobody foresaw", extra={"run": self.run_id})
                 self.observed.error = LocalError(f"{type(error).__name__}: {error}")
             finally:
-                timer.cancel()
-                await asyncio.gather(timer, return_exceptions=True)
+                for timer in timers:
+                    timer.cancel()
+                await asyncio.gather(*timers, return_exceptions=True)
             return await self._conclude()
 
     def _record(self) -> None:
@@ -172,6 +177,7 @@ class HostRun:
             backend=self.job.backend.name,
             mode=self.job.mode,
             started=self.observed.started,
+            pid=os.getpid(),
             out_path=os.path.abspath(self.job.out_path) if self.job.out_path else None,
             receipts=os.path.abspath(self._store.directory),
         )
@@ -208,6 +214,14 @@ class HostRun:
         if seconds is not None:
             await asyncio.sleep(seconds)
             await self.stop(TimedOut(f"the run did not end within {seconds:g} s"))
+
+    async def _look_for_cancel(self) -> None:
+        """`treadle host cancel` leaves a word in the run's directory."""
+        place = os.path.join(self.directory, CANCEL)
+        while not os.path.exists(place):
+            await asyncio.sleep(LOOK_FOR_CANCEL)
+        with open(place, encoding="utf-8", errors="replace") as file:
+            await self.stop(Cancelled(file.read()[:1000] or "somebody cancelled it"))
 
     # The work
 
@@ -447,7 +461,7 @@ def settle(directory: str, observed: Observed, workspace: Workspace | None, keep
             workspace.release(applied=_applied(observed))
     except TreadleError as error:
         log.warning("the workspace of the run is left: %s", error, extra={"run": observed.run_id})
-    done_with = ["run.json", PENDING]
+    done_with = ["run.json", PENDING, CANCEL]
     if not os.path.isdir(os.path.join(directory, "workspace")):
         done_with.append("workspace.json")
     if not observed.trace.left_out:
@@ -457,28 +471,6 @@ def settle(directory: str, observed: Observed, workspace: Workspace | None, keep
             os.unlink(os.path.join(directory, name))
     if set(os.listdir(directory)) <= {"lock"}:
         remove_tree(directory)
-
-
-async def run_check(
-    command: str, cwd: str, seconds: float = CHECK_SECONDS, confinement: Confinement | None = None
-) -> Check:
-    """Whether the work is good, by a command of the person's, run in the workspace."""
-    argv = ["sh", "-c", command]
-    async with await start(confinement, argv, cwd=cwd, env=reduced(os.environ), stderr="stdout") as child:
-        tail = children.Tail(8192)
-
-        async def collect() -> int:
-            while data := await child.stdio.read():
-                tail.feed(data)
-            return await child.wait()
-
-        try:
-            async with within(seconds):
-                code: int | None = await collect()
-        except TimeoutError:
-            code = None
-            tail.feed(f"\n[it did not end within {seconds:g} s]".encode())
-    return Check(command=command, exit_code=code, output_tail=tail.text)
 
 
 def absolute_command(argv: Sequence[str]) -> list[str]:

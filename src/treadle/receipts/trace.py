@@ -137,6 +137,8 @@ class Observed:
         self.merged: Merged | None = None
         self.patch_path: str | None = None
         self.artifacts: list[Collected] = []
+        self.attempts: list[dict[str, Any]] = []
+        """What came of attempts at the same order before this one."""
         self.command: Sequence[str] = ()
         """The command line of the sidecar; an agent of ours has none."""
         self.order_path: str | None = None
@@ -276,6 +278,7 @@ class Observed:
             "notes": [_noted(note) for note in self.notes[:NOTES]],
             "notes_left_out": max(0, len(self.notes) - NOTES),
             "workspace": {**self.workspace, "applied": msgspec.to_builtins(self.merged)},
+            "earlier_attempts": self.attempts,
             "resumed_after_crash": self.resumed,
         }
 

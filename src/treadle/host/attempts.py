@@ -1,0 +1,105 @@
+"""One order, tried again and elsewhere: each attempt has a receipt of its own, and the last tells of them all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from treadle.errors import Cancelled, TreadleError
+from treadle.host.run import Backend, HostRun, Job
+from treadle.session import Agent
+from treadle.wire.sidecar.events import contract_code
+from treadle.wire.sidecar.receipts import Receipt
+
+PASSING = {
+    "backend_unavailable",
+    "backend_timeout",
+    "backend_rate_limited",
+    "backend_crashed",
+    "rate_limit_exceeded",
+    "circuit_breaker_open",
+    "stream_closed",
+}
+"""What another attempt may not meet again, by the contract's codes."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+
+
+class Attempts:
+    """`start` makes the run of one attempt from its job and what came of those before it."""
+
+    def __init__(
+        self,
+        job: Job,
+        start: Callable[[Job, Sequence[dict[str, Any]]], HostRun],
+        *,
+        retries: int = 0,
+        fallbacks: Sequence[Backend | Agent] = (),
+    ) -> None:
+        self._jobs = [job, *(replace(job, backend=backend) for backend in fallbacks)]
+        self._start = start
+        self._retries = retries
+        self._earlier: list[dict[str, Any]] = []
+        self._stopped: TreadleError | None = None
+        self._pausing: asyncio.Task[None] | None = None
+        self.run: HostRun | None = None
+        """The attempt under way, or the last one."""
+
+    async def carry_out(self) -> Receipt:
+        for at, job in enumerate(self._jobs):
+            receipt = await self._try(job)
+            more = at < len(self._jobs) - 1
+            if not more or receipt.outcome != "failed" or self._stopped is not None:
+                break
+        return receipt
+
+    async def _try(self, job: Job) -> Receipt:
+        for attempt in range(self._retries + 1):
+            self.run = self._start(job, tuple(self._earlier))
+            receipt = await self.run.run()
+            self._earlier.append(_told(self.run, receipt))
+            failure = self.run.observed.failure
+            if attempt == self._retries or receipt.outcome != "failed" or not _may_pass(failure):
+                break
+            await self._pause(min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE), failure)
+            if self._stopped is not None:
+                break
+        return receipt
+
+    async def _pause(self, seconds: float, failure: TreadleError | None) -> None:
+        if failure is not None and failure.retry_after_ms is not None:
+            seconds = max(seconds, failure.retry_after_ms / 1000)
+        self._pausing = asyncio.create_task(asyncio.sleep(seconds))
+        await asyncio.wait([self._pausing])
+
+    async def stop(self, why: TreadleError) -> None:
+        """End the attempt under way, and begin no other."""
+        self._stopped = why
+        if self._pausing is not None:
+            self._pausing.cancel()
+        if self.run is not None:
+            await self.run.stop(why)
+
+    def kill(self) -> None:
+        if self.run is not None:
+            self.run.kill()
+
+
+def _may_pass(failure: TreadleError | None) -> bool:
+    if failure is None or isinstance(failure, Cancelled):
+        return False
+    return failure.retryable or contract_code(failure.code, failure.details) in PASSING
+
+
+def _told(run: HostRun, receipt: Receipt) -> dict[str, Any]:
+    failure = run.observed.failure
+    return {
+        "run_id": run.run_id,
+        "agent": run.job.backend.name,
+        "outcome": receipt.outcome,
+        "code": failure.code if failure else None,
+        "message": str(failure) if failure else None,
+        "duration_ms": receipt.meta.duration_ms,
+    }

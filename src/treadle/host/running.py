@@ -1,0 +1,114 @@
+"""The runs that are under way on this machine: which they are, what they say, and how to end one."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from treadle.errors import NotFound
+from treadle.host.run import CANCEL, RunRecord, runs_directory
+from treadle.io.files import is_locked, write_atomic
+from treadle.wire.sidecar.receipts import AnyAgentEvent
+
+LOOK_EVERY = 0.1
+
+_events: msgspec.json.Decoder[AnyAgentEvent] = msgspec.json.Decoder(AnyAgentEvent)
+
+
+class Running(msgspec.Struct, frozen=True, kw_only=True):
+    run_id: str
+    agent: str
+    task: str
+    source: str
+    mode: str
+    started: float
+    pid: int
+    alive: bool
+    """False: its host has died, and the next one, or `treadle host recover`, sees to it."""
+    receipts: str | None = None
+    """The store that its receipt goes to."""
+
+
+def running() -> list[Running]:
+    """The oldest first."""
+    base = runs_directory()
+    found = []
+    for name in os.listdir(base) if os.path.isdir(base) else []:
+        directory = os.path.join(base, name)
+        try:
+            with open(os.path.join(directory, "run.json"), "rb") as file:
+                record = msgspec.json.decode(file.read(), type=RunRecord)
+        except (OSError, msgspec.MsgspecError):
+            continue
+        found.append(
+            Running(
+                run_id=record.run_id,
+                agent=record.backend,
+                task=record.order.task,
+                source=record.order.workspace.root,
+                mode=record.mode,
+                started=record.started,
+                pid=record.pid,
+                alive=is_locked(os.path.join(directory, "lock")),
+                receipts=record.receipts,
+            )
+        )
+    return sorted(found, key=lambda run: run.started)
+
+
+def find_running(name: str) -> Running:
+    """By its id or the beginning of it; `latest` is the one that started last."""
+    known = [run for run in running() if run.alive]
+    fitting = known[-1:] if name == "latest" else [run for run in known if run.run_id.startswith(name.lower())]
+    if len(fitting) != 1:
+        many = f"{len(fitting)} runs under way begin with" if fitting else "there is no run under way of the id"
+        raise NotFound(f"{many} {name!r}", hint="treadle host ps lists them; treadle receipt list those that ended")
+    return fitting[0]
+
+
+def ask_to_stop(run_id: str, reason: str) -> None:
+    """Its host looks for this; what the agent then says within its grace still counts."""
+    write_atomic(os.path.join(runs_directory(), run_id, CANCEL), reason.encode())
+
+
+def is_under_way(run_id: str) -> bool:
+    return is_locked(os.path.join(runs_directory(), run_id, "lock"))
+
+
+def wait_for_end(run_id: str, seconds: float | None = None) -> bool:
+    """Whether it ended in time."""
+    until = None if seconds is None else time.monotonic() + seconds
+    while is_under_way(run_id):
+        if until is not None and time.monotonic() >= until:
+            return False
+        time.sleep(LOOK_EVERY)
+    return True
+
+
+def follow(run_id: str) -> Iterator[AnyAgentEvent]:
+    """What a run has said so far and says from now on, until it ends. Its file is removed at its end; who has it open
+    reads it to the last line all the same."""
+    path = os.path.join(runs_directory(), run_id, "events.jsonl")
+    while not os.path.exists(path):
+        if not is_under_way(run_id):
+            return
+        time.sleep(LOOK_EVERY)
+    try:
+        file = open(path, "rb")
+    except FileNotFoundError:
+        return  # it ended between the two looks
+    with file:
+        rest = b""
+        while True:
+            alive = is_under_way(run_id)
+            rest += file.read()
+            *lines, rest = rest.split(b"\n")
+            for line in lines:
+                yield _events.decode(line)
+            if not alive and not lines:
+                return
+            if not lines:
+                time.sleep(LOOK_EVERY)

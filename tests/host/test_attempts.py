@@ -1,0 +1,72 @@
+"""One order, tried again and elsewhere."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.host.conftest import QUICK, order, scripted
+from tests.host.test_run import more
+from treadle.errors import Cancelled, Denied, PeerFatal, RateLimited
+from treadle.host.attempts import Attempts, _may_pass
+from treadle.host.run import HostRun, Job
+from treadle.host.store import ReceiptStore
+from treadle.wire.sidecar.receipts import Receipt
+
+
+def attempts(source: Path, store: ReceiptStore, act: str, runs: list[HostRun], **options: Any) -> Attempts:
+    def start(job: Job, earlier: Sequence[dict[str, Any]]) -> HostRun:
+        runs.append(HostRun(job, store, earlier=earlier))
+        return runs[-1]
+
+    return Attempts(Job(order=order(source), backend=scripted(act), timing=QUICK), start, **options)
+
+
+async def outcome(source: Path, store: ReceiptStore, act: str, **options: Any) -> tuple[Receipt, list[HostRun]]:
+    runs: list[HostRun] = []
+    return await attempts(source, store, act, runs, **options).carry_out(), runs
+
+
+async def test_a_crash_is_tried_again_and_each_attempt_has_its_receipt(source: Path, store: ReceiptStore) -> None:
+    receipt, runs = await outcome(source, store, "exit_without_final", retries=2)
+    assert len(runs) == 3 and [link.run_id for link in store.links()] == [run.run_id for run in runs]
+    earlier = more(receipt)["earlier_attempts"]
+    assert [tried["run_id"] for tried in earlier] == [run.run_id for run in runs[:2]]
+    assert {tried["code"] for tried in earlier} == {"peer_exited"} and earlier[0]["outcome"] == "failed"
+    assert {run.job.order.id for run in runs} == {receipt.meta.work_order_id}
+
+
+async def test_what_would_only_fail_again_is_not_tried_again(source: Path, store: ReceiptStore) -> None:
+    for act in ("not_json", "says_it_failed", "empty_receipt"):
+        assert len((await outcome(source, store, act, retries=3))[1]) == 1
+
+
+async def test_what_succeeds_is_not_tried_again_nor_elsewhere(source: Path, store: ReceiptStore) -> None:
+    _, runs = await outcome(source, store, "good", retries=3, fallbacks=[scripted("good")])
+    assert len(runs) == 1
+
+
+async def test_when_one_fails_the_next_gets_the_order(source: Path, store: ReceiptStore) -> None:
+    fallbacks = [scripted("killed"), scripted("good"), scripted("good")]
+    receipt, runs = await outcome(source, store, "not_json", fallbacks=fallbacks)
+    assert receipt.outcome == "complete" and [run.job.backend.name for run in runs] == ["not_json", "killed", "good"]
+    assert [tried["agent"] for tried in more(receipt)["earlier_attempts"]] == ["not_json", "killed"]
+
+
+async def test_whoever_stops_it_stops_all_attempts(source: Path, store: ReceiptStore) -> None:
+    runs: list[HostRun] = []
+    tried = attempts(source, store, "hang", runs, retries=5, fallbacks=[scripted("good")])
+    work = asyncio.create_task(tried.carry_out())
+    while not runs:
+        await asyncio.sleep(0)
+    await tried.stop(Cancelled("enough"))
+    tried.kill()
+    receipt = await work
+    assert len(runs) == 1 and receipt.outcome == "failed" and more(receipt)["end"]["code"] == "cancelled"
+
+
+def test_which_failures_may_pass() -> None:
+    assert _may_pass(RateLimited("later", provider="p"))
+    assert _may_pass(PeerFatal("later", details={"error_code": "backend_unavailable"}))
+    assert not _may_pass(PeerFatal("never", details={"error_code": "backend_auth_failed"}))
+    assert not _may_pass(Denied("no")) and not _may_pass(Cancelled("enough")) and not _may_pass(None)
