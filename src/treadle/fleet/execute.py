@@ -189,7 +189,7 @@ class Execution:
         return await self._ended(self._host, receipt)
 
     async def _set_up(self) -> None:
-        from treadle.host.run import run_check
+        from treadle.host.check import run_check
 
         self._do("setup")
         done = await run_check(self.spec.setup, self.root)

@@ -72,7 +72,7 @@ async def _merge_one(bus: Bus, order: Order, repository: Repository, verify: str
         why = "it conflicts with what is there; its work is kept: resolve by hand or send it back"
         return Step(order=order.id, title=order.title, why=why, conflicts=conflicts)
     if verify:
-        from treadle.host.run import run_check
+        from treadle.host.check import run_check
 
         done = await run_check(verify, repository.top)
         if not done.ok:
