@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import StorageError
-from treadle.io.reading import read, read_if_there, sha256
+from treadle.io.reading import follow_lines, read, read_if_there, sha256
 
 
 def test_a_file_is_read_whole_and_hashed(tmp_path: Path) -> None:
@@ -29,3 +29,23 @@ def test_what_cannot_be_read_is_an_error_in_any_case(tmp_path: Path) -> None:
     for reading in (read, read_if_there):
         with pytest.raises(StorageError, match="cannot read"):
             reading(str(tmp_path))
+
+
+def test_a_file_is_followed_to_its_last_line_also_when_it_is_removed(tmp_path: Path) -> None:
+    place = tmp_path / "log"
+    whole = [b"", b"one\ntw", b"one\ntw", b"one\ntwo\n"]
+
+    def look() -> bool:
+        if whole:
+            if data := whole.pop(0):
+                with place.open("r+b" if place.exists() else "wb") as file:
+                    file.write(data)
+            return True
+        place.unlink(missing_ok=True)
+        return False
+
+    assert list(follow_lines(str(place), look, 0.0)) == [b"one", b"two"]
+
+
+def test_a_file_that_never_comes_has_no_lines(tmp_path: Path) -> None:
+    assert list(follow_lines(str(tmp_path / "none"), lambda: False, 0.0)) == []

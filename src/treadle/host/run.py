@@ -36,6 +36,7 @@ from treadle.host.store import ReceiptStore
 from treadle.host.supervise import Supervisor
 from treadle.io.files import locked, write_atomic
 from treadle.io.paths import private_dir, state_dir
+from treadle.io.reading import read
 from treadle.policy.environment import reduced
 from treadle.receipts.artifacts import collect
 from treadle.receipts.trace import Check, Observed
@@ -220,8 +221,7 @@ class HostRun:
         place = os.path.join(self.directory, CANCEL)
         while not os.path.exists(place):
             await asyncio.sleep(LOOK_FOR_CANCEL)
-        with open(place, encoding="utf-8", errors="replace") as file:
-            await self.stop(Cancelled(file.read()[:1000] or "somebody cancelled it"))
+        await self.stop(Cancelled(read(place).decode(errors="replace")[:1000] or "somebody cancelled it"))
 
     # The work
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from treadle.errors import NotFound
+from treadle.errors import NotFound, StorageError
 from treadle.host.run import CANCEL, RunRecord, runs_directory
 from treadle.io.files import is_locked, write_atomic
+from treadle.io.reading import follow_lines, read_if_there
 from treadle.wire.sidecar.receipts import AnyAgentEvent
 
 LOOK_EVERY = 0.1
@@ -39,9 +40,8 @@ def running() -> list[Running]:
     for name in os.listdir(base) if os.path.isdir(base) else []:
         directory = os.path.join(base, name)
         try:
-            with open(os.path.join(directory, "run.json"), "rb") as file:
-                record = msgspec.json.decode(file.read(), type=RunRecord)
-        except (OSError, msgspec.MsgspecError):
+            record = msgspec.json.decode(read_if_there(os.path.join(directory, "run.json")) or b"", type=RunRecord)
+        except (StorageError, msgspec.MsgspecError):
             continue
         found.append(
             Running(
@@ -89,26 +89,7 @@ def wait_for_end(run_id: str, seconds: float | None = None) -> bool:
 
 
 def follow(run_id: str) -> Iterator[AnyAgentEvent]:
-    """What a run has said so far and says from now on, until it ends. Its file is removed at its end; who has it open
-    reads it to the last line all the same."""
+    """What a run has said so far and says from now on, until it ends."""
     path = os.path.join(runs_directory(), run_id, "events.jsonl")
-    while not os.path.exists(path):
-        if not is_under_way(run_id):
-            return
-        time.sleep(LOOK_EVERY)
-    try:
-        file = open(path, "rb")
-    except FileNotFoundError:
-        return  # it ended between the two looks
-    with file:
-        rest = b""
-        while True:
-            alive = is_under_way(run_id)
-            rest += file.read()
-            *lines, rest = rest.split(b"\n")
-            for line in lines:
-                yield _events.decode(line)
-            if not alive and not lines:
-                return
-            if not lines:
-                time.sleep(LOOK_EVERY)
+    for line in follow_lines(path, lambda: is_under_way(run_id), LOOK_EVERY):
+        yield _events.decode(line)

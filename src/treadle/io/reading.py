@@ -1,6 +1,10 @@
-"""Files read whole, with one kind of error. Writing, and logs line by line, are in `files.py`."""
+"""Files read whole, with one kind of error, or followed as they grow. Writing, and finished logs, are in `files.py`."""
 
 from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
 
 from treadle.io.files import storage_error
 
@@ -31,3 +35,26 @@ def sha256(path: str) -> str:
 
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def follow_lines(path: str, going_on: Callable[[], bool], every: float) -> Iterator[bytes]:
+    """The lines of a file that somebody writes, as they come, until `going_on` says no and all has been read. The file
+    need not be there yet, and may be removed meanwhile: who has it open reads it to the end."""
+    while not os.path.exists(path):
+        if not going_on():
+            return
+        time.sleep(every)
+    try:
+        file = open(path, "rb")
+    except FileNotFoundError:
+        return  # removed between the two looks
+    with file:
+        rest = b""
+        while True:
+            more_may_come = going_on()
+            *lines, rest = (rest + file.read()).split(b"\n")
+            yield from lines
+            if not lines:
+                if not more_may_come:
+                    return
+                time.sleep(every)
