@@ -4,13 +4,15 @@ import asyncio
 import os
 from pathlib import Path
 
+import pytest
+
 from tests.agent.commands.conftest import Opened, opened, work
 from tests.agent.test_detached import SCRIPT, detach, nothing_left, waited
 from tests.waiting import until
 from treadle.agent.detached import control
-from treadle.agent.detached_runner import FOLLOWER_ROOM, Record
+from treadle.agent.detached_runner import FOLLOWER_ROOM, GroupRecord
 from treadle.events import Task, TaskChanged, Warned, decode
-from treadle.io.streams import FdStream, connect_unix, listen_unix
+from treadle.io.streams import FdStream, connect_unix, listen_unix, pair
 
 __all__ = ["nothing_left", "opened", "work"]
 
@@ -25,20 +27,29 @@ def piece(text: str) -> TaskChanged:
 
 
 async def test_snapshots_are_kept_and_pieces_of_text_are_not(tmp_path: Path) -> None:
-    record = Record(str(tmp_path))
+    record = GroupRecord(str(tmp_path))
     for event in (snapshot(1), piece("x"), Warned(message="not about tasks"), snapshot(2)):
         record.add(event)
     lines = (tmp_path / "events.jsonl").read_bytes().splitlines()
     assert [decode(line) for line in lines] == [snapshot(1), snapshot(2)]
 
 
-async def test_a_disk_that_is_full_does_not_end_the_work(tmp_path: Path) -> None:
-    record = Record(str(tmp_path / "gone"))
+async def test_a_disk_that_is_full_does_not_end_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "events.jsonl").symlink_to("/dev/full")
+    record = GroupRecord(str(tmp_path))
+    there, here = pair()
+    following = asyncio.create_task(record.follow(there, 0))
+    await asyncio.sleep(0)
     record.add(snapshot(1))
+    assert "No space left" in capsys.readouterr().err
+    record.add(snapshot(2))
+    record.end()
+    await asyncio.wait_for(following, 60)
+    assert [decode(line) for line in (await here.read()).splitlines()] == [snapshot(1), snapshot(2)]
 
 
 async def test_a_follower_that_stalls_is_let_go_and_holds_nobody_back(tmp_path: Path) -> None:
-    record = Record(str(tmp_path))
+    record = GroupRecord(str(tmp_path))
     listener = listen_unix(str(tmp_path / "s"))
     stalled = await connect_unix(str(tmp_path / "s"))
     server = await listener.accept()

@@ -18,10 +18,11 @@ from treadle.agent.native import NativeAgent, NativeSession
 from treadle.agent.subagents import AGENT_TYPES
 from treadle.agent.tools.base import AnyArgs
 from treadle.agent.transcript import Transcript, well_formed
-from treadle.errors import Busy, ConfigError, NotFound
+from treadle.errors import Busy, ConfigError, LocalError, NotFound
 from treadle.events import (
     AnyEvent,
     Asked,
+    Closed,
     ContextCompacted,
     ContextPruned,
     FileChanged,
@@ -386,6 +387,9 @@ async def test_closing_twice_and_using_afterwards_is_safe(opened: Opened) -> Non
     session = await opened(SAY)
     await asyncio.gather(session.close(), session.close())
     await session.close()
+    with pytest.raises(LocalError, match="this session is closed"):
+        await session.prompt(Prompt(text="hello?"))
+    assert [type(event) for event in session.events(after=0, observer=True).ready()].count(Closed) == 1
 
 
 DELEGATE_WRITE = """

@@ -19,7 +19,7 @@ from treadle.errors import PeerClosed, StorageError, TreadleError
 from treadle.events import Event, TaskChanged, TaskGroupChanged, Usage, encode
 from treadle.io import files, paths
 from treadle.io.process.detached import say_ready
-from treadle.io.streams import FdStream, Listener, listen_unix
+from treadle.io.streams import FdStream, Listener, Stream, listen_unix
 
 FOLLOWER_ROOM = 4096
 """Lines that a follower may be behind; further behind, it is let go of and finds the rest on disk."""
@@ -27,7 +27,7 @@ GOODBYE = 5.0
 """Seconds that followers have to read the end."""
 
 
-class Record:
+class GroupRecord:
     """What happens, on disk and to those who follow."""
 
     def __init__(self, directory: str) -> None:
@@ -53,7 +53,7 @@ class Record:
                 queue.get_nowait()
                 queue.put_nowait(None)
 
-    async def follow(self, stream: FdStream, after: int) -> None:
+    async def follow(self, stream: Stream, after: int) -> None:
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(FOLLOWER_ROOM)
         past = self._kept[after:]
         self._followers.add(queue)
@@ -77,7 +77,7 @@ class Record:
 class Desk:
     """Serves the control socket."""
 
-    def __init__(self, listener: Listener, record: Record, tasks: Tasks, groups: Groups) -> None:
+    def __init__(self, listener: Listener, record: GroupRecord, tasks: Tasks, groups: Groups) -> None:
         self._listener = listener
         self._record = record
         self._tasks = tasks
@@ -134,7 +134,7 @@ async def run(directory: str, ready: Callable[[], None]) -> None:
     plan = Detached(directory).plan
     with files.locked(os.path.join(directory, "lock")):
         session = await NativeAgent().open(plan.spec())
-        record = Record(directory)
+        record = GroupRecord(directory)
         output = paths.private_dir(os.path.join(directory, "output"))
 
         def emit(event: Event) -> None:

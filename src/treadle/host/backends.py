@@ -46,10 +46,8 @@ class Mock(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="moc
 
 class Backplane(msgspec.Struct, frozen=True, kw_only=True):
     default_backend: str | None = None
-    workspace_dir: str | None = None
     log_level: Literal["error", "warn", "info", "debug", "trace"] | None = None
     receipts_dir: str | None = None
-    bind_address: str | None = None
     port: int | None = None
     policy_profiles: tuple[str, ...] = ()
     backends: dict[str, Entry | Mock] = {}

@@ -22,6 +22,8 @@ from treadle.events import (
     Usage,
     Warned,
 )
+from treadle.io.process import table
+from treadle.io.process.registry import kept_trees
 from treadle.session import Limits, Prompt, Rules, SessionSpec
 from treadle.sessions.session import run_turn
 from treadle.testing import bad_sidecar
@@ -130,14 +132,19 @@ async def test_an_interrupt_cancels_and_the_turn_ends_once(tmp_path: Path) -> No
 
 
 async def test_one_that_ignores_the_interrupt_is_ended(tmp_path: Path) -> None:
-    session = await scripted("hang").open(SessionSpec(cwd=str(tmp_path)))
+    session = await scripted("hang_and_deaf").open(SessionSpec(cwd=str(tmp_path)))
     reader = session.events()
     number = await session.prompt(Prompt(text="go"))
     async for event in reader:
         if isinstance(event, Message):
             break
+    [tree] = kept_trees()
+    assert tree.running
     await session.interrupt(number, "enough")
+    assert kept_trees() == [] and table.look(tree.pid) is None
     await session.close()
+    [ended] = [event async for event in session.events() if isinstance(event, TurnEnded)]
+    assert (ended.turn, ended.outcome) == (number, "interrupted")
 
 
 async def test_a_time_limit_ends_the_turn(tmp_path: Path) -> None:
