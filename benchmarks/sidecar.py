@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from treadle.drivers.sidecar.peer import SidecarPeer
 from treadle.host.run import Backend, HostRun, Job
 from treadle.host.store import ReceiptStore
-from treadle.host.supervise import Supervisor
+from treadle.host.supervise import RunSupervisor
 from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.wire.sidecar.connection import NO_POLICY, Requirements, Run, WorkOrder, WorkspaceSpec, receipts
 from treadle.wire.sidecar.receipts import AnyAgentEvent, AssistantDelta, ToolCall, ToolResult
@@ -146,7 +146,7 @@ class Flood:
         async with peer:
             await peer.await_hello()
             work = order(str(self.root), 1)
-            supervisor = Supervisor(work)
+            supervisor = RunSupervisor(work)
             began = time.perf_counter()
             async with contextlib.aclosing(peer.run(work, str(uuid.uuid4()))) as batches:
                 supervisor.watch(await anext(batches))

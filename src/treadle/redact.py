@@ -79,8 +79,8 @@ class Redactor:
             return [self.tree(item) for item in value]
         return value
 
-    def stream(self) -> Stream:
-        return Stream(self)
+    def stream(self) -> RedactedStream:
+        return RedactedStream(self)
 
 
 def _forms(value: str) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ def _forms(value: str) -> tuple[str, ...]:
     return value, value.replace("\\", "\\\\").replace('"', '\\"')
 
 
-class Stream:
+class RedactedStream:
     """Feed chunks, send on what comes back, and finish with `end`."""
 
     def __init__(self, redactor: Redactor) -> None:

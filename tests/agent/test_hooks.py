@@ -8,7 +8,7 @@ import pytest
 
 from treadle.agent.hooks import ShellHooks
 from treadle.session import Access
-from treadle.settings.config import Hook, Hooks
+from treadle.settings.config import Hook, HookSettings
 
 BASH = Access(tool="bash", kind="execute", command="make test")
 
@@ -19,7 +19,7 @@ def warnings() -> list[str]:
 
 
 def hooks(tmp_path: Path, warnings: list[str], **hooks: Hook) -> ShellHooks:
-    given = Hooks(**{event: (hook,) for event, hook in hooks.items()})
+    given = HookSettings(**{event: (hook,) for event, hook in hooks.items()})
     env = {"PATH": os.environ["PATH"]}
     return ShellHooks(given, cwd=str(tmp_path), env=env, session="s1", warn=warnings.append)
 

@@ -64,7 +64,9 @@ async def test_nothing_outside_is_written_and_the_signing_key_is_out_of_reach(
     make_key()
     outside = tmp_path / "outside"
     outside.mkdir()
-    task = f"cat {key_path()} > key.txt; ls {state_home} > ls.txt; echo 1 > {outside}/x; echo 1 > ../shadow.git/config"
+    task = (
+        f"cat {key_path()} > key.txt; ls {state_home} > ls.txt; echo 1 > {outside}/x; echo 1 > ../snapshots.git/config"
+    )
     receipt, _ = await run("", told(source, task))
     kept = Path(more(receipt)["workspace"]["kept"])
     assert receipt.outcome == "complete" and list(outside.iterdir()) == []

@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from treadle.errors import ConfigError
-from treadle.host.listing import Row, Wanted, moment, row_of
+from treadle.host.listing import ListedRun, Wanted, moment, row_of
 from treadle.host.store import ReceiptStore
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 
-ROW = Row(
+ROW = ListedRun(
     sequence=1,
     run_id="r",
     outcome="failed",

@@ -299,7 +299,7 @@ async def test_a_denied_write_is_found_whatever_git_ignores(run: Runner, source:
 
 @pytest.mark.parametrize("name", ["info/exclude", "info/attributes", "config", "index"])
 async def test_what_is_kept_beside_the_workspace_cannot_hide_anything(run: Runner, source: Path, name: str) -> None:
-    receipt, host = await run("", told(source, f"echo 'x*' >> ../shadow.git/{name}; echo 1 > x.txt"))
+    receipt, host = await run("", told(source, f"echo 'x*' >> ../snapshots.git/{name}; echo 1 > x.txt"))
     assert receipt.outcome == "failed" and "was changed" in more(receipt)["end"]["message"]
     assert host.observed.merged is None and not (source / "x.txt").exists()
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.host.conftest import order
 from treadle.errors import BudgetExceeded, Denied, MaxIterations, TreadleError
-from treadle.host.supervise import Supervisor
+from treadle.host.supervise import RunSupervisor
 from treadle.wire.sidecar.connection import NO_POLICY
 from treadle.wire.sidecar.receipts import (
     AnyAgentEvent,
@@ -20,7 +20,7 @@ from treadle.wire.sidecar.receipts import (
     ToolResult,
     Warned,
 )
-from treadle.workspace.snapshot import Change
+from treadle.workspace.snapshot import PathChange
 
 T = "2025-01-01T00:00:00Z"
 DELTA = AssistantDelta(ts=T, text="w")
@@ -31,9 +31,9 @@ RESULT = ToolResult(ts=T, tool_name="read", output="", is_error=False)
 
 def watch(
     tmp_path: Path, *events: AnyAgentEvent, max_turns: int | None = None, cost: float | None = None, **lists: Any
-) -> tuple[TreadleError | None, Supervisor]:
+) -> tuple[TreadleError | None, RunSupervisor]:
     made = order(tmp_path, policy=replace(NO_POLICY, **lists))
-    supervisor = Supervisor(replace(made, config=replace(made.config, max_turns=max_turns, max_budget_usd=cost)))
+    supervisor = RunSupervisor(replace(made, config=replace(made.config, max_turns=max_turns, max_budget_usd=cost)))
     found = None
     for event in events:
         found = found or supervisor.watch([event])
@@ -71,9 +71,9 @@ def test_tools_files_and_commands_are_judged(tmp_path: Path) -> None:
 
 def test_what_was_really_changed_is_judged_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc/hosts")
-    supervisor = Supervisor(order(tmp_path, policy=replace(NO_POLICY, deny_write=["a/**"])))
-    assert supervisor.judge([Change(kind="added", path="link"), Change(kind="modified", path="b")]) is None
-    denied = supervisor.judge([Change(kind="renamed", path="b", old_path="a/c")])
+    supervisor = RunSupervisor(order(tmp_path, policy=replace(NO_POLICY, deny_write=["a/**"])))
+    assert supervisor.judge([PathChange(kind="added", path="link"), PathChange(kind="modified", path="b")]) is None
+    denied = supervisor.judge([PathChange(kind="renamed", path="b", old_path="a/c")])
     assert isinstance(denied, Denied) and "a/c" in str(denied)
 
 
@@ -112,7 +112,7 @@ def test_an_act_that_an_allowed_tool_could_have_done_is_no_breach(
 
 
 def test_the_lists_of_tools_are_held_against_what_was_really_changed(tmp_path: Path) -> None:
-    found = [Change(kind="modified", path="a.py")]
+    found = [PathChange(kind="modified", path="a.py")]
     for lists in ({"allowed_tools": ["Read"]}, {"disallowed_tools": ["Write"]}, {"require_approval_for": ["Edit"]}):
         supervisor = watch(tmp_path, **lists)[1]
         assert isinstance(supervisor.judge(found), Denied)
@@ -122,6 +122,6 @@ def test_the_lists_of_tools_are_held_against_what_was_really_changed(tmp_path: P
 
 def test_what_was_asked_for_before_it_happened_is_no_breach(tmp_path: Path) -> None:
     made = order(tmp_path, policy=replace(NO_POLICY, require_approval_for=["Write", "Bash", "Read"]))
-    supervisor = Supervisor(made, asked=True)
+    supervisor = RunSupervisor(made, asked=True)
     assert supervisor.watch([CHANGED, RAN, CALL]) is None
-    assert supervisor.judge([Change(kind="modified", path="a.py")]) is None
+    assert supervisor.judge([PathChange(kind="modified", path="a.py")]) is None

@@ -12,7 +12,7 @@ from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
 from treadle.wire.sidecar.connection import Final
 from treadle.wire.sidecar.receipts import AssistantDelta, ErrorEvent, FileChanged, Receipt, Warned, normal, receipt_hash
 from treadle.wire.sidecar.repair import Note
-from treadle.workspace.snapshot import Change
+from treadle.workspace.snapshot import PathChange
 from treadle.workspace.workspace import Difference
 
 RUN = "550e8400-e29b-41d4-a716-446655440000"
@@ -66,7 +66,7 @@ def test_claims_and_facts_are_compared_by_file() -> None:
     seen.trace.extend(
         [FileChanged(ts=T, path="both.txt", summary=""), FileChanged(ts=T, path="./said.txt", summary="")]
     )
-    changes = (Change(kind="added", path="both.txt"), Change(kind="renamed", path="new", old_path="old"))
+    changes = (PathChange(kind="added", path="both.txt"), PathChange(kind="renamed", path="new", old_path="old"))
     seen.difference = Difference(after="x", changes=changes, patch=b"\xff diff", status="A  both.txt")
     receipt, more = made(seen)
     assert root == "." and more["differences"] == [

@@ -7,7 +7,7 @@ import pytest
 from treadle.errors import ConfigError
 from treadle.io.paths import config_file
 from treadle.settings import config, trust
-from treadle.settings.config import Loaded
+from treadle.settings.config import LoadedSettings
 
 
 @pytest.fixture
@@ -30,13 +30,15 @@ def project_says(place: Path, text: str) -> str:
     return str(place / ".treadle" / "config.toml")
 
 
-def load(cwd: Path, environ: dict[str, str] | None = None, flags: dict[str, Any] | None = None, **more: Any) -> Loaded:
+def load(
+    cwd: Path, environ: dict[str, str] | None = None, flags: dict[str, Any] | None = None, **more: Any
+) -> LoadedSettings:
     return config.load(str(cwd), environ or {}, flags, **more)
 
 
 def test_without_any_file_the_defaults_hold(repo: Path) -> None:
     loaded = load(repo)
-    assert loaded == Loaded(settings=config.Settings())
+    assert loaded == LoadedSettings(settings=config.Settings())
     assert loaded.settings.mode is None
 
 
@@ -215,7 +217,11 @@ def test_every_setting_and_variable_stands_in_the_docs() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text()
     for name in config.Settings.__struct_fields__:
         assert f"| `{name}` |" in page
-    for table, struct in (("limits", config.Limits), ("timeouts", config.Timeouts), ("context", config.Context)):
+    for table, struct in (
+        ("limits", config.Limits),
+        ("timeouts", config.Timeouts),
+        ("context", config.ContextSettings),
+    ):
         for field in msgspec.structs.fields(struct):
             value = "unlimited" if field.default is None else f"{field.default:g}"
             assert f"| `{table}.{field.name}` | {value} |" in page

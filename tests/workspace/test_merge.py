@@ -10,7 +10,7 @@ import pytest
 
 from treadle.errors import StorageError
 from treadle.workspace.merge import Merged, plan_back
-from treadle.workspace.snapshot import Shadow
+from treadle.workspace.snapshot import Snapshots
 
 LINES = [f"line {number}\n" for number in range(20)]
 
@@ -25,19 +25,19 @@ class Case:
             self.write(self.source, name, text)
         (self.source / "pic.bin").write_bytes(b"\0\1\2")
         shutil.copytree(self.source, self.copy, symlinks=True)
-        self.shadow = Shadow.create(str(base / "shadow"), str(self.copy))
-        self.before = self.shadow.snapshot()
+        self.snapshots = Snapshots.create(str(base / "snapshots"), str(self.copy))
+        self.before = self.snapshots.snapshot()
 
     def write(self, root: Path, name: str, text: str) -> None:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
 
     def merge(self) -> Merged:
-        return self.bring(self.shadow.snapshot())
+        return self.bring(self.snapshots.snapshot())
 
     def bring(self, after: str) -> Merged:
         journal = self.source.parent / "apply.json"
-        done = plan_back(self.shadow, self.before, after, str(self.source)).carry_out(str(journal))
+        done = plan_back(self.snapshots, self.before, after, str(self.source)).carry_out(str(journal))
         assert not journal.exists()
         return done
 
@@ -156,7 +156,7 @@ def test_a_disk_that_is_full_changes_nothing(case: Case) -> None:
     (case.copy / "a.txt").write_text("small\n")
     (case.copy / "b.txt").write_bytes(b"x" * 3_000_000)
     (case.copy / "d" / "e.txt").unlink()
-    after = case.shadow.snapshot()
+    after = case.snapshots.snapshot()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, hard))
     try:

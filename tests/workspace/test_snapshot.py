@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.workspace.test_git import make
 from treadle.workspace.git import git
-from treadle.workspace.snapshot import Shadow, quoted, status_lines
+from treadle.workspace.snapshot import Snapshots, quoted, status_lines
 
 
 @pytest.fixture
@@ -40,11 +40,11 @@ def change_everything(root: Path) -> None:
 
 
 def test_new_deleted_renamed_and_binary_files_are_all_seen(place: Path, tmp_path: Path) -> None:
-    shadow = Shadow.create(str(tmp_path / "shadow"), str(place))
-    before = shadow.snapshot()
+    snapshots = Snapshots.create(str(tmp_path / "snapshots"), str(place))
+    before = snapshots.snapshot()
     change_everything(place)
-    after = shadow.snapshot()
-    found = {(change.kind, change.path, change.binary) for change in shadow.changes(before, after)}
+    after = snapshots.snapshot()
+    found = {(change.kind, change.path, change.binary) for change in snapshots.changes(before, after)}
     assert found == {
         ("modified", "edit.txt", False),
         ("deleted", "gone.txt", False),
@@ -55,24 +55,24 @@ def test_new_deleted_renamed_and_binary_files_are_all_seen(place: Path, tmp_path
         ("added", "link", False),
         ("added", "run.sh", False),
     }
-    assert "R  old name.txt -> new näme.txt" in status_lines(shadow.changes(before, after))
+    assert "R  old name.txt -> new näme.txt" in status_lines(snapshots.changes(before, after))
 
 
 def test_git_can_apply_the_patch_to_the_old_state(place: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     subprocess.run(["cp", "-a", place, copy], check=True)
-    shadow = Shadow.create(str(tmp_path / "shadow"), str(place))
-    before = shadow.snapshot()
+    snapshots = Snapshots.create(str(tmp_path / "snapshots"), str(place))
+    before = snapshots.snapshot()
     change_everything(place)
-    git("apply", "--whitespace=nowarn", "-", cwd=str(copy), stdin=shadow.patch(before, shadow.snapshot()))
+    git("apply", "--whitespace=nowarn", "-", cwd=str(copy), stdin=snapshots.patch(before, snapshots.snapshot()))
     subprocess.run(["diff", "-r", "--no-dereference", place, copy], check=True)
 
 
 def test_no_change_is_no_difference(place: Path, tmp_path: Path) -> None:
-    shadow = Shadow.create(str(tmp_path / "shadow"), str(place))
-    before = shadow.snapshot()
-    assert shadow.snapshot() == before
-    assert shadow.changes(before, before) == [] and shadow.patch(before, before) == b""
+    snapshots = Snapshots.create(str(tmp_path / "snapshots"), str(place))
+    before = snapshots.snapshot()
+    assert snapshots.snapshot() == before
+    assert snapshots.changes(before, before) == [] and snapshots.patch(before, before) == b""
 
 
 def test_a_repository_is_left_exactly_as_it_was(tmp_path: Path) -> None:
@@ -86,12 +86,12 @@ def test_a_repository_is_left_exactly_as_it_was(tmp_path: Path) -> None:
         return [*files, git("status", "--porcelain", cwd=repository.top).stdout.decode()]
 
     known = state()
-    shadow = Shadow.create(str(tmp_path / "shadow"), str(root))
-    before = shadow.snapshot()
+    snapshots = Snapshots.create(str(tmp_path / "snapshots"), str(root))
+    before = snapshots.snapshot()
     (root / "a.txt").write_text("two\n")
     (root / "b.txt").write_text("new\n")
     (root / "noise.log").write_text("ignored\n")
-    changed = shadow.changes(before, shadow.snapshot())
+    changed = snapshots.changes(before, snapshots.snapshot())
     assert {(change.kind, change.path) for change in changed} == {("modified", "a.txt"), ("added", "b.txt")}
     (root / "a.txt").write_text("one\n")
     (root / "b.txt").unlink()
@@ -100,37 +100,37 @@ def test_a_repository_is_left_exactly_as_it_was(tmp_path: Path) -> None:
 
 def test_attributes_and_filters_of_the_directory_do_not_apply(place: Path, tmp_path: Path) -> None:
     (place / ".gitattributes").write_text("* text=auto eol=crlf\n*.bin filter=evil\n")
-    shadow = Shadow.create(str(tmp_path / "shadow"), str(place))
-    tree = shadow.snapshot()
-    entries = shadow.entries(tree, ["crlf.txt", "pic.bin", "no.txt"])
+    snapshots = Snapshots.create(str(tmp_path / "snapshots"), str(place))
+    tree = snapshots.snapshot()
+    entries = snapshots.entries(tree, ["crlf.txt", "pic.bin", "no.txt"])
     assert set(entries) == {"crlf.txt", "pic.bin"}
-    assert shadow.read(entries["crlf.txt"]) == b"a\r\nb\r\n"
+    assert snapshots.read(entries["crlf.txt"]) == b"a\r\nb\r\n"
 
 
 def test_a_git_directory_inside_is_not_looked_at(place: Path, tmp_path: Path) -> None:
     (place / ".git").mkdir()
     (place / ".git" / "secret").write_text("s")
-    shadow = Shadow.create(str(tmp_path / "shadow"), str(place))
-    assert "secret" not in shadow._git("ls-tree", "-r", "--name-only", shadow.snapshot()).stdout.decode()
+    snapshots = Snapshots.create(str(tmp_path / "snapshots"), str(place))
+    assert "secret" not in snapshots._git("ls-tree", "-r", "--name-only", snapshots.snapshot()).stdout.decode()
 
 
 @pytest.mark.parametrize("commits", [False, True])
 def test_nothing_can_be_hidden_in_a_repository_inside(place: Path, tmp_path: Path, commits: bool) -> None:
-    shadow = Shadow.create(str(tmp_path / "shadow"), str(place))
-    before = shadow.snapshot()
+    snapshots = Snapshots.create(str(tmp_path / "snapshots"), str(place))
+    before = snapshots.snapshot()
     inner = make(place / "inner", commit=commits)
     (place / "inner" / "more").mkdir()
     (place / "inner" / "more" / "b.txt").write_text("b\n")
     (place / "inner" / "link").symlink_to("a.txt")
-    middle = shadow.snapshot()
+    middle = snapshots.snapshot()
     names = {"inner/a.txt", "inner/.gitignore", "inner/more/b.txt", "inner/link"}
-    assert {change.path for change in shadow.changes(before, middle)} == names
+    assert {change.path for change in snapshots.changes(before, middle)} == names
     (Path(inner.top) / "a.txt").write_text("two\n")
     (Path(inner.top) / "link").unlink()
-    after = shadow.snapshot()
-    found = {(change.kind, change.path) for change in shadow.changes(middle, after)}
+    after = snapshots.snapshot()
+    found = {(change.kind, change.path) for change in snapshots.changes(middle, after)}
     assert found == {("modified", "inner/a.txt"), ("deleted", "inner/link")}
-    assert shadow.snapshot() == after
+    assert snapshots.snapshot() == after
 
 
 names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=20).filter(
@@ -143,11 +143,11 @@ def test_any_file_name_survives(tmp_path_factory: pytest.TempPathFactory, chosen
     base = tmp_path_factory.mktemp("names")
     root = base / "root"
     root.mkdir()
-    shadow = Shadow.create(str(base / "shadow"), str(root))
-    before = shadow.snapshot()
+    snapshots = Snapshots.create(str(base / "snapshots"), str(root))
+    before = snapshots.snapshot()
     for name in chosen:
         (root / name).write_text(name)
-    found = shadow.changes(before, shadow.snapshot())
+    found = snapshots.changes(before, snapshots.snapshot())
     assert sorted(change.path for change in found) == sorted(os.fsdecode(os.fsencode(name)) for name in chosen)
 
 

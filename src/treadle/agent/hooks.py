@@ -18,7 +18,7 @@ from treadle.io.process.child import Child
 from treadle.io.sandbox.start import start
 from treadle.policy.rules import RuleSet
 from treadle.session import Access, Confinement, Rules
-from treadle.settings.config import Hook, Hooks
+from treadle.settings.config import Hook, HookSettings
 
 OUTPUT_CAP = 24 * 1024
 BLOCK = 2
@@ -36,7 +36,7 @@ class ShellHooks:
 
     def __init__(
         self,
-        hooks: Hooks,
+        hooks: HookSettings,
         *,
         cwd: str,
         env: Mapping[str, str],

@@ -109,7 +109,7 @@ class McpServers:
         self._cwd = cwd
         self._env = env
         self._warn = warn
-        self._connections: list[Connection] = []
+        self._connections: list[McpConnection] = []
         self.tools: list[McpTool] = []
 
     async def start(self, servers: Mapping[str, McpServer], timeout: float = START_TIMEOUT) -> None:
@@ -122,7 +122,7 @@ class McpServers:
             self._warn(str(MissingExtra("MCP servers", "mcp")))
             return
         confined = self._confinement()
-        self._connections = [Connection(name, one, self._cwd, self._env, confined) for name, one in servers.items()]
+        self._connections = [McpConnection(name, one, self._cwd, self._env, confined) for name, one in servers.items()]
         results = await asyncio.gather(*(one.start(timeout) for one in self._connections), return_exceptions=True)
         for connection, result in zip(self._connections, results, strict=True):
             if isinstance(result, Exception):
@@ -143,7 +143,7 @@ class McpServers:
         await asyncio.gather(*(connection.close() for connection in self._connections))
 
 
-class Connection:
+class McpConnection:
     """One server. The SDK wants to be left in the task that entered it, so it has a task of its own."""
 
     def __init__(
@@ -344,7 +344,7 @@ class McpTool:
     """What a server says about its own tools is not to be relied on."""
     Args = AnyArgs
 
-    def __init__(self, connection: Connection, tool: Any) -> None:
+    def __init__(self, connection: McpConnection, tool: Any) -> None:
         self._connection = connection
         self._tool: str = tool.name
         self.name = tool_name(connection.name, tool.name)

@@ -34,7 +34,7 @@ FILE = "backplane.toml"
 PROBES_AT_ONCE = 4
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="sidecar"):
+class BackendEntry(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="sidecar"):
     command: str
     args: tuple[str, ...] = ()
     timeout_secs: float | None = None
@@ -50,7 +50,7 @@ class Backplane(msgspec.Struct, frozen=True, kw_only=True):
     receipts_dir: str | None = None
     port: int | None = None
     policy_profiles: tuple[str, ...] = ()
-    backends: dict[str, Entry | Mock] = {}
+    backends: dict[str, BackendEntry | Mock] = {}
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):

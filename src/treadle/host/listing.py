@@ -16,7 +16,7 @@ _SPAN = re.compile(r"(\d+)\s*([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     """`outcome` is `?` and `backend` says why when the receipt cannot be read."""
 
     sequence: int
@@ -30,11 +30,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
 
 
-def row_of(store: ReceiptStore, link: ChainLink) -> Row:
+def row_of(store: ReceiptStore, link: ChainLink) -> ListedRun:
     try:
         found = store.get(link.run_id)
     except TreadleError as error:
-        return Row(
+        return ListedRun(
             sequence=link.sequence,
             run_id=link.run_id,
             outcome="?",
@@ -44,7 +44,7 @@ def row_of(store: ReceiptStore, link: ChainLink) -> Row:
         )
     more = _more(found)
     order, place = more.get("order") or {}, more.get("workspace") or {}
-    return Row(
+    return ListedRun(
         sequence=link.sequence,
         run_id=link.run_id,
         outcome=found.outcome,
@@ -72,7 +72,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     repository: str | None = None
     task: str | None = None
 
-    def fits(self, row: Row) -> bool:
+    def fits(self, row: ListedRun) -> bool:
         if self.agent is not None and self.agent.lower() not in f"{row.backend} {row.agent or ''}".lower():
             return False
         if self.outcome is not None and row.outcome != self.outcome:

@@ -31,7 +31,7 @@ from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, decode_exact
 from treadle.wire.sidecar.repair import Note
 from treadle.workspace import journal
 from treadle.workspace.merge import Merged
-from treadle.workspace.workspace import JOURNAL, Place, Workspace, abandon, remove_tree
+from treadle.workspace.workspace import JOURNAL, Prepared, Workspace, abandon, remove_tree
 
 log = logging.getLogger(__name__)
 
@@ -66,13 +66,13 @@ def _directories() -> Iterator[str]:
             yield directory
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
     """What is left of a finished run: a workspace with work in it, its patch, events that did not fit the receipt."""
 
     run_id: str
     directory: str
     files: tuple[str, ...]
-    workspace: Place | None = None
+    workspace: Prepared | None = None
 
     def discard(self) -> None:
         if self.workspace is not None:
@@ -80,14 +80,14 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         remove_tree(self.directory)
 
 
-def kept_runs() -> dict[str, Kept]:
+def kept_runs() -> dict[str, KeptRun]:
     found = {}
     for directory in _directories():
-        files = sorted(set(os.listdir(directory)) - {"lock", "workspace.json", "shadow.git"})
+        files = sorted(set(os.listdir(directory)) - {"lock", "workspace.json", "snapshots.git"})
         if files and "run.json" not in files:
             workspace = Workspace.open(directory)
             name = os.path.basename(directory)
-            found[name] = Kept(
+            found[name] = KeptRun(
                 run_id=name,
                 directory=directory,
                 files=tuple(files),

@@ -4,7 +4,7 @@
         lock                  held while the run's host lives
         run.json              the order, and who was to do it
         events.jsonl          what the sidecar has said so far
-        workspace/, shadow.git, workspace.json, patch.diff
+        workspace/, snapshots.git, workspace.json, patch.diff
 
 When the host dies, its keeper ends the sidecar, and the next host, or `treadle host recover`, finds the directory
 without a holder of its lock and writes the receipt from what is there (`recover.py`).
@@ -33,7 +33,7 @@ from treadle.host.confine import Cage, kept_by_kernel
 from treadle.host.doer import AgentDoer, Doer, SidecarDoer
 from treadle.host.event_file import EventFile, encode_events
 from treadle.host.store import ReceiptStore
-from treadle.host.supervise import Supervisor
+from treadle.host.supervise import RunSupervisor
 from treadle.io.files import locked, write_atomic
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.reading import read
@@ -46,7 +46,7 @@ from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import Hello, WorkOrder, unmet
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, encode
 from treadle.wire.sidecar.repair import Note
-from treadle.workspace.merge import Merged, Plan
+from treadle.workspace.merge import Merged, MergePlan
 from treadle.workspace.workspace import JOURNAL, Workspace, WorkspaceMode, prepare, remove_tree
 
 log = logging.getLogger(__name__)
@@ -228,7 +228,7 @@ class HostRun:
     async def _work(self) -> None:
         order = self.job.order
         # A policy that cannot be understood is refused before anything is started.
-        watched = Supervisor(order).denied_writes()
+        watched = RunSupervisor(order).denied_writes()
         self._workspace = await asyncio.to_thread(
             prepare,
             self.job.mode,
@@ -280,7 +280,7 @@ class HostRun:
         if self._cage is not None and kept_by_kernel():
             observed.enforced = "kernel"
         self._asked = doer.guards
-        supervisor = Supervisor(order, asked=doer.guards)
+        supervisor = RunSupervisor(order, asked=doer.guards)
         self._open_outputs()
         async with contextlib.aclosing(doer.run(order, self.run_id)) as batches:
             async for events in batches:
@@ -353,7 +353,7 @@ class HostRun:
             self._cage.close()
         return receipt
 
-    async def _look_at(self, workspace: Workspace) -> Plan | None:
+    async def _look_at(self, workspace: Workspace) -> MergePlan | None:
         """See what was done, and whether it is good; and how to bring it to the source, when that is wanted."""
         observed = self.observed
         plan = None
@@ -370,7 +370,7 @@ class HostRun:
         observed.workspace = describe(workspace, observed, self.job.keep_workspace)
         return plan
 
-    async def _apply(self, workspace: Workspace, plan: Plan) -> bool:
+    async def _apply(self, workspace: Workspace, plan: MergePlan) -> bool:
         """Whether what the plan promises has come true."""
         observed = self.observed
         try:
@@ -399,7 +399,7 @@ class HostRun:
             kept = os.path.join(self.directory, "artifacts")
             claimed = observed.final.receipt.artifacts
             observed.artifacts = await asyncio.to_thread(collect, claimed, workspace.root, kept)
-        supervisor = Supervisor(observed.order, asked=self._asked)
+        supervisor = RunSupervisor(observed.order, asked=self._asked)
         wrong = supervisor.judge(found.changes, found.hidden or ())
         observed.stopped = observed.stopped or wrong
 

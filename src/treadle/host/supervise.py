@@ -22,14 +22,14 @@ from treadle.wire.sidecar.receipts import (
     ToolCall,
     ToolResult,
 )
-from treadle.workspace.snapshot import Change
+from treadle.workspace.snapshot import PathChange
 
 
 def policy_of(profile: PolicyProfile, root: str) -> ListPolicy:
     return ListPolicy(Lists(**to_builtins(profile)), root)
 
 
-class Supervisor:
+class RunSupervisor:
     """`watch` says why a run must be stopped, or None. A turn is what the agent says between two rounds of tools.
 
     `asked`: what requires approval is asked for before it happens, so that what happens has been approved.
@@ -58,7 +58,7 @@ class Supervisor:
     def denied_writes(self) -> Callable[[str], bool]:
         return self._policy.denied_writes()
 
-    def judge(self, changes: Sequence[Change], hidden: Sequence[str] = ()) -> TreadleError | None:
+    def judge(self, changes: Sequence[PathChange], hidden: Sequence[str] = ()) -> TreadleError | None:
         """Why what was really changed may not be, or None. It need not have been told of."""
         paths = [path for change in changes for path in (change.path, change.old_path) if path]
         for path in (paths := [*paths, *hidden]):

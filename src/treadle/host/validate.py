@@ -14,19 +14,19 @@ from treadle.wire.sidecar.receipts import Receipt, normal, normal_uuid
 from treadle.wire.sidecar.repair import Note, convert
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class Validation(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     valid: bool
     problems: tuple[str, ...] = ()
 
 
-def check_file(path: str) -> Report:
+def check_file(path: str) -> Validation:
     """Tells by its content what a file is meant to be. ConfigError when it is none of what we know."""
     if path.endswith(".toml"):
         tree = read_tree(path)
         if "backends" in tree or "default_backend" in tree:
             read_backplane(path)
-            return Report(kind="backplane.toml", valid=True)
+            return Validation(kind="backplane.toml", valid=True)
     else:
         tree = read_tree(path)
     if isinstance(tree, dict) and tree.get("t") == "run":
@@ -38,11 +38,11 @@ def check_file(path: str) -> Report:
     try:
         value = convert(tree, kind, name.replace(" ", "_"), notes)
     except msgspec.ValidationError as error:
-        return Report(kind=name, valid=False, problems=(str(error), *map(str, notes)))
+        return Validation(kind=name, valid=False, problems=(str(error), *map(str, notes)))
     if kind is PolicyProfile:
         notes = [note for note in notes if note.problem != "missing"]  # an empty list, as whoever leaves it out means
     problems = [*map(str, notes), *_more(value)]
-    return Report(kind=name, valid=not problems, problems=tuple(problems))
+    return Validation(kind=name, valid=not problems, problems=tuple(problems))
 
 
 def _kind(tree: Any) -> tuple[Any, str]:

@@ -209,7 +209,7 @@ def read_at_most(path: str, limit: int) -> bytes:
         os.close(fd)
 
 
-class Lines:
+class LogLines:
     """The complete lines of a log, one at a time; when they have been read, `torn` is what followed the last newline.
 
     A log that nobody has written to has no lines.
@@ -235,14 +235,14 @@ class Lines:
             raise storage_error(error, self.path, "read") from error
 
 
-def iter_lines(path: str) -> Lines:
+def iter_lines(path: str) -> LogLines:
     """The lines of a log that may be big: `for line in (lines := iter_lines(path))`, then look at `lines.torn`."""
-    return Lines(path)
+    return LogLines(path)
 
 
 def read_lines(path: str) -> tuple[list[bytes], bytes]:
     """All complete lines of a log, and what a torn last line holds (`b""` when there is none)."""
-    lines = Lines(path)
+    lines = LogLines(path)
     return list(lines), lines.torn
 
 

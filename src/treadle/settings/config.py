@@ -2,7 +2,7 @@
 
 A project's file comes with a cloned repository, so until a person trusts it (`work/trust.py`) it may only narrow what
 is allowed: forbid more, ask more, lower limits. What it asked for beyond that is ignored, and named in
-`Loaded.ignored`. Keys never come from a project's file, trusted or not.
+`LoadedSettings.ignored`. Keys never come from a project's file, trusted or not.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float = 10.0
 
 
-class Hooks(msgspec.Struct, frozen=True, kw_only=True):
+class HookSettings(msgspec.Struct, frozen=True, kw_only=True):
     pre_tool: tuple[Hook, ...] = ()
     post_tool: tuple[Hook, ...] = ()
     turn_end: tuple[Hook, ...] = ()
@@ -94,7 +94,7 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     interrupt: float = 5.0
 
 
-class Context(msgspec.Struct, frozen=True, kw_only=True):
+class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
     protect_tokens: Annotated[int, msgspec.Meta(ge=0)] = 40_000
     compact_at: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
 
@@ -122,8 +122,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Names (or `PREFIX_*`) of further environment variables that children may see."""
     limits: Limits = Limits()
     timeouts: Timeouts = Timeouts()
-    context: Context = Context()
-    hooks: Hooks = Hooks()
+    context: ContextSettings = ContextSettings()
+    hooks: HookSettings = HookSettings()
     mcp_servers: dict[str, McpServer] = {}
     backends: dict[str, BackendCommand] = {}
     agents: dict[str, AgentSettings] = {}
@@ -133,7 +133,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.permission_mode is None else parse_mode(self.permission_mode)
 
 
-class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     files: tuple[str, ...] = ()
     """What was read, in order."""
@@ -170,7 +170,7 @@ def load(
     flags: Mapping[str, Any] | None = None,
     *,
     trusted: bool | None = None,
-) -> Loaded:
+) -> LoadedSettings:
     """All layers put together. `flags` has the shape of the file. `trusted` None: as `treadle trust` recorded it."""
     environ = os.environ if environ is None else environ
     warnings: list[str] = []
@@ -190,7 +190,7 @@ def load(
         merged = _merge(merged, table if trusted else _narrowed(merged, table, path, ignored))
     merged = _merge(merged, _from_environment(environ))
     merged = _merge(merged, dict(flags or {}))
-    return Loaded(
+    return LoadedSettings(
         settings=_convert(merged, "the command line"),
         files=tuple(files),
         warnings=tuple(warnings),

@@ -26,7 +26,7 @@ MAX_FILES = 1000
 MAX_BYTES = 16 * 1024 * 1024
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class TrustEntry(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     hash: str
     at: float
@@ -58,7 +58,7 @@ def is_trusted(directory: str) -> bool:
         return False
 
 
-def trust(directory: str) -> list[Entry]:
+def trust(directory: str) -> list[TrustEntry]:
     """Trust this directory, and those above it in the repository that have project files of their own."""
     if not os.path.isdir(directory):
         raise ConfigError(f"{directory} is not a directory")
@@ -66,7 +66,7 @@ def trust(directory: str) -> list[Entry]:
     for place in up_to_top(directory):
         digest, files = fingerprint(place)
         if files or place == os.path.realpath(directory):
-            added.append(Entry(path=place, hash=digest, at=time.time(), files=tuple(files)))
+            added.append(TrustEntry(path=place, hash=digest, at=time.time(), files=tuple(files)))
     with _changing() as entries:
         entries.update({entry.path: {"hash": entry.hash, "at": entry.at} for entry in added})
     return added
@@ -78,9 +78,9 @@ def remove(directory: str) -> bool:
         return entries.pop(os.path.realpath(directory), None) is not None
 
 
-def entries() -> list[Entry]:
+def entries() -> list[TrustEntry]:
     return [
-        Entry(path=path, hash=entry["hash"], at=entry["at"], changed=not is_trusted(path))
+        TrustEntry(path=path, hash=entry["hash"], at=entry["at"], changed=not is_trusted(path))
         for path, entry in sorted(_read().items())
     ]
 

@@ -11,7 +11,7 @@ import msgspec
 
 from treadle.workspace.git import git
 from treadle.workspace.journal import carry_out
-from treadle.workspace.snapshot import Change, Entry, Shadow
+from treadle.workspace.snapshot import PathChange, Snapshots, TreeEntry
 
 
 class Conflict(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,10 +37,10 @@ class _Refused(Exception):
     """This change cannot be brought over."""
 
 
-def plan_back(shadow: Shadow, before: str, after: str, target: str) -> Plan:
+def plan_back(snapshots: Snapshots, before: str, after: str, target: str) -> MergePlan:
     """How to apply what changed between two snapshots to `target`; its `merged` says what conflicts, if anything."""
-    changes = shadow.changes(before, after)
-    plan = Plan(shadow, before, after, os.path.realpath(target), changes)
+    changes = snapshots.changes(before, after)
+    plan = MergePlan(snapshots, before, after, os.path.realpath(target), changes)
     for change in changes:
         try:
             plan.add(change)
@@ -49,13 +49,13 @@ def plan_back(shadow: Shadow, before: str, after: str, target: str) -> Plan:
     return plan
 
 
-class Plan:
-    def __init__(self, shadow: Shadow, before: str, after: str, target: str, changes: list[Change]) -> None:
-        self.shadow = shadow
+class MergePlan:
+    def __init__(self, snapshots: Snapshots, before: str, after: str, target: str, changes: list[PathChange]) -> None:
+        self.snapshots = snapshots
         self.target = target
         old_paths = [change.old_path or change.path for change in changes]
-        self.old = shadow.entries(before, old_paths)
-        self.new = shadow.entries(after, [change.path for change in changes])
+        self.old = snapshots.entries(before, old_paths)
+        self.new = snapshots.entries(after, [change.path for change in changes])
         self.gone = {change.old_path or change.path for change in changes if change.kind in ("deleted", "renamed")}
         self.writes: dict[str, File] = {}
         self.deletes: list[str] = []
@@ -77,7 +77,7 @@ class Plan:
             carry_out(journal, self.target, writes, self.deletes)
         return self.merged
 
-    def add(self, change: Change) -> None:
+    def add(self, change: PathChange) -> None:
         source = change.old_path or change.path
         base, theirs = self._file(self.old.get(source)), self._file(self.new.get(change.path))
         if change.kind == "renamed":
@@ -104,10 +104,10 @@ class Plan:
         self.writes[path] = theirs if ours == base else _three_way(ours, base, theirs)
         self.deletes.append(source)
 
-    def _file(self, entry: Entry | None) -> File | None:
+    def _file(self, entry: TreeEntry | None) -> File | None:
         if entry is None:
             return None
-        return File(data=self.shadow.read(entry), link=entry.is_link, executable=entry.executable)
+        return File(data=self.snapshots.read(entry), link=entry.is_link, executable=entry.executable)
 
     def _place(self, path: str) -> str:
         place = os.path.join(self.target, path)

@@ -49,7 +49,7 @@ def _files_under(root: str, path: str) -> Iterator[str]:
                 yield os.path.relpath(place, root)
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class PathChange(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["added", "modified", "deleted", "renamed"]
     path: str
     old_path: str | None = None
@@ -59,7 +59,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     lines_removed: int | None = None
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class TreeEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A file in a snapshot."""
 
     mode: str
@@ -74,7 +74,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         return self.mode == "100755"
 
 
-class Shadow:
+class Snapshots:
     def __init__(self, directory: str, root: str) -> None:
         self.directory = directory
         self.root = root
@@ -82,14 +82,14 @@ class Shadow:
         """What the last snapshot lacks because it may not be read, in git's words."""
 
     @classmethod
-    def create(cls, directory: str, root: str) -> Shadow:
+    def create(cls, directory: str, root: str) -> Snapshots:
         git("init", "--quiet", "--bare", directory, cwd=root, env=_ALONE)
         os.makedirs(os.path.join(directory, "info"), exist_ok=True)
         _write(os.path.join(directory, "config"), _CONFIG)
         _write(os.path.join(directory, "info", "attributes"), _AS_THEY_ARE)
-        shadow = cls(directory, root)
-        shadow._borrow(Repository.find(root))
-        return shadow
+        snapshots = cls(directory, root)
+        snapshots._borrow(Repository.find(root))
+        return snapshots
 
     def _borrow(self, repository: Repository | None) -> None:
         """Start from what the repository around `root` knows already, so that unchanged files need not be read."""
@@ -142,10 +142,10 @@ class Shadow:
             listed = b"".join(os.fsencode(name) + b"\0" for name in files)
             self._git("update-index", "--add", "--replace", "-z", "--stdin", stdin=listed, timeout=SNAPSHOT_TIMEOUT)
 
-    def changes(self, before: str, after: str) -> list[Change]:
+    def changes(self, before: str, after: str) -> list[PathChange]:
         names = os.fsdecode(self._git("diff-tree", "-r", "-z", "--name-status", *_DIFF, before, after).stdout)
         counts = self._counts(before, after)
-        found: list[Change] = []
+        found: list[PathChange] = []
         fields = iter(names.split("\0")[:-1])
         for status in fields:
             path = next(fields)
@@ -153,7 +153,7 @@ class Shadow:
             path = next(fields) if old is not None else path
             added, removed = counts.get(path, (None, None))
             found.append(
-                Change(
+                PathChange(
                     kind=_KINDS[status[0]],
                     path=path,
                     old_path=old,
@@ -180,7 +180,7 @@ class Shadow:
         """A patch from which `git apply` makes one out of the other, binary files included."""
         return self._git("diff-tree", "-r", "-p", "--binary", "--full-index", *_DIFF, before, after).stdout
 
-    def entries(self, tree: str, paths: list[str]) -> dict[str, Entry]:
+    def entries(self, tree: str, paths: list[str]) -> dict[str, TreeEntry]:
         """Those of the paths that are in the snapshot."""
         if not paths:
             return {}
@@ -191,10 +191,10 @@ class Shadow:
             head, path = row.split("\t", 1)
             mode, kind, blob = head.split()
             if path in wanted and kind == "blob":
-                found[path] = Entry(mode=mode, blob=blob)
+                found[path] = TreeEntry(mode=mode, blob=blob)
         return found
 
-    def read(self, entry: Entry) -> bytes:
+    def read(self, entry: TreeEntry) -> bytes:
         return self._git("cat-file", "blob", entry.blob).stdout
 
 
@@ -208,7 +208,7 @@ _KINDS: dict[str, Literal["added", "modified", "deleted", "renamed"]] = {
 }
 
 
-def status_lines(changes: list[Change]) -> str:
+def status_lines(changes: list[PathChange]) -> str:
     """In the form of `git status --porcelain`."""
     marks = {"added": "A ", "modified": "M ", "deleted": "D ", "renamed": "R "}
     return "\n".join(

@@ -20,9 +20,9 @@ from treadle.io.files import storage_error, write_atomic
 from treadle.io.reading import read_if_there
 from treadle.policy.patterns import match
 from treadle.workspace.git import Repository, Worktree, check_out, git
-from treadle.workspace.merge import Merged, Plan, plan_back
+from treadle.workspace.merge import Merged, MergePlan, plan_back
 from treadle.workspace.scan import Scan, Watched
-from treadle.workspace.snapshot import Change, Shadow, status_lines
+from treadle.workspace.snapshot import PathChange, Snapshots, status_lines
 
 WorkspaceMode: TypeAlias = Literal["staged", "worktree", "pass_through"]
 COPY_CAP = 8 * 1024**3
@@ -32,7 +32,7 @@ JOURNAL = "apply.json"
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     after: str
-    changes: tuple[Change, ...]
+    changes: tuple[PathChange, ...]
     patch: bytes
     status: str
     unread: str = ""
@@ -41,7 +41,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """What was changed and is not in the patch: ignored files, and what lies in `.git`. None when nobody could look."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """What has to be known to come back to a workspace after a crash."""
 
     mode: WorkspaceMode
@@ -59,13 +59,13 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 class Workspace:
     """With `scan`, made at the start, what git does not look at is looked at too."""
 
-    def __init__(self, place: Place, notes: Sequence[str] = (), scan: Scan | None = None) -> None:
+    def __init__(self, place: Prepared, notes: Sequence[str] = (), scan: Scan | None = None) -> None:
         self.place = place
         self._scan = scan
         self.root = place.root
         self.notes = list(notes)
-        self._shadow = Shadow(os.path.join(place.directory, "shadow.git"), place.root)
-        self._seal = self._shadow.seal() if scan is not None else None
+        self._snapshots = Snapshots(os.path.join(place.directory, "snapshots.git"), place.root)
+        self._seal = self._snapshots.seal() if scan is not None else None
         self._difference: Difference | None = None
 
     @classmethod
@@ -73,44 +73,44 @@ class Workspace:
         """The one that was prepared in `directory`, or None when preparing did not get that far."""
         data = read_if_there(os.path.join(directory, "workspace.json"))
         try:
-            return cls(msgspec.json.decode(data or b"", type=Place))
+            return cls(msgspec.json.decode(data or b"", type=Prepared))
         except msgspec.MsgspecError:
             return None
 
     def difference(self) -> Difference:
         """What is different now from what it was at the start. Denied when somebody has been at what we kept of it."""
-        if self._seal is not None and self._difference is None and self._shadow.seal() != self._seal:
-            raise Denied(f"what was kept of the workspace's start was changed: {self._shadow.directory}")
+        if self._seal is not None and self._difference is None and self._snapshots.seal() != self._seal:
+            raise Denied(f"what was kept of the workspace's start was changed: {self._snapshots.directory}")
         touched = self._scan.changed() if self._scan is not None else None
-        before, after = self.place.before, self._shadow.snapshot()
-        if self._shadow.unread and self.place.mode != "pass_through":
+        before, after = self.place.before, self._snapshots.snapshot()
+        if self._snapshots.unread and self.place.mode != "pass_through":
             make_readable(self.root)
-            after = self._shadow.snapshot()
-        changes = self._shadow.changes(before, after)
+            after = self._snapshots.snapshot()
+        changes = self._snapshots.changes(before, after)
         self._difference = Difference(
             after=after,
             changes=tuple(changes),
-            patch=self._shadow.patch(before, after),
+            patch=self._snapshots.patch(before, after),
             status=status_lines(changes),
-            unread=self._shadow.unread,
+            unread=self._snapshots.unread,
             hidden=None if touched is None else tuple(self._hidden(touched, changes, after)),
         )
         return self._difference
 
-    def _hidden(self, touched: list[str], changes: list[Change], after: str) -> list[str]:
+    def _hidden(self, touched: list[str], changes: list[PathChange], after: str) -> list[str]:
         """Those that the patch does not show. A file that git has compared and found the same was only touched."""
         assert self._scan is not None
         shown = {path for change in changes for path in (change.path, change.old_path)}
         rest = [path for path in touched if path not in shown]
-        same = self._shadow.entries(after, rest)
+        same = self._snapshots.entries(after, rest)
         return [path for path in rest if path not in same or path in self._scan.hashes]
 
-    def plan(self) -> Plan | None:
+    def plan(self) -> MergePlan | None:
         """How the changes would come to the source; None when they are there already."""
         if self.place.mode == "pass_through":
             return None
         found = self._difference or self.difference()
-        return plan_back(self._shadow, self.place.before, found.after, self.place.source)
+        return plan_back(self._snapshots, self.place.before, found.after, self.place.source)
 
     def apply(self) -> Merged:
         """Bring the changes to the source, all of them or none."""
@@ -144,7 +144,7 @@ class Workspace:
         if self.holds_work(applied=applied):
             return self.root
         self._remove()
-        remove_tree(os.path.join(self.place.directory, "shadow.git"))
+        remove_tree(os.path.join(self.place.directory, "snapshots.git"))
         return None
 
     def discard(self) -> None:
@@ -203,9 +203,9 @@ def _prepare(
     elif mode == "worktree":
         branch = f"treadle/{name}"
         root, start, notes = _add_worktree(source, copy, branch)
-    shadow = Shadow.create(os.path.join(directory, "shadow.git"), root)
-    before = shadow.snapshot()
-    place = Place(
+    snapshots = Snapshots.create(os.path.join(directory, "snapshots.git"), root)
+    before = snapshots.snapshot()
+    place = Prepared(
         mode=mode,
         source=source,
         root=root,
@@ -247,7 +247,7 @@ def abandon(mode: WorkspaceMode, source: str, directory: str, name: str) -> None
             repository.worktree(copy, branch, repository.commit(f"refs/heads/{branch}")).remove_if_unchanged()
     if mode == "staged":
         remove_tree(copy)
-    remove_tree(os.path.join(directory, "shadow.git"))
+    remove_tree(os.path.join(directory, "snapshots.git"))
 
 
 def _add_worktree(source: str, path: str, branch: str) -> tuple[str, str, list[str]]:

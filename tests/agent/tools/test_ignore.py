@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import need
-from treadle.agent.tools.ignore import Rules, Walk
+from treadle.agent.tools.ignore import IgnoreRules, Walk
 
 
 def walked(root: Path, **more: bool) -> list[str]:
@@ -47,7 +47,7 @@ def tree(root: Path, *names: str, **contents: str) -> None:
     ],
 )
 def test_rules_mean_what_git_says_they_mean(rules: str, left: list[str], kept: list[str]) -> None:
-    compiled = Rules(rules)
+    compiled = IgnoreRules(rules)
     for path in left:
         assert compiled.ignored(path, path.rstrip("/").rpartition("/")[2] + "/" * path.endswith("/")) is True, path
     for path in kept:
@@ -55,7 +55,7 @@ def test_rules_mean_what_git_says_they_mean(rules: str, left: list[str], kept: l
 
 
 def test_a_hostile_pattern_takes_no_time() -> None:
-    rules = Rules("*a" * 40 + "b\n" + "[a-z]*" * 30 + "!")
+    rules = IgnoreRules("*a" * 40 + "b\n" + "[a-z]*" * 30 + "!")
     assert rules.ignored("a" * 255, "a" * 255) is None
 
 

@@ -16,7 +16,7 @@ _MAX_RULES = 1 << 20
 """Bytes of one `.gitignore` that are read."""
 
 
-class Rules:
+class IgnoreRules:
     """The rules of one `.gitignore`."""
 
     def __init__(self, text: str) -> None:
@@ -120,7 +120,7 @@ def _class(inside: str) -> str:
 
 # The walk...
 
-Level: TypeAlias = tuple[int, "Rules"]
+Level: TypeAlias = tuple[int, "IgnoreRules"]
 """Where the path relative to a `.gitignore` begins in an absolute path, and its rules."""
 _Opened: TypeAlias = tuple[str, Iterator["os.DirEntry[str]"], tuple[Level, ...]]
 
@@ -188,11 +188,11 @@ def parents(root: str) -> tuple[Level, ...]:
     return tuple(levels)
 
 
-def read_rules(directory: str) -> Rules:
+def read_rules(directory: str) -> IgnoreRules:
     """What cannot be read, or is no ordinary file, has no rules."""
     try:
         fd = os.open(os.path.join(directory, ".gitignore"), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:
-            return Rules(file.read(_MAX_RULES).decode("utf-8", "surrogateescape"))
+            return IgnoreRules(file.read(_MAX_RULES).decode("utf-8", "surrogateescape"))
     except OSError:
-        return Rules("")
+        return IgnoreRules("")

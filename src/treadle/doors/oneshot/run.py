@@ -38,7 +38,7 @@ SETTLING = 1.0
 """Seconds that an interrupted command has for its result, where the session does not wait for that."""
 
 
-class Output(Protocol):
+class Sink(Protocol):
     """Where it is printed, such as any stream of `io.streams`."""
 
     async def write(self, data: bytes) -> None: ...
@@ -52,7 +52,7 @@ class Extra(Protocol):
     def lines(self, event: AnyEvent) -> list[wire.Record]: ...
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
+class RunEnding(msgspec.Struct, frozen=True, kw_only=True):
     """How the run came to its end: the first of a turn's end, a command's result or an exception."""
 
     text: str = ""
@@ -67,8 +67,8 @@ class Runner:
         session: Session,
         output_format: OutputFormat = "text",
         *,
-        out: Output | None = None,
-        err: Output | None = None,
+        out: Sink | None = None,
+        err: Sink | None = None,
         strict: bool = False,
         extra: Extra | None = None,
         check: Answers | None = None,
@@ -89,12 +89,12 @@ class Runner:
         self._totals = TurnTotals()
         self._turn: str | None = None
         self._command: str | None = None
-        self._operation: asyncio.Task[Ending | None] | None = None
+        self._operation: asyncio.Task[RunEnding | None] | None = None
         self._started = 0.0
         self._interrupted: str | None = None
         self._in_tools = False
         """Whether a tool was running when it was interrupted."""
-        self._turn_over: asyncio.Future[Ending]
+        self._turn_over: asyncio.Future[RunEnding]
         self._ends: dict[str | None, TurnEnded] = {}
         self._early: list[AnyEvent] = []
         """Events of turns, from before we know which one is ours."""
@@ -137,7 +137,7 @@ class Runner:
 
     # The work
 
-    async def _answer(self, prompt: str, reader: EventReader) -> tuple[Ending, Any]:
+    async def _answer(self, prompt: str, reader: EventReader) -> tuple[RunEnding, Any]:
         """The ending, and the checked value where an answer of a certain form is wanted."""
         ending = await self._once(prompt, reader)
         if self._check is None or not ending.turn or ending.error is not None or self._interrupted is not None:
@@ -153,9 +153,9 @@ class Runner:
         if complaint is None:
             return ending, value
         error = ErrorInfo(code="schema_mismatch", message=f"the answer does not fit the schema: {complaint}")
-        return Ending(error=error, turn=True), msgspec.UNSET
+        return RunEnding(error=error, turn=True), msgspec.UNSET
 
-    async def _once(self, prompt: str, reader: EventReader) -> Ending:
+    async def _once(self, prompt: str, reader: EventReader) -> RunEnding:
         self._turn = self._command = None
         self._turn_over = asyncio.get_running_loop().create_future()
         operation = self._operation = asyncio.create_task(self._operate(prompt))
@@ -186,13 +186,13 @@ class Runner:
             finally:
                 self._idle.set()
 
-    async def _operate(self, prompt: str) -> Ending | None:
+    async def _operate(self, prompt: str) -> RunEnding | None:
         """Start the work; the ending when it has one already, None when a turn decides."""
         try:
             if self._interrupted is not None:
-                return Ending()
+                return RunEnding()
             if not prompt.strip():
-                return Ending(error=ErrorInfo(code="empty_prompt", message="the prompt is empty"))
+                return RunEnding(error=ErrorInfo(code="empty_prompt", message="the prompt is empty"))
             command = wire.command_of(prompt)
             if command is None:
                 self._turn = await self.session.prompt(Prompt(text=prompt))
@@ -209,16 +209,16 @@ class Runner:
         except asyncio.CancelledError:
             if self._interrupted is None:
                 raise
-            return Ending()
+            return RunEnding()
         except Exception as error:
-            return Ending(error=error_info(error))
+            return RunEnding(error=error_info(error))
 
-    def _command_ended(self, name: str, result: CommandResult | None) -> Ending:
+    def _command_ended(self, name: str, result: CommandResult | None) -> RunEnding:
         if result is None:
-            return Ending(error=ErrorInfo(code="unknown_command", message=f'Unknown command "/{name}".'))
+            return RunEnding(error=ErrorInfo(code="unknown_command", message=f'Unknown command "/{name}".'))
         if result.ok or self._interrupted is not None:
-            return Ending(text=result.message)
-        return Ending(error=ErrorInfo(code="command_failed", message=result.message))
+            return RunEnding(text=result.message)
+        return RunEnding(error=ErrorInfo(code="command_failed", message=result.message))
 
     async def _events(self, events: list[AnyEvent]) -> None:
         records: list[wire.Record] = []
@@ -248,7 +248,7 @@ class Runner:
                 self._count(event)
         if self._turn in self._ends and not self._turn_over.done():
             ended = self._ends[self._turn]
-            self._turn_over.set_result(Ending(text=ended.text, error=_failure(ended), turn=True))
+            self._turn_over.set_result(RunEnding(text=ended.text, error=_failure(ended), turn=True))
 
     def _records(self, event: AnyEvent) -> list[wire.Record]:
         records = self._extra.lines(event) if self._extra is not None else []
@@ -261,7 +261,7 @@ class Runner:
 
     # The end
 
-    async def _report(self, ending: Ending, structured: Any) -> int:
+    async def _report(self, ending: RunEnding, structured: Any) -> int:
         summary = self._totals.summary()
         code = self.exit_code(ending, summary)
         self.result = self._result(ending, summary, code, structured)
@@ -279,7 +279,7 @@ class Runner:
         with contextlib.suppress(PeerClosed, StorageError):  # the exit code says that something is wrong too
             await self._err.write(text.encode(errors="replace"))
 
-    def exit_code(self, ending: Ending, summary: TurnSummary) -> int:
+    def exit_code(self, ending: RunEnding, summary: TurnSummary) -> int:
         if not self._strict:
             return 1 if ending.error is not None else 0
         if ending.error is not None:
@@ -288,7 +288,7 @@ class Runner:
             return INTERRUPTED
         return INCOMPLETE if summary.denials or summary.stop_reason in ("length", "refusal") else 0
 
-    def _result(self, ending: Ending, summary: TurnSummary, code: int, structured: Any) -> Result:
+    def _result(self, ending: RunEnding, summary: TurnSummary, code: int, structured: Any) -> Result:
         error = ending.error
         return Result(
             result="" if error is not None else ending.text,
@@ -312,7 +312,7 @@ class Runner:
             structured_output=structured,
         )
 
-    def _terminal_reason(self, ending: Ending, summary: TurnSummary) -> str:
+    def _terminal_reason(self, ending: RunEnding, summary: TurnSummary) -> str:
         if ending.error is not None:
             return _REASONS.get(ending.error.code, "error")
         if self._interrupted is not None or summary.outcome == "interrupted":
@@ -352,10 +352,10 @@ def _refusals(denials: Iterable[ToolDenied]) -> str:
     return "".join(f"treadle: not allowed: {reason}\n" for reason in reasons)
 
 
-def _broken(pump: asyncio.Task[None]) -> Ending:
+def _broken(pump: asyncio.Task[None]) -> RunEnding:
     """Events have stopped before the turn ended: nobody reads what we write, or the session closed."""
     pump.result()
-    return Ending(error=ErrorInfo(code="no_result", message="the session closed without an answer"))
+    return RunEnding(error=ErrorInfo(code="no_result", message="the session closed without an answer"))
 
 
 def _usage(totals: Totals) -> wire.Record:
@@ -384,7 +384,7 @@ class Transport:
 
     name = "headless"
 
-    def __init__(self, prompt: str, output_format: OutputFormat, out: Output | None, err: Output | None) -> None:
+    def __init__(self, prompt: str, output_format: OutputFormat, out: Sink | None, err: Sink | None) -> None:
         self._prompt = prompt
         self._format = output_format
         self._out = out
@@ -414,8 +414,8 @@ def create_headless_runner(
     session: Session,
     output_format: OutputFormat = "text",
     *,
-    out: Output | None = None,
-    err: Output | None = None,
+    out: Sink | None = None,
+    err: Sink | None = None,
 ) -> Runner:
     """A runner over any session: `await runner.run(prompt)` prints to stdout, or `out`, and gives the exit code."""
     return Runner(session, output_format, out=out, err=err)
@@ -425,8 +425,8 @@ def create_headless_transport(
     prompt: str,
     output_format: OutputFormat = "text",
     *,
-    out: Output | None = None,
-    err: Output | None = None,
+    out: Sink | None = None,
+    err: Sink | None = None,
 ) -> Transport:
     """The same as a transport that is given its session later, by `attach`."""
     return Transport(prompt, output_format, out, err)

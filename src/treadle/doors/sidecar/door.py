@@ -60,7 +60,7 @@ class Sidecar:
         self._cancelled: dict[str, str] = {}
         self._arrived = asyncio.Event()
         self._ended = False
-        self._current: Order | None = None
+        self._current: RunningOrder | None = None
         self._stopping: asyncio.Task[None] | None = None
 
     async def run(self) -> int:
@@ -105,7 +105,7 @@ class Sidecar:
                 await asyncio.gather(reading, return_exceptions=True)
 
     async def _carry_out(self, order: Run, info: AgentInfo) -> None:
-        self._current = Order(order, self._agent, info, self._link)
+        self._current = RunningOrder(order, self._agent, info, self._link)
         if order.id in self._cancelled:
             await self._current.cancel(self._cancelled[order.id])
         await self._current.carry_out()
@@ -182,7 +182,7 @@ class Sidecar:
             await self._link.send(Fatal(ref_id=details.get("id"), error=str(error), error_code=code or "internal"))
 
 
-class Order:
+class RunningOrder:
     """One order on its way to the host."""
 
     def __init__(
