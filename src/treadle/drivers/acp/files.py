@@ -38,6 +38,8 @@ class Files:
 
     async def read(self, params: dict[str, Any]) -> dict[str, Any]:
         path = self._path(params)
+        if not os.path.lexists(path):  # agents look for many files, and nobody wants to be asked for each
+            raise Fault(NOT_FOUND, f"no such file: {path}")
         await self._host.use(Access(tool="read", kind="read", paths=(path,)), self._call())
         text = await asyncio.to_thread(_read, path)
         line, limit = params.get("line"), params.get("limit")

@@ -31,7 +31,7 @@ from treadle.session import Access, Change, CommandInfo, CommandResult, KeptSess
 from treadle.sessions.session import Turn
 from treadle.wire.acp.connection import PROTOCOL_VERSION
 from treadle.wire.acp.content import text_block, texts_in
-from treadle.wire.acp.incoming import Incoming, Replay
+from treadle.wire.acp.incoming import Incoming, Replay, instructed
 from treadle.wire.acp.tools import ToolRecord
 from treadle.wire.acp.usage import Meter
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
@@ -190,10 +190,7 @@ class AcpSession(DrivenSession):
         text = turn.prompt.text
         if not self._instructed:
             self._instructed = True
-            given = self.spec.instructions
-            parts = [part for part in (given.system, given.append) if part]
-            if parts:
-                text = "\n\n".join([*(f"<instructions>\n{part}\n</instructions>" for part in parts), text])
+            text = instructed(text, self.spec.instructions.system, self.spec.instructions.append)
         params = {"sessionId": self._id, "prompt": [text_block(text)]}
         self._prompting = asyncio.create_task(self._prompt(turn, params), name=f"prompt of {turn.id}")
 
@@ -334,6 +331,7 @@ class AcpSession(DrivenSession):
         if record is None:
             raise Fault(INVALID_PARAMS, "a permission is for a tool call with an id")
         self._asking.add(record.call)
+        self._tell(self._incoming.flush() if self._work is not None else [])
         asking = asyncio.create_task(self._permitted(record, told if isinstance(told, dict) else {}))
         stopping = asyncio.create_task(self._stopping.wait())
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -14,12 +15,15 @@ from treadle.events import (
     ToolOutput,
     ToolStarted,
     TurnStarted,
+    Usage,
 )
 from treadle.session import Access, CommandInfo
 from treadle.wire.acp.content import text_of
 from treadle.wire.acp.tools import ToolRecord
 from treadle.wire.acp.usage import Meter
 
+_INSTRUCTIONS = re.compile(r"\A(<instructions>\n.*?\n</instructions>\n\n)+", re.S)
+"""What `instructed` puts in front of a first prompt."""
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
@@ -50,7 +54,7 @@ class Incoming:
 
     def finish(self, why: str) -> list[Event]:
         """The turn is over: what was being said is whole now, and what still seems to run is not waited for."""
-        found = self._flush()
+        found = self.flush()
         for record in self.tools.values():
             if record.started and not record.ended:
                 record.ended = True
@@ -76,9 +80,9 @@ class Incoming:
             case "tool_call" | "tool_call_update":
                 return self._tool(update)
             case "plan":
-                return [*self._flush(), *self._plan(update)]
+                return [*self.flush(), *self._plan(update)]
             case "user_message_chunk":
-                return self._flush()
+                return self.flush()
             case other:
                 self._note(other, update)
                 return []
@@ -96,7 +100,7 @@ class Incoming:
             return found
         message = update.get("messageId")
         if message != self._message and self._text:
-            found += self._flush()
+            found += self.flush()
         self._message = message
         self.last_chunk = text
         self._text.append(text)
@@ -111,7 +115,8 @@ class Incoming:
         self._thought.append(text)
         return [*found, ThinkingDelta(text=text)]
 
-    def _flush(self) -> list[Event]:
+    def flush(self) -> list[Event]:
+        """What was being said is whole now: something else happens."""
         return [*self._flush_thought(), *self._flush_text()]
 
     def _flush_thought(self) -> list[Event]:
@@ -137,7 +142,7 @@ class Incoming:
         return record
 
     def _tool(self, update: dict[str, Any]) -> list[Event]:
-        found = self._flush()
+        found = self.flush()
         record = self.record(update)
         if record is None or record.denied or record.ended:
             return found
@@ -164,7 +169,7 @@ class Incoming:
             ToolStarted(
                 call=record.call,
                 name=record.tool,
-                args=record.args,
+                args=access.args,
                 kind=access.kind,
                 paths=access.paths,
                 command=access.command,
@@ -173,13 +178,16 @@ class Incoming:
 
     def access(self, record: ToolRecord) -> Access:
         """What it touches, from the arguments, the places it names and, where it gives no command, its title."""
-        guessed = self._access_of(record.tool, record.args)
+        args = record.args
+        if args is None and len(record.diffs) == 1 and isinstance(record.diffs[0].get("newText"), str):
+            args = {"file_path": record.diffs[0]["path"], "content": record.diffs[0]["newText"]}
+        guessed = self._access_of(record.tool, args)
         kind = record.kind if record.kind != "other" else guessed.kind
         command = guessed.command
         if kind == "execute" and command is None and record.title:
             command = record.title
         paths = tuple(dict.fromkeys([*record.paths, *(guessed.paths if kind != "execute" else ())]))
-        return Access(tool=record.tool, kind=kind, paths=paths, command=command, url=guessed.url, args=record.args)
+        return Access(tool=record.tool, kind=kind, paths=paths, command=command, url=guessed.url, args=args)
 
     def from_title(self, record: ToolRecord) -> bool:
         """Whether the command is only known from the title."""
@@ -226,22 +234,35 @@ class Replay:
 
     def update(self, update: dict[str, Any]) -> None:
         if update.get("sessionUpdate") == "user_message_chunk":
-            self._asked.append(text_of(update.get("content")))
+            text = text_of(update.get("content"))
+            if not text.startswith("<system-reminder>"):  # one agent tells what it put beside the prompt
+                self._asked.append(text)
             return
         self._prompt()
-        self.events += self._incoming.update(update)
+        self._keep(self._incoming.update(update))
 
     def finish(self) -> list[Event]:
         self._prompt()
-        self.events += self._incoming.finish("")
+        self._keep(self._incoming.finish(""))
+        self._incoming.begin()
         return self.events
 
     def _prompt(self) -> None:
         if asked := "".join(self._asked):
-            self.events += self._incoming.finish("")
-            self.events.append(TurnStarted(prompt=asked))
+            self._keep(self._incoming.finish(""))
+            self.events.append(TurnStarted(prompt=_INSTRUCTIONS.sub("", asked)))
             self._incoming.begin()
         self._asked = []
+
+    def _keep(self, events: list[Event]) -> None:
+        """What is whole. What it cost was paid in its time."""
+        self.events += [event for event in events if not isinstance(event, TextDelta | ThinkingDelta | Usage)]
+
+
+def instructed(prompt: str, *instructions: str | None) -> str:
+    """A prompt with what the agent is to be told before it, since the protocol has no system prompt."""
+    parts = [f"<instructions>\n{part}\n</instructions>" for part in instructions if part]
+    return "\n\n".join([*parts, prompt])
 
 
 def _status(given: Any) -> str:

@@ -51,6 +51,8 @@ class ToolRecord:
         self.permitted = False
         """A person or a rule allowed it when it asked."""
         self.output = ""
+        self._described: Any = None
+        """A title that the model made up is no name."""
 
     def merge(self, told: dict[str, Any]) -> None:
         """Take what is there, and keep what is not."""
@@ -88,7 +90,9 @@ class ToolRecord:
                 return given
         if found := _NAME_IN_ID.match(self.call):
             return found[1]
-        if self.title and _IDENTIFIER.fullmatch(self.title):
+        described = told["rawInput"].get("description") if isinstance(told.get("rawInput"), dict) else None
+        self._described = described or self._described
+        if _IDENTIFIER.fullmatch(self.title) and self.title != self._described:
             return self.title
         return ""
 

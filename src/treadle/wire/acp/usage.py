@@ -50,11 +50,13 @@ class Meter:
         self._before: Usage | None = None
         self._cost: float | None = None
         self._billed: float | None = None
+        self._unbilled = False
+        """What was paid before is not told yet, so that the next sum says nothing of the turn."""
         self._stepwise = False
 
     def resumed(self) -> None:
-        """What was counted or paid in an earlier process is nothing that this one has to tell."""
-        self._billed = self._cost
+        """What was paid in an earlier process is nothing that this one has to tell."""
+        self._billed, self._unbilled = self._cost, self._cost is None
 
     def cost(self, told: Any) -> None:
         """`cost` of a usage_update: money spent over the whole session."""
@@ -98,6 +100,9 @@ class Meter:
             return None
         spent = self._cost - (self._billed or 0.0)
         self._billed = self._cost
+        if self._unbilled:
+            self._unbilled = False
+            return None
         return spent or None  # agents say 0 for a model whose price they do not know
 
 
