@@ -1,4 +1,4 @@
-"""The three formats side by side: what they ask, and that their streams and documents say the same."""
+"""The four formats side by side: what they ask, and that their streams and documents say the same."""
 
 import json
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from treadle.agent.providers.script import Asked, parse
-from treadle.testing.formats import Play, anthropic, chat, halves, responses, text_of
+from treadle.testing.formats import Play, anthropic, chat, gemini, halves, responses, text_of
 
-EVERY = [chat, responses, anthropic]
+EVERY = [chat, responses, anthropic, gemini]
 FULL = parse("reply=[{text='a b', thinking='c d', usage={input=1}, call=[{name='x', arguments='{bad'}, {name='y'}]}]")
 
 

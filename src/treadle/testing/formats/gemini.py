@@ -47,9 +47,16 @@ def failure(status: int, message: str) -> dict[str, Any]:
 
 def _calls(play: Play) -> list[dict[str, Any]]:
     return [
-        {"functionCall": {"id": call.id, "name": call.name, "args": msgspec.json.decode(call.arguments)}}
-        for call in play.calls
+        {"functionCall": {"id": call.id, "name": call.name, "args": _object(call.arguments)}} for call in play.calls
     ]
+
+
+def _object(arguments: str) -> Any:
+    """This format has no place for arguments that are no JSON."""
+    try:
+        return msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        return {"malformed": arguments}
 
 
 def _reply(play: Play, parts: list[dict[str, Any]]) -> dict[str, Any]:

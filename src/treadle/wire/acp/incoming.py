@@ -186,6 +186,7 @@ class Incoming:
         command = guessed.command
         if kind == "execute" and command is None and record.title:
             command = record.title
+            args = {"command": command} if args is None else args
         paths = tuple(dict.fromkeys([*record.paths, *(guessed.paths if kind != "execute" else ())]))
         return Access(tool=record.tool, kind=kind, paths=paths, command=command, url=guessed.url, args=args)
 

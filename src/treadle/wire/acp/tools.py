@@ -56,6 +56,8 @@ class ToolRecord:
 
     def merge(self, told: dict[str, Any]) -> None:
         """Take what is there, and keep what is not."""
+        if isinstance(told.get("status"), str):
+            self.status = told["status"]
         if isinstance(told.get("kind"), str):
             self.kind = KINDS.get(told["kind"], "other")
         if isinstance(told.get("_meta"), dict):
@@ -75,8 +77,6 @@ class ToolRecord:
             self.locations = [path for path in found if isinstance(path, str)] or self.locations
         if told.get("rawOutput") is not None:
             self.raw_output = told["rawOutput"]
-        if isinstance(told.get("status"), str):
-            self.status = told["status"]
 
     def _name(self, told: dict[str, Any]) -> str:
         """What the tool is called. The protocol has no field for it, so agents put it in four places."""

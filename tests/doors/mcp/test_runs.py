@@ -1,0 +1,105 @@
+"""Runs: sessions that a client knows by an id."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from treadle.doors.mcp.runs import OPEN, Run, Runs, ask_while
+from treadle.errors import Busy, NotFound
+from treadle.events import Asked, TextDelta, TurnEnded
+from treadle.session import Answer, SessionSpec
+from treadle.testing.sessions import ScriptedAgent
+
+ASKED = Asked(request="r1", kind="permission", text="may I?", name="bash")
+
+
+def runs(agent: ScriptedAgent) -> Runs:
+    return Runs(lambda name: agent, "scripted", SessionSpec(cwd="/", answers=True))
+
+
+async def started(agent: ScriptedAgent, prompt: str = "go") -> tuple[Runs, Run]:
+    made = runs(agent)
+    run = await made.open(agent=None)
+    await run.prompt(prompt)
+    return made, run
+
+
+async def test_a_run_goes_from_running_to_its_outcome_and_takes_another_prompt() -> None:
+    made, run = await started(ScriptedAgent([TextDelta(text="one")], [TextDelta(text="two")]))
+    assert run.busy and [one.id for one in made] == [run.id] and made.get(run.id) is run
+    await asyncio.wait_for(run.settled(), 60)
+    assert (run.status, run.summary().text) == ("completed", "one")
+    await run.prompt("again")
+    await asyncio.wait_for(run.settled(), 60)
+    assert run.summary().text == "two"
+    await made.close()
+
+
+async def test_a_run_at_work_takes_no_second_prompt() -> None:
+    made, run = await started(ScriptedAgent([asyncio.Event()]))
+    with pytest.raises(Busy, match="at work"):
+        await run.prompt("too")
+    await made.close()
+    assert run.status == "interrupted"
+
+
+async def test_waiting_for_an_answer_is_settled_unless_questions_do_not_count() -> None:
+    made, run = await started(ScriptedAgent([ASKED, TextDelta(text="done")]))
+    await asyncio.wait_for(run.settled(), 60)
+    assert (run.status, list(run.questions)) == ("waiting", ["r1"])
+    await run.settled(0.01, questions=False)
+    assert run.status == "waiting"
+    await run.session.answer("r1", Answer(decision="allow"))
+    await asyncio.wait_for(run.settled(questions=False), 60)
+    assert (run.status, run.questions) == ("completed", {})
+    await made.close()
+
+
+async def test_questions_are_put_to_a_person_until_one_cannot_be() -> None:
+    second = Asked(request="r2", kind="permission", text="and now?", name="bash")
+    made, run = await started(ScriptedAgent([ASKED, second, TextDelta(text="done")]))
+    asked: list[str] = []
+
+    async def elicit(question: Asked) -> Answer | None:
+        asked.append(question.request)
+        return Answer(decision="allow") if question.request == "r1" else None
+
+    await asyncio.wait_for(ask_while(run, elicit), 60)
+    assert asked == ["r1", "r2"] and list(run.questions) == ["r2"]
+    await made.close()
+
+
+async def test_watchers_see_every_event() -> None:
+    agent = ScriptedAgent([TextDelta(text="a")])
+    made = runs(agent)
+    run = await made.open(agent=None)
+    seen: list[Any] = []
+    run.watchers.append(seen.append)
+    await run.prompt("go")
+    await asyncio.wait_for(run.settled(), 60)
+    assert isinstance(seen[-1], TurnEnded)
+    await made.close()
+
+
+async def test_a_session_that_closes_under_a_run_ends_it() -> None:
+    made, run = await started(ScriptedAgent([asyncio.Event()]))
+    await run.session.close()
+    await asyncio.wait_for(run.settled(), 60)
+    assert not run.busy
+    await made.close()
+
+
+async def test_the_one_that_rested_longest_makes_room_and_none_that_works() -> None:
+    agent = ScriptedAgent()
+    made = runs(agent)
+    opened = [await made.open(agent=None) for _ in range(OPEN)]
+    await made.open(agent="other")
+    assert agent.sessions[0].closed and not agent.sessions[1].closed
+    with pytest.raises(NotFound, match="no run"):
+        made.get(opened[0].id)
+    for run in made:
+        run.turn = "t"
+    with pytest.raises(Busy, match="at work already"):
+        await made.open(agent=None)
+    await made.close()

@@ -1,0 +1,105 @@
+"""Runs as a client is told them."""
+
+import msgspec
+
+from treadle.doors.mcp.runs import Run
+from treadle.doors.mcp.telling import LONGEST, MOST, happened, outcome, progress, question, words
+from treadle.events import (
+    AnyEvent,
+    Asked,
+    ErrorInfo,
+    FileChanged,
+    Message,
+    TextDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    Usage,
+    Warned,
+)
+from treadle.session import SessionSpec
+from treadle.testing.sessions import ScriptedSession
+
+ASKED = Asked(request="r1", kind="permission", text="may I?", name="bash", command="make", paths=("/w/a",))
+
+
+async def run(*events: AnyEvent) -> Run:
+    made = Run("run_1", ScriptedSession(SessionSpec.of(cwd="/w", session_id="s1"), []), "native", "/w")
+    made.turn = "t1"
+    for number, event in enumerate((TurnStarted(prompt="go"), *events), 1):
+        made._take(msgspec.structs.replace(event, seq=number, turn="t1", ts=float(number)))
+    return made
+
+
+async def test_a_run_under_way_tells_what_it_is_and_what_it_asks() -> None:
+    told = outcome(await run(ASKED))
+    assert told == {
+        "run": "run_1",
+        "session": "s1",
+        "agent": "native",
+        "directory": "/w",
+        "status": "waiting",
+        "questions": [question(ASKED)],
+    }
+    assert words(told) == "[run run_1: waiting]\n[asks: may I? (request r1)]"
+
+
+async def test_a_run_that_is_done_tells_its_result() -> None:
+    told = outcome(
+        await run(
+            Usage(input_tokens=3, cache_read_tokens=4, output_tokens=2),
+            FileChanged(path="/w/a", change="added"),
+            ToolDenied(call="c", name="bash", reason="a rule"),
+            TurnEnded(outcome="failed", text="so far", error=ErrorInfo(code="e", message="it broke")),
+        )
+    )
+    assert told["usage"] == {"input_tokens": 7, "output_tokens": 2}, "what it cost is not known, and not told"
+    assert told["files"] == [{"path": "/w/a", "change": "added"}] and told["denied"] == ["bash: a rule"]
+    assert words(told).splitlines() == [
+        "so far",
+        "[run run_1: failed]",
+        "[added: /w/a]",
+        "[denied: bash: a rule]",
+        "[error e: it broke]",
+    ]
+
+
+async def test_what_happened_is_told_from_a_point_on_and_says_where_to_read_on() -> None:
+    made = await run(
+        TextDelta(text="Lo"),
+        Message(text="Look."),
+        ToolStarted(call="c", name="bash", command="make\n all"),
+        ToolEnded(call="c", name="bash", result="x" * (LONGEST + 1)),
+        ToolDenied(call="d", name="write", reason="no"),
+        FileChanged(path="/w/a", change="modified"),
+        ASKED,
+        Warned(message="careful"),
+        Warned(message="missed", code="gap"),
+        Message(text="hm", kind="thinking"),
+    )
+    events, last = happened(made.events, 0)
+    assert [event["type"] for event in events] == ["text", "tool", "result", "denied", "file", "asked", "warning"]
+    assert events[1]["about"] == "make all" and len(events[2]["text"]) == LONGEST
+    assert last == 11 and happened(made.events, last) == ([], 11)
+    assert [event["type"] for event in happened(made.events, 8)[0]] == ["warning"]
+
+
+async def test_an_agent_that_is_writing_is_seen_to_write() -> None:
+    assert happened((await run(TextDelta(text="Lo"))).events, 0)[0] == [{"type": "writing"}]
+
+
+async def test_much_is_told_in_several_pieces() -> None:
+    made = await run(*[Message(text="y" * MOST) for _ in range(3)])
+    events, last = happened(made.events, 0)
+    assert len(events) == 1 and len(happened(made.events, last)[0]) == 1
+
+
+def test_progress_is_a_line() -> None:
+    assert progress(ToolStarted(call="c", name="bash", command="make\nall")) == "bash: make all"
+    assert progress(ToolStarted(call="c", name="todo")) == "todo"
+    assert progress(Message(text="One\ntwo.")) == "One two."
+    assert progress(ASKED) == "asks: may I?"
+    assert progress(ToolDenied(call="d", name="write", reason="no")) == "not run: write: no"
+    assert progress(TextDelta(text="x")) is None and progress(Message(text="sub", parent="p")) is None

@@ -1,0 +1,23 @@
+"""What the tools say of themselves."""
+
+import jsonschema
+import mcp_types as types
+import pytest
+
+from treadle.doors.mcp.tools import INSTRUCTIONS, TOOLS
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_a_tool_is_as_the_protocol_wants_it(name: str) -> None:
+    tool = types.Tool.model_validate(TOOLS[name])
+    jsonschema.Draft7Validator.check_schema(tool.input_schema)
+    assert tool.description
+
+
+def test_the_instructions_name_tools_that_exist() -> None:
+    named = {word.strip("`") for word in INSTRUCTIONS.split() if word.startswith("`")}
+    assert {word.rstrip("`.,)") for word in named} - {"waiting"} <= set(TOOLS)
+
+
+def test_only_looking_is_called_harmless() -> None:
+    assert {name for name, tool in TOOLS.items() if tool["annotations"]["readOnlyHint"]} == {"status", "read"}

@@ -1,0 +1,160 @@
+"""A tool call put together from what agents tell of it. The pieces are as seven agents send them."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.events import CommandRun, FileChanged
+from treadle.wire.acp.tools import DIFF_LINES, ToolRecord, unified
+
+
+def told(*pieces: dict[str, Any], call: str = "c1") -> ToolRecord:
+    record = ToolRecord(call)
+    for piece in pieces:
+        record.merge(piece)
+    return record
+
+
+def text(text: str) -> dict[str, Any]:
+    return {"type": "content", "content": {"type": "text", "text": text}}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "call", "name"),
+    [
+        ([{"name": "Bash", "title": "Terminal"}], "c1", "Bash"),
+        ([{"_meta": {"claudeCode": {"toolName": "Edit"}}}], "c1", "Edit"),
+        ([{"_meta": {"toolName": "run_shell_command"}, "title": "Shell"}], "c1", "run_shell_command"),
+        ([{"title": "touch a", "kind": "execute"}], "run_shell_command__fc-51", "run_shell_command"),
+        ([{"title": "bash", "kind": "execute"}, {"title": "touch a"}], "c1", "bash"),
+        ([{"title": "scripted", "kind": "execute", "rawInput": {"description": "scripted"}}], "c1", "bash"),
+        (
+            [{"title": "x", "rawInput": {"description": "x"}, "kind": "execute"}, {"rawInput": {"command": "ls"}}],
+            "c1",
+            "bash",
+        ),
+        ([{"title": "Editing a file", "kind": "edit"}], "c1", "edit"),
+        ([{}], "c1", "tool"),
+    ],
+)
+def test_its_name_is_found_wherever_the_agent_puts_it(pieces: list[Any], call: str, name: str) -> None:
+    assert told(*pieces, call=call).tool == name
+
+
+def test_what_is_not_told_again_is_kept() -> None:
+    record = told(
+        {"kind": "edit", "rawInput": {}, "status": "pending"},
+        {"rawInput": {"path": "a"}, "locations": [{"path": "/w/a"}]},
+        {"status": "completed", "locations": [], "rawInput": None},
+    )
+    assert (record.kind, record.args, record.paths, record.closed) == ("write", {"path": "a"}, ["/w/a"], True)
+
+
+def test_arguments_that_come_as_text_are_arguments_until_it_has_ended() -> None:
+    record = told({"status": "in_progress", "content": [text('{"command": "ls"')]})
+    assert record.args is None
+    record.merge({"status": "in_progress", "content": [text('{"command": "ls"}')]})
+    assert record.args == {"command": "ls"}
+    assert told({"status": "completed", "content": [text('{"a": 1}')]}).args is None
+    assert told({"status": "in_progress", "content": [text("{broken")]}).args is None
+
+
+def test_where_a_command_runs_is_no_path_that_it_is_about() -> None:
+    assert told({"kind": "execute", "locations": [{"path": "/w"}]}).paths == []
+
+
+@pytest.mark.parametrize(
+    ("pieces", "code"),
+    [
+        ({"rawOutput": {"exitCode": 3}}, 3),
+        ({"rawOutput": {"metadata": {"exit": 0}}}, 0),
+        ({"_meta": {"terminal_exit": {"exit_code": 2}}}, 2),
+        ({"rawOutput": "text"}, None),
+        ({"rawOutput": {"exitCode": True}}, None),
+    ],
+)
+def test_the_exit_code_is_found_or_unknown(pieces: dict[str, Any], code: int | None) -> None:
+    assert told(pieces).exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("piece", "result"),
+    [
+        ({"content": [text("out")], "rawOutput": "raw"}, "out"),
+        ({"rawOutput": {"output": "raw"}}, "raw"),
+        ({"rawOutput": "raw"}, "raw"),
+        ({"rawOutput": {"other": 1}}, ""),
+    ],
+)
+def test_its_result_is_the_text_it_shows_or_its_raw_output(piece: dict[str, Any], result: str) -> None:
+    assert told(piece).result == result
+
+
+def test_output_that_comes_in_pieces_is_new_once() -> None:
+    record = told({"_meta": {"terminal_output": {"data": "one "}}})
+    assert record.new_output() == "one " and record.new_output() == ""
+    record.merge({"_meta": {"terminal_output": {"data": "two"}}})
+    assert record.new_output() == "two" and record.result == "one two"
+
+
+def test_terminals_of_ours_are_named_in_its_content() -> None:
+    content = [{"type": "terminal", "terminalId": "t1"}, {"type": "terminal"}, text("x")]
+    assert told({"content": content}).terminals == ["t1"]
+
+
+def test_a_diff_is_a_changed_file_also_when_the_end_does_not_repeat_it() -> None:
+    diff = {"type": "diff", "path": "/w/a", "oldText": "one\n", "newText": "two\n"}
+    record = told({"kind": "edit", "content": [diff]}, {"status": "completed", "content": [text("done")]})
+    [change] = record.effects(None)
+    assert isinstance(change, FileChanged)
+    assert (change.path, change.change, change.call) == ("/w/a", "modified", "c1")
+    assert change.diff == "--- a/w/a\n+++ b/w/a\n@@ -1 +1 @@\n-one\n+two\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "change"),
+    [(None, "x", "added"), ("", "x", "added"), ("x", "y", "modified"), ("x", None, "deleted")],
+)
+def test_what_became_of_a_file_is_told_by_its_texts(old: str | None, new: str | None, change: str) -> None:
+    diff = {"type": "diff", "path": "a", "oldText": old, "newText": new}
+    [effect] = told({"kind": "edit", "status": "completed", "content": [diff]}).effects(None)
+    assert isinstance(effect, FileChanged) and effect.change == change
+
+
+def test_a_failed_edit_has_changed_nothing_and_a_command_without_exit_code_is_not_told() -> None:
+    diff = {"type": "diff", "path": "a", "newText": "x"}
+    assert told({"kind": "edit", "status": "failed", "content": [diff]}).effects(None) == []
+    assert told({"kind": "execute", "status": "completed"}).effects("ls") == []
+
+
+def test_a_command_with_its_exit_code_is_told() -> None:
+    record = told({"kind": "execute", "status": "completed", "rawOutput": {"exitCode": 1, "output": "no"}})
+    [ran] = record.effects("make")
+    assert isinstance(ran, CommandRun) and (ran.command, ran.exit_code, ran.output) == ("make", 1, "no")
+
+
+def test_a_diff_says_where_a_last_newline_is_missing_and_is_left_out_when_it_would_take_long() -> None:
+    assert unified("a", "x", "y").count("\\ No newline") == 2
+    assert unified("a", "x\n" * DIFF_LINES, "y\n") == ""
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 9) | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(["type", "content", "text", "path", "terminalId"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+FIELDS = ("kind", "status", "title", "rawInput", "rawOutput", "content", "locations", "_meta", "name")
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(FIELDS), JSON), max_size=4))
+def test_whatever_is_told_can_be_read(pieces: list[dict[str, Any]]) -> None:
+    record = told(*pieces)
+    assert isinstance(record.tool, str) and isinstance(record.result, str)
+    assert all(isinstance(path, str) for path in record.paths) and isinstance(record.effects("x"), list)
+    assert record.exit_code is None or isinstance(record.exit_code, int)
+    assert isinstance(record.new_output(), str) and isinstance(record.terminals, list)
