@@ -8,6 +8,7 @@ import pytest
 from tests.io.sandbox.rooms import repository, sh
 from treadle.agent.confining import Confining
 from treadle.errors import Denied
+from treadle.io.disk import DISK
 from treadle.io.sandbox import methods
 from treadle.policy.rules import RuleSet
 from treadle.session import Confinement, Mode, Rules
@@ -20,7 +21,7 @@ def confining(
     cwd: Path, mode: Mode | None = "full-auto", asked: Confinement = ASKED, **rules: tuple[str, ...]
 ) -> Confining:
     made = Confining(str(cwd), (), asked, session="s")
-    made.obey(RuleSet(Rules(**rules), str(cwd)), mode)
+    made.obey(RuleSet(Rules(**rules), str(cwd), DISK), mode)
     return made
 
 

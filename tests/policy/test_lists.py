@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.errors import ConfigError
+from treadle.io.disk import DISK
 from treadle.policy.lists import ListPolicy, Lists
 from treadle.session import Access
 
 
 def policy(tmp_path: Path, **lists: list[str]) -> ListPolicy:
-    return ListPolicy(Lists(**lists), str(tmp_path))  # type: ignore[arg-type]
+    return ListPolicy(Lists(**lists), str(tmp_path), DISK)  # type: ignore[arg-type]
 
 
 def read(path: str) -> Access:
@@ -112,8 +113,8 @@ accesses = st.sampled_from([read("a/.env"), write("b"), run("ls"), fetch("https:
 
 @given(st.lists(names, max_size=3), st.lists(names, max_size=3), accesses)
 def test_what_is_disallowed_stays_so_whatever_is_allowed(allowed: list[str], denied: list[str], access: Access) -> None:
-    alone = ListPolicy(Lists(disallowed_tools=denied), "/work")(access)
-    both = ListPolicy(Lists(disallowed_tools=denied, allowed_tools=allowed), "/work")(access)
+    alone = ListPolicy(Lists(disallowed_tools=denied), "/work", DISK)(access)
+    both = ListPolicy(Lists(disallowed_tools=denied, allowed_tools=allowed), "/work", DISK)(access)
     assert alone.verdict == "allow" or both.verdict == "deny"
 
 
@@ -123,5 +124,5 @@ PATHS = [".env", "a/.env", ".git/hooks/x", "in/.git/config", "secrets", "secrets
 
 @given(st.lists(st.sampled_from(PATTERNS), max_size=3), st.sampled_from([*PATHS, "a/x", "ac", "..x", "a b", "x\ud800"]))
 def test_denied_writes_says_what_denies_change_says(denied: list[str], path: str) -> None:
-    judge = ListPolicy(Lists(deny_write=denied), "/work")
+    judge = ListPolicy(Lists(deny_write=denied), "/work", DISK)
     assert judge.denied_writes()(path) == (judge.denies_change(path) is not None)

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from treadle.events import ToolKind
+from treadle.io.disk import DISK
 from treadle.policy.profile import Profile, as_rules, build_guard
 from treadle.session import Access, Decision, Mode, Rules
 
@@ -16,7 +17,7 @@ def repo(tmp_path: Path) -> Path:
 
 
 def guard(repo: Path, mode: Mode | None = "full-auto", add: tuple[str, ...] = (), **rules: tuple[str, ...]) -> Profile:
-    return build_guard(str(repo), Rules(**rules), mode, add)
+    return build_guard(str(repo), Rules(**rules), mode, add, disk=DISK)
 
 
 def file(kind: ToolKind, path: Path) -> Access:
@@ -46,7 +47,7 @@ def test_yolo_bypasses_rules_but_not_a_further_guard(repo: Path) -> None:
     def claims(access: Access) -> Decision:
         return Decision(verdict="deny" if "held" in str(access.paths) else "allow", by="claim")
 
-    judge = build_guard(str(repo), Rules(deny=("Bash",)), "yolo", extra_guard=claims)
+    judge = build_guard(str(repo), Rules(deny=("Bash",)), "yolo", extra_guard=claims, disk=DISK)
     assert judge(bash("rm x")).verdict == "allow"
     assert judge(file("write", repo / "held")).by == "claim"
     assert judge(bash("echo > held")).by == "claim"

@@ -2,6 +2,7 @@
 
 import pytest
 
+from treadle.io.disk import DISK
 from treadle.policy.modes import Mode
 from treadle.policy.profile import build_guard
 from treadle.policy.protected import is_protected
@@ -26,14 +27,14 @@ def test_other_files_are_just_files(path: str) -> None:
 @pytest.mark.parametrize(("mode", "verdict"), [("auto-edit", "ask"), ("full-auto", "ask"), ("yolo", "allow")])
 def test_writing_one_is_a_question_unless_a_rule_names_it(mode: Mode, verdict: str) -> None:
     write = Access(tool="write_file", kind="write", paths=("/w/.git/config",))
-    assert build_guard("/w", mode=mode)(write).verdict == verdict
-    assert build_guard("/w", Rules(allow=("Write(.git/config)",)), mode)(write).verdict == "allow"
-    assert build_guard("/w", Rules(allow=("Write",)), mode)(write).verdict == verdict
+    assert build_guard("/w", mode=mode, disk=DISK)(write).verdict == verdict
+    assert build_guard("/w", Rules(allow=("Write(.git/config)",)), mode, disk=DISK)(write).verdict == "allow"
+    assert build_guard("/w", Rules(allow=("Write",)), mode, disk=DISK)(write).verdict == verdict
     read = Access(tool="read_file", kind="read", paths=("/w/.git/config",))
-    assert build_guard("/w", mode=mode)(read).verdict == "allow"
+    assert build_guard("/w", mode=mode, disk=DISK)(read).verdict == "allow"
 
 
 def test_a_redirection_to_one_is_a_question_too() -> None:
-    guard = build_guard("/w", mode="full-auto")
+    guard = build_guard("/w", mode="full-auto", disk=DISK)
     command = Access(tool="bash", kind="execute", command="echo x > .git/hooks/post-commit")
     assert guard(command).verdict == "ask"

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from treadle.errors import ConfigError
 from treadle.events import ToolKind
+from treadle.io.disk import DISK
+from treadle.policy.disk import AsWritten
 from treadle.policy.rules import MAX_FOUND, RuleSet, parse_rule
 from treadle.session import Access, Rules
 
@@ -23,7 +25,7 @@ def file(kind: ToolKind, path: str, tool: str = "") -> Access:
 def verdict(
     access: Access, *, allow: tuple[str, ...] = (), ask: tuple[str, ...] = (), deny: tuple[str, ...] = ()
 ) -> str:
-    rules = RuleSet(Rules(allow=allow, ask=ask, deny=deny), CWD, resolve=lambda path: path)
+    rules = RuleSet(Rules(allow=allow, ask=ask, deny=deny), CWD, AsWritten(DISK))
     decision = rules.judge(access)
     return decision.verdict if decision else "none"
 
@@ -34,7 +36,7 @@ def tree(tmp_path: Path) -> RuleSet:
     for name in ("secrets/key", "src/a.py", ".env", "x"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    return RuleSet(Rules(deny=("Read(secrets/**)", "Write(.env*)")), str(tmp_path))
+    return RuleSet(Rules(deny=("Read(secrets/**)", "Write(.env*)")), str(tmp_path), DISK)
 
 
 def test_deny_beats_ask_beats_allow() -> None:
@@ -227,7 +229,7 @@ def test_wildcards_and_changes_of_directory_do_not_get_round_a_rule(tmp_path: Pa
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "key").write_text("")
     (tmp_path / "other").write_text("")
-    rules = RuleSet(Rules(deny=("Read(sub/key)", "Write(sub/**)")), str(tmp_path))
+    rules = RuleSet(Rules(deny=("Read(sub/key)", "Write(sub/**)")), str(tmp_path), DISK)
     for command in ("cat s*/key", "cat sub/k?y", "cat {other,sub/key}", "cd sub && cat key", "(cd sub; rm -f key)"):
         decision = rules.judge(bash(command))
         assert decision is not None and decision.verdict == "deny", command
@@ -240,7 +242,7 @@ def test_a_symlink_does_not_get_round_a_rule(tmp_path: Path) -> None:
     (tmp_path / "innocent").symlink_to("secrets")
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "out").symlink_to("/etc")
-    rules = RuleSet(Rules(deny=("Read(secrets/**)",), allow=("Write(src/**)",)), str(tmp_path))
+    rules = RuleSet(Rules(deny=("Read(secrets/**)",), allow=("Write(src/**)",)), str(tmp_path), DISK)
     denied = rules.judge(Access(tool="read_file", kind="read", paths=(str(tmp_path / "innocent" / "key"),)))
     assert denied is not None and denied.verdict == "deny" and "Read(secrets/**)" in denied.reason
     assert rules.judge(Access(tool="write_file", kind="write", paths=(str(tmp_path / "src" / "out" / "x"),))) is None
@@ -256,7 +258,7 @@ def test_allow_needs_every_path_and_deny_any() -> None:
 def test_a_working_directory_with_pattern_characters_is_taken_literally(tmp_path: Path) -> None:
     odd = tmp_path / "a[b]*{c,d}"
     odd.mkdir()
-    rules = RuleSet(Rules(deny=("Write(x)",)), str(odd))
+    rules = RuleSet(Rules(deny=("Write(x)",)), str(odd), DISK)
     assert rules.judge(Access(tool="write_file", kind="write", paths=(str(odd / "x"),)))
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.io.sandbox.rooms import repository, sh
 from tests.safety import corpora
 from treadle.agent.confining import Confining
+from treadle.io.disk import DISK
 from treadle.io.sandbox import methods
 from treadle.policy.profile import build_guard
 from treadle.policy.rules import RuleSet
@@ -20,7 +21,7 @@ kernel_keeps_paths = methods.available().method == "bubblewrap"
 
 def confined(workspace: Path, **rules: tuple[str, ...]) -> tuple[Confining, Confinement]:
     made = Confining(str(workspace), (), Confinement(use="on", network="off"), session="s")
-    made.obey(RuleSet(Rules(**rules), str(workspace)), "full-auto")
+    made.obey(RuleSet(Rules(**rules), str(workspace), DISK), "full-auto")
     found = made.now()
     assert found is not None
     return made, found
@@ -77,14 +78,14 @@ def removals() -> tuple[list[str], list[str]]:
 
 
 def test_a_denied_command_is_seen_wherever_the_docs_say_so() -> None:
-    guard = build_guard("/w", Rules(deny=("Bash(rm *)",)), "full-auto")
+    guard = build_guard("/w", Rules(deny=("Bash(rm *)",)), "full-auto", disk=DISK)
     seen, _ = removals()
     let = [one for one in seen if guard(Access(tool="bash", kind="execute", command=one)).verdict == "allow"]
     assert let == [] and len(seen) >= 310
 
 
 async def test_of_all_ways_to_remove_a_file_few_pass_a_rule_about_the_command(tmp_path: Path) -> None:
-    guard = build_guard(str(tmp_path), Rules(deny=("Bash(rm *)",)), "full-auto")
+    guard = build_guard(str(tmp_path), Rules(deny=("Bash(rm *)",)), "full-auto", disk=DISK)
     seen, other = removals()
     tried = [*seen, *other]
     assert len(tried) >= 334
@@ -99,7 +100,7 @@ async def test_of_all_ways_to_remove_a_file_few_pass_a_rule_about_the_command(tm
 
 @pytest.mark.parametrize("rules", [{}, {"deny": ("Bash(rm *)", "Read(secrets/**)", "Write(prot*.lock)")}])
 def test_everyday_commands_are_neither_refused_nor_asked_about(rules: dict[str, tuple[str, ...]]) -> None:
-    guard = build_guard("/w", Rules(**rules), "full-auto", add_dirs=["/tmp"])
+    guard = build_guard("/w", Rules(**rules), "full-auto", add_dirs=["/tmp"], disk=DISK)
     commands = corpora.everyday()
     assert len(commands) == 300
     decided = [(guard(Access(tool="bash", kind="execute", command=one)), one) for one in commands]

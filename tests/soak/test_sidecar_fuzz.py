@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from treadle.errors import ConfigError, RemoteProtocolError
+from treadle.io.disk import DISK
 from treadle.policy import patterns
 from treadle.policy.guess import access_of
 from treadle.policy.lists import ListPolicy, Lists
@@ -99,7 +100,7 @@ def test_patterns_and_policies_never_fail_in_other_ways() -> None:
         path = mutated(chance.choice(start), chance).decode("utf-8", "replace").replace("\0", "")
         try:
             patterns.match(pattern, path)
-            judge = ListPolicy(Lists(deny_read=[pattern], deny_write=[pattern]), "/work")
+            judge = ListPolicy(Lists(deny_read=[pattern], deny_write=[pattern]), "/work", DISK)
             judge(access_of("read", {"path": path, "command": pattern}))
         except ConfigError:
             pass

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from treadle.errors import PeerClosed, TreadleError
+from treadle.io.disk import DISK
 from treadle.io.process.child import Child
 from treadle.io.sandbox.start import start
 from treadle.policy.rules import RuleSet
@@ -131,7 +132,7 @@ async def _hear(child: Child) -> str:
 
 
 def _matcher(hook: Hook, cwd: str) -> Callable[[Access], bool]:
-    rules = RuleSet(Rules(deny=(hook.matcher,)), cwd)
+    rules = RuleSet(Rules(deny=(hook.matcher,)), cwd, DISK)
     return lambda access: rules.judge(access) is not None
 
 

@@ -14,6 +14,7 @@ from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool
 from treadle.errors import TreadleError
 from treadle.events import Asked, Event, Warned
+from treadle.io.disk import DISK
 from treadle.policy.profile import Profile, as_rules, build_guard
 from treadle.session import Access, Answer, Decision, Mode, Rules
 from treadle.sessions.session import new_id
@@ -55,6 +56,7 @@ class Permissions:
             setting.spec.guards.judge,
             self._readable(),
             lambda: self._confining.offline,
+            disk=DISK,
         )
         guard.remembered.update(remembered)
         return guard

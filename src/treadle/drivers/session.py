@@ -43,6 +43,7 @@ from treadle.events import (
     Usage,
     Warned,
 )
+from treadle.io.disk import DISK
 from treadle.io.peer import Peer
 from treadle.io.process import table
 from treadle.io.within import within
@@ -89,7 +90,7 @@ class DrivenSession(BaseSession):
         self.spec = spec
         self.peer = peer
         self.silence = SILENCE
-        self._guard = build_guard(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge)
+        self._guard = build_guard(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge, disk=DISK)
         self._work: Work | None = None
         self._lost: TreadleError | None = None
         self._spent = Totals()
@@ -372,7 +373,7 @@ class DrivenSession(BaseSession):
         remembered = self._guard.remembered
         self.spec = spec = msgspec.structs.replace(self.spec, mode=mode)
         self._info = msgspec.structs.replace(self._info, mode=mode)
-        self._guard = build_guard(spec.cwd, spec.rules, mode, spec.add_dirs, spec.guards.judge)
+        self._guard = build_guard(spec.cwd, spec.rules, mode, spec.add_dirs, spec.guards.judge, disk=DISK)
         self._guard.remembered.update(remembered)
 
     # Ending

@@ -12,6 +12,7 @@ from treadle.errors import TreadleError
 from treadle.events import Asked
 from treadle.fleet.bus import STATE, Unreachable
 from treadle.fleet.pull import Pull
+from treadle.io.disk import DISK
 from treadle.policy.rules import RuleSet
 from treadle.session import Access, Answer, Rules
 
@@ -77,7 +78,7 @@ class Questions:
             words = tuple(rule.partition(" ")[2] for rule in spec.rules if rule.partition(" ")[0] == verdict)
             if not words:
                 continue
-            rules = RuleSet(Rules(**{verdict: words}), self.execution.root)
+            rules = RuleSet(Rules(**{verdict: words}), self.execution.root, DISK)
             decision = rules.judge(access)
             if decision is not None and decision.verdict == verdict:
                 return Answer(

@@ -9,6 +9,7 @@ from msgspec import UNSET, to_builtins
 from msgspec.structs import replace
 
 from treadle.errors import BudgetExceeded, Denied, MaxIterations, TreadleError
+from treadle.io.disk import DISK
 from treadle.policy.guess import access_of
 from treadle.policy.lists import ListPolicy, Lists
 from treadle.session import Access, Decision
@@ -26,7 +27,7 @@ from treadle.workspace.snapshot import PathChange
 
 
 def policy_of(profile: PolicyProfile, root: str) -> ListPolicy:
-    return ListPolicy(Lists(**to_builtins(profile)), root)
+    return ListPolicy(Lists(**to_builtins(profile)), root, DISK)
 
 
 class RunSupervisor:

@@ -7,7 +7,6 @@ relative to the workspace; a pattern without `/` is looked for at any depth. Hos
 
 from __future__ import annotations
 
-import os.path
 import re
 from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ import msgspec
 
 from treadle.errors import ConfigError
 from treadle.policy import patterns, shell
+from treadle.policy.disk import AsWritten, Disk
 from treadle.policy.guess import access_of
 from treadle.policy.rules import Rule, RuleSet, host_matches, parse_rule, written
 from treadle.session import Access, Decision, Rules
@@ -53,20 +53,23 @@ class Lists(msgspec.Struct, frozen=True, kw_only=True):
     require_approval_for: Sequence[str] = ()
 
 
-class ListPolicy:
-    """A Guard for one workspace. Raises ConfigError when a pattern is none."""
+NOWHERE = "/dev/null"
 
-    def __init__(self, lists: Lists, root: str) -> None:
+
+class ListPolicy:
+    """A Guard for one workspace. Raises ConfigError when a pattern is invalid."""
+
+    def __init__(self, lists: Lists, root: str, disk: Disk) -> None:
         self.lists = lists
-        self.root = os.path.realpath(root)
+        self.root = disk.real(root)
         self._allowed = [_named(name) for name in lists.allowed_tools]
         self._disallowed = [_named(name) for name in lists.disallowed_tools]
         self._approval = [_named(name) for name in lists.require_approval_for]
         for path in (*lists.deny_read, *lists.deny_write):
             patterns.parse(path)
         denied = [f"Read({path})" for path in lists.deny_read] + [f"Write({path})" for path in lists.deny_write]
-        self._paths = RuleSet(Rules(deny=tuple(denied)), self.root)
-        self._names = RuleSet(Rules(deny=tuple(denied)), self.root, os.path.normpath)
+        self._paths = RuleSet(Rules(deny=tuple(denied)), self.root, disk)
+        self._names = RuleSet(Rules(deny=tuple(denied)), self.root, AsWritten(disk))
 
     def __call__(self, access: Access) -> Decision:
         forbidden = self.forbidden(access)
@@ -123,7 +126,7 @@ class ListPolicy:
             writes += written(shell.read(access.command))
         for path in writes:
             real = self._paths.places(path)[-1]
-            if not f"{real}/".startswith(f"{self.root.rstrip('/')}/") and real != os.devnull:
+            if not f"{real}/".startswith(f"{self.root.rstrip('/')}/") and real != NOWHERE:
                 return _deny(f"{path} is outside the workspace, where nothing may be written")
         return None
 

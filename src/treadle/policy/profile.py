@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os.path
+import posixpath
 from collections.abc import Callable, Iterable
 
 from treadle.policy import modes, patterns, protected, shell
-from treadle.policy.rules import Resolve, RuleSet
+from treadle.policy.disk import Disk
+from treadle.policy.rules import RuleSet
 from treadle.session import Access, Decision, Guard, Mode, Rules
 
 NO_RULES = Rules()
@@ -28,15 +29,16 @@ class Profile:
         add_dirs: Iterable[str] = (),
         extra: Guard | None = None,
         readable: Iterable[str] = (),
-        resolve: Resolve = os.path.realpath,
         contained: Callable[[], bool] = _never,
+        *,
+        disk: Disk,
     ) -> None:
         """`contained`: whether a command can reach nothing but the workspace, so that its mode need not ask."""
         self.contained = contained
         self.mode = mode
-        self.rules = RuleSet(rules, resolve(cwd), resolve)
-        self.inside = [resolve(os.path.join(cwd, directory)) for directory in (cwd, *add_dirs)]
-        self.readable = [*self.inside, *map(resolve, readable)]
+        self.rules = RuleSet(rules, disk.real(cwd), disk)
+        self.inside = [disk.real(posixpath.join(cwd, directory)) for directory in (cwd, *add_dirs)]
+        self.readable = [*self.inside, *map(disk.real, readable)]
         self.extra = extra
         self.remembered: set[tuple[str, str]] = set()
 
@@ -108,9 +110,11 @@ def build_guard(
     extra_guard: Guard | None = None,
     readable: Iterable[str] = (),
     contained: Callable[[], bool] = _never,
+    *,
+    disk: Disk,
 ) -> Profile:
     """`mode` None: no mode decides, and what no rule forbids runs. `readable`: further directories, to read in only."""
-    return Profile(cwd, rules, mode, add_dirs, extra_guard, readable, contained=contained)
+    return Profile(cwd, rules, mode, add_dirs, extra_guard, readable, contained, disk=disk)
 
 
 def strictest(*decisions: Decision) -> Decision:

@@ -11,18 +11,17 @@ forbids is understood widely, whoever allows narrowly:
 from __future__ import annotations
 
 import itertools
-import os.path
+import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import msgspec
 
 from treadle.errors import ConfigError
 from treadle.policy import options, patterns, programs, shell
+from treadle.policy.disk import Disk
 from treadle.session import Access, Decision, Rules
-
-Resolve = Callable[[str], str]
 
 _RULE = re.compile(r"([\w*-]+)(?:\((.*)\))?", re.S)
 _KINDS = {
@@ -85,7 +84,7 @@ def parse_rule(text: str) -> Rule:
     if pattern in ("", "*", "**") and tool != "webfetch":
         pattern = None
     if pattern is not None and tool != "bash" and not tool.startswith("mcp__"):
-        patterns.parse(pattern)  # so that a pattern that is none is refused now
+        patterns.parse(pattern)  # so that an invalid pattern is refused now
     return Rule(text.strip(), tool, pattern)
 
 
@@ -96,9 +95,9 @@ def _plain(name: str) -> str:
 class RuleSet:
     """Rules made ready for one working directory."""
 
-    def __init__(self, rules: Rules, cwd: str, resolve: Resolve = os.path.realpath) -> None:
+    def __init__(self, rules: Rules, cwd: str, disk: Disk) -> None:
         self.cwd = cwd
-        self.resolve = resolve
+        self._disk = disk
         self.allow = [parse_rule(text) for text in rules.allow]
         self.ask = [parse_rule(text) for text in rules.ask]
         self.deny = [parse_rule(text) for text in rules.deny]
@@ -177,10 +176,8 @@ class RuleSet:
 
     def found(self, word: str) -> Iterator[str]:
         """The files that the shell puts in the place of a word with wildcards."""
-        import glob
-
         for pattern in patterns.expand_braces(word):
-            yield from glob.iglob(os.path.join(glob.escape(self.cwd), os.path.expanduser(pattern)))
+            yield from self._disk.found(self.cwd, self._disk.expand(pattern))
 
     def allowed(self, access: Access, script: shell.Script | None) -> bool:
         rules = [rule for rule in self.allow if rule.concerns(access)]
@@ -228,14 +225,14 @@ class RuleSet:
 
     def places(self, path: str) -> tuple[str, ...]:
         """As it is written, and where it really leads, if that is elsewhere."""
-        whole = os.path.join(self.cwd, os.path.expanduser(path))
+        whole = posixpath.join(self.cwd, self._disk.expand(path))
         written = patterns.normalise(whole)
-        real = self.resolve(whole) if "\0" not in whole else written
+        real = self._disk.real(whole) if "\0" not in whole else written
         return (written,) if real == written else (written, real)
 
     def absolute(self, pattern: str) -> str:
         if pattern.startswith("~"):
-            return patterns.escape(os.path.expanduser("~")) + pattern.lstrip("~")
+            return patterns.escape(self._disk.expand("~")) + pattern.lstrip("~")
         return pattern if pattern.startswith("/") else f"{patterns.escape(self.cwd)}/{pattern}"
 
 

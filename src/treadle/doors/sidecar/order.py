@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from treadle.errors import ConfigError
+from treadle.io.disk import DISK
 from treadle.policy.lists import ListPolicy, Lists
 from treadle.session import AgentInfo, Guards, Limits, Rules, SessionSpec
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
@@ -69,7 +70,7 @@ def session_spec(order: WorkOrder) -> SessionSpec:
         model=config.model,
         env=config.env,
         rules=rules_of(order.policy),
-        guards=Guards(judge=ListPolicy(Lists(**to_builtins(order.policy)), root)),
+        guards=Guards(judge=ListPolicy(Lists(**to_builtins(order.policy)), root, DISK)),
         limits=Limits(max_iterations=config.max_turns, max_cost_usd=config.max_budget_usd),
         extra=vendor(order),
     )

@@ -22,6 +22,7 @@ from treadle.drivers.card import Card
 from treadle.drivers.session import DrivenSession
 from treadle.errors import ConfigError, RemoteError, TreadleError, Unsupported, VersionMismatch
 from treadle.events import CommandRun, Event, FileChanged, ToolEnded, ToolOutput, ToolStarted, TurnEnded, Usage, Warned
+from treadle.io.disk import DISK
 from treadle.io.peer import Peer
 from treadle.io.rpc import CallFailed, Rpc
 from treadle.io.within import within
@@ -403,7 +404,7 @@ class AcpSession(DrivenSession):
             self.spec = msgspec.structs.replace(self.spec, mode=change.mode)
             self._info = msgspec.structs.replace(self._info, mode=change.mode)
             spec = self.spec
-            self._guard = build_guard(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge)
+            self._guard = build_guard(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge, disk=DISK)
             self._guard.remembered.update(remembered)
 
     async def _within(self, work: Any) -> None:

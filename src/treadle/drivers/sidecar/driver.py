@@ -21,6 +21,7 @@ from treadle.drivers.sidecar.order import work_order
 from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer
 from treadle.errors import Denied, PeerFatal, TimedOut, TreadleError
 from treadle.events import Event, Failed, Message, TextDelta, ToolStarted, TurnEnded, Usage, Warned
+from treadle.io.disk import DISK
 from treadle.io.paths import here
 from treadle.io.process.programs import command_words
 from treadle.policy.environment import reduced
@@ -92,7 +93,7 @@ class SidecarSession(BaseSession):
         self._agent = agent
         self._spec = spec
         self._peer: SidecarPeer | None = peer
-        self._guard = build_guard(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge)
+        self._guard = build_guard(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge, disk=DISK)
 
     async def _turn(self, turn: Turn) -> TurnEnded:
         peer = await self._ready()

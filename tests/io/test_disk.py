@@ -1,0 +1,21 @@
+"""This machine's file system, as rules ask about it."""
+
+import os
+from pathlib import Path
+
+from treadle.io.disk import DISK
+
+
+def test_links_are_followed_and_wildcards_found_in_a_directory_of_any_name(tmp_path: Path) -> None:
+    base = tmp_path / "od[d]*"
+    base.mkdir()
+    (base / "a.txt").touch()
+    (base / "link").symlink_to("a.txt")
+    assert DISK.real(str(base / "link")) == str(base / "a.txt")
+    assert list(DISK.found(str(base), "*.txt")) == [str(base / "a.txt")]
+    assert list(DISK.found(str(base), str(tmp_path / "*"))) == [str(base)]
+
+
+def test_a_home_directory_is_put_in_its_place() -> None:
+    assert DISK.expand("~/x") == os.path.join(os.path.expanduser("~"), "x")
+    assert DISK.expand("plain~") == "plain~"
