@@ -159,6 +159,18 @@ def test_a_class_name_has_one_meaning() -> None:
     assert several == {}, "find a name that says what is meant here"
 
 
+IMPURE = {"os", "glob", "shutil", "tempfile", "subprocess", "socket", "select", "signal", "asyncio", "threading"}
+
+
+@pytest.mark.parametrize("part", ["policy", "wire"])
+def test_policy_and_wires_are_pure(part: str) -> None:
+    for path in (SRC / "treadle" / part).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not IMPURE & {name.partition(".")[0] for name in names}, f"{path} looks around by itself"
+
+
 def exists(module: str) -> bool:
     place = SRC / "treadle" / module.replace(".", "/")
     return place.is_dir() or place.with_suffix(".py").exists()
