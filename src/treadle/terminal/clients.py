@@ -141,6 +141,7 @@ class Clients:
             return
         client.types = True
         self._active(client)
+        self.session.watch.typed(now_ms())
         self.session.type(message.data)
 
     def _subscribe(self, client: Client, message: wire.Subscribe) -> None:

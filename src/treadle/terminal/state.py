@@ -29,6 +29,11 @@ LOOK_PAUSE = 60
 """Milliseconds between two looks at the screen of an agent that writes on and on."""
 HOLD = 150
 """Milliseconds for which a new state must be seen before it counts: a screen may be read in the middle of a redraw."""
+FIRST_IDLE = 600
+"""Milliseconds for the first input box of all: agents may draw it, and then a dialog over it."""
+ANSWERING = 1500
+"""Milliseconds in which a program may act on a key that answers its dialog."""
+LOOK_LONGEST = 1000
 QUIET = 300
 """Milliseconds of silence after which a program that is no known agent is looked at: it may show a prompt."""
 UNREAD_MAX = 64 * 1024
@@ -61,6 +66,7 @@ class Watch:
         self._modes: Modes | None = None
         self._started = self._last_output = now
         self._died: int | None = None
+        self._typed: int | None = None
         self._wire = IDLE
         self._wire_since = now
         # The screen, and the output that it has not been shown yet
@@ -111,6 +117,13 @@ class Watch:
             self._grid.resize(cols, rows)
         self.size = (cols, rows)
         self._stale = True
+
+    def typed(self, now: int) -> None:
+        """Something was typed. While a dialog waits, that is its answer, and what is seen is about to change."""
+        self._typed = now
+
+    def _answering(self, verdict: Verdict, now: int) -> bool:
+        return verdict.state in WAITING and self._typed is not None and now - self._typed < ANSWERING
 
     def died(self, now: int) -> None:
         self._died = self._wire_since = now
@@ -232,9 +245,14 @@ class Watch:
 
     def _hold(self, verdict: Verdict) -> int:
         """How long a new state must be seen. One that is reported needs no proof; nor does work that has begun."""
-        if verdict.source in ("osc 7501", "state file", "title") or verdict.state in WIRE:
+        if verdict.source in ("osc 7501", "state file") or verdict.state in WIRE:
+            return 0
+        if verdict.source == "title" and verdict.state in WAITING:
             return 0
         settle = self._detector.settle_ms if self._detector and not verdict.sure else 0
+        starting = self._verdict is not None and self._verdict.state == "starting" and self._known_by == "command"
+        if verdict.state == "idle" and starting:
+            settle = max(settle, FIRST_IDLE)
         return max(settle, HOLD)
 
     def _judge(self, now: int) -> Verdict:
@@ -324,7 +342,7 @@ class Watch:
             "waiting_for": verdict.state if verdict.state in WAITING else None,
             "message": verdict.message or None,
             "done": bool(verdict.state == "idle" and self._report and self._report.state == "done"),
-            "settling": self._next is not None,
+            "settling": self._next is not None or self._answering(verdict, now),
             "hint": STATE_NAMES[self._rhythm.state(now)] if verdict.state == "unknown" else None,
             "why": {"source": verdict.source, "said": verdict.said},
             "tasks": len(self._children),
@@ -370,12 +388,15 @@ class Watch:
             return None
         times = [self._next[1] + self._hold(self._next[0])] if self._next else []
         if self._stale:
-            times.append(max(self._looked + LOOK_PAUSE, self._last_output + (0 if self._detector else QUIET)))
+            pause = LOOK_PAUSE if self._detector else max(LOOK_PAUSE, self._last_output + QUIET - self._looked)
+            times.append(self._looked + min(pause, LOOK_LONGEST))
         if watched:
             times.append(now + FILE_PAUSE * 4)
             times += [time for time in (self._rhythm.next_change(now),) if time is not None and time > now]
         if self._verdict and self._verdict.state in WIRE:
             times.append(self._last_output + STALE)
+        if self._typed is not None and self._verdict and self._verdict.state in WAITING:
+            times += [self._typed + ANSWERING] if self._typed + ANSWERING > now else []
         return min(times, default=None)
 
     # The terminal's modes...

@@ -13,6 +13,7 @@ from treadle.terminal.detectors import (
     STREAMING,
     THINKING,
     TOOL,
+    TURN,
     WORKING,
     Box,
     Detector,
@@ -42,6 +43,7 @@ DETECTOR = Detector(
         Sign(THINKING, LAST, rf"\A     ({BRAILLE} |\+ Thought|[$→←✱⚙%~] )"),
         Sign(STREAMING, LAST, r"\A     \S"),
         # Over
-        Sign(ERROR, LAST, r"\A  ┃  (?i:.*(error|overloaded|unauthorized|rate limit|failed|exceeded|invalid).*)"),
+        # A block of its own straight after the prompt, and no time in the line that ends the turn.
+        Sign(ERROR, TURN, r"(?<=┃\n)  ┃\s*\n  ┃  (?!\$ |# )\S.*\n(  ┃  .*\n)*  ┃\s*\n+     ▣  [^·]+· [^·]+\Z"),
     ),
 )
