@@ -25,6 +25,7 @@ from tests.terminal.support import (
 )
 from treadle.io.process import table
 from treadle.terminal.client import Client
+from treadle.terminal.places import Place
 from treadle.wire.terminal import frames as wire
 
 # The connection...
@@ -272,12 +273,14 @@ def test_a_subscriber_that_is_there_when_the_supervisor_leaves_has_had_its_exit(
         assert json.loads(Path(place.exit).read_text())["code"] == 2  # it left before we came
 
 
-def test_a_command_that_does_not_exist_is_127_with_the_reason(stage: Stage) -> None:
-    place = stage.start("no-such-program")
-    output, code = watch(place)
-    assert code == 127
-    assert b"no-such-program" in output and b"No such file" in output
-    assert "No such file" in json.loads(Path(place.exit).read_text())["reason"]
+def test_a_command_that_does_not_exist_fails_the_start_and_leaves_127_with_the_reason(stage: Stage) -> None:
+    with pytest.raises(RuntimeError, match="No such file"):
+        stage.start("no-such-program", id="x")
+    place = Place(str(stage.directory), "x")
+    until(lambda: os.path.exists(place.exit))
+    record = json.loads(Path(place.exit).read_text())
+    assert record["code"] == 127 and "No such file" in record["reason"]
+    assert b"no-such-program" in Path(place.out).read_bytes()
 
 
 def test_death_by_a_signal_is_128_and_its_number(stage: Stage) -> None:

@@ -16,6 +16,7 @@ from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
 from treadle.terminal.places import Place
 from treadle.terminal.sequences import Modes, QueryFilter, Whole
+from treadle.terminal.settings import STATE_FILE_VARIABLE
 from treadle.wire.terminal import frames as wire
 
 TYPE_CHECKING = False
@@ -31,6 +32,11 @@ def attach(place: Place, *, read_only: bool = False, detach_key: int = 0x1C, bar
     """Show the session here and type into it until it ends, or the person detaches. The exit code to leave with."""
     if not os.isatty(0):
         raise ConfigError("attach needs a terminal on standard input", hint="`treadle tail -f` shows it without one")
+    if os.environ.get(STATE_FILE_VARIABLE) == place.state:
+        raise ConfigError(
+            f"this is the terminal {place.id}: shown in itself it would show itself without end",
+            hint="attach to it from another terminal",
+        )
     signals = signal_pipes.pipe(SIGNALS)
     before = termios.tcgetattr(0)
     while True:
@@ -220,7 +226,8 @@ class Joined:
     def restore(self) -> None:
         """Leave every mode that the program has set, with the cursor at the beginning of a line."""
         try:
-            self._write((self.bar.end(*self._size()) if self.bar else b"") + self._modes.unset() + b"\r\n")
+            bar = self.bar.end(*self._size()) if self.bar else b""
+            self._write(bar + self._modes.unset() + bar + b"\r\n")  # it may be on both screens
             time.sleep(0)  # let what was written go out before the modes change
         except OSError:
             pass

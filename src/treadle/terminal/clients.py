@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from treadle.errors import RemoteProtocolError
+from treadle.errors import RemoteProtocolError, StorageError
 from treadle.io import sockets
 from treadle.terminal.broadcast import Client
 from treadle.terminal.loop import READ, WRITE, now_ms
@@ -42,6 +42,23 @@ class Clients:
         self._count = 0
         self._told_state = ""
         self._stops: list[Client] = []
+        self._listen()
+
+    def listen_again(self) -> None:
+        """Who removes the socket file does not end the session: make it anew. Those who are connected stay so."""
+        try:
+            if os.stat(self.path).st_ino == self.identity:
+                return
+        except FileNotFoundError:
+            pass
+        try:
+            listener = sockets.listen(self.path, owned=True)
+        except StorageError as error:
+            return self.session.log("warn", "the socket is gone", reason=str(error))
+        self.loop.forget(self.listener.fileno())
+        self.listener.close()
+        self.listener, self.identity = listener, os.stat(self.path).st_ino
+        self.session.log("warn", "the socket was removed, and is there again")
         self._listen()
 
     def close(self) -> None:
@@ -228,7 +245,7 @@ class Clients:
             self.session.end(message.grace_ms / 1000)
         else:
             if self.session.ending is None:
-                self.ended({"code": self.session.code, "ended": [], "survivors": []})
+                self.ended({"code": self.session.code, "ended": [], "survivors": [], "unseen": False})
             self.session.leave()
 
     # Writing...

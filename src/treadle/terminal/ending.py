@@ -11,6 +11,7 @@ import os
 import signal
 
 from treadle.io.process import table
+from treadle.terminal.settings import STATE_FILE_VARIABLE
 
 HANGUP_AFTER = 0.5
 """Interactive shells ignore SIGTERM, but not the loss of their terminal."""
@@ -19,16 +20,28 @@ PATIENCE = 5.0
 PAUSE = 0.02
 
 
-def members(guard: int, child: int) -> list[table.Process]:
-    """The living processes of a terminal, seen from its supervisor; without a guard, those below the child."""
-    me = os.getpid()
+def members(guard: int, child: int, marker: str = "", apart: int = 0) -> list[table.Process]:
+    """The living processes of a terminal, without its supervisor and without `apart`.
+
+    Without a guard, which adopts what leaves the tree, those below the child and those whose environment names the
+    terminal's state file: there may be others.
+    """
+    outside = {os.getpid(), apart}
     if guard:
-        return [process for process in table.descendants(guard) if process.pid != me]
+        return [process for process in table.descendants(guard) if process.pid not in outside]
     if child <= 1:
         return []  # not known, and everything descends from 0 and 1
-    found = table.descendants(child)
-    root = table.look(child)
-    return [root, *found] if root and root.state not in "ZX" else found
+    every = table.processes()
+    found = {process.pid: process for process in every if process.pid == child}  # first, so that it is signalled first
+    found |= {process.pid: process for process in table.descendants(child, every)}
+    for process in every:
+        if (
+            marker
+            and process.state not in "ZX"
+            and table.environment_has(process.pid, f"{STATE_FILE_VARIABLE}={marker}")
+        ):
+            found.setdefault(process.pid, process)
+    return [found[pid] for pid in found if pid not in outside and found[pid].state not in "ZX"]
 
 
 def exit_code(status: int) -> int:
@@ -47,9 +60,11 @@ def signal_group(group: int, number: int) -> None:
 class Ending:
     """One ordered end. `step(now)` does what is due and says when to call again, or None when nobody is left."""
 
-    def __init__(self, child: int, guard: int, grace: float, now: float) -> None:
+    def __init__(self, child: int, guard: int, grace: float, now: float, marker: str = "", apart: int = 0) -> None:
         self.child = child
         self.guard = guard
+        self._marker = marker
+        self._apart = apart
         self.ended: list[dict[str, object]] = []
         self._left: dict[tuple[int, int], table.Process] = {}
         self._last = signal.SIGTERM
@@ -84,7 +99,10 @@ class Ending:
             signal_group(self.child, signal.SIGCONT)
 
     def _look(self) -> None:
-        found = {(process.pid, process.start): process for process in members(self.guard, self.child)}
+        found = {
+            (process.pid, process.start): process
+            for process in members(self.guard, self.child, self._marker, self._apart)
+        }
         for key, process in self._left.items():
             if key not in found:
                 by = self._last.name

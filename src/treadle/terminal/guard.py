@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 KILLED: int = 128 + signal.SIGKILL
 SHELL = "/bin/sh"
+EXEC_PATIENCE = 5.0
+"""Seconds for the way to the program. One that takes longer, as on a disk that sleeps, is taken to run."""
 WAIT = 'read -r word; [ "$word" = done ] || exec "$@"'
 AWAKE = "import sys; sys.path.insert(0, sys.argv[1]); from treadle.terminal import guard; guard.awake(sys.argv[2:])"
 
@@ -125,7 +127,8 @@ def _supervise(
                 supervisor.clients.close()
             lock.remove()
         else:
-            os.write(tell, b"ok\n")
+            reason = supervisor.cannot_run(EXEC_PATIENCE)
+            os.write(tell, f"{reason or 'ok'}\n".encode(errors="replace"))
             os.close(tell)
             gc.freeze()
             gc.enable()

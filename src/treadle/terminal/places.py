@@ -60,7 +60,11 @@ def find(directory: str, name: str) -> Place:
     """The place of a terminal that is or was there; else NotFound."""
     place = Place(directory, name)
     if not place.known():
-        raise NotFound(f"No session found: {name}", hint="`treadle ls --all` lists them")
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, ids(directory), 3)
+        hint = f"did you mean {' or '.join(close)}?" if close else "`treadle ls --all` lists them"
+        raise NotFound(f"No session found: {name}", hint=hint)
     return place
 
 

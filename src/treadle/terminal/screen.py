@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from treadle.errors import MissingExtra, NotFound, PeerStalled
+from treadle.errors import MissingExtra, NotFound, PeerStalled, TimedOut
 from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
 from treadle.terminal.places import Place
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 BLOCK = 1 << 20
+ANSWER = 2.0
+"""Seconds that a supervisor has to show that it knows our additions."""
+PLAIN_SIZE = (220, 50)
+"""The size that the protocol's own supervisor starts with; it tells nobody of a change."""
+REPLAYED = 0.3
+"""Seconds of silence after which a replay that has no end is taken to be over."""
 CELLS_MAX = 1 << 24
 """The wire allows 65535 x 65535, which no emulator shows in a lifetime: the lower rows of such a one are left out."""
 
@@ -173,7 +179,11 @@ def story(place: Place) -> Story:
     """The story of a session that runs, or of one that has ended."""
     try:
         with Client(place.sock) as client:
-            detail = client.detail()
+            client.timeout = ANSWER
+            try:
+                detail = client.detail()
+            except PeerStalled:
+                return Story([(0, *PLAIN_SIZE)], 0, iter([replayed(client)]))
             sizes = [(offset, cols, rows) for offset, cols, rows in detail["size"]["changes"]]
             output = detail["output"]
             if output["lost"] or (output["end"] and not output["file_size"]):
@@ -220,6 +230,22 @@ def _from_scrollback(client: Client, sizes: list[tuple[int, int, int]], start: i
             if isinstance(message, wire.Exit):
                 raise PeerStalled("the supervisor ended its output too early")
     return Story(sizes, start, iter(found))
+
+
+def replayed(client: Client) -> bytes:
+    """The scrollback of a supervisor that has only the protocol, which does not say where it ends."""
+    client.subscribe()
+    found = []
+    try:
+        while True:
+            message = next(client.messages(REPLAYED))
+            if isinstance(message, wire.Exit):
+                break
+            if isinstance(message, wire.Output):
+                found.append(message.data)
+    except TimedOut:
+        pass
+    return b"".join(found)
 
 
 def snapshot(place: Place) -> dict[str, Any]:

@@ -48,6 +48,8 @@ GIVEN_BACK = 16 * 1024
 LEFTOVERS_GRACE = 2.0
 STOP_GRACE = 5.0
 REOPEN = 0.5
+SOCKET_PAUSE = 3.0
+"""Seconds between looks whether the socket file is still there."""
 
 
 class Supervisor:
@@ -69,6 +71,7 @@ class Supervisor:
         self.last_output = time.monotonic()
         self.code: int | None = None
         self.reason = ""
+        self.exec_report = -1  # ends when the program runs
         self.exit_frame: bytes | None = None
         self.ending: ending.Ending | None = None
         self.done = False
@@ -95,13 +98,20 @@ class Supervisor:
         env = child_environment(settings, self.place.state, os.environ)
         report = self.pty.spawn(settings.command, env, settings.workdir)
         self.lock.write(os.getpid(), self.pty.pid)
+        self.exec_report = report
         self.loop.watch(report, READ, lambda events: self._exec_report(report))
         self.loop.watch(self.pty.master, READ, self._terminal_ready)
         if hasattr(os, "pidfd_open"):
             self._pidfd = os.pidfd_open(self.pty.pid)
             self.loop.watch(self._pidfd, READ, lambda events: self._child_changed())
+        self.loop.at("socket", time.monotonic() + SOCKET_PAUSE, self._look_at_socket)
         self._note = registry.note(os.getpid(), self.guard, self.pty.pid, settings.command)
         self.log("info", "started", pid=self.pty.pid, command=list(settings.command), workdir=settings.workdir)
+
+    def _look_at_socket(self) -> None:
+        if not self.lock.replaced:
+            self.clients.listen_again()
+        self.loop.at("socket", time.monotonic() + SOCKET_PAUSE, self._look_at_socket)
 
     def run(self) -> int:
         """Serve until the program has ended and the linger time is over. Gives the program's exit code."""
@@ -115,6 +125,15 @@ class Supervisor:
                 pass
         self.lock.remove()
         return self.code if self.code is not None else 1
+
+    def cannot_run(self, patience: float) -> str:
+        """Why the program could not be started, as soon as that is known; "" when it runs."""
+        deadline = time.monotonic() + patience
+        while self.exec_report >= 0 and time.monotonic() < deadline:
+            self.loop.at("exec", deadline, lambda: None)
+            self.loop.turn()
+        self.loop.cancel("exec")
+        return self.reason
 
     # The terminal...
 
@@ -223,6 +242,7 @@ class Supervisor:
         self.reason = os.read(report, 4096).decode(errors="replace")
         self.loop.forget(report)
         os.close(report)
+        self.exec_report = -1
         if self.reason:
             self.log("error", "not started", reason=self.reason)
 
@@ -322,7 +342,7 @@ class Supervisor:
     def end(self, grace: float) -> None:
         """Ask, wait, kill, over all that belongs to the terminal. `clients.ended` is told when it is done."""
         if self.ending is None:
-            self.ending = ending.Ending(self.pty.pid, self.guard, grace, time.monotonic())
+            self.ending = ending.Ending(self.pty.pid, self.guard, grace, time.monotonic(), self.place.state)
         else:
             self.ending.sooner(time.monotonic() + grace)
         self._step_ending()
@@ -336,7 +356,12 @@ class Supervisor:
             return
         if self.ending.ended:
             self.log("info", "ended", processes=self.ending.ended)
-        report = {"code": self.code, "ended": self.ending.ended, "survivors": self.ending.survivors}
+        report = {
+            "code": self.code,
+            "ended": self.ending.ended,
+            "survivors": self.ending.survivors,
+            "unseen": not self.guard,  # what left the tree would have become its child
+        }
         self.ending = None
         self.clients.ended(report)
 

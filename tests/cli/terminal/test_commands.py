@@ -17,8 +17,10 @@ from tests.terminal.support import alive, until
 from treadle.cli import TERMINAL
 from treadle.cli.terminal import duration
 from treadle.errors import ConfigError
+from treadle.io import files
 from treadle.io.process import table
 from treadle.terminal.places import Place
+from treadle.wire.terminal import frames as wire
 
 TREADLE = str(Path(sys.executable).with_name("treadle"))
 
@@ -513,3 +515,117 @@ def test_explain_says_what_a_state_rests_on(shell: Shell) -> None:
     assert found["state"] == "permission" and any(sign["seen"] for sign in found["signs"])
     done = shell.run("send", "g", "next", "thing", "--enter")
     assert done.returncode == 3 and "permission" in done.stderr
+
+
+# What goes wrong around a terminal...
+
+
+def test_a_removed_socket_is_made_anew_and_nobody_takes_the_terminal_for_dead(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--", "sh", "-c", "echo here; cat")
+    os.unlink(shell.place("x").sock)
+    assert "its socket was removed" in shell("ls")
+    assert "already has a supervisor" in shell.run("run", "--detach", "--id", "x", "--", "cat").stderr
+    assert "alive:   true" in shell("status", "x")
+    assert "x ended" in shell("kill", "x")
+
+
+def test_a_program_that_cannot_be_started_fails_the_run(shell: Shell) -> None:
+    done = shell.run("run", "--detach", "--id", "x", "--", "no-such-program")
+    assert done.returncode == 1 and "no-such-program" in done.stderr and "No such file" in done.stderr
+    assert shell.run("run", "--detach", "--id", "", "--", "cat").returncode == 1
+
+
+def test_a_mistyped_id_is_corrected(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "builder", "--", "cat")
+    assert "did you mean builder?" in shell.run("status", "bulider").stderr
+
+
+def test_kill_ends_several_or_all(shell: Shell) -> None:
+    for name in ("a", "b", "c", "d"):
+        shell("run", "--detach", "--id", name, "--linger", "0", "--", "cat")
+    assert set(json.loads(shell("kill", "a", "b", "--json"))) == {"a", "b"}
+    text = shell("kill", "--all")
+    assert "c ended" in text and "d ended" in text
+    until(lambda: shell("ls") == "No active sessions\n")
+    shell("kill", code=2)
+
+
+def test_kill_says_when_it_cannot_see_everything(shell: Shell) -> None:
+    shell(
+        "run", "--detach", "--id", "x", "--", "sh", "-c", "setsid sh -c 'sleep 61 & sleep 62 &' & trap '' HUP TERM; cat"
+    )
+    supervisor, _ = shell.place("x").pids()
+    family = table.look(supervisor)
+    assert family
+    until(lambda: sum(found.name == "sleep" for found in table.descendants(family.parent)) == 2)
+    sleeps = [found.pid for found in table.descendants(family.parent) if found.name == "sleep"]
+    os.kill(supervisor, signal.SIGSTOP)
+    os.kill(family.parent, signal.SIGKILL)
+    done = shell.run("kill", "x", "--grace", "0.2")
+    assert done.returncode == 1 and "nobody can tell" in done.stderr
+    until(lambda: not any(map(alive, sleeps)))  # what its environment names is found even so
+    os.kill(supervisor, signal.SIGKILL)
+    until(lambda: not alive(supervisor))
+
+
+def test_attach_alone_joins_the_only_one_and_refuses_to_guess(shell: Shell) -> None:
+    assert "No active sessions" in shell.run("attach").stderr
+    shell("run", "--detach", "--id", "x", "--", "cat")
+    assert "attach needs a terminal" in shell.run("attach").stderr
+    shell("run", "--detach", "--id", "y", "--", "cat")
+    done = shell.run("attach")
+    assert done.returncode == 2 and "x, y" in done.stderr
+
+
+def test_a_terminal_is_not_attached_to_itself(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "x", "--linger", "60", "--", TREADLE, "attach", "x")
+    until(lambda: "this is the terminal x" in shell("tail", "x"))
+
+
+def test_a_supervisor_with_nothing_but_the_protocol_is_served_by_every_command(shell: Shell) -> None:
+    place = shell.place("hm")
+    shell.directory.mkdir(parents=True, mode=0o700, exist_ok=True)
+    ready, stop = threading.Event(), threading.Event()
+
+    def serve(sock: socket.socket) -> None:
+        with sock:
+            sock.sendall(b"\0")
+            data = b""
+            while len(data) < 5 and (part := sock.recv(1000)):
+                data += part
+                while len(data) >= 5:
+                    kind, size = data[0], int.from_bytes(data[1:5], "big")
+                    data = data[5 + size :]
+                    if kind == wire.STATUS:
+                        sock.sendall(wire.encode(wire.StatusReply.of(os.getpid(), 7, True, wire.IDLE, 9)))
+                    elif kind == wire.SUBSCRIBE:
+                        sock.sendall(wire.encode(wire.Output(b"one\r\ntwo\r\n$ ")))
+
+    def supervise() -> None:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(place.sock)
+            listener.listen()
+            listener.settimeout(0.2)
+            ready.set()
+            while not stop.is_set():
+                try:
+                    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+                except TimeoutError:
+                    pass
+
+    thread = threading.Thread(target=supervise)
+    thread.start()
+    ready.wait(50)
+    with files.locked(place.pid):
+        Path(place.pid).write_text(f"{os.getpid()}\n{os.getpid()}")
+        try:
+            assert json.loads(shell("status", "hm", "--json"))["state"]["name"] == "idle"
+            assert shell("tail", "hm", "--strip") == "one\ntwo\n$ "
+            assert shell("peek", "hm").splitlines() == ["one", "two", "$"]
+            shell("wait", "hm", "--state", "idle", "--timeout", "50")
+            assert "idle" in shell("ls")
+            shell("send", "hm", "x", "--enter", code=3)
+        finally:
+            stop.set()
+            thread.join(50)
+    Path(place.pid).unlink()

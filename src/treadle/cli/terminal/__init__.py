@@ -7,7 +7,7 @@ import os
 import sys
 
 from treadle.cli.arguments import Arguments, Usage, exit_code
-from treadle.errors import ConfigError, NotFound, TreadleError
+from treadle.errors import ConfigError, NotFound, PeerStalled, TreadleError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ WHERE = "--socket-dir --config"
 """Options that every one of them takes: where the terminals are."""
 NEEDS_A_PERSON, NOT_SUBMITTED, TURN_FAILED = 3, 4, 5
 TIMED_OUT = 124
+SOCKET_AGAIN = 6.0
+"""Seconds in which a supervisor that lives, as its locked pid file says, makes a socket anew that was removed."""
 
 
 def main(name: str, arguments: list[str]) -> int:
@@ -77,12 +79,22 @@ def place(arguments: Arguments, name: str) -> Place:
 
 def connect(where: Place, timeout: float | None = 10.0) -> Client:
     """A connection to a living supervisor; NotFound for one that is gone."""
+    import time
+
+    from treadle.io.files import is_locked
     from treadle.terminal.client import Client
 
-    try:
-        return Client(where.sock, timeout=timeout)
-    except NotFound:
-        raise NotFound(f"session {where.id} has ended", hint=f"`treadle wait {where.id} --exit` has its code") from None
+    deadline = time.monotonic() + SOCKET_AGAIN
+    while True:
+        try:
+            return Client(where.sock, timeout=timeout)
+        except NotFound:
+            if not is_locked(where.pid):
+                hint = f"`treadle wait {where.id} --exit` has its code"
+                raise NotFound(f"session {where.id} has ended", hint=hint) from None
+            if time.monotonic() > deadline:
+                raise PeerStalled(f"session {where.id} runs, but its socket {where.sock} is gone") from None
+        time.sleep(0.1)
 
 
 def duration(text: str) -> float:

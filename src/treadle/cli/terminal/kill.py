@@ -1,16 +1,18 @@
 """End a terminal's program and all that belongs to it, and say what died.
 
-    treadle kill ID [--grace SECONDS] [--json]
+    treadle kill ID... [--grace SECONDS] [--json]
+    treadle kill --all
 
 SIGTERM to everything in the terminal; SIGHUP to what ignores it, as interactive shells do; SIGKILL after the grace (5).
+Exit code 1 when something is left, or when nobody can tell whether something is.
 """
 
 from __future__ import annotations
 
 import sys
 
-from treadle.cli.arguments import Arguments
-from treadle.cli.terminal import WHERE, connect, place, show, warn
+from treadle.cli.arguments import Arguments, Usage
+from treadle.cli.terminal import WHERE, connect, directory, place, show, warn
 from treadle.errors import PeerExited, PeerStalled
 
 TYPE_CHECKING = False
@@ -19,21 +21,38 @@ if TYPE_CHECKING:
 
     from treadle.terminal.places import Place
 
+GUARD = "treadle-guard"
+
 
 def main(arguments: list[str]) -> int:
-    given = Arguments(arguments, f"--grace {WHERE}", "--json")
-    where = place(given, given.exactly(1, "one id")[0])
+    given = Arguments(arguments, f"--grace {WHERE}", "--json --all")
     grace = given.number("--grace", 5.0)
+    if "--all" in given.flags:
+        from treadle.cli.terminal.ls import rows
+
+        given.exactly(0, "no ids together with --all")
+        names = [row["id"] for row in rows(directory(given)) if row["alive"]]
+    elif not given.rest:
+        raise Usage("expected an id")
+    else:
+        names = given.rest
+    places = [place(given, name) for name in names]
+    reports = {where.id: _end(where, grace) for where in places}
+    if "--json" in given.flags:
+        show(reports if "--all" in given.flags or len(places) > 1 else reports[places[0].id])
+    else:
+        for name, report in reports.items():
+            _tell(name, report)
+    return 1 if any(report["survivors"] or report["unseen"] for report in reports.values()) else 0
+
+
+def _end(where: Place, grace: float) -> dict[str, Any]:
     try:
         with connect(where, timeout=5.0) as client:
             report = client.stop(grace)
+            return {"unseen": False, **report}
     except (PeerStalled, PeerExited):
-        report = _from_outside(where, grace)
-    if "--json" in given.flags:
-        show(report)
-    else:
-        _tell(where.id, report)
-    return 1 if report["survivors"] else 0
+        return _from_outside(where, grace)
 
 
 def _tell(name: str, report: dict[str, Any]) -> None:
@@ -41,6 +60,8 @@ def _tell(name: str, report: dict[str, Any]) -> None:
     sys.stdout.write(f"{name} ended{with_code}\n")
     for entry in report["ended"]:
         sys.stdout.write(f"  {entry['by']:8} {entry['pid']} {entry['name']}\n")
+    if report["unseen"]:
+        warn(f"  nobody can tell whether {name} left something behind: the guard that would adopt it is gone")
     for entry in report["survivors"]:
         warn(f"  still there: {entry['pid']} {entry['name']}")
 
@@ -49,17 +70,22 @@ def _from_outside(where: Place, grace: float) -> dict[str, Any]:
     """For a supervisor without our additions, or one that does not answer: the same steps from here."""
     import time
 
+    from treadle.io.process import table
     from treadle.terminal.ending import Ending
     from treadle.terminal.history import exit_record
 
-    child = where.pids()[1]
+    supervisor, child = where.pids()
     if child <= 1:
         raise PeerStalled(f"the supervisor of {where.id} does not answer, and {where.pid} does not name its program")
-    ending = Ending(child, 0, grace, time.monotonic())
+    found = table.look(supervisor) if supervisor else None
+    above = table.look(found.parent) if found else None
+    guards = above is not None and GUARD in (above.name, *table.command_line(above.pid)[:1])
+    guard = above.pid if above and guards else 0
+    ending = Ending(child, guard, grace, time.monotonic(), where.state, apart=supervisor)
     while (again := ending.step(time.monotonic())) is not None:
         time.sleep(max(0.0, again - time.monotonic()))
     try:
         code = exit_record(where.exit).get("code")
     except Exception:
         code = None
-    return {"code": code, "ended": ending.ended, "survivors": ending.survivors}
+    return {"code": code, "ended": ending.ended, "survivors": ending.survivors, "unseen": not guard}

@@ -1,29 +1,36 @@
 """List terminals.
 
-    treadle ls [--all] [--json]
+    treadle ls [--all] [--json] [--watch]
 
-Those that run; with --all also those that have ended, with their exit codes. Changes nothing.
+Those that run, with their state, since when, where, what they run, and what they ask or said last; with --all also
+those that have ended, with their exit codes. --watch shows it again and again, until Ctrl-C. Changes nothing.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, directory, show
 from treadle.errors import PeerStalled, TreadleError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from treadle.terminal.places import Place
+
+WATCH_PAUSE = 1.0
+
 
 def main(arguments: list[str]) -> int:
-    given = Arguments(arguments, WHERE, "--all --json")
+    given = Arguments(arguments, WHERE, "--all --json --watch")
     given.exactly(0, "no arguments")
     where = directory(given)
-    found = [row for row in _rows(where) if row["alive"] or "--all" in given.flags]
+    if "--watch" in given.flags:
+        return _watch(where, "--all" in given.flags)
+    found = [row for row in rows(where) if row["alive"] or "--all" in given.flags]
     if "--json" in given.flags:
         show(found)
     elif not os.path.isdir(where):
@@ -35,13 +42,30 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _rows(where: str) -> list[dict[str, Any]]:
+def _watch(where: str, everything: bool) -> int:
+    """The list, drawn anew over itself on a terminal, or one below the other in a pipe."""
+    import time
+
+    before = None
+    while True:
+        found = [row for row in rows(where) if row["alive"] or everything]
+        seen = [(row["id"], row["state"], row.get("message")) for row in found]
+        if seen != before or sys.stdout.isatty():
+            sys.stdout.write("\x1b[H\x1b[J" if sys.stdout.isatty() else "")
+            _table(found) if found else sys.stdout.write("No active sessions\n")
+            sys.stdout.flush()
+            before = seen
+        time.sleep(WATCH_PAUSE)
+
+
+def rows(where: str) -> list[dict[str, Any]]:
     from treadle.terminal.places import Place, ids
 
     return [_row(Place(where, name)) for name in ids(where)]
 
 
-def _row(place: Any) -> dict[str, Any]:
+def _row(place: Place) -> dict[str, Any]:
+    from treadle.io.files import is_locked
     from treadle.terminal.client import Client
     from treadle.terminal.history import exit_record
 
@@ -51,9 +75,10 @@ def _row(place: Any) -> dict[str, Any]:
             if status.alive:
                 return _living(place, client, status)
     except PeerStalled:
-        return {"id": place.id, "alive": True, "pid": place.pids()[1] or None, "state": "unknown", "idle_ms": None}
+        return _silent(place, "its supervisor does not answer")
     except TreadleError:
-        pass
+        if is_locked(place.pid):  # what its supervisor holds says more than a socket file that somebody removed
+            return _silent(place, "its socket was removed, and is being made anew")
     try:
         record = exit_record(place.exit)
     except TreadleError:
@@ -66,7 +91,12 @@ def _row(place: Any) -> dict[str, Any]:
     }
 
 
-def _living(place: Any, client: Any, status: Any) -> dict[str, Any]:
+def _silent(place: Place, why: str) -> dict[str, Any]:
+    pid = place.pids()[1] or None
+    return {"id": place.id, "alive": True, "pid": pid, "state": "unknown", "idle_ms": None, "reason": why}
+
+
+def _living(place: Place, client: Any, status: Any) -> dict[str, Any]:
     try:
         detail = client.detail()
     except PeerStalled:  # a supervisor that has only the protocol
@@ -84,18 +114,18 @@ def _living(place: Any, client: Any, status: Any) -> dict[str, Any]:
     }
 
 
-def _table(rows: list[dict[str, Any]]) -> None:
-    width = max(len(row["id"]) for row in rows)
-    sys.stdout.write("Active sessions:\n" if all(row["alive"] for row in rows) else "Sessions:\n")
-    for row in rows:
-        sys.stdout.write(f"  {row['id']:{width}}  {_words(row)}\n")
+def _table(found: list[dict[str, Any]]) -> None:
+    width = max(len(row["id"]) for row in found)
+    sys.stdout.write("Active sessions:\n" if all(row["alive"] for row in found) else "Sessions:\n")
+    for row in found:
+        sys.stdout.write(f"  {row['id']:{width}}  {words(row)}\n")
 
 
-def _words(row: dict[str, Any]) -> str:
+def words(row: dict[str, Any]) -> str:
     if not row["alive"]:
         return f"{'dead':10}  code {row['code']}{', ' + row['reason'] if row.get('reason') else ''}"
     if row["idle_ms"] is None:
-        return f"{row['state']:10}  pid {row['pid']}, its supervisor does not answer"
+        return f"{row['state']:10}  pid {row['pid']}, {row['reason']}"
     command = " ".join(row.get("command") or [])
     about = row.get("message") or row.get("last_line") or ""
     parts = [

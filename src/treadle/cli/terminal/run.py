@@ -70,6 +70,10 @@ def main(arguments: list[str]) -> int:
     if attaching and not os.isatty(0):
         raise Usage("there is no terminal to attach here: say --detach or --foreground")
     settings = _settings(given)
+    if "--id" in given.values:
+        from treadle.terminal.places import check_id
+
+        check_id(settings.id)
     if attaching and not given.values.keys() & {"--cols", "--rows"}:
         settings.cols, settings.rows = os.get_terminal_size(0)
     if "--foreground" in given.flags:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import os
 
 from treadle.cli.arguments import Arguments
-from treadle.cli.terminal import WHERE, connect, place
+from treadle.cli.terminal import WHERE, connect, place, warn
 from treadle.errors import NotFound, PeerStalled
 from treadle.wire.terminal import frames as wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from treadle.terminal.places import Place
 
@@ -31,7 +32,7 @@ def main(arguments: list[str]) -> int:
     count = int(given.number("--lines", given.number("-n", 20)))
     write = _writer("--strip" in given.flags)
     if not given.flags & {"-f", "--follow"}:
-        write(last_lines(where, count, None))
+        write(_end(where, count))
         return 0
     try:
         return _follow(where, count, write)
@@ -43,6 +44,28 @@ def main(arguments: list[str]) -> int:
         return code if isinstance(code, int) else 1
 
 
+def _end(where: Place, count: int) -> bytes:
+    """The last lines: from the file, or from a supervisor that keeps none. Says when the file is behind."""
+    try:
+        with connect(where) as client:
+            client.timeout = 2.0
+            try:
+                _warn_of_loss(client.detail()["output"])
+            except PeerStalled:
+                from treadle.terminal.screen import replayed
+
+                return b"\n".join(replayed(client).rsplit(b"\n", count + 1)[-count - 1 :])
+    except (NotFound, PeerStalled):
+        pass
+    return last_lines(where, count, None)
+
+
+def _warn_of_loss(output: dict[str, Any]) -> None:
+    if output["lost"]:
+        warn(f"treadle: {output['lost']} bytes could not be written, the disk was full: what is shown here is old")
+        warn("  `treadle peek` and `treadle attach` show what there is now")
+
+
 def _follow(where: Place, count: int, write: Callable[[bytes], None]) -> int:
     """The file has all up to an offset, the socket all from there on: nothing is missing and nothing comes twice."""
     with connect(where) as client:
@@ -51,6 +74,7 @@ def _follow(where: Place, count: int, write: Callable[[bytes], None]) -> int:
         except PeerStalled:  # a supervisor without our additions: its scrollback has to do
             output = None
         if output:
+            _warn_of_loss(output)
             write(last_lines(where, count, output["file_size"]))
             client.hello(wire.READ_ONLY | wire.FROM, output["end"])
         client.subscribe()

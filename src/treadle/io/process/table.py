@@ -176,3 +176,12 @@ def command_line(pid: int) -> list[str]:
             return [os.fsdecode(part) for part in file.read().split(b"\0")[:-1]]
     except OSError:
         return []
+
+
+def environment_has(pid: int, entry: str) -> bool:
+    """Whether the process was started with this variable, given as NAME=VALUE. False when nobody may look."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return entry.encode() in file.read().split(b"\0")
+    except OSError:
+        return False

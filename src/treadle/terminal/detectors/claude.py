@@ -37,9 +37,9 @@ DETECTOR = Detector(
         Sign(IDLE, TITLE, r"^[✳✻✶✢] Claude Code$"),
         # Dialogs
         Sign(QUESTION, DIALOG, r"^\s*Enter to select · .*Esc to cancel"),
-        Sign(PERMISSION, DIALOG, r"^\s*Esc to cancel · Tab to amend"),
         Sign(PERMISSION, DIALOG, r"^\s*Do you want to (proceed|make this edit|create|allow|delete|overwrite|run)\b"),
         Sign(PERMISSION, DIALOG, r"^\s*(Would you like to proceed|Waiting for permission|Claude wants to)\b"),
+        Sign(PERMISSION, DIALOG, r"^\s*Esc to cancel · Tab to amend"),
         Sign(QUESTION, DIALOG, r"Is this a project you created or one you trust|Do you want to use this API key"),
         *COMMON_DIALOGS,
         # At work
