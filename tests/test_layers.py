@@ -48,6 +48,7 @@ LIGHT = [
     "io.process.signals",
     "io.process.launch",
     "io.process.detached",
+    "io.process.handle",
     "cli.worker_entry",
 ]
 HEAVY = {"msgspec", "asyncio", "dataclasses", "psutil", "tomllib", "click"}

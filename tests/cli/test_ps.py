@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from tests.io.process.trees import hostile
 from treadle.cli.ps import _age, ps
 from treadle.io.process import tree
+from treadle.io.process.handle import own
 
 
 def run(*arguments: str) -> str:
@@ -26,7 +27,7 @@ def test_a_tree_is_a_row(mark: str) -> None:
         head, row = run().splitlines()
         assert head.split() == ["OWNER", "KEEPER", "PID", "AGE", "PROCS", "RSS", "COMMAND"]
         fields = row.split()
-        assert fields[:3] == [str(os.getpid()), str(tree._pid), str(started.pid)]
+        assert fields[:3] == [str(os.getpid()), str(own.pid), str(started.pid)]
         assert fields[4] == "1" and row.endswith("sleep 100")
 
 

@@ -13,7 +13,8 @@ from tests.conftest import need
 from tests.waiting import until
 from treadle.agent.tools.grep import Grep, GrepArgs
 from treadle.errors import ToolError
-from treadle.io.process import table, tree
+from treadle.io.process import table
+from treadle.io.process.handle import own
 
 ENGINES = {
     "rg on PATH": lambda: need("rg"),
@@ -170,7 +171,7 @@ async def test_an_interrupt_ends_the_search(workspace: Workspace) -> None:
 
 def _searches() -> bool:
     """Whether our own keeper runs one: others may search on this machine too."""
-    kept = table.descendants(tree._pid) if tree._pid else []
+    kept = table.descendants(own.pid) if own.pid else []
     return any("treadle.agent.tools.scan" in " ".join(table.command_line(each.pid)) for each in kept)
 
 

@@ -11,13 +11,15 @@ import pytest
 from tests.io.process.hostile import await_none_left
 from tests.io.process.trees import hostile, output, owner
 from tests.terminal.support import until
-from treadle.io.process import table, tree
+from treadle.io.process import table
+from treadle.io.process.handle import own
 
 
 def test_the_keeper_leads_a_session_of_its_own_and_holds_nothing_of_ours(mark: str) -> None:
     held = os.open("/dev/null", os.O_RDONLY)
     os.set_inheritable(held, True)
-    code = "from treadle.io.process import tree; tree.spawn(['true']).stop(); print(tree._pid, flush=True); input()"
+    code = "from treadle.io.process import handle, tree; tree.spawn(['true']).stop(); print(handle.own.pid, flush=True)"
+    code += "; input()"
     try:
         process = subprocess.Popen(
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False
@@ -37,9 +39,9 @@ def test_the_keeper_leads_a_session_of_its_own_and_holds_nothing_of_ours(mark: s
 
 def test_one_keeper_serves_all_trees_of_a_process(mark: str) -> None:
     output(["true"])
-    keeper = tree._pid
+    keeper = own.pid
     output(["true"])
-    assert tree._pid == keeper
+    assert own.pid == keeper
     while table.descendants(keeper):
         pass  # the reapers end a moment after their trees; the test's own timeout bounds this
 

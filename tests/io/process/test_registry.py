@@ -9,6 +9,7 @@ from tests.io.process.trees import hostile, owner
 from tests.terminal.support import until
 from treadle.io import paths
 from treadle.io.process import table, tree
+from treadle.io.process.handle import own
 from treadle.io.process.registry import kept_trees
 
 
@@ -24,7 +25,7 @@ def test_a_tree_is_listed_while_it_runs_and_not_after(mark: str) -> None:
     assert (kept.command, kept.owner, kept.keeper, kept.reaper) == (
         ["sleep", "100"],
         os.getpid(),
-        tree._pid,
+        own.pid,
         second.reaper,
     )
     assert kept.running and 0 <= kept.age < 60

@@ -17,6 +17,7 @@ from tests.io.process.trees import OWNER, ROOT, hostile, output, owner
 from tests.terminal.support import until
 from treadle.errors import LocalError, NotFound, TimedOut
 from treadle.io.process import table, tree
+from treadle.io.process.handle import own
 
 # Starting...
 
@@ -225,7 +226,7 @@ def test_a_tree_whose_reaper_and_keeper_were_killed_at_once_is_not_said_to_be_go
     started = hostile("deaf")
     before = started.processes()
     os.kill(started.reaper, signal.SIGSTOP)  # so that it cannot notice that the keeper is killed
-    os.kill(tree._pid, signal.SIGKILL)
+    os.kill(own.pid, signal.SIGKILL)
     os.kill(started.reaper, signal.SIGKILL)
     assert not started.stop().confirmed
     for process in before:
@@ -243,7 +244,7 @@ def test_a_tree_whose_reaper_stands_still_is_ended_all_the_same(mark: str, monke
 
 def test_after_the_keeper_was_killed_its_trees_end_and_a_new_one_serves(mark: str) -> None:
     started = hostile("daemon", "deaf")
-    os.kill(tree._pid, signal.SIGKILL)
+    os.kill(own.pid, signal.SIGKILL)
     assert started.stop(0.05).left == []
     assert await_none_left(mark) == []
     assert output(["echo", "again"]) == (b"again\n", 0)

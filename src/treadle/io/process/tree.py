@@ -18,8 +18,6 @@ import marshal
 import os
 import select
 import socket
-import sys
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +25,8 @@ from types import TracebackType
 
 from treadle.errors import LocalError, NotFound, StorageError, TimedOut
 from treadle.io import paths
-from treadle.io.process import keeper, reaper, table
+from treadle.io.process import handle, keeper, reaper, table
+from treadle.io.process.handle import ANSWER_TIMEOUT
 from treadle.light import TYPE_CHECKING
 from treadle.wire.common.framing import FrameSplitter, frame
 
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 GRACE = reaper.GRACE
-ANSWER_TIMEOUT = 10.0
-"""Seconds after which a reaper or the keeper that should answer is taken to be stuck."""
 
 
 class Report:
@@ -142,7 +139,7 @@ def request(
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
         streams = [null if fd is None else fd for fd in (stdin, stdout, stderr)]
-        send = _send_detached if detached else _send
+        send = handle.send_detached if detached else handle.own.send
         send(frame(keeper.SPAWN, marshal.dumps(message)), [theirs.fileno(), *streams, *fds])
     except BaseException:
         ours.close()
@@ -168,7 +165,7 @@ class Tree:
         self._control = control
         self._frames = FrameSplitter()
         self._lost = False
-        self._keeper = _pid
+        self._keeper = handle.own.pid
         control.setblocking(False)
         _trees.add(self)
 
@@ -265,7 +262,7 @@ class Tree:
         """The report; where the reaper was killed or is stuck, the keeper ends what was below it first."""
         if self.report is None and self.failure is None:
             before = self.processes()
-            confirmed = _sweep(self._keeper, self.reaper) if self.reaper else True
+            confirmed = handle.own.sweep(self._keeper, self.reaper) if self.reaper else True
             left = [(each.pid, each.name) for each in before if table.start_time(each.pid) == each.start]
             self.report = Report(left=left, confirmed=confirmed)
         self.close()
@@ -318,91 +315,14 @@ def _registry() -> bytes | None:
         return None  # `treadle ps` will not show it; that is no reason not to run it
 
 
-# The keeper of this process...
-
-_START = "import sys; sys.path.append(sys.argv[1]); from treadle.io.process.keeper import main; main()"
-_lock = threading.Lock()
 _trees: weakref.WeakSet[Tree] = weakref.WeakSet()
-_control: socket.socket | None = None
-_pid = 0
-
-
-def _send(message: bytes, fds: list[int]) -> None:
-    """Give the keeper a message with descriptors; start one when there is none, or when somebody has killed it."""
-    global _control, _pid
-    with _lock:
-        for attempt in (1, 2):
-            if _control is None:
-                _control, _pid = _start()
-            try:
-                sent = socket.send_fds(_control, [message], fds)
-                _control.sendall(message[sent:])
-                return
-            except OSError as error:
-                _control.close()
-                _control = None
-                _collect(_pid, os.WNOHANG)
-                if attempt == 2:
-                    raise LocalError(f"the keeper of child processes cannot be reached: {error}") from error
-
-
-def _send_detached(message: bytes, fds: list[int]) -> None:
-    """Give it to a new keeper, which does not need us any more then."""
-    control, pid = _start(keeper.DETACHED)
-    with control:
-        _collect(pid, 0)  # it goes on in a fork
-        sent = socket.send_fds(control, [message], fds)
-        control.sendall(message[sent:])
-
-
-def _start(*more: str) -> tuple[socket.socket, int]:
-    ours, theirs = socket.socketpair()
-    root = os.path.abspath(__file__ + "/../../../..")
-    argv = [sys.executable, "-I", "-S", "-c", _START, root, "treadle-keeper", *more]
-    actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), keeper.CONTROL)]
-    actions += [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]  # type: ignore[misc]
-    try:
-        pid = os.posix_spawn(sys.executable, argv, {}, file_actions=actions, setsid=True)
-    except OSError as error:
-        ours.close()
-        raise LocalError(f"cannot start the keeper of child processes: {error}") from error
-    finally:
-        theirs.close()
-    ours.settimeout(ANSWER_TIMEOUT)
-    return ours, pid
-
-
-def _collect(pid: int, flags: int) -> None:
-    try:
-        os.waitpid(pid, flags)
-    except ChildProcessError:
-        pass  # whoever embeds us has collected it
-
-
-def _sweep(keeper_pid: int, reaper_pid: int) -> bool:
-    """Have the keeper end what is below a reaper that does not answer, and wait until it has; False when it cannot."""
-    with _lock:
-        if _control is None or _pid != keeper_pid:
-            return False  # the keeper was killed as well
-        try:
-            _control.settimeout(reaper.KILL_LIMIT + ANSWER_TIMEOUT)
-            _control.sendall(frame(keeper.SWEEP, marshal.dumps(reaper_pid)))
-            return bool(_control.recv(4096))
-        except OSError:
-            return False
-        finally:
-            _control.settimeout(ANSWER_TIMEOUT)
 
 
 def _let_go() -> None:
-    global _control, _lock
-    _lock = threading.Lock()
-    for handle in [_control, *(tree._control for tree in _trees)]:
-        if handle is not None:
-            handle.close()
-    _control = None
+    for tree in _trees:
+        tree._control.close()
 
 
-# A forked copy of us must not keep the sockets open: the keeper would take it for us after our death.
+# A forked copy of us must not keep the sockets open: the reapers would take it for us after our death.
 os.register_at_fork(after_in_child=_let_go)
 atexit.register(_let_go)

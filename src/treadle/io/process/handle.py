@@ -1,0 +1,106 @@
+"""This process's end of its keeper, which is started with the first tree and again when somebody has killed it."""
+
+from __future__ import annotations
+
+import atexit
+import marshal
+import os
+import socket
+import sys
+import threading
+
+from treadle.errors import LocalError
+from treadle.io.process import keeper, reaper
+from treadle.wire.common.framing import frame
+
+ANSWER_TIMEOUT = 10.0
+"""Seconds after which a reaper or the keeper that should answer is taken to be stuck."""
+_START = "import sys; sys.path.append(sys.argv[1]); from treadle.io.process.keeper import main; main()"
+
+
+class KeeperHandle:
+    """`pid` is the keeper's number, 0 before the first tree."""
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self._control: socket.socket | None = None
+        self._lock = threading.Lock()
+
+    def send(self, message: bytes, fds: list[int]) -> None:
+        """Give the keeper a message with descriptors."""
+        with self._lock:
+            for attempt in (1, 2):
+                if self._control is None:
+                    self._control, self.pid = _start()
+                try:
+                    _send(self._control, message, fds)
+                    return
+                except OSError as error:
+                    self._control.close()
+                    self._control = None
+                    _collect(self.pid, os.WNOHANG)
+                    if attempt == 2:
+                        raise LocalError(f"the keeper of child processes cannot be reached: {error}") from error
+
+    def sweep(self, keeper_pid: int, reaper_pid: int) -> bool:
+        """Have the keeper end what is below a reaper that does not answer, and wait for it; False when it cannot."""
+        with self._lock:
+            if self._control is None or self.pid != keeper_pid:
+                return False  # the keeper was killed as well
+            try:
+                self._control.settimeout(reaper.KILL_LIMIT + ANSWER_TIMEOUT)
+                self._control.sendall(frame(keeper.SWEEP, marshal.dumps(reaper_pid)))
+                return bool(self._control.recv(4096))
+            except OSError:
+                return False
+            finally:
+                self._control.settimeout(ANSWER_TIMEOUT)
+
+    def let_go(self) -> None:
+        self._lock = threading.Lock()
+        if self._control is not None:
+            self._control.close()
+        self._control = None
+
+
+def send_detached(message: bytes, fds: list[int]) -> None:
+    """Give it to a new keeper, which does not need us any more then."""
+    control, pid = _start(keeper.DETACHED)
+    with control:
+        _collect(pid, 0)  # it goes on in a fork
+        _send(control, message, fds)
+
+
+def _send(control: socket.socket, message: bytes, fds: list[int]) -> None:
+    sent = socket.send_fds(control, [message], fds)
+    control.sendall(message[sent:])
+
+
+def _start(*more: str) -> tuple[socket.socket, int]:
+    ours, theirs = socket.socketpair()
+    root = os.path.abspath(__file__ + "/../../../..")
+    argv = [sys.executable, "-I", "-S", "-c", _START, root, "treadle-keeper", *more]
+    actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), keeper.CONTROL)]
+    actions += [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]  # type: ignore[misc]
+    try:
+        pid = os.posix_spawn(sys.executable, argv, {}, file_actions=actions, setsid=True)
+    except OSError as error:
+        ours.close()
+        raise LocalError(f"cannot start the keeper of child processes: {error}") from error
+    finally:
+        theirs.close()
+    ours.settimeout(ANSWER_TIMEOUT)
+    return ours, pid
+
+
+def _collect(pid: int, flags: int) -> None:
+    try:
+        os.waitpid(pid, flags)
+    except ChildProcessError:
+        pass  # whoever embeds us has collected it
+
+
+own = KeeperHandle()
+# A forked copy of us must not keep the socket open: the keeper would take it for us after our death.
+os.register_at_fork(after_in_child=own.let_go)
+atexit.register(own.let_go)
