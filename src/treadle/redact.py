@@ -32,6 +32,15 @@ _SHAPES = [
     r"\b(?:npm|hf)_[A-Za-z0-9]{30,255}",
     rf"\bpypi-{_TOKEN}{{40,512}}",
     rf"\beyJ{_TOKEN}{{8,1024}}\.eyJ{_TOKEN}{{2,1024}}\.{_TOKEN}{{8,1024}}",
+    r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{16,255}",
+    rf"\bya29\.{_TOKEN}{{20,512}}",
+    rf"\bhv[sb]\.{_TOKEN}{{20,512}}",
+    r"(?P<url>\b[a-z][a-z0-9+.\-]{1,20}://[^\s:/@\"'\[]{0,256}:)[^\s@/\"'\[]{3,512}@",
+    r"(?P<aws>(?i:\baws_secret_access_key)[ \t]{0,8}[:=][ \t]{0,8}[\"']?)[A-Za-z0-9/+=]{20,128}",
+    r"(?P<query>(?i:\b(?:access_token|refresh_token|id_token|auth_token|api_?key|client_secret|password|passwd)=)[\"']?)"
+    r"[^\s\"'&$\[{<(][^\s\"'&]{5,1024}",
+    r"(?P<colon>(?i:\b(?:password|passwd|api[_-]?key|access_token|client_secret)):[ \t]{1,8}[\"']?)"
+    r"[^\s\"'\[{<(][^\s\"']{5,1024}",
     r"(?P<bearer>(?i:\bbearer)[ \t]{1,8})[A-Za-z0-9._~+/=\-]{8,2048}",
     r"(?P<header>(?i:\b(?:authorization|x-api-key|api-key)):[ \t]{0,8}(?:(?i:basic)[ \t]{1,8})?)"
     r"[A-Za-z0-9._~+/=\-]{8,2048}",
@@ -81,6 +90,14 @@ class Redactor:
 
     def stream(self) -> RedactedStream:
         return RedactedStream(self)
+
+    def pieces(self, texts: Iterable[str]) -> list[str]:
+        """Pieces of one text, redacted as that text: a secret that was cut in two is still one."""
+        stream = self.stream()
+        out = [stream.feed(text) for text in texts]
+        if out:
+            out[-1] += stream.end()
+        return out
 
 
 def _forms(value: str) -> tuple[str, ...]:

@@ -56,7 +56,9 @@ def find_servers(
     if place is not None:
         path = os.path.join(place, ".mcp.json")
         wanted = _read(path, warnings)
-        if trusted or trusted is None and trust.is_trusted(place):
+        if not trusted and (stranger := trust.stranger(place)):
+            ignored = [f"{path}: {stranger}"]
+        elif trusted or trusted is None and trust.is_trusted(place):
             servers = {**wanted, **servers}
         else:
             ignored = [f"{path}: mcpServers.{name}" for name in wanted]

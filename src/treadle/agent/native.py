@@ -51,6 +51,7 @@ from treadle.session import (
 )
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals
+from treadle.settings import trust
 
 CAPABILITIES: Mapping[str, Any] = {
     name: "native"
@@ -221,6 +222,9 @@ class NativeSession(BaseSession):
         self._info = msgspec.structs.replace(self._info, tools=self.tools.names)
 
     def read_project(self) -> None:
+        stranger = trust.stranger(self.spec.cwd)
+        if stranger is not None and project.has_words(self.spec.cwd):
+            self.emit(Warned(message=f"AGENTS.md, skills and commands of this project: {stranger}", code="settings"))
         self._knowledge = project.knowledge(self.spec.cwd)
         self._skills = project.skills(self.spec.cwd) if "skill" in self.tools else []
         self.permissions.rebuild()

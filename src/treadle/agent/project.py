@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import msgspec
 
 from treadle.io.paths import config_file
-from treadle.settings.trust import up_to_top
+from treadle.settings import trust
 
 FILE_CAP = 64 * 1024
 KNOWLEDGE_CAP = 128 * 1024
@@ -48,6 +48,17 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
         text, replaced = re.subn(r"\$(ARGUMENTS\b|[1-9](?!\d))", value, self.template)
         return text if replaced or not arguments.strip() else f"{text.rstrip()}\n\n{arguments}"
+
+
+def _places(cwd: str) -> list[str]:
+    """Where the project says something; nowhere, when the repository belongs to another user."""
+    return [] if trust.stranger(cwd) is not None else list(trust.up_to_top(cwd))
+
+
+def has_words(cwd: str) -> bool:
+    """Whether the project says anything that could be used."""
+    names = {*KNOWLEDGE, *FOLDERS}
+    return any(name.lower() in names for place in trust.up_to_top(cwd) for name in _listing(place))
 
 
 def knowledge(cwd: str) -> str:
@@ -137,7 +148,7 @@ def _unquoted(value: str) -> str:
 def knowledge_files(cwd: str) -> Iterator[tuple[str, str]]:
     """(path, text) of each, the user's own first, then from the top of the project down to here."""
     own = os.path.dirname(config_file())
-    directories = list(up_to_top(cwd))
+    directories = list(_places(cwd))
     for directory in (own, *reversed(directories)):
         top = own if directory == own else directories[-1]
         names = {name.lower(): name for name in sorted(_listing(directory), reverse=True)}
@@ -150,7 +161,7 @@ def knowledge_files(cwd: str) -> Iterator[tuple[str, str]]:
 
 def _folders(cwd: str, kind: str) -> Iterator[tuple[str, str]]:
     """(the place that links may not lead out of, a folder of skills or commands), nearest first."""
-    directories = list(up_to_top(cwd))
+    directories = list(_places(cwd))
     for directory in directories:
         for folder in FOLDERS:
             yield directories[-1], os.path.join(directory, folder, kind)

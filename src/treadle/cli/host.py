@@ -31,6 +31,7 @@ from treadle.host.running import Running, ask_to_stop, find_running, follow, run
 from treadle.host.signing import load_signer
 from treadle.host.store import ReceiptStore
 from treadle.host.validate import check_file
+from treadle.io.process.private import hold_secrets
 from treadle.redact import Redactor
 from treadle.session import Agent, Confinement
 from treadle.wire.common.jsontext import mended
@@ -156,6 +157,7 @@ def run(**options: Any) -> None:
 
     Exit code: 0 complete, 1 failed, 3 partial.
     """
+    hold_secrets()
     sys.exit(asyncio.run(_run(options)))
 
 

@@ -22,6 +22,7 @@ from treadle.doors.oneshot.verbose import Verbose
 from treadle.errors import ConfigError, PeerClosed
 from treadle.events import Warned
 from treadle.io import stdin
+from treadle.io.process.private import hold_secrets
 from treadle.io.streams import FdStream, take_stdio
 from treadle.session import EventReader, Session
 from treadle.wire.oneshot.records import OutputFormat
@@ -88,6 +89,7 @@ def oneshot(prompt: str | None, **values: Any) -> None:
     if talk and prompt is not None:
         raise ConfigError("prompts come on stdin with --input-format stream-json", hint="leave the other one out")
     text = None if talk else stdin.prompt(prompt, note=_note)
+    hold_secrets()
     sys.exit(asyncio.run(_run(text, options, **values)))
 
 

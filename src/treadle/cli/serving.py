@@ -7,6 +7,7 @@ import signal
 from collections.abc import Awaitable, Callable
 
 from treadle.cli import logs
+from treadle.io.process.private import hold_secrets
 from treadle.io.streams import FdStream, take_stdio
 
 
@@ -29,5 +30,6 @@ def serve(work: Callable[[FdStream], Awaitable[int]]) -> int:
         except asyncio.CancelledError:
             return 128 + stopped[0]
 
+    hold_secrets()
     logs.set_up()
     return asyncio.run(run())

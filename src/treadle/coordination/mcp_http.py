@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -77,6 +78,11 @@ class Listener(ThreadingHTTPServer):
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}{PATH}"
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that resets its connection is no event; anything else is told as usual."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
     def server_close(self) -> None:
         super().server_close()
         self.sessions.end_all()
@@ -90,8 +96,10 @@ class Handler(BaseHTTPRequestHandler):
     timeout = 30.0
 
     def do_POST(self) -> None:
+        if not self._allowed():
+            return
         body = self._body()
-        if body is None or not self._allowed():
+        if body is None:
             return
         name = self.headers.get("Mcp-Session-Id", "")
         began = not name and _is_initialize(body)
@@ -109,12 +117,12 @@ class Handler(BaseHTTPRequestHandler):
         self._say(200, answer.encode(), {**headers, "Content-Type": "application/json"})
 
     def do_DELETE(self) -> None:
-        if self._body() is not None and self._allowed():
+        if self._allowed() and self._body() is not None:
             ended = self.server.sessions.end(self.headers.get("Mcp-Session-Id", ""))
             self._say(204 if ended else 404, b"")
 
     def do_GET(self) -> None:
-        if self._body() is not None and self._allowed():
+        if self._allowed() and self._body() is not None:
             self._say(405, b"this server sends no events of its own\n", {"Allow": "POST, DELETE"})
 
     def _body(self) -> bytes | None:
@@ -128,20 +136,36 @@ class Handler(BaseHTTPRequestHandler):
         return self.rfile.read(int(length))
 
     def _allowed(self) -> bool:
-        """Only this machine, only with the token, and no page of a browser from elsewhere."""
+        """Only this machine, only with the token, and no page of a browser from elsewhere.
+
+        Looked at before the body: whoever has no token cannot make us read anything.
+        """
+        refused: tuple[int, bytes, dict[str, str]] | None = None
         if urlsplit(self.path).path != PATH:
-            self._say(404, f"the server is at {PATH}\n".encode())
+            refused = 404, f"the server is at {PATH}\n".encode(), {}
         elif not _is_loopback(f"//{self.headers.get('Host', '')}") or not _is_loopback(
             self.headers.get("Origin", "//localhost")
         ):
-            self._say(403, b"only from this machine\n")
+            refused = 403, b"only from this machine\n", {}
         elif not hmac.compare_digest(
             self.headers.get("Authorization", "").encode(), f"Bearer {self.server.token}".encode()
         ):
-            self._say(401, b"the token is missing or wrong\n", {"WWW-Authenticate": "Bearer"})
-        else:
+            refused = 401, b"the token is missing or wrong\n", {"WWW-Authenticate": "Bearer"}
+        if refused is None:
             return True
+        self.close_connection = True
+        self._say(*refused)
+        self._forget_what_came()
         return False
+
+    def _forget_what_came(self) -> None:
+        """What has arrived is taken, so that closing does not reset the connection before the answer is read."""
+        self.wfile.flush()
+        self.connection.settimeout(0)
+        try:
+            self.connection.recv(64 * 1024)
+        except OSError:
+            pass
 
     def _say(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)

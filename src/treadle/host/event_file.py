@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
+from treadle.errors import StorageError
 from treadle.io.files import storage_error
-from treadle.redact import Redactor
+from treadle.redact import Redactor, Stream
 from treadle.wire.sidecar.receipts import AnyAgentEvent
 
 _encoder = msgspec.json.Encoder()
@@ -27,6 +29,8 @@ class EventFile:
     def __init__(self, path: str, redactor: Redactor | None = None) -> None:
         self._path = path
         self._redactor = redactor
+        self._stream: Stream | None = None
+        self._last: dict[str, Any] = {}
         try:
             self._file = open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))
             if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
@@ -36,8 +40,27 @@ class EventFile:
 
     def write(self, lines: bytes) -> None:
         if self._redactor is not None:
-            trees = [self._redactor.tree(msgspec.json.decode(line)) for line in lines.splitlines()]
-            lines = _encoder.encode_lines(trees)
+            trees = [msgspec.json.decode(line) for line in lines.splitlines()]
+            lines = _encoder.encode_lines([clean for tree in trees for clean in self._clean(tree, self._redactor)])
+        self._put(lines)
+
+    def _clean(self, event: dict[str, Any], redactor: Redactor) -> Iterator[dict[str, Any]]:
+        """What is said in pieces is one text to the redactor; what it holds back comes with the next piece."""
+        if event.get("type") == "assistant_delta":
+            self._stream = self._stream or redactor.stream()
+            self._last = {**redactor.tree(event), "text": self._stream.feed(str(event.get("text", "")))}
+            yield self._last
+            return
+        yield from self._rest()
+        yield redactor.tree(event)
+
+    def _rest(self) -> Iterator[dict[str, Any]]:
+        rest = self._stream.end() if self._stream is not None else ""
+        self._stream = None
+        if rest:
+            yield {**self._last, "text": rest}
+
+    def _put(self, lines: bytes) -> None:
         try:
             self._file.write(lines)
             self._file.flush()
@@ -45,5 +68,7 @@ class EventFile:
             raise storage_error(error, self._path, "write") from error
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # told when it was written
+        with contextlib.suppress(OSError, StorageError):  # told when it was written
+            self._put(_encoder.encode_lines(list(self._rest())))
+        with contextlib.suppress(OSError):
             self._file.close()

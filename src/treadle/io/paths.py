@@ -22,8 +22,8 @@ def here() -> str:
 
 def state_dir() -> str:
     """`TREADLE_HOME`, else `treadle` in the user's data directory. Names it; `private_dir` makes it."""
-    if home := os.environ.get("TREADLE_HOME"):
-        return os.path.abspath(os.path.expanduser(home))
+    if place := os.environ.get("TREADLE_HOME"):
+        return os.path.abspath(os.path.expanduser(place))
     return os.path.join(_xdg("XDG_DATA_HOME", ".local/share"), "treadle")
 
 
@@ -34,10 +34,17 @@ def config_file() -> str:
     return os.path.join(_xdg("XDG_CONFIG_HOME", ".config"), "treadle", "config.toml")
 
 
+def home() -> str:
+    """The user's home directory. An empty HOME would put state and keys wherever one happens to stand."""
+    if os.environ.get("HOME") == "":
+        raise ConfigError("HOME is empty, so there is no place for state", hint="set HOME, or TREADLE_HOME")
+    return os.path.expanduser("~")
+
+
 def _xdg(variable: str, default: str) -> str:
     # The XDG specification says that a relative path in these variables is to be ignored.
     value = os.environ.get(variable, "")
-    return value if os.path.isabs(value) else os.path.join(os.path.expanduser("~"), default)
+    return value if os.path.isabs(value) else os.path.join(home(), default)
 
 
 def private_dir(path: str) -> str:

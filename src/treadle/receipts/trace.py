@@ -11,6 +11,7 @@ import hashlib
 import os
 from collections import deque
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, Literal
 
 import msgspec
@@ -385,5 +386,16 @@ def _redacted(receipt: Receipt, redactor: Redactor) -> Receipt:
     tree = msgspec.to_builtins(receipt)
     # Names that the contract gives cannot be secrets, and ids that happen to look like one must stay ids.
     kept = {name: tree[name] for name in ("meta", "capabilities", "mode", "outcome")}
-    clean: Receipt = msgspec.convert({**redactor.tree(mended(tree)), **kept}, Receipt)
+    tree = mended(tree)
+    join_deltas(tree["trace"], redactor)
+    clean: Receipt = msgspec.convert({**redactor.tree(tree), **kept}, Receipt)
     return clean
+
+
+def join_deltas(events: list[dict[str, Any]], redactor: Redactor) -> None:
+    """Take secrets out of what was said piece by piece: no single piece may look like one."""
+    for said, group in groupby(events, key=lambda event: event.get("type") == "assistant_delta"):
+        if said:
+            deltas = list(group)
+            for event, text in zip(deltas, redactor.pieces([str(one.get("text", "")) for one in deltas]), strict=True):
+                event["text"] = text

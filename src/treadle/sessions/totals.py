@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import msgspec
@@ -51,7 +52,9 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
         return totals
 
     def plus(self, usage: Usage) -> Totals:
-        unknown = usage.cost_usd is None or (self.calls > 0 and self.cost_usd is None)
+        # A price below nothing is no price: with it, a budget would never be reached.
+        priced = usage.cost_usd is not None and 0 <= usage.cost_usd < math.inf
+        unknown = not priced or (self.calls > 0 and self.cost_usd is None)
         return Totals(
             input_tokens=self.input_tokens + usage.input_tokens,
             output_tokens=self.output_tokens + usage.output_tokens,

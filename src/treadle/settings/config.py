@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, TreadleError
 from treadle.io.paths import config_file
 from treadle.io.reading import read
 from treadle.policy.modes import parse_mode, stricter
@@ -182,12 +182,20 @@ def load(
         files.append(user)
         merged = read_file(user, warnings)
     project = find_project(cwd)
+    if project is not None and not trusted and (stranger := trust.stranger(project)):
+        ignored.append(f"{os.path.join(project, '.treadle')}: {stranger}")
+        project = None
     if project is not None:
         path = os.path.join(project, ".treadle", "config.toml")
         files.append(path)
         trusted = trust.is_trusted(project) if trusted is None else trusted
-        table = _without_secrets(read_file(path, warnings), path, warnings)
-        merged = _merge(merged, table if trusted else _narrowed(merged, table, path, ignored))
+        try:
+            table = _without_secrets(read_file(path, warnings), path, warnings)
+            merged = _merge(merged, table if trusted else _narrowed(merged, table, path, ignored))
+        except TreadleError as error:
+            if trusted:
+                raise
+            ignored.append(str(error))  # nobody has vouched for it, so it may not keep people from working either
     merged = _merge(merged, _from_environment(environ))
     merged = _merge(merged, dict(flags or {}))
     return LoadedSettings(

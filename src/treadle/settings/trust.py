@@ -47,6 +47,29 @@ def up_to_top(cwd: str) -> Iterator[str]:
     return iter(chain)
 
 
+def stranger(directory: str) -> str | None:
+    """Why the files of this project are not used, as git would not use them: the repository belongs to somebody else.
+
+    None when it is ours, or a person trusts it all the same.
+    """
+    if is_trusted(directory):
+        return None
+    *_, top = up_to_top(directory)
+    mine = {os.geteuid()}
+    if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdecimal():
+        mine.add(int(os.environ["SUDO_UID"]))
+    for place in (top, os.path.join(top, ".git")):
+        try:
+            owner = os.lstat(place).st_uid
+        except OSError:
+            continue
+        if owner not in mine:
+            return (
+                f"{place} belongs to user {owner}, so what this project says is not used (`treadle trust` changes that)"
+            )
+    return None
+
+
 def is_trusted(directory: str) -> bool:
     """Whether this very directory is trusted and its files are as they were then."""
     entry = _read().get(os.path.realpath(directory))

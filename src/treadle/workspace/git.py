@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -26,6 +27,16 @@ _SETTINGS = {
     "maintenance.auto": "false",
     "advice.detachedHead": "false",
 }
+_RUNS = re.compile(
+    r"(filter\..*\.(clean|smudge|process)|merge\..*\.driver"
+    r"|credential\.(.*\.)?helper|core\.(sshcommand|askpass|pager|editor|gitproxy|alternaterefscommand)|gpg\.(.*\.)?program"
+    r"|ssh\.variant|uploadpack\.packobjectshook|sequence\.editor|pager\..*|trailer\..*\.(command|cmd))",
+    re.I,
+)
+HARMLESS = {"rev-parse", "branch", "config", "init", "version", "update-ref", "for-each-ref", "merge-base", "rev-list"}
+"""Commands that look at no file's content and so run nothing that the config names."""
+COMPARING = {"diff", "log", "show", "diff-tree", "diff-index", "diff-files"}
+"""Commands that a config can have another program compare files for; an empty name of one is an error to git."""
 OPTIONS = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
 
 
@@ -44,10 +55,27 @@ def git(
     check: bool = True,
 ) -> Finished:
     """Run git in `cwd`. A failure is a WorkspaceError with git's own words, unless `check` is off."""
-    done = run_program(["git", *OPTIONS, *arguments], cwd=cwd, env=environment(env), stdin=stdin, timeout=timeout)
+    options = OPTIONS if arguments[0] in HARMLESS else [*OPTIONS, *disarmed(cwd, env)]
+    if arguments[0] in COMPARING:
+        arguments = (arguments[0], "--no-ext-diff", "--no-textconv", *arguments[1:])
+    done = run_program(["git", *options, *arguments], cwd=cwd, env=environment(env), stdin=stdin, timeout=timeout)
     if check and done.code != 0:
         raise WorkspaceError(f"git {arguments[0]} failed in {cwd}: {done.complaint or f'exit code {done.code}'}")
     return done
+
+
+def disarmed(cwd: str, env: Mapping[str, str] | None = None) -> list[str]:
+    """Options that take away every program that the repository's own config names: filters, drivers, helpers."""
+    found: list[str] = []
+    for scope in ("--local", "--worktree"):
+        asked = ["git", *OPTIONS, "config", scope, "--includes", "--name-only", "-z", "--list"]
+        done = run_program(asked, cwd=cwd, env=environment(env), timeout=TIMEOUT)
+        for key in os.fsdecode(done.stdout).split("\0") if done.code == 0 else ():
+            if _RUNS.fullmatch(key):
+                found += ["-c", f"{key}="]
+            if key.startswith("filter."):
+                found += ["-c", f"{key.rpartition('.')[0]}.required=false"]
+    return list(found)
 
 
 class Repository:

@@ -18,6 +18,7 @@ from treadle.cli.notes import opening_notes
 from treadle.cli.options import RunOptions, run_options, take
 from treadle.cli.render import colourful, printable
 from treadle.io.paths import here
+from treadle.io.process.private import hold_secrets
 from treadle.io.process.programs import run_program
 from treadle.session import Session, SessionSpec
 
@@ -41,6 +42,7 @@ def chat(prompt: str | None, plain: bool, **values: Any) -> None:
         raise click.UsageError("a chat needs a terminal; for scripts there is `treadle -p PROMPT`")
     options = take(values)
     simple = plain or os.environ.get("TERM", "dumb") in ("dumb", "unknown")
+    hold_secrets()
     sys.exit(asyncio.run(_chat(prompt, options, simple)))
 
 

@@ -56,7 +56,7 @@ def _answer(value: Any, handle: Callable[[str, dict[str, Any]], Any]) -> dict[st
     if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
         return _error(None, INVALID_REQUEST, "not a JSON-RPC 2.0 request")
     name = value.get("id")
-    if isinstance(name, (bool, list, dict)):
+    if isinstance(name, (bool, list, dict)) or isinstance(name, float) and not -1e308 < name < 1e308:
         return _error(None, INVALID_REQUEST, "an id must be a string, a number or null")
     method, params = value.get("method"), value.get("params")
     if "method" not in value and ("result" in value or "error" in value):
