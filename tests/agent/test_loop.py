@@ -732,3 +732,23 @@ async def test_what_a_tool_changed_that_nobody_could_foresee_is_looked_at_after_
     [ended] = run.of(ToolEnded)
     assert order == (["before", "does", "after"] if fails else ["does"])
     assert ended.ok is not fails and ended.result == ("done\nError: that was theirs" if fails else "done")
+
+
+async def test_a_result_is_in_history_before_anybody_is_told(tmp_path: Path) -> None:
+    kept: list[bool] = []
+
+    class Slow(NoHooks):
+        async def post_tool(self, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
+            assert not run.of(ToolEnded)  # while a slow hook runs, nobody has been told that it is done
+            return ""
+
+    class Watched(Run):
+        def emit(self, event: Event) -> None:
+            if isinstance(event, ToolEnded):
+                kept.append(any(isinstance(message, ToolResult) for message in self.history))
+            super().emit(event)
+
+    call = '[[reply]]\n[[reply.call]]\nname = "write_file"\narguments = { file_path = "a", content = "b" }\n'
+    run = Watched(tmp_path, call + DONE, hooks=Slow())
+    await run.go()
+    assert kept == [True]

@@ -92,6 +92,8 @@ class Loop:
     def __init__(self, turn: Turn, parts: Parts) -> None:
         self.turn = turn
         self.parts = parts
+        self._untold: dict[str, ToolEnded] = {}
+        """The ends of calls whose results are not in history yet."""
         self.running: dict[str, asyncio.Task[ToolResult]] = {}
         self._said: list[str] = []
         self._partial: list[str] = []
@@ -266,18 +268,24 @@ class Loop:
                 await self._run_at_once(group)
             else:
                 for call in group:
-                    self.parts.context.add(await self._run_call(call), self.turn.id)
+                    self._keep(await self._run_call(call))
 
     async def _run_at_once(self, calls: Iterable[ToolCall]) -> None:
         limit = asyncio.Semaphore(PARALLEL_READS)
-        started: list[asyncio.Task[ToolResult]] = []
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                started = [tasks.create_task(self._run_call(call, limit)) for call in calls]
-        finally:
-            for task in started:
-                if not task.cancelled() and task.exception() is None:
-                    self.parts.context.add(task.result(), self.turn.id)
+
+        async def run(call: ToolCall) -> None:
+            self._keep(await self._run_call(call, limit))
+
+        async with asyncio.TaskGroup() as tasks:
+            for call in calls:
+                tasks.create_task(run(call))
+
+    def _keep(self, result: ToolResult) -> None:
+        """Into history first, then told: what somebody has read that it was done is not forgotten by a crash."""
+        self.parts.context.add(result, self.turn.id)
+        ended = self._untold.pop(result.call, None)
+        if ended is not None:
+            self.parts.emit(ended)
 
     def _only_reads(self, call: ToolCall) -> bool:
         return call.name in self.parts.tools and self.parts.tools.get(call.name).kind == "read"
@@ -288,6 +296,12 @@ class Loop:
             task = self.running[call.id] = asyncio.create_task(self._judge_and_run(call))
             try:
                 await asyncio.wait([task])
+            except asyncio.CancelledError:
+                task.cancel()
+                await settled(task)
+                if not task.cancelled() and task.exception() is None:
+                    self._keep(task.result())  # it is done, and an interruption does not undo it
+                raise
             finally:
                 task.cancel()
                 await settled(task)
@@ -338,7 +352,7 @@ class Loop:
         """A call of a tool that is not there, or with arguments that it cannot have: it fails before it begins."""
         text = f"Error: {error}"
         self.parts.emit(ToolStarted(call=call.id, name=call.name, args=args))
-        self.parts.emit(ToolEnded(call=call.id, name=call.name, result=text, ok=False, duration_ms=0))
+        self._untold[call.id] = ToolEnded(call=call.id, name=call.name, result=text, ok=False, duration_ms=0)
         return text
 
     async def _run_tool(
@@ -364,7 +378,11 @@ class Loop:
             text = self._bug(call, error)
         finally:
             duration_ms = round((time.monotonic() - started) * 1000)
-            parts.emit(ToolEnded(call=call.id, name=call.name, result=text, ok=ok, duration_ms=duration_ms))
+            ended = ToolEnded(call=call.id, name=call.name, result=text, ok=ok, duration_ms=duration_ms)
+            if text == "[interrupted]":
+                parts.emit(ended)  # there is no result: who goes on writes down that it was cut off
+            else:
+                self._untold[call.id] = ended
         text += await parts.hooks.post_tool(call.name, plain, access, text, ok)
         await parts.room()
         return text, ok

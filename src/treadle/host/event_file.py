@@ -12,7 +12,7 @@ import msgspec
 
 from treadle.errors import StorageError
 from treadle.io.files import storage_error
-from treadle.redact import Redactor, Stream
+from treadle.redact import RedactedStream, Redactor
 from treadle.wire.sidecar.receipts import AnyAgentEvent
 
 _encoder = msgspec.json.Encoder()
@@ -29,7 +29,7 @@ class EventFile:
     def __init__(self, path: str, redactor: Redactor | None = None) -> None:
         self._path = path
         self._redactor = redactor
-        self._stream: Stream | None = None
+        self._stream: RedactedStream | None = None
         self._last: dict[str, Any] = {}
         try:
             self._file = open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))
