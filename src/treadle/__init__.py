@@ -15,8 +15,8 @@ _WHERE = {
     "find_agent": "treadle.agents",
     "run_turn": "treadle.sessions.session",
     "totals": "treadle.sessions.totals",
-    "create_headless_runner": "treadle.doors.oneshot.run",
-    "create_headless_transport": "treadle.doors.oneshot.run",
+    "create_headless_runner": "treadle.doors.oneshot.headless",
+    "create_headless_transport": "treadle.doors.oneshot.headless",
     "Agent": "treadle.session",
     "Session": "treadle.session",
     "SessionSpec": "treadle.session",
@@ -30,8 +30,8 @@ __all__ = ["__version__", *_WHERE]
 
 if TYPE_CHECKING:
     from treadle.agents import find_agent as find_agent
-    from treadle.doors.oneshot.run import create_headless_runner as create_headless_runner
-    from treadle.doors.oneshot.run import create_headless_transport as create_headless_transport
+    from treadle.doors.oneshot.headless import create_headless_runner as create_headless_runner
+    from treadle.doors.oneshot.headless import create_headless_transport as create_headless_transport
     from treadle.errors import TreadleError as TreadleError
     from treadle.session import Agent as Agent
     from treadle.session import Answer as Answer

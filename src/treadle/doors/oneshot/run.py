@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterable
 from typing import Any, Protocol, get_args
 
 import msgspec
+from msgspec.structs import replace
 
-from treadle.errors import ConfigError, LocalError, PeerClosed, StorageError
+from treadle.doors.oneshot.ending import RunEnding, exit_code, failure, refusals, result_of
+from treadle.errors import ConfigError, PeerClosed, StorageError
 from treadle.events import (
     FINISHED,
     AnyEvent,
@@ -21,19 +22,16 @@ from treadle.events import (
     Task,
     TaskChanged,
     TaskGroupChanged,
-    ToolDenied,
     TurnEnded,
 )
 from treadle.io.streams import Printing
 from treadle.session import CommandResult, EventReader, Prompt, Session
 from treadle.sessions.session import error_info
-from treadle.sessions.totals import Totals, TurnSummary, TurnTotals
+from treadle.sessions.totals import TurnTotals
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.connection import READY, Connection
 from treadle.wire.oneshot.records import OutputFormat, Result
 
-INTERRUPTED, TIMED_OUT, LIMITED, INCOMPLETE = 130, 124, 3, 4
-"""Exit codes with `strict`. Without it, interrupted is 0 and everything else here but INCOMPLETE is 1."""
 SETTLING = 1.0
 """Seconds that an interrupted command has for its result, where the session does not wait for that."""
 
@@ -50,15 +48,6 @@ class Extra(Protocol):
     def begin(self) -> list[wire.Record]: ...
 
     def lines(self, event: AnyEvent) -> list[wire.Record]: ...
-
-
-class RunEnding(msgspec.Struct, frozen=True, kw_only=True):
-    """How the run came to its end: the first of a turn's end, a command's result or an exception."""
-
-    text: str = ""
-    error: ErrorInfo | None = None
-    turn: bool = False
-    """Whether a turn of the model decided it."""
 
 
 class Runner:
@@ -248,7 +237,7 @@ class Runner:
                 self._count(event)
         if self._turn in self._ends and not self._turn_over.done():
             ended = self._ends[self._turn]
-            self._turn_over.set_result(RunEnding(text=ended.text, error=_failure(ended), turn=True))
+            self._turn_over.set_result(RunEnding(text=ended.text, error=failure(ended), turn=True))
 
     def _records(self, event: AnyEvent) -> list[wire.Record]:
         records = self._extra.lines(event) if self._extra is not None else []
@@ -263,8 +252,10 @@ class Runner:
 
     async def _report(self, ending: RunEnding, structured: Any) -> int:
         summary = self._totals.summary()
-        code = self.exit_code(ending, summary)
-        self.result = self._result(ending, summary, code, structured)
+        ending = replace(ending, interrupted=self._interrupted is not None, in_tools=self._in_tools)
+        code = exit_code(ending, summary, strict=self._strict)
+        took = round((time.monotonic() - self._started) * 1000)
+        self.result = result_of(ending, summary, code, structured, session_id=self.session.id, milliseconds=took)
         if self.format != "text":
             await self._out.write(self.wire.send(self.result))
         elif ending.error is not None:
@@ -272,57 +263,12 @@ class Runner:
         elif ending.text or self._interrupted is None:
             await self._out.write(ending.text.encode(errors="replace") + b"\n")
         if self.format == "text" and summary.denials:
-            await self._complain(_refusals(summary.denials))
+            await self._complain(refusals(summary.denials))
         return code
 
     async def _complain(self, text: str) -> None:
         with contextlib.suppress(PeerClosed, StorageError):  # the exit code says that something is wrong too
             await self._err.write(text.encode(errors="replace"))
-
-    def exit_code(self, ending: RunEnding, summary: TurnSummary) -> int:
-        if not self._strict:
-            return 1 if ending.error is not None else 0
-        if ending.error is not None:
-            return {"timeout": TIMED_OUT}.get(ending.error.code, LIMITED if summary.outcome == "limited" else 1)
-        if self._interrupted is not None or summary.outcome == "interrupted":
-            return INTERRUPTED
-        return INCOMPLETE if summary.denials or summary.stop_reason in ("length", "refusal") else 0
-
-    def _result(self, ending: RunEnding, summary: TurnSummary, code: int, structured: Any) -> Result:
-        error = ending.error
-        return Result(
-            result="" if error is not None else ending.text,
-            session_id=self.session.id,
-            subtype="success" if error is None else "error",
-            is_error=code != 0,
-            duration_ms=round((time.monotonic() - self._started) * 1000),
-            duration_api_ms=summary.model_ms,
-            num_turns=summary.iterations,
-            total_cost_usd=summary.usage.cost_usd,
-            stop_reason=wire.stop_reason(summary.stop_reason),
-            terminal_reason=self._terminal_reason(ending, summary),
-            usage=_usage(summary.usage),
-            model_usage={model: _model_usage(totals) for model, totals in summary.by_model.items()},
-            permission_denials=[
-                {"tool_name": denied.name, "tool_use_id": denied.call, "tool_input": denied.args}
-                for denied in summary.denials
-            ],
-            errors=[error.message] if error is not None else msgspec.UNSET,
-            error_code=error.code if error is not None else msgspec.UNSET,
-            structured_output=structured,
-        )
-
-    def _terminal_reason(self, ending: RunEnding, summary: TurnSummary) -> str:
-        if ending.error is not None:
-            return _REASONS.get(ending.error.code, "error")
-        if self._interrupted is not None or summary.outcome == "interrupted":
-            return "aborted_tools" if self._in_tools else "aborted_streaming"
-        return "completed"
-
-
-_REASONS = {"max_iterations": "max_turns", "budget_exceeded": "budget_exhausted"} | dict.fromkeys(
-    wire.PROVIDER_CODES, "api_error"
-)
 
 
 class Answers(Protocol):
@@ -339,94 +285,7 @@ class Answers(Protocol):
         ...
 
 
-def _failure(ended: TurnEnded) -> ErrorInfo | None:
-    """An interruption is not an error: its partial text is the result."""
-    if ended.outcome in ("completed", "interrupted"):
-        return None
-    return ended.error or ErrorInfo(code="error", message=f"the turn ended as {ended.outcome}")
-
-
-def _refusals(denials: Iterable[ToolDenied]) -> str:
-    """A reader of plain text has no other way to learn that something was not done."""
-    reasons = dict.fromkeys(denied.reason for denied in denials)
-    return "".join(f"treadle: not allowed: {reason}\n" for reason in reasons)
-
-
 def _broken(pump: asyncio.Task[None]) -> RunEnding:
     """Events have stopped before the turn ended: nobody reads what we write, or the session closed."""
     pump.result()
     return RunEnding(error=ErrorInfo(code="no_result", message="the session closed without an answer"))
-
-
-def _usage(totals: Totals) -> wire.Record:
-    """The four buckets; marked where a service did not count and we had to guess."""
-    counted = wire.usage(
-        input_tokens=totals.input_tokens,
-        output_tokens=totals.output_tokens,
-        cache_read=totals.cache_read_tokens,
-        cache_write=totals.cache_write_tokens,
-    )
-    return {**counted, "estimated": True} if totals.estimated else counted
-
-
-def _model_usage(totals: Totals) -> wire.Record:
-    return {
-        "inputTokens": totals.input_tokens,
-        "outputTokens": totals.output_tokens,
-        "cacheReadInputTokens": totals.cache_read_tokens,
-        "cacheCreationInputTokens": totals.cache_write_tokens,
-        "costUSD": totals.cost_usd,
-    }
-
-
-class Transport:
-    """The runner as a transport: attach a session, start, read the exit code."""
-
-    name = "headless"
-
-    def __init__(self, prompt: str, output_format: OutputFormat, out: Sink | None, err: Sink | None) -> None:
-        self._prompt = prompt
-        self._format = output_format
-        self._out = out
-        self._err = err
-        self._session: Session | None = None
-        self._exit_code = 0
-
-    def attach(self, session: Session) -> None:
-        self._session = session
-
-    async def start(self) -> None:
-        """Run the prompt and write the output."""
-        if self._session is None:
-            raise LocalError("the headless transport has no session", hint="call attach(session) before start()")
-        runner = Runner(self._session, self._format, out=self._out, err=self._err)
-        self._exit_code = await runner.run(self._prompt)
-
-    async def stop(self) -> None:
-        """Nothing: what start() began, it has ended."""
-
-    def get_exit_code(self) -> int:
-        """0 before any run."""
-        return self._exit_code
-
-
-def create_headless_runner(
-    session: Session,
-    output_format: OutputFormat = "text",
-    *,
-    out: Sink | None = None,
-    err: Sink | None = None,
-) -> Runner:
-    """A runner over any session: `await runner.run(prompt)` prints to stdout, or `out`, and gives the exit code."""
-    return Runner(session, output_format, out=out, err=err)
-
-
-def create_headless_transport(
-    prompt: str,
-    output_format: OutputFormat = "text",
-    *,
-    out: Sink | None = None,
-    err: Sink | None = None,
-) -> Transport:
-    """The same as a transport that is given its session later, by `attach`."""
-    return Transport(prompt, output_format, out, err)

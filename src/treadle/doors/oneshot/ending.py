@@ -1,0 +1,113 @@
+"""How a run ended, as an exit code and as the record that it ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from treadle.events import ErrorInfo, ToolDenied, TurnEnded
+from treadle.sessions.totals import Totals, TurnSummary
+from treadle.wire.oneshot import records as wire
+from treadle.wire.oneshot.records import Result
+
+INTERRUPTED, TIMED_OUT, LIMITED, INCOMPLETE = 130, 124, 3, 4
+"""Exit codes with `strict`. Without it, interrupted is 0 and everything else here but INCOMPLETE is 1."""
+
+
+class RunEnding(msgspec.Struct, frozen=True, kw_only=True):
+    """How the run came to its end: the first of a turn's end, a command's result or an exception."""
+
+    text: str = ""
+    error: ErrorInfo | None = None
+    turn: bool = False
+    """Whether a turn of the model decided it."""
+    interrupted: bool = False
+    in_tools: bool = False
+    """Whether a tool was running when it was interrupted."""
+
+
+def failure(ended: TurnEnded) -> ErrorInfo | None:
+    """An interruption is not an error: its partial text is the result."""
+    if ended.outcome in ("completed", "interrupted"):
+        return None
+    return ended.error or ErrorInfo(code="error", message=f"the turn ended as {ended.outcome}")
+
+
+def refusals(denials: Iterable[ToolDenied]) -> str:
+    """A reader of plain text has no other way to learn that something was not done."""
+    reasons = dict.fromkeys(denied.reason for denied in denials)
+    return "".join(f"treadle: not allowed: {reason}\n" for reason in reasons)
+
+
+def exit_code(ending: RunEnding, summary: TurnSummary, *, strict: bool) -> int:
+    if not strict:
+        return 1 if ending.error is not None else 0
+    if ending.error is not None:
+        return {"timeout": TIMED_OUT}.get(ending.error.code, LIMITED if summary.outcome == "limited" else 1)
+    if ending.interrupted or summary.outcome == "interrupted":
+        return INTERRUPTED
+    return INCOMPLETE if summary.denials or summary.stop_reason in ("length", "refusal") else 0
+
+
+def result_of(
+    ending: RunEnding, summary: TurnSummary, code: int, structured: Any, *, session_id: str, milliseconds: int
+) -> Result:
+    """The record that a run ends with."""
+    error = ending.error
+    return Result(
+        result="" if error is not None else ending.text,
+        session_id=session_id,
+        subtype="success" if error is None else "error",
+        is_error=code != 0,
+        duration_ms=milliseconds,
+        duration_api_ms=summary.model_ms,
+        num_turns=summary.iterations,
+        total_cost_usd=summary.usage.cost_usd,
+        stop_reason=wire.stop_reason(summary.stop_reason),
+        terminal_reason=_terminal_reason(ending, summary),
+        usage=_usage(summary.usage),
+        model_usage={model: _model_usage(totals) for model, totals in summary.by_model.items()},
+        permission_denials=[
+            {"tool_name": denied.name, "tool_use_id": denied.call, "tool_input": denied.args}
+            for denied in summary.denials
+        ],
+        errors=[error.message] if error is not None else msgspec.UNSET,
+        error_code=error.code if error is not None else msgspec.UNSET,
+        structured_output=structured,
+    )
+
+
+def _terminal_reason(ending: RunEnding, summary: TurnSummary) -> str:
+    if ending.error is not None:
+        return _REASONS.get(ending.error.code, "error")
+    if ending.interrupted or summary.outcome == "interrupted":
+        return "aborted_tools" if ending.in_tools else "aborted_streaming"
+    return "completed"
+
+
+_REASONS = {"max_iterations": "max_turns", "budget_exceeded": "budget_exhausted"} | dict.fromkeys(
+    wire.PROVIDER_CODES, "api_error"
+)
+
+
+def _usage(totals: Totals) -> wire.Record:
+    """The four buckets; marked where a service did not count and we had to guess."""
+    counted = wire.usage(
+        input_tokens=totals.input_tokens,
+        output_tokens=totals.output_tokens,
+        cache_read=totals.cache_read_tokens,
+        cache_write=totals.cache_write_tokens,
+    )
+    return {**counted, "estimated": True} if totals.estimated else counted
+
+
+def _model_usage(totals: Totals) -> wire.Record:
+    return {
+        "inputTokens": totals.input_tokens,
+        "outputTokens": totals.output_tokens,
+        "cacheReadInputTokens": totals.cache_read_tokens,
+        "cacheCreationInputTokens": totals.cache_write_tokens,
+        "costUSD": totals.cost_usd,
+    }
