@@ -38,7 +38,8 @@ ENDING = {"exit": "peer_exited", "crash": "peer_exited", "cut": "peer_exited", "
 
 
 def replayed(card: Card, recording: str, *more: str, environ: dict[str, str] | None = None) -> DrivenAgent:
-    place = HERE / card.name / "recordings" / f"{recording}.jsonl"
+    """The agent, played from a recording: its name, or the path of one."""
+    place = Path(recording) if recording.endswith(".jsonl") else HERE / card.name / "recordings" / f"{recording}.jsonl"
     argv = (sys.executable, "-S", "-m", "treadle.testing.replay", str(place), *more)
     source = str(Path(sys.modules["treadle"].__file__ or "").parents[1])
     sets = {"PYTHONPATH": source}

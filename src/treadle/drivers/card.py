@@ -46,6 +46,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that it may see beside what every program gets; `PREFIX_*` lets no secret through, a full name does."""
     sets: dict[str, str] = {}
     """Variables that are set for it, unless the person sets them."""
+    writes: tuple[str, ...] = ()
+    """Directories of its own that it must be able to write in a sandbox: `~/.x` or `$VARIABLE`."""
     capabilities: dict[str, Level] = {}
     losses: dict[str, Loss] = {}
     """By event (`ToolOutput`) or field (`Usage.cost_usd`)."""

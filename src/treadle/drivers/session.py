@@ -68,6 +68,8 @@ class Work:
     def __init__(self, turn: Turn) -> None:
         self.turn = turn
         self.over: asyncio.Future[TurnEnded] = asyncio.get_running_loop().create_future()
+        self.stopping = False
+        """Whether it is being called off: its end is then awaited by whoever does that."""
         self.failed = False
         """Whether an error was told already, so that the ending need not tell it again."""
 
@@ -138,9 +140,16 @@ class DrivenSession(BaseSession):
                         await self._bad_line(message)
                     else:
                         self._understand(message)
+                        await self._in_step()
                 await self.room()
         except TreadleError as error:
             self._part(error)
+
+    async def _in_step(self) -> None:
+        """What comes after the end of a turn belongs to the next one: wait until this one's end has been told."""
+        work = self._work
+        if work is not None and not work.stopping and work.over.done() and work.over.exception() is None:
+            await work.turn.ended.wait()
 
     async def _bad_line(self, error: RemoteProtocolError) -> None:
         """A stray line on its output is worth a warning; a record that is too long or broken may be the result."""
@@ -214,6 +223,7 @@ class DrivenSession(BaseSession):
 
     async def _call_off(self, work: Work) -> None:
         """Ask it to stop, and see to it that nothing of the turn goes on."""
+        work.stopping = True
         for task in [*self._jobs]:
             task.cancel()
         if self.peer.gone or work.over.done() and not isinstance(work.over.exception(), LimitReached):

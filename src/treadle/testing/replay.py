@@ -3,7 +3,8 @@
     python -m treadle.testing.replay RECORDING [--fault NAME] [--after N] [--child COMMAND] [ARGUMENTS ...]
 
 A recording is a file of JSON lines, `{"dir": "in" | "out", "line": ...}`: `in` is what the host said, `out` what the
-agent said. Ids that the host makes up differ from run to run, so those of the recording are replaced by the real ones.
+agent said, and `"times"` beside them repeats a line. Ids that the host makes up differ from run to run, so those of the
+recording are replaced by the real ones.
 `--fault` breaks the conversation after N `out` lines behind the first prompt; `--child` starts a process that must not
 be left behind. Further arguments, such as those that the real program would get, are ignored.
 
@@ -52,14 +53,17 @@ class Replay:
                     if self.options.fault and self.since == self.options.after:
                         return self.break_off(entry["line"], self.lines[number:])
                     self.since += 1
-                self.say(self.mapped(entry["line"]))
+                self.say(self.mapped(entry["line"]), entry.get("times", 1))
         while self.read() is not None:
             pass
         return 0
 
-    def say(self, line: Any) -> None:
+    def say(self, line: Any, times: int = 1) -> None:
         text = line if isinstance(line, str) else json.dumps(line, separators=(",", ":"), ensure_ascii=False)
-        sys.stdout.buffer.write(text.encode() + b"\n")
+        data = text.encode() + b"\n"
+        for _ in range(times // 1000):
+            sys.stdout.buffer.write(data * 1000)
+        sys.stdout.buffer.write(data * (times % 1000))
         sys.stdout.buffer.flush()
 
     def read(self) -> Any:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
 
 from treadle.drivers.acp.session import AcpSession
 from treadle.drivers.agent import DrivenAgent
 from treadle.errors import Unsupported
-from treadle.io.peer import Peer
 from treadle.session import AgentInfo, SessionSpec
 from treadle.wire.acp.connection import Connection
 
@@ -25,9 +23,7 @@ class AcpAgent(DrivenAgent):
 
     async def _open(self, spec: SessionSpec, env: dict[str, str]) -> AcpSession:
         self._check(spec)
-        peer: Peer[Any, Any] = await Peer.start(
-            self.launch.argv, Connection("client"), name=self.name, env=env, cwd=spec.cwd, patience=self.patience
-        )
+        peer = await self.start(self.launch.argv, Connection("client"), spec, env)
         session = AcpSession(self.card, spec, peer, name=self.name)
         try:
             await session.shake_hands()

@@ -17,6 +17,7 @@ CARDS = (
             *("CLAUDE_CODE_MAX_RETRIES", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_AUTOUPDATER"),
         ),
         sets={"DISABLE_AUTOUPDATER": "1"},
+        writes=("~/.claude", "$CLAUDE_CONFIG_DIR"),
         capabilities={
             **dict.fromkeys(("streaming", "thinking", "tools", "permissions", "changed_input", "questions"), "native"),
             **dict.fromkeys(("interrupt", "resume", "fork", "usage", "cost", "tasks", "commands"), "native"),

@@ -14,7 +14,6 @@ from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.claude.session import ClaudeSession
 from treadle.drivers.claude.tools import claude_name
 from treadle.errors import ConfigError
-from treadle.io.peer import Peer
 from treadle.session import SessionSpec
 from treadle.wire.claude.connection import Connection
 
@@ -29,9 +28,7 @@ class ClaudeAgent(DrivenAgent):
     async def _open(self, spec: SessionSpec, env: dict[str, str]) -> ClaudeSession:
         session_id, which = _which(spec)
         argv = [*self.launch.argv, *WIRE, *which, *_options(spec, self.launch.options)]
-        peer: Peer[Any, Any] = await Peer.start(
-            argv, Connection("host"), name=self.name, env=env, cwd=spec.cwd, patience=self.patience
-        )
+        peer = await self.start(argv, Connection("host"), spec, env)
         session = ClaudeSession(session_id, self.card, spec, peer)
         await session.shake_hands()
         return session

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 import uuid
 from typing import Any, cast
 
@@ -26,6 +27,7 @@ from treadle.events import (
     Retrying,
     TextDelta,
     ThinkingDelta,
+    TurnEnded,
     Usage,
     Warned,
 )
@@ -47,6 +49,8 @@ from treadle.wire.claude.records import (
     User,
 )
 
+STEER_SECONDS = 2.0
+"""For Claude Code to take up what was added to a turn that has just ended."""
 HOOKS = {"PreToolUse": [{"matcher": "*", "hookCallbackIds": ["before"], "timeout": 600}]}
 ASKING = {"AskUserQuestion": "question", "ExitPlanMode": "plan"}
 
@@ -81,7 +85,10 @@ class ClaudeSession(DrivenSession):
         self._streamed: dict[str | None, list[str]] = {}
         self._calls_counted: list[Usage] = []
         """What the calls of this turn used so far, for when no result tells."""
+        self._steering: set[str] = set()
+        """What a person has added to this turn and Claude Code has not taken up yet."""
         self._adopted: Turn | None = None
+        self._adopted_begins = asyncio.Event()
 
     # The handshake
 
@@ -143,8 +150,10 @@ class ClaudeSession(DrivenSession):
         self._streamed.clear()
         self._calls.clear()
         self._calls_counted.clear()
+        self._steering.clear()
         if turn is self._adopted:
             self._adopted, self._begun = None, True
+            self._adopted_begins.set()
             return
         self._begun = False
         self._prompt_id = str(uuid.uuid4())
@@ -160,7 +169,9 @@ class ClaudeSession(DrivenSession):
         """It takes a further prompt to the model at its next step."""
         if self._current is None or self._current.id != turn or self._work is None or self._stopping:
             return False
-        await self.peer.say(User(message={"role": "user", "content": text}, uuid=str(uuid.uuid4())))
+        id = str(uuid.uuid4())
+        self._steering.add(id)
+        await self.peer.say(User(message={"role": "user", "content": text}, uuid=id))
         return True
 
     def _hear(self, message: AnyRecord) -> None:
@@ -187,8 +198,12 @@ class ClaudeSession(DrivenSession):
 
     def _later(self, record: dict[str, Any]) -> None:
         """Records without a type of ours; what happens to a prompt that we sent is told by one of them."""
-        if record.get("type") == "command_lifecycle" and record.get("command_uuid") == self._prompt_id:
-            self._begun = self._begun or record.get("state") == "started"
+        if record.get("type") == "command_lifecycle" and record.get("state") in ("started", "completed"):
+            self._taken_up(str(record.get("command_uuid")))
+
+    def _taken_up(self, id: str) -> None:
+        self._steering.discard(id)
+        self._begun = self._begun or id == self._prompt_id
 
     def _piece(self, record: StreamEvent) -> None:
         event, parent = record.event, record.parent_tool_use_id
@@ -242,7 +257,7 @@ class ClaudeSession(DrivenSession):
 
     def _results(self, record: User) -> None:
         if record.isReplay:
-            self._begun = self._begun or record.uuid == self._prompt_id
+            self._taken_up(record.uuid)
             return
         content = record.message.get("content")
         for block in content if isinstance(content, list) else []:
@@ -307,15 +322,20 @@ class ClaudeSession(DrivenSession):
                 for each in servers
             },
         )
-        if self._work is None and self._adopted is None:
+        if self._current is None and not self._queue and self._closing is None:
             self._adopt()
 
     def _adopt(self) -> None:
         """It works without having been asked: a background task has ended and woken it. That is a turn too."""
-        if self._closing is None:
-            turn = self._adopted = Turn(Prompt(text="", source="task"))
-            self._queue.appendleft(turn)
-            self._wake()
+        turn = self._adopted = Turn(Prompt(text="", source="task"))
+        self._adopted_begins.clear()
+        self._queue.append(turn)
+        self._wake()
+
+    async def _in_step(self) -> None:
+        await super()._in_step()
+        if self._adopted is not None:
+            await self._adopted_begins.wait()
 
     def _ended(self, result: Result) -> None:
         for usage in reading.usages(result, self._totals):
@@ -331,7 +351,19 @@ class ClaudeSession(DrivenSession):
         turn = work.turn
         if outcome == "completed":
             turn.text = result.result if result.result is not None else turn.text
-        self.over(turn.ending(outcome, error, result.stop_reason or ""))
+        ended = turn.ending(outcome, error, result.stop_reason or "")
+        if outcome == "completed" and self._steering:
+            self.job(self._go_on(ended))
+        else:
+            self.over(ended)
+
+    async def _go_on(self, ended: TurnEnded) -> None:
+        """What was added came too late for the last step: Claude Code takes it up now, and the turn goes on."""
+        deadline = time.monotonic() + STEER_SECONDS
+        while self._steering and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        if self._steering:
+            self.over(ended)
 
     # What it asks
 

@@ -13,6 +13,7 @@ CARDS = (
         install="npm install -g @openai/codex",
         recorded=("0.166.0",),
         environment=("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_*", "CODEX_HOME", "CODEX_API_KEY"),
+        writes=("~/.codex", "$CODEX_HOME"),
         capabilities={
             **dict.fromkeys(("streaming", "thinking", "tools", "permissions", "questions", "steer"), "native"),
             **dict.fromkeys(("resume", "fork", "usage", "model", "file_changes"), "native"),

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.codex.exec import ExecSession
 from treadle.drivers.codex.session import CodexSession
 from treadle.errors import PeerExited
-from treadle.io.peer import Peer
 from treadle.session import SessionSpec
 from treadle.wire.codex.connection import Connection
 
 
 class CodexAgent(DrivenAgent):
     async def _open(self, spec: SessionSpec, env: dict[str, str]) -> CodexSession | ExecSession:
-        peer: Peer[Any, Any] = await Peer.start(
-            list(self.launch.argv), Connection("host"), name=self.name, env=env, cwd=spec.cwd, patience=self.patience
-        )
+        peer = await self.start(list(self.launch.argv), Connection("host"), spec, env)
         session = CodexSession(self.card, spec, peer, self.launch.options)
         try:
             await session.shake_hands()

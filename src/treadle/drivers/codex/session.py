@@ -109,6 +109,8 @@ class CodexSession(DrivenSession):
 
     def _sandbox(self) -> str:
         chosen = self._options.get("sandbox")
+        if self.spec.confinement.use == "on":  # ours is around it, and in there it cannot make one of its own
+            chosen = "danger-full-access"
         return chosen if chosen in POLICY else SANDBOX.get(self.spec.mode, "workspace-write")
 
     async def _newest(self) -> str:

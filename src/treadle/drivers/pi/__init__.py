@@ -17,6 +17,7 @@ CARDS = (
             *("OPENROUTER_API_KEY", "MISTRAL_API_KEY", "XAI_API_KEY", "CEREBRAS_API_KEY", "DEEPSEEK_API_KEY"),
         ),
         sets={"PI_SKIP_VERSION_CHECK": "1"},
+        writes=("~/.pi",),
         capabilities={
             **dict.fromkeys(("streaming", "thinking", "tools", "steer", "resume", "fork"), "native"),
             **dict.fromkeys(("usage", "cost", "model"), "native"),

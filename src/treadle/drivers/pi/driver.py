@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os.path
-from typing import Any
 
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.pi.session import PiSession
-from treadle.io.peer import Peer
 from treadle.session import SessionSpec
 from treadle.wire.pi.connection import Connection
 
@@ -20,9 +18,7 @@ BUILT_IN = ("read", "bash", "edit", "write", "grep", "find", "ls")
 class PiAgent(DrivenAgent):
     async def _open(self, spec: SessionSpec, env: dict[str, str]) -> PiSession:
         argv = [*self.launch.argv, "--extension", EXTENSION, *_options(spec)]
-        peer: Peer[Any, Any] = await Peer.start(
-            argv, Connection("host"), name=self.name, env=env, cwd=spec.cwd, patience=self.patience
-        )
+        peer = await self.start(argv, Connection("host"), spec, env)
         session = PiSession(spec.start.resume or "", self.card, spec, peer)
         await session.shake_hands()
         return session

@@ -155,6 +155,7 @@ def _unknown(line: bytes, wrong: Exception) -> Unknown:
         raise InvalidJson(f"a line is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise InvalidJson("a line is not a JSON object")
-    if found.get("type") in _tags:
-        raise Violation(f"a {found['type']} record is not what it should be: {wrong}")
+    kind = found.get("type")
+    if isinstance(kind, str) and kind in _tags:
+        raise Violation(f"a {kind} record is not what it should be: {wrong}")
     return Unknown(record=found)

@@ -1,0 +1,207 @@
+"""What driving an agent costs over its own command: time to the first piece of text, memory, and events per second.
+
+First text: the real program (in the cache of `make test-agents`) against a scripted model, spoken to by our driver and
+by a bare client that writes the same few lines and does nothing else, each in a process of its own, in turns. The time
+is from the start of the program to the first piece of text; memory is the peak of the process that speaks to it.
+Throughput: a recorded conversation whose delta is repeated, through a pipe and the driver to a reader, against a loop
+that parses the same bytes with the standard json module.
+"""
+
+import asyncio
+import json
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parents[1]
+NAMES = ("claude", "codex", "pi")
+ROUNDS = 5
+FLOOD = 100_000
+DELTAS = {"claude": "text_delta", "codex": "item/agentMessage/delta", "pi": "text_delta"}
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--inside"]:
+        asyncio.run(_inside(*sys.argv[2:]))
+        return
+    from tests.drivers.programs import CACHE
+
+    for name in NAMES:
+        asyncio.run(_flood(name))
+    for name in NAMES:
+        if (CACHE / name).exists():
+            asyncio.run(_compare(name))
+        else:
+            print(f"{name}: not in {CACHE}; make test-agents fetches it")
+
+
+# Throughput...
+
+
+async def _flood(name: str) -> None:
+    from tests.drivers.test_contract import replayed
+
+    from treadle.drivers.card import cards
+    from treadle.events import TextDelta, TurnEnded
+    from treadle.session import Prompt, SessionSpec
+
+    source = HERE / "tests" / "drivers" / name / "recordings" / "text.jsonl"
+    entries = [json.loads(line) for line in source.read_text().splitlines()]
+    at = next(at for at, entry in enumerate(entries) if DELTAS[name] in json.dumps(entry))
+    entries[at]["times"] = FLOOD
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file, tempfile.TemporaryDirectory() as cwd:
+        file.write("".join(json.dumps(entry) + "\n" for entry in entries))
+        file.flush()
+        session = await replayed(cards()[name], file.name).open(SessionSpec.of(cwd=cwd))
+        reader, seen = session.events(), 0
+        began = time.perf_counter()
+        await session.prompt(Prompt(text="[[hello]]"))
+        ended = False
+        while not ended:
+            for event in await reader.batch():
+                seen += type(event) is TextDelta
+                ended = ended or type(event) is TurnEnded
+        ours = time.perf_counter() - began
+        await session.close()
+    assert seen >= FLOOD
+    lines = [json.dumps(entries[at]["line"]).encode()] * FLOOD
+    began = time.perf_counter()
+    for line in lines:
+        json.loads(line)
+    theirs = time.perf_counter() - began
+    print(
+        f"{name:8} {FLOOD / ours:9,.0f} events/s through the driver; json alone {FLOOD / theirs:9,.0f} lines/s "
+        f"({theirs / ours:4.2f}x of it)"
+    )
+
+
+# The first piece of text...
+
+
+async def _compare(name: str) -> None:
+    from tests.drivers.programs import PROGRAMS, environment
+    from tests.drivers.scenarios import script
+
+    from treadle.testing.server import ModelServer
+
+    taken: dict[str, list[tuple[float, float]]] = {"bare": [], "driver": []}
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
+        async with ModelServer(script(PROGRAMS[name].tools), batch=False) as server:
+            home = Path(place)
+            (home / "work").mkdir()
+            env = environment(name, home, server.url)
+            for round in range(ROUNDS + 1):
+                for how in taken:
+                    got = await _run(name, how, env, home / "work")
+                    if round:  # the first one warms the caches up
+                        taken[how].append(got)
+    (bare, bare_mb), (ours, ours_mb) = (
+        [statistics.median(values) for values in zip(*taken[how], strict=True)] for how in ("bare", "driver")
+    )
+    print(
+        f"{name:8} first text after {ours * 1000:6.0f} ms, bare client {bare * 1000:6.0f} ms: "
+        f"{(ours - bare) * 1000:+5.0f} ms ({ours / bare:4.2f}x); memory {ours_mb:5.1f} MB, bare {bare_mb:5.1f} MB"
+    )
+
+
+async def _run(name: str, how: str, env: dict[str, str], cwd: Path) -> tuple[float, float]:
+    from tests.drivers.programs import install
+
+    program = str(install(name) / name)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.drivers", "--inside", name, how, program, json.dumps(env), str(cwd)),
+        cwd=HERE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await process.communicate()
+    seconds, megabytes = json.loads(out.splitlines()[-1])
+    return seconds, megabytes
+
+
+async def _inside(name: str, how: str, program: str, environ: str, cwd: str) -> None:
+    """In a process of its own: the bare client imports nothing but the standard library."""
+    env = json.loads(environ)
+    seconds = await (_bare if how == "bare" else _driver)(name, program, env, cwd)
+    print(json.dumps([seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+
+
+async def _driver(name: str, program: str, env: dict[str, str], cwd: str) -> float:
+    from treadle.agents import _load
+    from treadle.drivers.card import cards
+    from treadle.drivers.launch import launch_of
+    from treadle.events import TextDelta
+    from treadle.session import Prompt, SessionSpec
+    from treadle.settings.config import AgentSettings
+
+    card = cards()[name]
+    settings = AgentSettings(command=program)
+    agent = _load(card.driver)(card, launch_of(card, settings), environ=env)
+    began = time.perf_counter()
+    session = await agent.open(SessionSpec.of(cwd=cwd, mode="full-auto", persist=False))
+    reader = session.events()
+    await session.prompt(Prompt(text="[[hello]]"))
+    async for event in reader:
+        if type(event) is TextDelta:
+            break
+    taken = time.perf_counter() - began
+    await session.close()
+    return taken
+
+
+async def _bare(name: str, program: str, env: dict[str, str], cwd: str) -> float:
+    arguments = {
+        "claude": ["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"]
+        + ["--include-partial-messages", "--no-session-persistence"],
+        "codex": ["app-server"],
+        "pi": ["--mode", "rpc", "--no-session"],
+    }[name]
+    began = time.perf_counter()
+    process = await asyncio.create_subprocess_exec(
+        *(program, *arguments),
+        env=env,
+        cwd=cwd,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        limit=1 << 26,
+    )
+    assert process.stdin is not None and process.stdout is not None
+
+    async def say(**line: Any) -> None:
+        process.stdin.write(json.dumps(line).encode() + b"\n")  # type: ignore[union-attr]
+
+    async def hear(*words: str) -> Any:
+        while line := await process.stdout.readline():  # type: ignore[union-attr]
+            if all(word.encode() in line for word in words):
+                return json.loads(line)
+
+    if name == "claude":
+        await say(type="control_request", request_id="1", request={"subtype": "initialize"})
+        await hear("control_response")
+        await say(type="user", message={"role": "user", "content": "[[hello]]"}, session_id="")
+    elif name == "codex":
+        await say(id=1, method="initialize", params={"clientInfo": {"name": "bare", "version": "1"}})
+        await hear('"id":1')
+        await say(method="initialized")
+        await say(id=2, method="thread/start", params={"cwd": cwd, "ephemeral": True})
+        thread = (await hear('"id":2'))["result"]["thread"]["id"]
+        await say(
+            id=3, method="turn/start", params={"threadId": thread, "input": [{"type": "text", "text": "[[hello]]"}]}
+        )
+    else:
+        await say(id="1", type="get_state")
+        await hear('"response"')
+        await say(id="2", type="prompt", message="[[hello]]")
+    await hear(DELTAS[name])
+    taken = time.perf_counter() - began
+    process.stdin.close()
+    await process.wait()
+    return taken
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""How an outside agent is started."""
+
+import pytest
+
+from treadle.drivers.card import Card
+from treadle.drivers.launch import launch_of
+from treadle.errors import ConfigError, NotFound
+from treadle.settings.config import AgentSettings
+
+CARD = Card(
+    name="some",
+    title="Some",
+    driver="x:y",
+    how="by hand",
+    program="some-agent",
+    arguments=("serve",),
+    environment=("SOME_KEY", "SOME_*"),
+    sets={"SOME_QUIET": "1"},
+)
+ANY = Card(name="any", title="Any", driver="x:y", how="by hand", prefix=True)
+
+
+def test_the_card_says_it_and_the_settings_add_to_it() -> None:
+    assert launch_of(CARD).argv == ("some-agent", "serve")
+    assert launch_of(CARD, AgentSettings(arguments=("--fast",))).argv == ("some-agent", "serve", "--fast")
+    assert launch_of(CARD, AgentSettings(command="/opt/x 'a b'")).argv == ("/opt/x", "a b", "serve")
+    assert launch_of(ANY, None, "mine --flag").argv == ("mine", "--flag")
+
+
+def test_an_agent_without_a_command_says_where_to_set_it() -> None:
+    with pytest.raises(ConfigError, match="agents.any.command"):
+        launch_of(ANY)
+
+
+def test_a_program_that_is_not_there_is_not_found() -> None:
+    with pytest.raises(NotFound, match="no-such-agent"):
+        launch_of(CARD, AgentSettings(command="no-such-agent")).program()
+
+
+def test_the_environment_is_an_allow_list() -> None:
+    launch = launch_of(CARD, AgentSettings(env=("EXTRA",), set={"SOME_MODE": "quick"}))
+    environ = {"PATH": "/bin", "SOME_KEY": "k", "SOME_TOKEN": "t", "SOME_URL": "u", "EXTRA": "e", "OTHER_KEY": "o"}
+    assert launch.env(environ, {"ADDED": "a"}) == {
+        **{"PATH": "/bin", "SOME_KEY": "k", "SOME_URL": "u", "EXTRA": "e", "ADDED": "a"},
+        **{"SOME_QUIET": "1", "SOME_MODE": "quick"},
+    }
+    assert launch.env({"SOME_QUIET": "0"}, {})["SOME_QUIET"] == "0", "the person's own setting counts"
+
+
+def test_models_have_the_names_that_a_person_gives_them() -> None:
+    launch = launch_of(CARD, AgentSettings(model="big", models={"big": "some-large-1"}))
+    assert launch.model_name(None) == "some-large-1"
+    assert launch.model_name("other") == "other"
+    assert launch_of(CARD).model_name(None) is None

@@ -1,0 +1,113 @@
+"""What only Claude Code does, with the real program: background tasks, questions, plans, another model and mode."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.drivers.scenarios import DONE, PATIENCE, USED
+from tests.live.agents import agent, recording
+from treadle.agent.providers.script import CallLine, Script, ScriptedReply
+from treadle.events import Asked, TaskChanged, TextDelta, TurnEnded, TurnStarted
+from treadle.session import Answer, Change, Prompt, Session, SessionSpec
+from treadle.testing.server import ModelServer
+
+QUESTION = {"question": "Which colour?", "header": "Colour", "multiSelect": False}
+QUESTION |= {"options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cool"}]}
+
+
+def replies(name: str, arguments: dict[str, Any]) -> Script:
+    call = CallLine(name=name, arguments=arguments, id="call_1")
+    first = ScriptedReply(when="begin", text="Let me see.", call=(call,), usage=USED)
+    return Script(reply=(first, ScriptedReply(text=DONE, usage=USED, times="always")))
+
+
+@pytest.fixture
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+async def follow(session: Session, answer: Answer | None = None, turns: int = 1) -> list[Any]:
+    events: list[Any] = []
+    reader = session.events()
+    await session.prompt(Prompt(text="begin"))
+    async with asyncio.timeout(PATIENCE):
+        async for event in reader:
+            events.append(event)
+            if isinstance(event, Asked) and answer is not None:
+                await session.answer(event.request, answer)
+            turns -= isinstance(event, TurnEnded)
+            if not turns:
+                return events
+    return events
+
+
+async def test_a_background_task_wakes_it_for_a_turn_of_its_own(home: Path, tmp_path: Path) -> None:
+    given = {"command": "python3 -c 'import time; time.sleep(1)'", "run_in_background": True, "description": "Wait"}
+    async with ModelServer(replies("Bash", given)) as server:
+        made = agent("claude", home, server.url, recording("claude", "background"), tmp_path)
+        session = await made.open(SessionSpec.of(cwd=str(tmp_path)))
+        events = await follow(session, turns=2)
+        await session.close()
+    assert [event.source for event in events if isinstance(event, TurnStarted)] == ["user", "task"]
+    assert [event.text for event in events if isinstance(event, TurnEnded)] == [DONE, DONE]
+    assert [event.change for event in events if isinstance(event, TaskChanged)] == ["started", "completed"]
+
+
+async def test_its_question_goes_to_the_person_and_the_answer_to_the_model(home: Path, tmp_path: Path) -> None:
+    async with ModelServer(replies("AskUserQuestion", {"questions": [QUESTION]})) as server:
+        made = agent("claude", home, server.url, recording("claude", "question"), tmp_path)
+        session = await made.open(SessionSpec.of(cwd=str(tmp_path), answers=True))
+        events = await follow(session, Answer(decision="allow", text="Blue"))
+        await session.close()
+    (asked,) = [event for event in events if isinstance(event, Asked)]
+    assert (asked.kind, asked.text, asked.options) == ("question", "Which colour?", ("Red", "Blue"))
+    assert "Blue" in json.dumps(server.asked[-1].body["messages"][-1])
+
+
+async def test_an_answer_may_change_what_runs(home: Path, tmp_path: Path) -> None:
+    async with ModelServer(replies("Bash", {"command": "touch asked.txt", "description": "d"})) as server:
+        made = agent("claude", home, server.url, recording("claude", "changed"), tmp_path)
+        session = await made.open(SessionSpec.of(cwd=str(tmp_path), answers=True, mode="suggest"))
+        changed = {"command": "touch changed.txt", "description": "d"}
+        await follow(session, Answer(decision="allow", changed_args=changed))
+        await session.close()
+    assert [path.name for path in tmp_path.glob("*.txt")] == ["changed.txt"]
+
+
+async def test_the_model_and_the_mode_change_during_a_session(home: Path, tmp_path: Path) -> None:
+    async with ModelServer(replies("Bash", {"command": "touch asked.txt", "description": "d"})) as server:
+        made = agent("claude", home, server.url, recording("claude", "configured"), tmp_path)
+        session = await made.open(SessionSpec.of(cwd=str(tmp_path), mode="full-auto"))
+        await session.configure(Change(model="sonnet", mode="plan"))
+        await follow(session)
+        await session.close()
+    assert "sonnet" in server.asked[-1].body["model"]
+    assert not (tmp_path / "asked.txt").exists(), "in plan mode nothing runs"
+
+
+async def test_what_is_added_too_late_for_a_step_makes_the_turn_go_on(home: Path, tmp_path: Path) -> None:
+    slow = ScriptedReply(when="begin", text="one two three four", pace=0.3, usage=USED)
+    replied = Script(reply=(slow, ScriptedReply(text=DONE, usage=USED, times="always")))
+    async with ModelServer(replied, batch=False) as server:
+        made = agent("claude", home, server.url, recording("claude", "steered"), tmp_path)
+        session = await made.open(SessionSpec.of(cwd=str(tmp_path)))
+        events = await steered(session)
+        await session.close()
+    assert [event.text for event in events if isinstance(event, TurnEnded)] == [DONE]
+
+
+async def steered(session: Session) -> list[Any]:
+    events: list[Any] = []
+    reader = session.events()
+    turn = await session.prompt(Prompt(text="begin"))
+    async with asyncio.timeout(PATIENCE):
+        async for event in reader:
+            events.append(event)
+            if isinstance(event, TextDelta) and sum(isinstance(each, TextDelta) for each in events) == 1:
+                assert await session.steer(turn, "and more")
+            if isinstance(event, TurnEnded):
+                break
+    return events

@@ -1,0 +1,120 @@
+"""What Claude Code's records mean."""
+
+from typing import Any
+
+import pytest
+
+from treadle.events import TaskChanged
+from treadle.wire.claude.events import Tasks, ending, exit_code, file_change, result_text, usages
+from treadle.wire.claude.records import Result, System
+
+MODEL = {"inputTokens": 300, "outputTokens": 30, "cacheReadInputTokens": 60, "cacheCreationInputTokens": 6}
+
+
+def result(**more: Any) -> Result:
+    return Result(**{"subtype": "success", "is_error": False, "session_id": "s", **more})
+
+
+def test_what_was_used_since_the_last_result_is_taken_when_it_is_told() -> None:
+    since = {"opus": {**MODEL, "costUSD": 0.5, "thinkingTokens": 3}}
+    (usage,) = usages(result(model_usage_since_last_result=since, modelUsage={"opus": {"inputTokens": 9999}}), None)
+    assert (usage.model, usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens) == ("opus", 300, 60, 6)
+    assert (usage.output_tokens, usage.reasoning_tokens, usage.cost_usd) == (30, 3, 0.5)
+
+
+def test_totals_of_the_session_are_counted_from_the_last_result() -> None:
+    now = {"opus": {**MODEL, "costUSD": 0.75}, "haiku": {**MODEL, "costUSD": 0.1}}
+    found = usages(result(modelUsage=now), {"opus": {"inputTokens": 100, "outputTokens": 30, "costUSD": 0.5}})
+    assert [(usage.model, usage.input_tokens, usage.output_tokens, usage.cost_usd) for usage in found] == [
+        ("opus", 200, 0, 0.25),
+        ("haiku", 300, 30, 0.1),
+    ]
+
+
+def test_a_cost_that_began_before_us_is_unknown() -> None:
+    used = {"input_tokens": 10, "output_tokens": 2, "cache_read_input_tokens": 5, "cache_creation_input_tokens": 1}
+    (usage,) = usages(result(usage=used, modelUsage={"opus": {**MODEL, "costUSD": 9.0}}), None)
+    assert (usage.model, usage.prompt_tokens, usage.output_tokens, usage.cost_usd) == ("opus", 16, 2, None)
+
+
+def test_nothing_used_is_no_usage() -> None:
+    assert usages(result(model_usage_since_last_result={}), {}) == []
+    assert usages(result(usage={"input_tokens": 0}), None) == []
+
+
+@pytest.mark.parametrize(
+    ("told", "outcome", "code"),
+    [
+        ({"result": "text"}, "completed", None),
+        ({"is_error": True, "api_error_status": 401, "terminal_reason": "api_error"}, "failed", "auth_failed"),
+        ({"is_error": True, "api_error_status": 429, "terminal_reason": "api_error"}, "failed", "rate_limited"),
+        ({"is_error": True, "api_error_status": 500, "terminal_reason": "api_error"}, "failed", "provider_error"),
+        ({"is_error": True, "subtype": "error_max_turns", "errors": ["2 turns"]}, "limited", "max_iterations"),
+        ({"is_error": True, "subtype": "error_max_budget_usd"}, "limited", "budget_exceeded"),
+        (
+            {"is_error": True, "subtype": "error_during_execution", "terminal_reason": "aborted_tools"},
+            "interrupted",
+            "cancelled",
+        ),
+        ({"is_error": True, "subtype": "error_during_execution", "errors": ["no such id"]}, "failed", "remote_error"),
+    ],
+)
+def test_how_a_turn_ended_is_told_by_is_error_and_not_by_the_subtype(
+    told: dict[str, Any], outcome: str, code: str | None
+) -> None:
+    found, error = ending(result(**told), stopped=False)
+    assert found == outcome
+    assert (error.code if error else None) == code
+
+
+def test_what_we_stopped_was_interrupted() -> None:
+    told = result(is_error=True, subtype="error_during_execution")
+    assert ending(told, stopped=True)[0] == "interrupted"
+    assert ending(told, stopped=False)[0] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("text", "failed", "code"), [("ok", False, 0), ("Exit code 3\nno", True, 3), ("no", True, None)]
+)
+def test_an_exit_code_is_read_from_the_result(text: str, failed: bool, code: int | None) -> None:
+    assert exit_code(text, failed) == code
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [("plain", "plain"), ([{"type": "text", "text": "a"}, {"type": "image"}], "a\n[image]"), (None, ""), ([7], "")],
+)
+def test_the_content_of_a_tool_result_is_text_or_blocks(content: Any, text: str) -> None:
+    assert result_text(content) == text
+
+
+def test_a_new_file_is_a_diff_of_its_lines() -> None:
+    change = file_change("c", {"type": "create", "filePath": "/w/a", "content": "x\ny\n", "structuredPatch": []})
+    assert change is not None and change.change == "added"
+    assert change.diff == "--- /dev/null\n+++ /w/a\n@@ -0,0 +1,2 @@\n+x\n+y\n"
+
+
+def test_a_changed_file_is_a_diff_of_its_hunks() -> None:
+    hunk = {"oldStart": 1, "oldLines": 1, "newStart": 1, "newLines": 1, "lines": ["-a", "+b"]}
+    told = {"filePath": "/w/a", "originalFile": "a\n", "structuredPatch": [hunk]}
+    change = file_change("c", told)
+    assert change is not None and change.change == "modified"
+    assert change.diff == "--- /w/a\n+++ /w/a\n@@ -1,1 +1,1 @@\n-a\n+b\n"
+
+
+@pytest.mark.parametrize("told", [None, "Error: no", {}, {"stdout": ""}, {"filePath": 7, "structuredPatch": []}])
+def test_other_results_change_no_file(told: Any) -> None:
+    assert file_change("c", told) is None
+
+
+def test_a_background_task_is_told_from_its_start_to_its_end() -> None:
+    tasks = Tasks()
+    started = tasks.heard(System(subtype="task_started", task_id="b", task_type="local_bash", description="Sleep"))
+    assert isinstance(started, TaskChanged) and started.task is not None
+    assert (started.change, started.task.kind, started.task.label) == ("started", "process", "Sleep")
+    assert tasks.heard(System(subtype="task_updated", task_id="b", patch={"status": "completed"})) is None
+    ended = tasks.heard(System(subtype="task_notification", task_id="b", status="completed", summary="exit 0"))
+    assert isinstance(ended, TaskChanged) and ended.task is not None
+    assert (ended.change, ended.task.output) == ("completed", "exit 0")
+    assert tasks.heard(System(subtype="task_notification", task_id="b", status="completed")) is None, "it has ended"
+    assert tasks.heard(System(subtype="status")) is None

@@ -1,0 +1,51 @@
+"""What pi's messages mean."""
+
+from typing import Any
+
+import pytest
+
+from treadle.wire.pi.events import error_info, text_of, thinking_of, usage
+
+REPLY = {
+    "model": "m",
+    "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
+    "usage": {"input": 130, "output": 25, "cacheRead": 50, "cacheWrite": 5, "cost": {"total": 0.25}},
+}
+
+
+def test_a_reply_has_text_thoughts_and_usage() -> None:
+    assert (text_of(REPLY), thinking_of(REPLY)) == ("ab", "hm")
+    used = usage(REPLY)
+    assert used is not None
+    assert (used.input_tokens, used.output_tokens, used.cache_read_tokens, used.cache_write_tokens) == (130, 25, 50, 5)
+    assert used.cost_usd == 0.25
+
+
+@pytest.mark.parametrize("cost", [None, {}, {"total": 0}, {"total": "free"}])
+def test_a_price_that_it_does_not_know_is_unknown_and_not_free(cost: Any) -> None:
+    used = usage({"usage": {"input": 1, "output": 1, "cost": cost}})
+    assert used is not None and used.cost_usd is None
+
+
+@pytest.mark.parametrize("told", [{}, {"usage": None}, {"usage": {"input": 0, "output": 0, "cost": {"total": 0}}}])
+def test_a_reply_that_came_to_nothing_used_nothing(told: dict[str, Any]) -> None:
+    assert usage(told) is None
+
+
+@pytest.mark.parametrize("told", [None, {}, {"content": None}, {"content": 7}])
+def test_what_has_no_content_has_no_text(told: Any) -> None:
+    assert text_of(told if not isinstance(told, dict) or told.get("content") != 7 else {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "retryable"),
+    [
+        ("401 no", "auth_failed", False),
+        ("429 slow", "rate_limited", True),
+        ("529 {}", "provider_error", True),
+        ("fetch failed", "provider_error", False),
+    ],
+)
+def test_the_status_is_the_first_number(message: str, code: str, retryable: bool) -> None:
+    found = error_info(message)
+    assert (found.code, found.retryable) == (code, retryable)
