@@ -17,6 +17,7 @@ from tests.drivers.scenarios import ALLOW, DENY, DONE, HELLO, NAMED, Scenario, T
 from tests.live.test_contract import sleeping
 from treadle.agents import find_agent
 from treadle.drivers.card import cards
+from treadle.errors import Unsupported
 from treadle.events import TurnEnded
 from treadle.session import Answer, SessionSpec
 from treadle.testing.server import ModelServer
@@ -161,14 +162,14 @@ async def _sdk_turn(sdk: Any, options: Any, prompt: str, *, interrupt: bool = Fa
 async def chained(place: Place, step: str, wire: str) -> None:
     if wire == "sidecar" and step in ("allowed", "denied", "resumed"):
         raise Cannot("a sidecar asks nobody and remembers nothing")
-    command = f"{wire}:{TREADLE} {wire} --agent '{place.agent}'"
-    agent = find_agent(command, {})
     asking = step in ("allowed", "denied")
+    mode = "suggest" if asking else "full-auto"
+    more = f" --permission-mode {mode}" if wire == "acp" else ""  # some agents cannot change it later
+    agent = find_agent(f"{wire}:{TREADLE} {wire}{more} --agent '{place.agent}'", {})
     answer: Answer | None = {"allowed": ALLOW, "denied": DENY}.get(step)
     scenario = Scenario(step, (prompt_of(step),), lambda played: None, interrupt=step == "interrupted", answer=answer)
 
     def spec(**more: Any) -> SessionSpec:
-        mode: Any = "suggest" if asking else "full-auto"
         return SessionSpec.of(cwd=str(place.work), env=place.env, mode=mode, answers=asking, **more)
 
     session = await agent.open(spec())
@@ -178,10 +179,12 @@ async def chained(place: Place, step: str, wire: str) -> None:
         await session.close()
     end = played.ends[0]
     if step == "resumed":
-        again = await agent.open(spec(resume=session.id))
         try:
-            more = await go_through(again, NAMED["text"])
-            assert more.ends[0].text == HELLO
+            again = await agent.open(spec(resume=session.id))
+        except Unsupported:
+            raise Cannot(f"{place.agent} cannot go on with a session over this wire") from None
+        try:
+            assert (await go_through(again, NAMED["text"])).ends[0].text == HELLO
         finally:
             await again.close()
     elif step == "failed":
@@ -189,7 +192,8 @@ async def chained(place: Place, step: str, wire: str) -> None:
     elif step == "interrupted":
         assert end.outcome == "interrupted" and played.seconds < 5
     elif step != "denied":
-        assert _said(end) == (HELLO if step == "text" else DONE), end
+        # Not every wire says where one message ends and the next begins.
+        assert _said(end).endswith(HELLO if step == "text" else DONE), end
 
 
 def _said(end: TurnEnded) -> str:

@@ -30,6 +30,11 @@ _NOTES = (
     "A system prompt is put in front of the first prompt.",
 )
 
+KEYS = (
+    *("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENROUTER_API_KEY"),
+    *("MISTRAL_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY", "GROQ_API_KEY", "TREADLE_API_KEY"),
+)
+"""Nobody knows which model a program that we do not know talks to."""
 CARDS = (
     Card(
         name="acp",
@@ -37,7 +42,7 @@ CARDS = (
         driver=_DRIVER,
         how=_HOW,
         prefix=True,
-        environment=("ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*"),
+        environment=(*KEYS, "ANTHROPIC_*", "OPENAI_*", "GEMINI_*", "GOOGLE_*", "OPENROUTER_*", "OLLAMA_*", "TREADLE_*"),
         capabilities=_capabilities(),
         losses=_LOSSES,
         notes=(
