@@ -14,6 +14,7 @@ from treadle.agent.confining import Confining
 from treadle.drivers.card import Card, version_of
 from treadle.drivers.launch import Launch
 from treadle.errors import ConfigError
+from treadle.io.disk import DISK
 from treadle.io.link import Wire
 from treadle.io.peer import Patience, Peer
 from treadle.io.process.programs import run_program
@@ -98,7 +99,7 @@ class DrivenAgent(ABC):
         own = tuple(place for each in self.card.writes if os.path.isdir(place := _expanded(each, env)))
         asked = msgspec.structs.replace(spec.confinement, write=(*spec.confinement.write, *own))
         made = Confining(spec.cwd, spec.add_dirs, asked, session=spec.start.id or self.name)
-        made.obey(RuleSet(spec.rules, spec.cwd), spec.mode)
+        made.obey(RuleSet(spec.rules, spec.cwd, DISK), spec.mode)
         return made
 
     def env(self, added: Mapping[str, str]) -> dict[str, str]:
