@@ -293,6 +293,20 @@ def test_the_cage_notices_what_runs(cage: Path) -> None:
     assert not runs_it(cage, "echo '$(forbidden x)'", 60)
 
 
+@pytest.mark.parametrize("command", ["{\U0001f389", "\U000304f8{\U000d25ce", "echo \U0010ffff{\U0010fffe,b}"] * 20)
+def test_characters_beyond_the_basic_plane_do_not_end_the_process(command: str) -> None:
+    read(command)
+
+
+def test_words_in_any_language_are_read_as_they_are() -> None:
+    script = read("git commit -m 'größer 🎉' && echo naïve/日本.txt")
+    assert script.understood
+    assert [part.words for part in script.parts] == [
+        ("git", "commit", "-m", "größer 🎉"),
+        ("echo", "naïve/日本.txt"),
+    ]
+
+
 @given(st.text(max_size=40) | st.text("ab;&|()$`\"'\\<>{}#\n =", max_size=40))
 @settings(max_examples=300)
 def test_any_text_gives_an_answer(command: str) -> None:

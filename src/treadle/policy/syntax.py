@@ -83,10 +83,15 @@ _ESCAPES = {
 _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|c(.)|(.))", re.S)
 
 
+_ASCII = bytes(byte if byte < 0x80 else ord("%") for byte in range(256))
+"""The grammar's scanner asks the C library about characters with functions for single bytes, and a character beyond
+U+10000 makes those read foreign memory. To a shell such a byte is part of a word and not of a name, like `%`."""
+
+
 def read(command: str) -> Iterator[Simple | Redirection | Inner]:
     """What it runs, writes and holds, in the order in which it is written. Raises Lost."""
     data = command.encode("utf-8", "surrogateescape")
-    root = _parser().parse(data).root_node
+    root = _parser().parse(data.translate(_ASCII)).root_node
     if root.has_error:
         raise Lost("its syntax")
     walk = _Walk(data)
