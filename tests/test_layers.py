@@ -11,7 +11,7 @@ SRC = Path(__file__).parent.parent / "src"
 LAYERS = [
     {"cli"},
     {"fleet"},
-    {"host"},
+    {"host", "library"},
     {"agents"},
     {"losses"},
     {"doors", "drivers", "terminal"},

@@ -6,18 +6,39 @@ This module imports only events and errors.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from types import NoneType
+from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 import msgspec
 
+from treadle.errors import ConfigError
 from treadle.events import AnyEvent, Event, ToolKind
 
 TurnId: TypeAlias = str
 CallId: TypeAlias = str
 TaskId: TypeAlias = str
 Mode: TypeAlias = Literal["suggest", "auto-edit", "full-auto", "plan", "yolo"]
+MODE_ALIASES: dict[str, Mode] = {
+    "default": "suggest",
+    "acceptedits": "auto-edit",
+    "bypasspermissions": "yolo",
+    "dontask": "suggest",
+    "autoedit": "auto-edit",
+    "fullauto": "full-auto",
+}
+"""Other agents' names for the same things, in lower case."""
+
+
+def parse_mode(name: str) -> Mode:
+    for mode in get_args(Mode):
+        if name.lower() == mode:
+            found: Mode = mode
+            return found
+    if name.lower() in MODE_ALIASES:
+        return MODE_ALIASES[name.lower()]
+    raise ConfigError(f"there is no permission mode {name!r}", hint=f"one of {', '.join(get_args(Mode))}")
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +144,40 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     """The directory that programs see as /tmp; None: an empty one for each."""
 
 
+class Use(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call, as the hooks of a program see it."""
+
+    tool: str
+    args: Any
+    kind: ToolKind
+    paths: tuple[str, ...] = ()
+    command: str | None = None
+
+
+class OwnTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that runs in the process of the program that opened the session."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON Schema of the arguments object."""
+    call: Callable[[dict[str, Any]], Awaitable[str]]
+    """Gives the result for the model; raises errors.ToolError for a failure that the model should read."""
+    kind: ToolKind = "other"
+
+
+class OwnProgram(msgspec.Struct, frozen=True, kw_only=True):
+    """What the program that opens a session adds from its own process. Only an agent of ours can use it."""
+
+    tools: tuple[OwnTool, ...] = ()
+    pre_tool: Callable[[Use], Awaitable[str | None]] | None = None
+    """A reason to block the call, or None."""
+    post_tool: Callable[[Use, str, bool], Awaitable[str | None]] | None = None
+    """With the result and whether it is a success: text to add for the model, or None."""
+    stop: Callable[[str, str], Awaitable[None]] | None = None
+    """With the outcome and the final text, when a turn has ended."""
+
+
 class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     model: str | None = None
@@ -130,7 +185,7 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     tools: Toolset = Toolset()
     env: dict[str, str] = {}
     rules: Rules = Rules()
-    mode: Mode | None = None
+    mode: Mode | None = "suggest"
     """None: no mode decides; what no rule forbids runs."""
     limits: Limits = Limits()
     add_dirs: tuple[str, ...] = ()
@@ -138,12 +193,22 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     answers: bool = False
     """Whether anybody can answer questions; when nobody can, an ask is a denial that says so."""
     guards: Guards = Guards()
+    program: OwnProgram = OwnProgram()
     confinement: Confinement = Confinement()
     """What is asked for; whoever opens the session adds its workspace, its rules and what the agent needs."""
     trusted: bool = False
     """Whether project files may widen what is allowed, and not only narrow it."""
     extra: dict[str, Any] = {}
     """Settings that only one agent understands."""
+
+    def __post_init__(self) -> None:
+        """A wrong value is refused where it is given, and not deep inside when it is used."""
+        for field, kind in _KINDS.items():
+            if not isinstance(value := getattr(self, field), kind):
+                wanted = " or ".join(one.__name__ for one in kind) if isinstance(kind, tuple) else kind.__name__
+                raise ConfigError(f"SessionSpec.{field} must be {wanted}, not {type(value).__name__}: {value!r:.60}")
+        if self.mode is not None and self.mode not in get_args(Mode):
+            msgspec.structs.force_setattr(self, "mode", parse_mode(self.mode))
 
     @classmethod
     def of(cls, **options: Any) -> SessionSpec:
@@ -156,6 +221,21 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
         return cls(**groups, **options)
 
 
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "cwd": str,
+    "model": (str, NoneType),
+    "instructions": Instructions,
+    "tools": Toolset,
+    "env": dict,
+    "rules": Rules,
+    "mode": (str, NoneType),
+    "limits": Limits,
+    "add_dirs": tuple,
+    "start": Start,
+    "guards": Guards,
+    "program": OwnProgram,
+    "confinement": Confinement,
+}
 _GROUPS: dict[str, Callable[..., Any]] = {
     "instructions": Instructions,
     "tools": Toolset,

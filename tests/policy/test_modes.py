@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import ConfigError
-from treadle.policy.modes import MATRIX, judge, parse_mode, stricter
-from treadle.session import Access
+from treadle.policy.modes import MATRIX, judge, stricter
+from treadle.session import Access, parse_mode
 
 BASH = Access(tool="bash", kind="execute", command="ls")
 

@@ -23,6 +23,7 @@ from treadle.agent.loop import Loop, Parts, summarise
 from treadle.agent.mcp import McpServers, find_servers
 from treadle.agent.messages import UserMessage
 from treadle.agent.permissions import Permissions
+from treadle.agent.program import ProgramHooks, ProgramTool
 from treadle.agent.providers.base import Provider
 from treadle.agent.repeats import Repeats
 from treadle.agent.replay import replay
@@ -172,7 +173,7 @@ class NativeSession(BaseSession):
             "warn": self._warn,
             "confinement": self.confining.now,
         }
-        self._hooks = ShellHooks(settings.hooks, session=self.id, **started)
+        self._hooks = ProgramHooks(spec.program, ShellHooks(settings.hooks, session=self.id, **started))
         self._servers = McpServers(**started)
         self._knowledge = ""
         self._skills: list[project.Skill] = []
@@ -218,6 +219,8 @@ class NativeSession(BaseSession):
         self.read_project()
         if self.confining.asked.use == "on":
             _ = self.confining.wanted  # refused now, and not at the first command
+        for tool in self.spec.program.tools:
+            self.tools.add(ProgramTool(tool))
         await self._start_servers()
         self._info = msgspec.structs.replace(self._info, tools=self.tools.names)
 

@@ -33,8 +33,7 @@ def acp(agent: str, sandbox: bool | None, network: str | None, model: str | None
     from treadle.agents import find_agent
     from treadle.doors.acp.door import AcpDoor
     from treadle.io.paths import here
-    from treadle.policy.modes import parse_mode
-    from treadle.session import SessionSpec
+    from treadle.session import SessionSpec, parse_mode
 
     confined = confinement(sandbox, network)
     given = parse_mode(mode) if mode else None

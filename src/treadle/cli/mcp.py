@@ -37,8 +37,7 @@ def mcp(agent: str, sandbox: bool | None, network: str | None, model: str | None
     from treadle.agents import find_agent
     from treadle.doors.mcp.door import McpDoor
     from treadle.io.paths import here
-    from treadle.policy.modes import parse_mode
-    from treadle.session import SessionSpec
+    from treadle.session import SessionSpec, parse_mode
     from treadle.settings import config
 
     most = parse_mode(mode) if mode else config.load(here()).settings.mode or "suggest"

@@ -13,9 +13,8 @@ import msgspec
 from treadle.agent.tools import BUILTIN
 from treadle.errors import ConfigError
 from treadle.io.paths import here
-from treadle.policy.modes import parse_mode
 from treadle.policy.network import parse_network
-from treadle.session import Confinement, Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
+from treadle.session import Confinement, Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset, parse_mode
 from treadle.settings import config
 from treadle.settings.config import Settings
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
-from treadle.errors import ConfigError
 from treadle.session import Access, Decision, Mode
 
 Category: TypeAlias = Literal["read", "network", "write", "execute"]
@@ -17,26 +16,7 @@ MATRIX: dict[Mode, dict[Category, Verdict]] = {
     "full-auto": {"read": "allow", "network": "allow", "write": "allow", "execute": "allow"},
     "yolo": {"read": "allow", "network": "allow", "write": "allow", "execute": "allow"},
 }
-ALIASES: dict[str, Mode] = {
-    "default": "suggest",
-    "acceptedits": "auto-edit",
-    "bypasspermissions": "yolo",
-    "dontask": "suggest",
-    "autoedit": "auto-edit",
-    "fullauto": "full-auto",
-}
-"""Other agents' names for the same things, in lower case."""
 _STRICTNESS: tuple[Mode, ...] = ("yolo", "full-auto", "auto-edit", "suggest", "plan")
-
-
-def parse_mode(name: str) -> Mode:
-    for mode in get_args(Mode):
-        if name.lower() == mode:
-            found: Mode = mode
-            return found
-    if name.lower() in ALIASES:
-        return ALIASES[name.lower()]
-    raise ConfigError(f"there is no permission mode {name!r}", hint=f"one of {', '.join(get_args(Mode))}")
 
 
 def stricter(a: Mode | None, b: Mode | None) -> Mode | None:

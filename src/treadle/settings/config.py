@@ -18,10 +18,10 @@ import msgspec
 from treadle.errors import ConfigError, TreadleError
 from treadle.io.paths import config_file
 from treadle.io.reading import read
-from treadle.policy.modes import parse_mode, stricter
+from treadle.policy.modes import stricter
 from treadle.policy.network import parse_network
 from treadle.policy.rules import parse_rule
-from treadle.session import Limits, Mode, Rules
+from treadle.session import Limits, Mode, Rules, parse_mode
 from treadle.settings import trust
 
 

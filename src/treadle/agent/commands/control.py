@@ -10,9 +10,9 @@ from treadle.agent.commands.base import Command, WrongUse, columns, said
 from treadle.agent.context import Context
 from treadle.agent.permissions import Permissions
 from treadle.io.files import append_lines
-from treadle.policy.modes import MATRIX, parse_mode
+from treadle.policy.modes import MATRIX
 from treadle.policy.rules import parse_rule
-from treadle.session import AgentInfo, Change, CommandResult, Mode, Prompt, SessionSpec, TurnId
+from treadle.session import AgentInfo, Change, CommandResult, Mode, Prompt, SessionSpec, TurnId, parse_mode
 
 
 class Controlled(Protocol):

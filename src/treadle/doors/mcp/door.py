@@ -25,9 +25,9 @@ from treadle.errors import ConfigError, NotFound, RemoteError, RemoteProtocolErr
 from treadle.events import AnyEvent, Asked
 from treadle.io.rpc import Rpc
 from treadle.io.streams import Stream
-from treadle.policy.modes import parse_mode, stricter
+from treadle.policy.modes import stricter
 from treadle.policy.profile import is_under
-from treadle.session import Agent, Answer, SessionSpec, Start
+from treadle.session import Agent, Answer, SessionSpec, Start, parse_mode
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 from treadle.wire.common.rpc import Call, Notice, RpcMessage
 from treadle.wire.common.schema import faults

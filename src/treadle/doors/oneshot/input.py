@@ -15,8 +15,7 @@ from treadle.errors import NotFound, RemoteProtocolError, TreadleError, Unsuppor
 from treadle.events import Answered, Asked
 from treadle.io.link import Link
 from treadle.io.streams import Stream
-from treadle.policy.modes import parse_mode
-from treadle.session import Answer, Change, Session
+from treadle.session import Answer, Change, Session, parse_mode
 from treadle.wire.oneshot import records as wire
 
 

@@ -70,6 +70,7 @@ def session_spec(order: WorkOrder) -> SessionSpec:
         model=config.model,
         env=config.env,
         rules=rules_of(order.policy),
+        mode=None,  # the order's policy decides
         guards=Guards(judge=ListPolicy(Lists(**to_builtins(order.policy)), root, DISK)),
         limits=Limits(max_iterations=config.max_turns, max_cost_usd=config.max_budget_usd),
         extra=vendor(order),

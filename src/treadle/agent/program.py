@@ -1,0 +1,61 @@
+"""Tools and hooks that live in the process of the program that opened the session (`session.OwnProgram`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from treadle.agent.hooks import ShellHooks
+from treadle.agent.tools.base import AnyArgs, ToolContext
+from treadle.session import Access, OwnProgram, OwnTool, Use
+
+
+class ProgramTool:
+    """An OwnTool as one of the session's tools."""
+
+    Args = AnyArgs
+
+    def __init__(self, own: OwnTool) -> None:
+        self._own = own
+        self.name = own.name
+        self.description = own.description
+        self.kind = own.kind
+        self.parameters = own.parameters
+
+    def access(self, args: AnyArgs, resolve: Callable[[str], Path]) -> Access:
+        return Access(tool=self.name, kind=self.kind, args=args.values)
+
+    async def run(self, args: AnyArgs, context: ToolContext) -> str:
+        return await self._own.call(args.values)
+
+
+class ProgramHooks:
+    """The program's hooks before those of the settings."""
+
+    def __init__(self, program: OwnProgram, others: ShellHooks) -> None:
+        self._program = program
+        self._others = others
+
+    async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
+        if self._program.pre_tool is not None:
+            blocked = await self._program.pre_tool(_use(name, args, access))
+            if blocked is not None:
+                return blocked or "blocked by the program that runs this session"
+        return await self._others.pre_tool(name, args, access)
+
+    async def post_tool(self, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
+        added = ""
+        if self._program.post_tool is not None:
+            said = await self._program.post_tool(_use(name, args, access), result, ok)
+            added = f"\n{said}" if said else ""
+        return added + await self._others.post_tool(name, args, access, result, ok)
+
+    async def turn_end(self, outcome: str, text: str) -> None:
+        if self._program.stop is not None:
+            await self._program.stop(outcome, text)
+        await self._others.turn_end(outcome, text)
+
+
+def _use(name: str, args: Any, access: Access) -> Use:
+    return Use(tool=name, args=args, kind=access.kind, paths=access.paths, command=access.command)

@@ -1,0 +1,52 @@
+"""A program's own tools and hooks, as the loop meets them."""
+
+from pathlib import Path
+
+from treadle.agent.hooks import ShellHooks
+from treadle.agent.program import ProgramHooks, ProgramTool
+from treadle.agent.tools.base import AnyArgs
+from treadle.session import Access, OwnProgram, OwnTool, Use
+from treadle.settings.config import Hook, HookSettings
+
+ACCESS = Access(tool="bash", kind="execute", command="ls")
+
+
+def shell(cwd: Path, **hooks: str) -> ShellHooks:
+    made = HookSettings(**{name: [Hook(command=command)] for name, command in hooks.items()})  # type: ignore[arg-type]
+    return ShellHooks(made, cwd=str(cwd), env={"PATH": "/usr/bin:/bin"}, session="s", warn=print)
+
+
+async def test_the_first_reason_to_block_wins_and_an_empty_one_is_still_one(tmp_path: Path) -> None:
+    seen: list[Use] = []
+
+    async def block(use: Use) -> str | None:
+        seen.append(use)
+        return ""
+
+    hooks = ProgramHooks(OwnProgram(pre_tool=block), shell(tmp_path, pre_tool="touch ran"))
+    assert await hooks.pre_tool("bash", {"command": "ls"}, ACCESS) == "blocked by the program that runs this session"
+    assert not (tmp_path / "ran").exists()
+    assert seen == [Use(tool="bash", args={"command": "ls"}, kind="execute", command="ls")]
+
+
+async def test_without_hooks_of_a_program_those_of_the_settings_decide(tmp_path: Path) -> None:
+    hooks = ProgramHooks(OwnProgram(), shell(tmp_path, pre_tool="echo no >&2; exit 2", post_tool="echo added"))
+    assert await hooks.pre_tool("bash", {}, ACCESS) == "no"
+    assert await hooks.post_tool("bash", {}, ACCESS, "result", True) == "\nadded"
+
+
+async def test_both_may_add_to_a_result(tmp_path: Path) -> None:
+    async def add(use: Use, result: str, ok: bool) -> str | None:
+        return f"{result} {ok}"
+
+    hooks = ProgramHooks(OwnProgram(post_tool=add), shell(tmp_path, post_tool="echo added"))
+    assert await hooks.post_tool("bash", {}, ACCESS, "result", False) == "\nresult False\nadded"
+
+
+def test_a_tool_of_a_program_is_judged_by_its_kind() -> None:
+    async def call(given: dict[str, object]) -> str:
+        return ""
+
+    tool = ProgramTool(OwnTool(name="t", description="d", parameters={}, call=call, kind="network"))
+    access = tool.access(AnyArgs({"a": 1}), Path)
+    assert (access.tool, access.kind, access.args) == ("t", "network", {"a": 1})

@@ -1,0 +1,173 @@
+"""Agents put to work from a program."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import treadle
+from tests.waiting import until
+from treadle.errors import ConfigError
+from treadle.testing.sessions import ScriptedAgent
+
+WRITE = """
+[[reply]]
+when = "write"
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "made.txt", content = "hello" }
+[[reply]]
+when = ".*"
+text = "Done."
+times = "always"
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    (tmp_path / "script.toml").write_text(WRITE)
+    return f"scripted:{tmp_path / 'script.toml'}"
+
+
+async def test_a_query_gives_the_events_of_one_turn(tmp_path: Path, model: str) -> None:
+    events = [event async for event in treadle.query("hi", cwd=tmp_path, model=model)]
+    assert isinstance(events[0], treadle.TurnStarted) and isinstance(events[-1], treadle.TurnEnded)
+    assert events[-1].text == "Done."
+
+
+async def test_nothing_is_written_unless_somebody_may_say_yes(tmp_path: Path, model: str) -> None:
+    async with treadle.open(cwd=tmp_path, model=model) as conversation:
+        result = await conversation.say("write it")
+    assert result.ok and not (tmp_path / "made.txt").exists(), "the default mode asks, and nobody answers"
+    assert result.summary.denials[0].by == "nobody"
+
+
+@pytest.mark.parametrize("answer", [True, treadle.Answer(decision="allow")])
+async def test_a_callback_answers(tmp_path: Path, model: str, answer: Any) -> None:
+    asked: list[treadle.Asked] = []
+
+    def on_ask(question: treadle.Asked) -> Any:
+        asked.append(question)
+        return answer
+
+    async with treadle.open(cwd=tmp_path, model=model, on_ask=on_ask) as conversation:
+        result = await conversation.say("write it")
+    assert (tmp_path / "made.txt").read_text() == "hello" and asked[0].name == "write_file"
+    assert [change.path for change in result.changes] == [str(tmp_path / "made.txt")]
+
+
+async def test_a_callback_may_be_async_and_say_why_not(tmp_path: Path, model: str) -> None:
+    async def on_ask(question: treadle.Asked) -> str:
+        return "not on a Sunday"
+
+    async with treadle.open(cwd=tmp_path, model=model, on_ask=on_ask) as conversation:
+        result = await conversation.say("write it")
+    assert result.summary.denials[0].reason == "not on a Sunday"
+
+
+async def test_a_callback_that_fails_is_a_no_with_its_reason(tmp_path: Path, model: str) -> None:
+    def on_ask(question: treadle.Asked) -> bool:
+        raise RuntimeError("nobody home")
+
+    async with treadle.open(cwd=tmp_path, model=model, on_ask=on_ask) as conversation:
+        result = await conversation.say("write it")
+    assert "nobody home" in result.summary.denials[0].reason and not (tmp_path / "made.txt").exists()
+
+
+async def test_leaving_the_loop_early_interrupts_the_turn(tmp_path: Path) -> None:
+    agent = ScriptedAgent([treadle.TextDelta(text="begun"), asyncio.Event()])
+    async with treadle.open(agent=agent, cwd=tmp_path) as conversation:
+        async for event in conversation.turn("go"):
+            if isinstance(event, treadle.TextDelta):
+                break
+        session = agent.sessions[0]
+        reader = session.events()
+        await until(lambda: any(isinstance(event, treadle.TurnEnded) for event in reader.ready()))
+    assert session.closed
+
+
+async def test_leaving_a_query_early_closes_its_session(tmp_path: Path) -> None:
+    agent = ScriptedAgent([treadle.TextDelta(text="begun"), asyncio.Event()])
+    async for event in treadle.query("go", agent=agent, cwd=tmp_path):
+        if isinstance(event, treadle.TextDelta):
+            break
+    await until(lambda: agent.sessions[0].closed)
+
+
+async def test_hooks_of_the_program_block_and_hear_the_end(tmp_path: Path, model: str) -> None:
+    told: list[str] = []
+
+    def pre_tool(use: treadle.Use) -> str | None:
+        return "not there" if use.paths == (str(tmp_path / "made.txt"),) else None
+
+    async def stop(outcome: str, text: str) -> None:
+        told.append(f"{outcome}: {text}")
+
+    async with treadle.open(cwd=tmp_path, model=model, mode="yolo", pre_tool=pre_tool, stop=stop) as conversation:
+        result = await conversation.say("write it")
+    assert result.summary.denials[0].by == "hook" and "not there" in result.summary.denials[0].reason
+    assert told == ["completed: Done."] and not (tmp_path / "made.txt").exists()
+
+
+async def test_what_a_hook_adds_is_read_by_the_model(tmp_path: Path) -> None:
+    script = WRITE.replace('when = ".*"\ntext = "Done."', 'when = "well done"\ntext = "Thanks."')
+    (tmp_path / "s.toml").write_text(script)
+    async with treadle.open(
+        cwd=tmp_path,
+        model=f"scripted:{tmp_path / 's.toml'}",
+        mode="yolo",
+        post_tool=lambda use, result, ok: "well done" if ok else None,
+    ) as conversation:
+        assert (await conversation.say("write it")).text == "Thanks."
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"mode": "reckless"}, "permission mode"),
+        ({"rules": {"allow": ["Bash"]}}, "SessionSpec.rules must be Rules, not dict"),
+        ({"rules": treadle.Rules(allow=("Bash(",))}, "Bash("),
+        ({"nonsense": 1}, "nonsense"),
+        ({"limits": 3}, "SessionSpec.limits must be Limits"),
+        ({"tools": [len]}, "is no tool"),
+    ],
+)
+async def test_a_wrong_option_is_refused_where_it_is_given(tmp_path: Path, options: Any, names: str) -> None:
+    with pytest.raises(ConfigError) as wrong:
+        async with treadle.open(cwd=tmp_path, **options):
+            raise AssertionError("it was opened")
+    assert names in str(wrong.value)
+
+
+def test_the_mode_names_of_claude_work_here_too(tmp_path: Path) -> None:
+    assert treadle.SessionSpec(cwd=str(tmp_path), mode="acceptEdits").mode == "auto-edit"  # type: ignore[arg-type]
+
+
+async def test_another_agent_refuses_what_only_ours_can_do(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot use tools and hooks"):
+        async with treadle.open(agent=ScriptedAgent(), cwd=tmp_path, stop=lambda outcome, text: None):
+            raise AssertionError("it was opened")
+
+
+def test_a_script_needs_no_async(tmp_path: Path, model: str) -> None:
+    result = treadle.run("hi", cwd=tmp_path, model=model)
+    assert (result.text, result.ok, result.cost, result.error) == ("Done.", True, None, None)
+
+
+async def test_a_notebook_has_a_loop_of_its_own_and_it_works_all_the_same(tmp_path: Path, model: str) -> None:
+    assert treadle.run("hi", cwd=tmp_path, model=model).text == "Done."
+    with pytest.raises(ConfigError):
+        treadle.run("hi", cwd=tmp_path, model=model, mode="reckless")
+
+
+async def test_words_reach_the_running_turn(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    agent = ScriptedAgent([treadle.TextDelta(text="begun"), gate])
+    async with treadle.open(agent=agent, cwd=tmp_path) as conversation:
+        assert not await conversation.steer("too early")
+        async for event in conversation.turn("go"):
+            if isinstance(event, treadle.TextDelta):
+                assert await conversation.steer("more")
+                gate.set()
+    assert agent.sessions[0].steered == ["more"]

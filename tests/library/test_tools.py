@@ -1,0 +1,87 @@
+"""Functions of a program as tools of an agent."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+
+import treadle
+from treadle.errors import ConfigError, ToolError
+from treadle.library.tools import MARK, taken
+from treadle.session import OwnTool
+
+
+@treadle.tool
+def weather(city: Annotated[str, msgspec.Meta(description="Which city.")], days: int = 1) -> dict[str, Any]:
+    """Say what the weather will be."""
+    if city == "Atlantis":
+        raise LookupError("no such city")
+    return {"city": city, "days": days}
+
+
+def own(function: object) -> OwnTool:
+    found = getattr(function, MARK)
+    assert isinstance(found, OwnTool)
+    return found
+
+
+def test_the_signature_is_the_schema() -> None:
+    made = own(weather)
+    assert (made.name, made.description, made.kind) == ("weather", "Say what the weather will be.", "other")
+    assert made.parameters["properties"] == {
+        "city": {"type": "string", "description": "Which city."},
+        "days": {"type": "integer", "default": 1},
+    }
+    assert made.parameters["required"] == ["city"] and made.parameters["additionalProperties"] is False
+
+
+def test_it_stays_a_function() -> None:
+    assert weather("Rome") == {"city": "Rome", "days": 1}
+
+
+async def test_arguments_are_checked_and_failures_are_for_the_model_to_read() -> None:
+    made = own(weather)
+    assert await made.call({"city": "Rome", "days": 3}) == '{"city":"Rome","days":3}'
+    for given, words in [({}, "city"), ({"city": "Rome", "more": 1}, "more"), ({"city": "Atlantis"}, "no such city")]:
+        with pytest.raises(ToolError, match=words):
+            await made.call(given)
+
+
+async def test_an_async_function_and_plain_text_work_too() -> None:
+    @treadle.tool(name="later", description="Later.", kind="read")
+    async def wait(seconds: float) -> str:
+        await asyncio.sleep(0)
+        return f"waited {seconds}"
+
+    made = own(wait)
+    assert (made.name, made.kind) == ("later", "read") and await made.call({"seconds": 0}) == "waited 0.0"
+
+
+def test_what_a_model_could_not_call_is_refused() -> None:
+    def untyped(x): ...  # type: ignore[no-untyped-def]
+    def many(*x: int) -> None: ...
+    def silent(x: int) -> None: ...
+
+    for function in (untyped, many, silent):
+        with pytest.raises(ConfigError):
+            treadle.tool(function)
+
+
+def test_names_and_functions_can_be_given_together() -> None:
+    assert taken(None) == (None, ())
+    assert taken([weather]) == (None, (own(weather),))
+    assert taken(["bash", weather]) == (("bash",), (own(weather),))
+    assert taken([]) == ((), ())
+
+
+async def test_an_agent_calls_it(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(
+        '[[reply]]\nwhen = "weather"\n[[reply.call]]\nname = "weather"\narguments = { city = "Rome" }\n'
+        '[[reply]]\nwhen = "days"\ntext = "Sunny."\n'
+    )
+    model = f"scripted:{tmp_path / 's.toml'}"
+    async with treadle.open(cwd=tmp_path, model=model, tools=[weather], on_ask=lambda asked: True) as conversation:
+        result = await conversation.say("What is the weather in Rome?")
+    assert result.text == "Sunny." and result.summary.tools[0].started.name == "weather"
