@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check cover bench soak docs clean setup test-agents record-agents test-all-pythons
+.PHONY: demo test check cover bench soak soak-fleet docs clean setup test-agents record-agents test-all-pythons
 
 setup: $(VENV)/.ready
 
@@ -13,7 +13,7 @@ $(VENV)/.installed: pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "setting up $(VENV) (once)..."
 	@$(PIP) --upgrade 'pip>=25.1'
-	@$(PIP) -e .
+	@$(PIP) -e '.[fleet]'
 	@touch $@
 
 # With every optional part and what tests and checks use. The SDK's wheel carries a 350 MB program; its source does not.
@@ -23,7 +23,7 @@ $(VENV)/.ready: $(VENV)/.installed
 	@touch $@
 
 demo: $(VENV)/.installed
-	@$(BIN)/treadle demo
+	@$(BIN)/treadle demo $(if $(ONE),--one)
 
 check: setup
 	$(BIN)/ruff check src tests benchmarks
@@ -52,6 +52,10 @@ test-all-pythons:
 soak: setup
 	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=3600 tests/soak
 	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=3600 --hypothesis-profile=new -n 2 tests
+
+# Random faults on a fleet, for an hour or SOAK_SECONDS; its figures are printed.
+soak-fleet: setup
+	$(BIN)/python -m pytest -q -s -p no:cacheprovider tests/soak/test_fleet.py
 
 bench: setup
 	$(BIN)/python -m benchmarks

@@ -1,4 +1,4 @@
-"""`treadle demo`: the native agent mends a failing test, live, with a scripted model. No key, no network."""
+"""`treadle demo`: a fleet of agents, or one, at work on a temporary repository. No key, no network."""
 
 from __future__ import annotations
 
@@ -24,8 +24,17 @@ PROMPT = "The test in check_prices.py fails. Find out why and mend the code."
 
 
 @click.command("demo")
-def demo() -> None:
-    """Watch the agent mend a failing test in a temporary repository. Needs no key and no network."""
+@click.option("--one", is_flag=True, help="The small one: one agent, one failing test.")
+def demo(one: bool) -> None:
+    """Watch a fleet of agents mend a shop in a temporary repository. Needs no key and no network.
+
+    Four orders run at once, with claims. One waits for another's files, one asks and is answered, one has its runner
+    killed and is taken over; then all is merged and tested. With --one, a single agent mends a single test.
+    """
+    if not one:
+        from treadle.cli.fleet.demo import run
+
+        sys.exit(run())
     with tempfile.TemporaryDirectory(prefix="treadle-demo-") as place:
         sys.exit(asyncio.run(_demo(Path(place))))
 

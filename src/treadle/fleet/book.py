@@ -226,7 +226,9 @@ class Book:
         marker = encode({"end": "superseded", "why": why})
         self.says.append(Say(f"fleet.ev.{order.id}.{order.attempt}.{order.node}", marker, stored=True))
         self.says.append(Say(f"fleet.tell.{order.node}.{order.id}", encode({"do": "leave", "attempt": order.attempt})))
-        self.change(row, attempts=self._last_attempt(row, ended=time.time(), outcome="lost", why=why))
+        # What it had told of what it used was paid for, though its work is lost.
+        attempts = self._last_attempt(row, ended=time.time(), outcome="lost", why=why, used=row.counted)
+        self.change(row, attempts=attempts, used=_sum(order.used, row.counted))
         if order.cancel is not None:
             self.end(row, "cancelled", f"{order.cancel.what}; its runner was gone by then")
         elif len(row.order.attempts) >= row.spec.attempts:

@@ -39,7 +39,7 @@ class EventLog:
         self._last: int | None = None
         self._more = asyncio.Event()
         try:
-            self._file = open(path, "ab")
+            self._file = open(path, "ab", buffering=0)
         except OSError as error:
             raise storage_error(error, path, "write") from error
         self._sending = asyncio.create_task(self._send())
@@ -50,7 +50,6 @@ class EventLog:
             event = msgspec.json.encode({"type": "warned", "code": "too_long", "message": "an event was too long"})
         try:
             self._file.write(event + b"\n")
-            self._file.flush()
         except OSError as error:
             raise storage_error(error, self.path, "append to") from error
         self.written += 1

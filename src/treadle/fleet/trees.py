@@ -58,8 +58,10 @@ def commit(tree: Tree, message: str, brought: tuple[str, ...] = ()) -> dict[str,
     """All that is different in the worktree, as one commit on top of what the agent has committed itself."""
     if not tree.top:
         return {}
-    keep_out = [f":(exclude){name}" for name in brought]
-    git("add", "-A", "--", ".", *keep_out, cwd=tree.top)
+    git("add", "-A", "--", ".", cwd=tree.top)
+    inside = os.path.relpath(tree.root, tree.top)
+    for name in brought:  # a link to an ignored directory is no directory, so git may not ignore it
+        git("reset", "--quiet", "HEAD", "--", os.path.join(inside, name), cwd=tree.top, check=False)
     if git("diff", "--cached", "--quiet", cwd=tree.top, check=False).code:
         git(*_AUTHOR, "commit", "--quiet", "--no-verify", "-m", message, cwd=tree.top)
     head = git("rev-parse", "HEAD", cwd=tree.top).stdout.decode().strip()

@@ -1,0 +1,199 @@
+"""The fleet's demo: four orders, a collision that waits, a question, a runner that is killed, and a merged result."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from treadle.workspace.git import git
+
+if TYPE_CHECKING:
+    from treadle.fleet.bus import Bus
+
+PROJECT = Path(__file__).parent.parent / "demo_fleet"
+CHECK = "python3 check_shop.py"
+ORDERS: list[dict[str, Any]] = [
+    {"name": "discount", "task": "The discount is wrong: mend it", "claims": ("prices.py",), "test": "Prices"},
+    {"name": "stock", "task": "What is sold stays in stock: mend it", "claims": ("stock.py",), "mode": "auto-edit"},
+    {"name": "greeting", "task": "Greet people by name", "claims": ("greeting.py",)},
+    {"name": "dollars", "task": "Show cents as dollars", "claims": ("prices.py",)},
+]
+SECONDS = 110.0
+
+
+def run() -> int:
+    """In a state directory of its own, which goes with everything else when it is over."""
+    with tempfile.TemporaryDirectory(prefix="treadle-demo-") as place:
+        before = os.environ.get("TREADLE_HOME")
+        os.environ["TREADLE_HOME"] = os.path.join(place, "state")
+        try:
+            return asyncio.run(_demo(Path(place)))
+        finally:
+            if before is None:
+                del os.environ["TREADLE_HOME"]
+            else:
+                os.environ["TREADLE_HOME"] = before
+
+
+async def _demo(place: Path) -> int:
+    from treadle.fleet import client, up
+
+    began = time.monotonic()
+    repository = _repository(place)
+    say = _Told(began)
+    say(f"A repository with four failing tests: {repository}")
+    await up.up(name="demo", slots=3, lease=2.0, say=say)
+    try:
+        async with asyncio.timeout(SECONDS), client.connected() as bus:
+            return await _show(bus, repository, say)
+    finally:
+        await up.down(say=say)
+        say(f"Over after {time.monotonic() - began:.0f} s; nothing is left behind.")
+
+
+class _Told:
+    def __init__(self, began: float) -> None:
+        self._began = began
+
+    def __call__(self, text: str) -> None:
+        click.echo(f"{time.monotonic() - self._began:5.1f} s  {text}")
+
+
+async def _show(bus: Bus, repository: Path, say: Callable[[str], None]) -> int:
+    from treadle.fleet import client, results
+
+    names = await _submit(bus, repository)
+    by_id = {order: name for name, order in names.items()}
+    for name, order in names.items():
+        say(f"order {order} ({name}) is stored")
+    watching = asyncio.create_task(_watch(bus, by_id, say))
+    try:
+        wait = await _collision(bus, names["dollars"])
+        say(f"dollars waits: {wait}")
+        await asyncio.gather(_kill(bus, names["discount"], say), _answer(bus, names["stock"], say))
+        orders = [await client.wait(bus, order) for order in names.values()]
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+    say("merging the work of all four, one after the other:")
+    steps = await results.merge(bus, list(names.values()), str(repository))
+    for step in steps:
+        said = f"merged as {step.commit[:10]}" if step.merged else f"NOT merged: {step.why}"
+        say(f"  {by_id[step.order]}: {said}")
+    checked = await asyncio.to_thread(_check, repository)
+    say(f"{CHECK}: {checked}")
+    _card(orders, by_id, say)
+    receipts = [await client.get_receipt(bus, order) for order in names.values()]
+    sealed = [receipt for receipt in receipts if receipt is not None and receipt.sealed().sha256 == receipt.sha256]
+    say(f"{len(sealed)} receipts for {len(orders)} orders; the models' words were scripted, all else was real")
+    good = all(order.state == "done" for order in orders) and all(step.merged for step in steps)
+    return 0 if good and checked == "OK" and len(sealed) == len(orders) else 1
+
+
+async def _submit(bus: Bus, repository: Path) -> dict[str, str]:
+    from treadle.fleet import client
+    from treadle.fleet.orders import Spec, new_id
+
+    base = git("rev-parse", "HEAD", cwd=str(repository)).stdout.decode().strip()
+    specs = {}
+    for order in ORDERS:
+        name = order["name"]
+        specs[name] = Spec(
+            id=new_id(),
+            task=order["task"],
+            title=name,
+            root=str(repository),
+            base=base,
+            model=f"scripted:{PROJECT / f'{name}.toml'}",
+            mode=order.get("mode", "full-auto"),
+            claims=order["claims"],
+            created=time.time(),
+            by="demo",
+        )
+        await client.submit(bus, [specs[name]])
+    return {name: spec.id for name, spec in specs.items()}
+
+
+async def _watch(bus: Bus, by_id: dict[str, str], say: Callable[[str], None]) -> None:
+    from treadle.fleet import client
+    from treadle.fleet.orders import read_order
+
+    seen: dict[str, tuple[str, int]] = {}
+    async for entry in client.changes(bus, start=1):
+        order = read_order(entry)
+        now = (order.state, order.attempt)
+        if seen.get(order.id) != now:
+            seen[order.id] = now
+            more = f", attempt {order.attempt}" if order.attempt > 1 else ""
+            say(f"  {by_id.get(order.id, order.id)}: {order.state}{more}" + (f" ({order.why})" if order.why else ""))
+
+
+async def _collision(bus: Bus, order: str) -> str:
+    from treadle.fleet import client
+
+    while True:
+        waits = (await client.why(bus, order)).get("waits") or {}
+        if waits.get("kind") == "claim":
+            return str(waits["text"])
+        await asyncio.sleep(0.05)
+
+
+async def _kill(bus: Bus, order: str, say: Callable[[str], None]) -> None:
+    """Kill the runner with SIGKILL as soon as its agent has begun."""
+    from treadle.fleet import client, runs
+
+    async for seen in client.events(bus, order, follow=True):
+        if seen.n >= 3:
+            break
+    runner = runs.runner_of(runs.directory(order, 1))
+    if runner is not None:
+        os.kill(runner.pid, signal.SIGKILL)
+        say(f"discount's runner, process {runner.pid}, was killed (kill -9)")
+
+
+async def _answer(bus: Bus, order: str, say: Callable[[str], None]) -> None:
+    from treadle.fleet import client
+
+    while not (asks := [ask for ask in await client.approvals(bus) if ask["order"] == order]):
+        await asyncio.sleep(0.05)
+    say(f"stock asks: {asks[0].get('command') or asks[0]['text']}")
+    await client.answer(bus, order, "allow", by="demo")
+    say("answered: allow, once")
+
+
+def _check(repository: Path) -> str:
+    from treadle.io.process.programs import run_program
+
+    done = run_program([sys.executable, "check_shop.py"], cwd=str(repository))
+    return (done.complaint.splitlines() or ["?"])[-1]
+
+
+def _card(orders: list[Any], by_id: dict[str, str], say: Callable[[str], None]) -> None:
+    say("tokens, as the provider told them (its price is unknown, so no money is named):")
+    for order in orders:
+        used, tries = order.used, len(order.attempts)
+        told = f"{used.input_tokens:6} in {used.output_tokens:5} out"
+        say(f"  {by_id[order.id]:10} {told}  {tries} attempt{'s' if tries > 1 else ''}")
+    say(f"  {'together':10} {sum(order.used.tokens for order in orders):6}")
+
+
+def _repository(place: Path) -> Path:
+    repository = place / "shop"
+    repository.mkdir()
+    for path in PROJECT.glob("*.py.txt"):
+        shutil.copy(path, repository / path.name.removesuffix(".txt"))
+    (repository / ".gitignore").write_text("__pycache__/\n")
+    identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.invalid"]
+    for command in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "A shop with four mistakes"]):
+        git(*command, cwd=str(repository))
+    return repository

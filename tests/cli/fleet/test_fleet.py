@@ -1,0 +1,124 @@
+"""The fleet as a person uses it: the installed command, from `up` to `down`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fleet.conftest import nothing_left  # noqa: F401
+from treadle.fleet import server, up
+from treadle.io.process import table
+
+TREADLE = os.path.join(os.path.dirname(sys.executable), "treadle")
+
+
+def fleet(*arguments: str, code: int = 0, stdin: str = "") -> str:
+    done = subprocess.run(
+        [TREADLE, "fleet", *arguments], input=stdin, capture_output=True, text=True, timeout=120, cwd=os.environ["HOME"]
+    )
+    assert done.returncode == code, (arguments, done.stdout, done.stderr)
+    return done.stdout if code == 0 else done.stdout + done.stderr
+
+
+def as_json(*arguments: str, **more: Any) -> Any:
+    return json.loads(fleet(*arguments, "--json", **more))
+
+
+@pytest.fixture
+def running(nothing_left: None) -> None:  # noqa: F811
+    fleet("up", "--name", "n1", "--slots", "2", "--lease", "2")
+
+
+def test_a_day_with_a_fleet(running: None, tmp_path: Path) -> None:
+    assert as_json("status")["scheduler"] == "n1"
+    order = fleet("submit", "do nothing", "--agent", "null:0.2:3", "--idempotency-key", "k", "--wait").split()[0]
+    assert "(given before)" in fleet("submit", "do nothing", "--agent", "null:0.2:3", "--idempotency-key", "k")
+    assert as_json("ls")[0]["id"] == order and order in fleet("ls", "--state", "done")
+    shown = fleet("show", order[:6])
+    assert "attempt   1 on n1, done" in shown and "receipt   sha256" in shown
+    assert fleet("logs", order).count(" of 3") == 3
+    lines = [json.loads(line) for line in fleet("logs", order, "--json").splitlines()]
+    assert [line["n"] for line in lines] == [1, 2, 3]
+    assert "done" in fleet("explain", order)
+    slow = fleet("submit", "sleep", "--agent", "null:60:60").strip()
+    fleet("cancel", slow, "--why", "enough", "--wait")
+    assert "cancelled" in fleet("wait", slow, code=4)
+    assert "ended already" in fleet("cancel", slow, code=1)
+    again = fleet("retry", slow).strip()
+    assert again != slow and as_json("show", again)["spec"]["retry_of"] == slow
+    fleet("cancel", again, "--wait")
+    fleet("budget", "fleet", "--tokens", "5")
+    fleet("pause", "label:x", "--why", "later")
+    fleet("resume", "label:x")
+    fleet("drain", "n1", "--undo")
+    assert "n1" in fleet("nodes") and as_json("approvals") == []
+    assert "no order" in fleet("show", "nothing", code=1)
+
+
+def test_orders_come_from_files_and_lines(running: None, tmp_path: Path) -> None:
+    many = tmp_path / "orders.toml"
+    many.write_text('[[order]]\ntask = "a"\npriority = 7\n[[order]]\ntask = "b"\n')
+    given = as_json("submit", "--file", str(many), "--agent", "null", "--wait")
+    assert [(order["title"], order["state"]) for order in given] == [("a", "done"), ("b", "done")]
+    lines = '{"task": "c"}\n{"task": "d", "labels": ["none-has-it"]}\n'
+    ids = fleet("submit", "--file", "-", "--agent", "null", stdin=lines).split()
+    assert len(ids) == 2 and "has no label none-has-it" in fleet("explain", ids[1])
+    assert "has no 'tsk'" in fleet("submit", "--file", "-", stdin='{"tsk": "c"}', code=1)
+    assert "no task" in fleet("submit", code=1)
+    shown = as_json("submit", "x", "--race", "null,null:1:1", "--dry-run")
+    assert len(shown) == 2 and shown[0]["race"] == shown[1]["race"]
+    assert fleet("wait", ids[1], "--timeout", "0.2", code=124)
+
+
+def test_started_twice_it_joins_and_after_kill_9_it_mends(running: None) -> None:
+    before = as_json("status")
+    fleet("up", "--name", "n1")
+    assert as_json("status")["engine"] == before["engine"]
+    order = fleet("submit", "sleep", "--agent", "null:60:60").strip()
+    for _, process in up.local_nodes():
+        assert process is not None and table.send(process, signal.SIGKILL)
+    found = server.running()
+    assert found is not None
+    os.kill(found.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while server.is_up() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert "down" in fleet("status", code=1)
+    fleet("up", "--name", "n1", "--slots", "2")
+    assert as_json("show", order)["order"]["id"] == order
+    fleet("cancel", order, "--wait")
+
+
+def test_down_leaves_no_process_and_gives_orders_back(running: None) -> None:
+    order = fleet("submit", "sleep", "--agent", "null:60:60").strip()
+    deadline = time.monotonic() + 60
+    while as_json("show", order)["order"]["state"] != "running" and time.monotonic() < deadline:
+        time.sleep(0.1)
+    fleet("down")
+    assert not server.is_up() and up.live_runners() == []
+    assert all(process is None for _, process in up.local_nodes())
+    fleet("up", "--name", "n1")
+    attempts = as_json("show", order)["order"]["attempts"]
+    assert attempts[0]["outcome"] == "handed_back"
+    fleet("cancel", order, "--wait")
+    fleet("down", "--forget", "--yes")
+    assert "belongs to no fleet" in fleet("status", code=1)
+
+
+def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [TREADLE, "demo"], capture_output=True, text=True, timeout=170, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for part in ("dollars waits: prices.py overlaps", "stock asks: python3 check_shop.py", "was killed (kill -9)"):
+        assert part in done.stdout
+    assert "check_shop.py: OK" in done.stdout and "4 receipts for 4 orders" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+    left = [each for each in table.processes() if any(str(tmp_path) in word for word in table.command_line(each.pid))]
+    assert left == []

@@ -1,0 +1,172 @@
+"""Faults at random while orders run, and what must hold afterwards. `make soak-fleet` runs it for long."""
+
+import asyncio
+import os
+import random
+import signal
+import statistics
+import time
+from typing import Any
+
+from treadle.fleet import client, node, server, up
+from treadle.fleet.bus import Bus
+from treadle.fleet.orders import ENDED, Spec, new_id
+from treadle.io.process import table
+
+LEASE = 2.0
+
+
+class Soak:
+    """`orders` orders on `nodes` nodes, each a process, with a fault about every `pause` seconds."""
+
+    def __init__(self, bus: Bus, *, orders: int, nodes: int = 2, pause: float = 1.0, seed: int = 1) -> None:
+        self.bus = bus
+        self.count = orders
+        self.names = [f"s{number}" for number in range(nodes)]
+        self.pause = pause
+        self.random = random.Random(seed)
+        self.faults: dict[str, int] = {}
+        self.ids: list[str] = []
+        self.stopped: list[tuple[int, int, float]] = []
+
+    async def run(self, seconds: float) -> dict[str, Any]:
+        for name in self.names:
+            up.start_node(node.NodeSettings(name=name, slots=4))
+        began = time.monotonic()
+        await self._submit()
+        while await self._left() and time.monotonic() - began < seconds:
+            await asyncio.sleep(self.pause * self.random.uniform(0.5, 1.5))
+            self._fault()
+            self._mend()
+        self._wake_all()
+        async with asyncio.timeout(240):
+            while await self._left():
+                self._mend()
+                await asyncio.sleep(0.3)
+        return await self._figures(time.monotonic() - began)
+
+    async def _submit(self) -> None:
+        specs = []
+        for number in range(self.count):
+            after = (specs[-3].id,) if number % 5 == 4 else ()
+            claims = (f"part{number % 7}/**",) if number % 3 == 0 else ()
+            seconds = self.random.uniform(0.1, 1.2)
+            agent = f"null:{seconds:.2f}:6"
+            spec = Spec(id=new_id(), task="soak", agent=agent, after=after, claims=claims, root="/r", attempts=50)
+            specs.append(spec)
+        self.ids = [given.id for given in await client.submit(self.bus, specs)]
+
+    async def _left(self) -> int:
+        try:
+            entries = await self.bus.named([f"order.{name}" for name in self.ids])
+        except Exception:
+            return 1
+        import msgspec
+
+        ended = sum(msgspec.json.decode(entry.value)["state"] in ENDED for entry in entries.values())
+        return self.count - ended
+
+    # Faults...
+
+    def _fault(self) -> None:
+        kind = self.random.choice(["runner"] * 4 + ["stop"] * 2 + ["node"] * 2 + ["engine"])
+        done = getattr(self, f"_kill_{kind}")()
+        if done:
+            self.faults[kind] = self.faults.get(kind, 0) + 1
+
+    def _kill_runner(self) -> bool:
+        living = up.live_runners()
+        return bool(living) and _kill(self.random.choice(living)[2].pid, signal.SIGKILL)
+
+    def _kill_stop(self) -> bool:
+        living = up.live_runners()
+        if not living:
+            return False
+        pid = self.random.choice(living)[2].pid
+        process = table.look(pid)
+        if process is None or not _kill(pid, signal.SIGSTOP):
+            return False
+        self.stopped.append((pid, process.start, time.monotonic() + LEASE * 1.5))
+        return True
+
+    def _kill_node(self) -> bool:
+        living = [process for _, process in up.local_nodes() if process is not None]
+        return bool(living) and _kill(self.random.choice(living).pid, signal.SIGKILL)
+
+    def _kill_engine(self) -> bool:
+        found = server.running()
+        return found is not None and _kill(found.pid, signal.SIGKILL)
+
+    def _mend(self) -> None:
+        """Nodes that were killed are started again, as a service manager would; who sleeps is woken after a while."""
+        for name, process in up.local_nodes():
+            if process is None:
+                up.start_node(node.NodeSettings(name=name, slots=4))
+        for stopped in list(self.stopped):
+            if time.monotonic() > stopped[2]:
+                self._wake(stopped)
+
+    def _wake(self, stopped: tuple[int, int, float]) -> None:
+        self.stopped.remove(stopped)
+        process = table.look(stopped[0])
+        if process is not None and process.start == stopped[1]:
+            table.send(process, signal.SIGCONT)
+
+    def _wake_all(self) -> None:
+        for stopped in list(self.stopped):
+            self._wake(stopped)
+
+    # What must hold...
+
+    async def _figures(self, seconds: float) -> dict[str, Any]:
+        await asyncio.sleep(LEASE * 2)  # whoever was superseded has had the time to write what it should not
+        problems: list[str] = []
+        lost, takeovers = 0, []
+        for name in self.ids:
+            order = await client.get_order(self.bus, name)
+            receipt = await client.get_receipt(self.bus, name)
+            if order.state != "done":
+                problems.append(f"{name} ended as {order.state}: {order.why}")
+            if receipt is None or receipt.outcome != order.state or receipt.attempts != order.attempts:
+                problems.append(f"{name} has no receipt that fits")
+            lost += sum(attempt.outcome == "lost" for attempt in order.attempts)
+            for before, after in zip(order.attempts, order.attempts[1:], strict=False):
+                takeovers.append(after.placed - before.ended)
+            problems += await self._events_of(name, order.attempt)
+        orphans = [order for order, _, _ in up.live_runners()]
+        problems += [f"a runner of {order} is left" for order in orphans]
+        return {
+            "orders": self.count,
+            "seconds": round(seconds, 1),
+            "faults": self.faults,
+            "attempts lost": lost,
+            "problems": problems,
+            "take-over median s": round(statistics.median(takeovers), 3) if takeovers else None,
+            "take-over max s": round(max(takeovers), 3) if takeovers else None,
+        }
+
+    async def _events_of(self, name: str, last: int) -> list[str]:
+        found: dict[int, list[int]] = {}
+        ended: set[int] = set()
+        problems = []
+        async for seen in client.events(self.bus, name):
+            if seen.attempt in ended:
+                problems.append(f"{name}.{seen.attempt} wrote after its end")
+            if seen.end:
+                ended.add(seen.attempt)
+            else:
+                found.setdefault(seen.attempt, []).append(seen.n)
+        for attempt, numbers in found.items():
+            if numbers != list(range(1, len(numbers) + 1)):
+                problems.append(f"{name}.{attempt} has events {numbers}")
+        if found.get(last) != list(range(1, 7)):
+            problems.append(f"{name}.{last} has not all of its events: {found.get(last)}")
+        return problems
+
+
+def _kill(pid: int, number: int) -> bool:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,13 @@
+"""The fault soak, in the size that every change can afford."""
+
+import json
+
+from tests.fleet.soak import Soak
+from treadle.fleet import places
+from treadle.fleet.bus import Bus
+
+
+async def test_nothing_is_lost_or_doubled_while_everything_is_killed_at_random(fleet: places.Fleet, bus: Bus) -> None:
+    found = await Soak(bus, orders=40, nodes=2, pause=1.0).run(seconds=30)
+    assert found["problems"] == [], json.dumps(found, indent=1)
+    assert sum(found["faults"].values()) >= 5
