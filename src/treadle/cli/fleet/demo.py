@@ -151,14 +151,15 @@ async def _collision(bus: Bus, order: str) -> str:
 async def _kill(bus: Bus, order: str, say: Callable[[str], None]) -> None:
     """Kill the runner with SIGKILL as soon as its agent has begun."""
     from treadle.fleet import client, runs
+    from treadle.io.process import table
 
     async for seen in client.events(bus, order, follow=True):
         if seen.n >= 3:
             break
     runner = runs.runner_of(runs.directory(order, 1))
-    if runner is not None:
-        os.kill(runner.pid, signal.SIGKILL)
-        say(f"discount's runner, process {runner.pid}, was killed (kill -9)")
+    process = table.look(runner.pid) if runner is not None else None
+    if process is not None and table.send(process, signal.SIGKILL):
+        say(f"discount's runner, process {process.pid}, was killed (kill -9)")
 
 
 async def _answer(bus: Bus, order: str, say: Callable[[str], None]) -> None:
