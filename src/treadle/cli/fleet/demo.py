@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from treadle.io.files import write_atomic
 from treadle.workspace.git import git
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def _repository(place: Path) -> Path:
     repository.mkdir()
     for path in PROJECT.glob("*.py.txt"):
         shutil.copy(path, repository / path.name.removesuffix(".txt"))
-    (repository / ".gitignore").write_text("__pycache__/\n")
+    write_atomic(str(repository / ".gitignore"), b"__pycache__/\n")
     identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.invalid"]
     for command in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "A shop with four mistakes"]):
         git(*command, cwd=str(repository))
