@@ -59,7 +59,7 @@ class Node:
         self.bus: Bus
         self._runs: dict[tuple[str, int], int] = {}
         """Order and attempt -> a handle on its runner."""
-        self._empty: list[tuple[str, int]] = []
+        self._taking: set[tuple[str, int]] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._reports: set[asyncio.Task[None]] = set()
 
@@ -183,15 +183,27 @@ class Node:
         pull = Pull(self.bus, STATE, filters=(f"$KV.fleet.work.{self.name}.*",))
         try:
             while True:
-                for message in await pull.next(5.0):
-                    if message.headers and message.headers.get("KV-Operation"):
-                        continue
-                    work = msgspec.json.decode(message.data)
-                    key = (str(work["order"]), int(work["attempt"]))
-                    if key not in self._runs:
-                        await self._take(*key)
+                work = [
+                    msgspec.json.decode(message.data)
+                    for message in await pull.next(5.0)
+                    if not (message.headers or {}).get("KV-Operation")
+                ]
+                await asyncio.gather(*(self._take_one(each) for each in work))
         finally:
             await pull.close()
+
+    async def _take_one(self, work: dict[str, Any]) -> None:
+        key = (str(work["order"]), int(work["attempt"]))
+        if key in self._runs or key in self._taking:
+            return
+        self._taking.add(key)
+        try:
+            if work.get("agent") == null.NAME:  # nothing is to be done, so nobody is needed to do it
+                self._report_later("ended", *key, outcome="done")
+            else:
+                await self._take(*key)
+        finally:
+            self._taking.discard(key)
 
     async def _take(self, order: str, attempt: int) -> None:
         directory = runs.directory(order, attempt)
@@ -203,8 +215,6 @@ class Node:
         known, given = read_order(entry), read_spec(spec.value)
         if known.attempt != attempt or known.node != self.name or known.ended:
             return  # it has moved on
-        if given.agent == null.NAME:
-            return self._report_later("ended", order, attempt, outcome="done")
         job = runs.RunJob(
             spec=given,
             order=known,

@@ -181,9 +181,10 @@ def _place(book: Book, row: Row, view: NodeView, now: float) -> None:
         book.back_at[row.spec.account] = time.time() + BACK_SECONDS
         if book.back_at[row.spec.account] > book.control.parks[row.spec.account].until + 5 * BACK_SECONDS:
             del book.back_at[row.spec.account]
+    work = encode({"order": row.spec.id, "attempt": number, "agent": row.spec.agent})
     book.change(
         row,
-        Write(f"work.{view.name}.{row.spec.id}", encode({"order": row.spec.id, "attempt": number})),
+        Write(f"work.{view.name}.{row.spec.id}", work),
         state="placed",
         node=view.name,
         attempt=number,
