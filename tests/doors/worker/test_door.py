@@ -12,6 +12,7 @@ from treadle.errors import Busy, ConfigError, MaxIterations, PeerClosed, RateLim
 from treadle.events import Asked, TextDelta, ToolDenied, ToolEnded, ToolStarted, Usage, Warned
 from treadle.session import Limits, Rules
 from treadle.sessions.session import Turn
+from treadle.settings import trust
 from treadle.testing.sessions import ScriptedAgent, ScriptedSession
 
 CONFIG = {"model": "m/x", "system_prompt": "s", "tools": ["bash"]}
@@ -173,6 +174,9 @@ async def test_the_mode_of_the_projects_settings_counts_when_nobody_else_says_on
         await talk(agent := ScriptedAgent(), INIT, **environ)
         assert agent.sessions[0].spec.mode == mode
     (tmp_path / ".treadle" / "config.toml").write_text("permission_mode = 7\n")
+    [line] = await talk(ScriptedAgent(), INIT)
+    assert line["type"] == "init_ok", "what nobody trusts may not keep people from working"
+    trust.trust(str(tmp_path))
     [line] = await talk(ScriptedAgent(), INIT)
     assert error(line)[:2] == ("1", "protocol_error")
 

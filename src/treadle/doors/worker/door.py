@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 from treadle.doors.outbox import Outbox
+from treadle.doors.worker.pending import End, Item, Pending
 from treadle.doors.worker.session import (
     CANCELLED,
     failed,
@@ -59,20 +59,6 @@ from treadle.wire.worker.versions import PROTOCOL_VERSION, Version, capabilities
 
 log = logging.getLogger(__name__)
 
-PENDING, PENDING_BYTES = 1000, 64 * 1024 * 1024
-"""What may wait to be served. A client that writes ahead without end is held back, not stored."""
-
-
-class End:
-    """The client will ask nothing more."""
-
-
-Item: TypeAlias = Init | Send | Status | Answer | Steer | Shutdown | RemoteProtocolError | End
-
-
-def _weight(item: Item) -> int:
-    return len(item.message) if isinstance(item, Send) else 0
-
 
 class Active:
     """The send under way."""
@@ -116,10 +102,7 @@ class Worker:
         self._warn = warn
         self._connection = Connection("worker")
         self._link = Link(stream, self._connection)
-        self._pending: deque[Item] = deque()
-        self._pending_bytes = 0
-        self._cancelled: set[int] = set()
-        self._arrived, self._taken = asyncio.Event(), asyncio.Event()
+        self._pending = Pending()
         self._out = Outbox(stream, warn)
         self._opened: Opened | None = None
         self._active: Active | None = None
@@ -140,7 +123,7 @@ class Worker:
                     task.result()
             if serving.done():
                 await self._out.flushed()
-            answered = serving.done() or not self._arrived.is_set()
+            answered = serving.done() or self._pending.idle
             return 0 if answered and self._out.empty else 1
         except Exception as error:
             # A bug of ours. A client that waits for an answer shall not wait for ever.
@@ -162,17 +145,11 @@ class Worker:
         try:
             async for items in self._link.batches():
                 self._take(items)
-                await self._hold_back()
+                await self._pending.room()
+                await self._out.room(4)  # more than events may take, so that a cancel gets past a busy agent
         except RemoteProtocolError as error:
             self._take([error])
-        self._queue(End())
-
-    async def _hold_back(self) -> None:
-        """Read no more while too much waits to be served, or too many answers to be read."""
-        while len(self._pending) >= PENDING or self._pending_bytes >= PENDING_BYTES:
-            self._taken.clear()
-            await self._taken.wait()
-        await self._out.room(4)  # more than events may take, so that a cancel gets past a busy agent
+        self._pending.put(End())
 
     def _take(self, items: Sequence[Any]) -> None:
         """What acts at once does so here; the rest waits its turn."""
@@ -182,12 +159,7 @@ class Worker:
             elif isinstance(item, Answer | Steer | Status) and self._opened is not None:
                 self._at_once(self._opened, item)
             else:
-                self._queue(item)
-
-    def _queue(self, item: Item) -> None:
-        self._pending.append(item)
-        self._pending_bytes += _weight(item)
-        self._arrived.set()
+                self._pending.put(item)
 
     def _at_once(self, opened: Opened, item: Answer | Steer | Status) -> None:
         match item:
@@ -218,13 +190,7 @@ class Worker:
 
     async def _serve(self) -> None:
         while True:
-            while not self._pending:
-                self._arrived.clear()
-                await self._arrived.wait()
-            item = self._pending.popleft()
-            self._pending_bytes -= _weight(item)
-            self._taken.set()
-            match item:
+            match item := await self._pending.take():
                 case Init():
                     await self._init(item)
                 case Send():
@@ -279,8 +245,7 @@ class Worker:
 
     async def _send(self, request: Send) -> None:
         opened = self._opened
-        cancelled = id(request) in self._cancelled
-        self._cancelled.discard(id(request))
+        cancelled = self._pending.was_cancelled(request)
         if opened is None:
             self._refuse(request.id, NOT_INITIALIZED)
             return
@@ -354,9 +319,7 @@ class Worker:
 
     def _catch_up(self, opened: Opened) -> None:
         """Status requests written ahead of the init that they waited for wait no longer."""
-        waiting = [item for item in self._pending if isinstance(item, Status)]
-        for item in waiting:
-            self._pending.remove(item)
+        for item in self._pending.take_statuses():
             self._say_status(opened, item)
 
     # At once
@@ -375,9 +338,7 @@ class Worker:
 
     def _cancel(self, target: str) -> None:
         """The active send, and those of that id that still wait. An id that is neither is forgotten."""
-        for item in self._pending:
-            if isinstance(item, Send) and item.id == target:
-                self._cancelled.add(id(item))
+        self._pending.cancel(target)
         active, opened = self._active, self._opened
         if active is None or opened is None or active.id != target or active.cancelled:
             return

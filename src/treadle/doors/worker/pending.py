@@ -1,0 +1,79 @@
+"""What a client has asked of a worker and waits for its turn. A client that writes ahead without end is held back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from treadle.errors import RemoteProtocolError
+from treadle.wire.worker.messages import Answer, Init, Send, Shutdown, Status, Steer
+
+ROOM, ROOM_BYTES = 1000, 64 * 1024 * 1024
+"""What may wait to be served."""
+
+
+class End:
+    """The client will ask nothing more."""
+
+
+Item: TypeAlias = Init | Send | Status | Answer | Steer | Shutdown | RemoteProtocolError | End
+
+
+class Pending:
+    """Iterate to look at what waits, without taking it."""
+
+    def __init__(self) -> None:
+        self._items: deque[Item] = deque()
+        self._bytes = 0
+        self._cancelled: set[int] = set()
+        self._arrived, self._taken = asyncio.Event(), asyncio.Event()
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
+
+    @property
+    def idle(self) -> bool:
+        """Whether somebody waits in `take` for something to do."""
+        return not self._arrived.is_set()
+
+    def put(self, item: Item) -> None:
+        self._items.append(item)
+        self._bytes += _weight(item)
+        self._arrived.set()
+
+    async def take(self) -> Item:
+        while not self._items:
+            self._arrived.clear()
+            await self._arrived.wait()
+        item = self._items.popleft()
+        self._bytes -= _weight(item)
+        self._taken.set()
+        return item
+
+    async def room(self) -> None:
+        """Wait while too much waits to be served."""
+        while len(self._items) >= ROOM or self._bytes >= ROOM_BYTES:
+            self._taken.clear()
+            await self._taken.wait()
+
+    def take_statuses(self) -> list[Status]:
+        found = [item for item in self._items if isinstance(item, Status)]
+        for item in found:
+            self._items.remove(item)
+        return found
+
+    def cancel(self, target: str) -> None:
+        """The sends of that id which still wait."""
+        self._cancelled |= {id(item) for item in self._items if isinstance(item, Send) and item.id == target}
+
+    def was_cancelled(self, send: Send) -> bool:
+        """Whether that happened to this send before it was taken. Asked once for each."""
+        found = id(send) in self._cancelled
+        self._cancelled.discard(id(send))
+        return found
+
+
+def _weight(item: Item) -> int:
+    return len(item.message) if isinstance(item, Send) else 0
