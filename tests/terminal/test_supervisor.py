@@ -635,3 +635,31 @@ def test_running_out_of_descriptors_pauses_new_connections_and_burns_no_processo
 def _cpu(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+# A person's terminal...
+
+
+def test_an_attached_terminal_misses_nothing_however_slowly_it_reads(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "read go; seq 1 700000")
+    with connected(place) as person:
+        person.hello(wire.IS_TERMINAL | wire.WANT_GAPS)
+        person.subscribe()
+        person.resize(80, 24)
+        person.input(b"\n")
+        with connected(place) as other:
+            until(lambda: other.detail()["output"]["end"] > 300_000)
+            held = other.detail()["output"]["end"]
+            assert other.status().alive and held < 2_000_000  # the rest waits in the program
+        output = b"".join(message.data for message in person.messages(50) if isinstance(message, wire.Output))
+    assert output.split() == [b"%d" % number for number in range(1, 700_001)]
+
+
+def test_a_program_is_not_held_up_for_ever_by_a_terminal_that_takes_nothing(stage: Stage) -> None:
+    place = stage.start("sh", "-c", "seq 1 700000; read x")
+    with connected(place) as person, connected(place) as other:
+        person.hello(wire.IS_TERMINAL)
+        person.resize(80, 24)
+        person.subscribe()
+        until(lambda: other.detail()["output"]["end"] > 5_000_000)
+    assert any(line["event"] == "a terminal takes no output" for line in log_lines(place))

@@ -199,6 +199,8 @@ class Joined:
             self._show(self._filtered(message.data))
         elif isinstance(message, wire.Gap):
             self._at += message.missed
+            if not self._modes.alternate:  # a full-screen program is made to paint itself anew
+                self._write(b"\r\n[treadle: %d bytes were left out here]\r\n" % message.missed)
         elif isinstance(message, wire.Leader):
             self.leads = bool(message.leads)
         elif isinstance(message, wire.State) and self.bar:

@@ -37,6 +37,8 @@ class Client:
         self.cursor = -1  # the next offset of output to send; -1 while not subscribed
         self.ended = False  # EXIT is queued
         self.missed = 0
+        self.gapped = False  # has missed output, and not been shown the screen anew since
+        self.given_up = False  # took nothing for so long that the program is not held up for it any more
         self._queue: list[memoryview] = []  # first in, first out; hardly ever more than one
         self._queued = 0
 
@@ -99,6 +101,7 @@ class Client:
         if lost := max(0, scrollback.start - self.cursor):
             self.cursor += lost
             self.missed += lost
+            self.gapped = True
             if self.wants & wire.WANT_GAPS:
                 self.reply(wire.Gap(lost))
                 return True

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ACCEPT_PAUSE = 0.2
 REPAINT_PAUSE = 0.05
+LAG_MAX = 256 * 1024
+"""Bytes that an attached terminal may be behind before the program is held up for it, as on any slow terminal."""
 TELLING = ("name", "wire", "agent", "waiting_for", "done", "settling", "tasks")
 """What makes a state another one. How long it lasts and in which words it is seen does not."""
 
@@ -120,6 +122,8 @@ class Clients:
         if self.every.pop(client.number, None):
             self.loop.forget(client.sock.fileno())
             client.sock.close()
+            if self.session.held and not self.lagging():
+                self.session.read_on()
             self.session.log("debug", "client left", client=client.number, why=why, missed=client.missed)
             self._terminals_changed()
 
@@ -276,7 +280,24 @@ class Clients:
             self._drop(client, "gone")
             return False
         self._watch(client)
+        if client.cursor == self.session.scrollback.end:
+            client.given_up = False
+            if client.gapped:
+                client.gapped = False
+                if client.is_terminal and self.session.watch.full_screen:
+                    self._repaint()
+        if self.session.held and not self.lagging():
+            self.session.read_on()
         return True
+
+    def lagging(self) -> list[Client]:
+        """The people's terminals that are so far behind that they would soon miss something."""
+        end = self.session.scrollback.end
+        return [
+            client
+            for client in self.every.values()
+            if client.is_terminal and not client.given_up and end - client.cursor > LAG_MAX
+        ]
 
     def _reply(self, client: Client, message: wire.Message) -> None:
         client.reply(message)

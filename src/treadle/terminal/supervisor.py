@@ -48,6 +48,8 @@ GIVEN_BACK = 16 * 1024
 LEFTOVERS_GRACE = 2.0
 STOP_GRACE = 5.0
 REOPEN = 0.5
+HOLD_MAX = 5.0
+"""Seconds for which the program is held up for an attached terminal that takes nothing. After that it loses output."""
 SOCKET_PAUSE = 3.0
 """Seconds between looks whether the socket file is still there."""
 
@@ -72,6 +74,7 @@ class Supervisor:
         self.code: int | None = None
         self.reason = ""
         self.exec_report = -1  # ends when the program runs
+        self.held = False  # the program's output is not read, as an attached terminal is behind
         self.exit_frame: bytes | None = None
         self.ending: ending.Ending | None = None
         self.done = False
@@ -167,6 +170,8 @@ class Supervisor:
             return  # EXIT is the last that anybody hears; who still writes has outlived the program
         self.last_output = now = time.monotonic()
         self.clients.output(data)
+        if self.code is None and not self.held and self.clients.lagging():
+            self._hold()
         self.history.write(data)
         if self.recorder:
             self.recorder.output(data, now)
@@ -187,7 +192,30 @@ class Supervisor:
 
     def _watch_terminal(self) -> None:
         if not self.pty.hung_up:
-            self.loop.watch(self.pty.master, READ | (WRITE if self.pty.input_queued else 0), self._terminal_ready)
+            events = (0 if self.held else READ) | (WRITE if self.pty.input_queued else 0)
+            self.loop.watch(self.pty.master, events, self._terminal_ready)
+
+    def _hold(self) -> None:
+        """Leave the output where it is until an attached terminal has caught up, or has taken nothing for too long."""
+        self.held = True
+        self._watch_terminal()
+        cursors = {client.number: client.cursor for client in self.clients.lagging()}
+        self.loop.at("hold", time.monotonic() + HOLD_MAX, lambda: self._held_long(cursors))
+
+    def _held_long(self, cursors: dict[int, int]) -> None:
+        for client in self.clients.lagging():
+            if cursors.get(client.number) == client.cursor:
+                client.given_up = True
+                self.log("warn", "a terminal takes no output", client=client.number)
+        if self.clients.lagging():
+            self._hold()
+        else:
+            self.read_on()
+
+    def read_on(self) -> None:
+        self.held = False
+        self.loop.cancel("hold")
+        self._watch_terminal()
 
     def resize(self, cols: int, rows: int) -> None:
         self.pty.resize(cols, rows)  # also to the same: the program may have set another one
@@ -258,6 +286,8 @@ class Supervisor:
         if not pid:
             return
         self.code = -1 if status == -1 else ending.exit_code(status)
+        if self.exec_report >= 0:  # why it never ran is to be in the exit record
+            self._exec_report(self.exec_report)
         if self._pidfd >= 0:
             self.loop.forget(self._pidfd)
             os.close(self._pidfd)
