@@ -79,3 +79,42 @@ async def test_the_sdk_drives_us_with_a_tool_call_and_a_permission_callback(
     assert first[-1].result == second[-1].result == "It is done."
     assert [told.data["permissionMode"] for told in (first[0], second[0])] == ["default", "acceptEdits"]
     assert caplog.records == [], "the SDK has nothing to complain about"
+
+
+async def test_a_hook_of_the_host_keeps_a_tool_from_running(work: Path) -> None:
+    seen: list[str] = []
+
+    async def forbid(given: Any, tool_use_id: str | None, context: Any) -> Any:
+        seen.append(given["tool_name"])
+        said = {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "not here"}
+        return {"hookSpecificOutput": said}
+
+    options = claude_agent_sdk.ClaudeAgentOptions(
+        cli_path=TREADLE,
+        cwd=work,
+        permission_mode="bypassPermissions",
+        hooks={"PreToolUse": [claude_agent_sdk.HookMatcher(matcher="Write", hooks=[forbid])]},
+        env={**os.environ, "TREADLE_MODEL": f"scripted:{work.parent / 'script.toml'}"},
+    )
+    async with claude_agent_sdk.ClaudeSDKClient(options) as client:
+        await client.query("go")
+        messages = [message async for message in client.receive_response()]
+    assert seen == ["Write"] and not (work / "made.txt").exists()
+    assert isinstance(messages[-1], claude_agent_sdk.ResultMessage) and messages[-1].result == "It is done."
+
+
+async def test_a_denial_with_interrupt_ends_the_turn(work: Path) -> None:
+    async def can_use_tool(name: str, given: dict[str, Any], context: Any) -> Any:
+        return claude_agent_sdk.PermissionResultDeny(message="stop there", interrupt=True)
+
+    options = claude_agent_sdk.ClaudeAgentOptions(
+        cli_path=TREADLE,
+        cwd=work,
+        can_use_tool=can_use_tool,
+        env={**os.environ, "TREADLE_MODEL": f"scripted:{work.parent / 'script.toml'}"},
+    )
+    async with claude_agent_sdk.ClaudeSDKClient(options) as client:
+        await client.query("go")
+        messages = [message async for message in client.receive_response()]
+    assert isinstance(messages[-1], claude_agent_sdk.ResultMessage) and messages[-1].result != "It is done."
+    assert not (work / "made.txt").exists()

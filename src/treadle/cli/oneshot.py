@@ -10,11 +10,13 @@ from contextlib import suppress
 from typing import Any, TypeAlias, get_args
 
 import click
+import msgspec
 
 from treadle.agents import find_agent
 from treadle.cli.notes import opening_notes
 from treadle.cli.options import RunOptions, run_options, take
 from treadle.cli.render import printable
+from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.input import StreamInput
 from treadle.doors.oneshot.run import Runner
 from treadle.doors.oneshot.schema import SchemaCheck
@@ -108,6 +110,9 @@ async def _run(
 ) -> int:
     check = SchemaCheck.load(json_schema) if json_schema else None
     spec = options.spec(answers=permission_prompt_tool is not None, default_mode="suggest")
+    hooks = HostHooks(spec.cwd) if text is None and options.agent == "native" else None
+    if hooks is not None:
+        spec = msgspec.structs.replace(spec, program=hooks.program())
     session = await _opened(find_agent(options.agent).open(check.instruct(spec) if check else spec))
     for note in opening_notes(session):
         _note(note)
@@ -123,7 +128,7 @@ async def _run(
             extra=extra if verbose or partial else None,
             check=check,
         )
-        talk = StreamInput(session, runner, stream, _note, answers=spec.answers)
+        talk = StreamInput(session, runner, stream, _note, answers=spec.answers, hooks=hooks)
         work, interrupt = (talk.run(), talk.interrupt) if text is None else (runner.run(text), runner.interrupt)
         return await _until_done(_told(work, runner), interrupt, stream, BROKEN_PIPE if strict_exit else 1)
     finally:

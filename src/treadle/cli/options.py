@@ -17,17 +17,11 @@ from treadle.policy.network import parse_network
 from treadle.session import Confinement, Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset, parse_mode
 from treadle.settings import config
 from treadle.settings.config import Settings
+from treadle.wire.oneshot.names import OURS
 
 F = TypeVar("F", bound=Callable[..., Any])
 SANDBOX = "Confine commands to the working directory, or never; without it: in auto-edit and full-auto, where possible."
 NETWORK = "What confined commands may reach: on, off, or hosts with commas between."
-
-CLAUDE_TOOLS = {
-    **{"Bash": "bash", "Read": "read_file", "Write": "write_file", "Edit": "edit_file", "MultiEdit": "multi_edit"},
-    **{"Glob": "glob", "Grep": "grep", "WebFetch": "web_fetch", "Task": "task", "Agent": "task", "Skill": "skill"},
-    **{"TodoWrite": "todo", "AskUserQuestion": "ask_user"},
-}
-"""Claude Code's names for the tools that we have too: programs that drive it give those."""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +79,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     def _tools(self) -> tuple[str, ...] | None:
         if self.tools is None or self.tools == "default":
             return None
-        names = tuple(CLAUDE_TOOLS.get(name, name) for name in _split((self.tools,)))
+        names = tuple(OURS.get(name, name) for name in _split((self.tools,)))
         unknown = [name for name in names if name not in BUILTIN and not name.startswith("mcp__")]
         if unknown and self.agent == "native":
             raise ConfigError(f"there is no tool {unknown[0]!r}", hint=f"there are {', '.join(BUILTIN)}")

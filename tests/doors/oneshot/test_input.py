@@ -185,9 +185,13 @@ async def test_initialize_is_answered(echo: Host) -> None:
     assert response["subtype"] == "success" and response["request_id"] == "r1" and "commands" in response["response"]
 
 
-async def test_hooks_of_the_host_are_refused_and_not_forgotten(echo: Host) -> None:
+async def test_hooks_that_cannot_be_run_refuse_initialize_and_every_prompt_after_it(echo: Host) -> None:
     response = await echo.control(subtype="initialize", hooks={"PreToolUse": [{"hookCallbackIds": ["hook_0"]}]})
-    assert response["subtype"] == "error" and "not run here" in response["error"]
+    assert response["subtype"] == "error" and "cannot run hooks" in response["error"]
+    await echo.say({"type": "user", "message": {"role": "user", "content": "hello"}})
+    result = await echo.until("result")
+    assert result["is_error"] is True and "initialize was refused" in json.dumps(result)
+    assert echo.session._current is None, "no turn was begun"
 
 
 async def test_an_unknown_control_request_is_an_error_that_names_it(echo: Host) -> None:

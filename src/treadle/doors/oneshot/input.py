@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.run import Runner
-from treadle.errors import NotFound, RemoteProtocolError, TreadleError, Unsupported
+from treadle.errors import NotFound, RemoteError, RemoteProtocolError, TreadleError, Unsupported
 from treadle.events import Answered, Asked
 from treadle.io.link import Link
 from treadle.io.streams import Stream
@@ -23,10 +24,23 @@ class StreamInput:
     """Reads records until the end of input, then finishes what was asked and gives the last exit code."""
 
     def __init__(
-        self, session: Session, runner: Runner, stream: Stream, warn: Callable[[str], None], *, answers: bool = True
+        self,
+        session: Session,
+        runner: Runner,
+        stream: Stream,
+        warn: Callable[[str], None],
+        *,
+        answers: bool = True,
+        hooks: HostHooks | None = None,
     ) -> None:
-        """`answers`: whether the host can be asked anything."""
+        """`answers`: whether the host can be asked anything. `hooks`: what the session was opened with, if it was."""
         self._answers = answers
+        self._hooks = hooks
+        self._refused = ""
+        """Why `initialize` was refused: a host whose wishes cannot be kept is not served."""
+        self._requests: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        if hooks is not None:
+            hooks.connect(session.id, self._ask_host, runner.interrupt)
         self._session = session
         self._runner = runner
         self._stream = stream
@@ -60,8 +74,20 @@ class StreamInput:
     async def _answer(self) -> int:
         code = 0
         while (prompt := await self._prompts.get()) is not None:
-            code = await self._runner.run(prompt)
+            reason, before = await self._may(prompt)
+            code = await (self._runner.run(before + prompt) if reason is None else self._runner.refuse(reason))
         return code
+
+    async def _may(self, prompt: str) -> tuple[str | None, str]:
+        """A reason to refuse the prompt, or None; and what the host's hooks put in front of it."""
+        if self._refused:
+            return f"initialize was refused: {self._refused}", ""
+        if self._hooks is None:
+            return None, ""
+        try:
+            return await self._hooks.prompted(prompt)
+        except TreadleError as error:
+            return f"a hook of the host could not be asked: {error}", ""
 
     async def _read(self) -> None:
         try:
@@ -97,8 +123,7 @@ class StreamInput:
     async def _obey(self, request: dict[str, Any]) -> dict[str, Any]:
         match request.get("subtype"):
             case "initialize":
-                if request.get("hooks"):  # they may be there to forbid something
-                    raise Unsupported("hooks of the host are not run here", hint="[hooks] in your settings are")
+                self._take_hooks(request.get("hooks"))
                 return wire.command_lists(self._session.info, self._session.commands())
             case "interrupt":
                 await asyncio.sleep(0)  # a prompt that came before it has begun then
@@ -112,6 +137,28 @@ class StreamInput:
                 await self._session.configure(Change(model=None if model is None else str(model)))
                 return {}
         raise NotFound(f"the control request {request.get('subtype')!r} is not offered here")
+
+    def _take_hooks(self, hooks: Any) -> None:
+        try:
+            if hooks and self._hooks is None:  # they may be there to forbid something
+                raise Unsupported("this agent cannot run hooks of the host", hint="the native agent can")
+            if hooks and self._hooks is not None:
+                for event in self._hooks.register(hooks):
+                    self._warn(f"hooks of the event {event} are not called here")
+        except TreadleError as error:
+            self._refused = str(error)
+            raise
+
+    async def _ask_host(self, request: dict[str, Any]) -> dict[str, Any]:
+        """A control request of ours, answered by the host."""
+        request_id = wire.new_uuid()
+        answered: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._requests[request_id] = answered
+        try:
+            await self._write({"type": "control_request", "request_id": request_id, "request": request})
+            return await answered
+        finally:
+            del self._requests[request_id]
 
     async def _ask(self) -> None:
         """Pass the session's permission questions to the host, and take back what nobody need answer any more."""
@@ -128,6 +175,13 @@ class StreamInput:
                     await self._write({"type": "control_cancel_request", "request_id": request_id})
 
     async def _answered(self, response: dict[str, Any]) -> None:
+        waiting = self._requests.get(str(response.get("request_id")))
+        if waiting is not None and not waiting.done():
+            if response.get("subtype") == "error":
+                waiting.set_exception(RemoteError(str(response.get("error") or "the host failed")))
+            else:
+                waiting.set_result(_table(response.get("response")))
+            return
         asked = self._asking.pop(str(response.get("request_id")), None)
         if asked is None:
             return
@@ -139,6 +193,8 @@ class StreamInput:
             answer = Answer(decision="allow", changed_args=changed if changed != asked.args else None, by="host")
         try:
             await self._session.answer(asked.request, answer)
+            if answer.decision == "deny" and said.get("interrupt") is True:
+                await self._runner.interrupt("the host ended the turn")
         except NotFound as error:
             self._warn(f"an answer came too late: {error}")
 

@@ -112,6 +112,15 @@ class Runner:
             reader.close()
         return await self._report(ending, structured)
 
+    async def refuse(self, reason: str) -> int:
+        """Answer a prompt that is not to be run with a failed result."""
+        self._totals, self._turn, self._started = TurnTotals(), None, time.monotonic()
+        self._interrupted = None
+        if self.wire.state == READY:
+            self.wire.prompted()
+        error = ErrorInfo(code="refused", message=reason)
+        return await self._report(RunEnding(error=error, turn=True), msgspec.UNSET)
+
     async def interrupt(self, reason: str) -> None:
         """End what is under way; the run then ends with what there is."""
         if self._interrupted is None:

@@ -1,0 +1,179 @@
+"""Hooks that the host runs in its own process: it names them in `initialize`, we call them over the control protocol.
+
+A hook may be there to forbid something, so everything fails closed: an event that could forbid and that we cannot call
+refuses `initialize`; a callback that fails, or that does not answer in time, blocks the tool call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from treadle.errors import TreadleError, Unsupported
+from treadle.session import OwnProgram, Use
+from treadle.wire.oneshot.names import THEIRS
+
+TIMEOUT = 60.0
+CALLED = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop")
+ONLY_LOOK = (
+    *("Notification", "SessionStart", "SessionEnd", "SubagentStart", "SubagentStop", "PreCompact"),
+    *("PostToolUseFailure", "PostCompact"),
+)
+"""Events that cannot forbid anything. Their hooks are taken and not called, and that is said."""
+
+Request = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Sends a control request to the host and gives the response; raises when the host answers with an error."""
+
+
+class Registered(msgspec.Struct, frozen=True, kw_only=True):
+    matcher: str
+    callbacks: tuple[str, ...]
+    timeout: float
+
+    def matches(self, tool: str) -> bool:
+        """By the name that the host knows, or by ours; an empty matcher and a star match every tool."""
+        if self.matcher in ("", "*"):
+            return True
+        try:
+            pattern = re.compile(self.matcher)
+        except re.error:
+            return True  # an unreadable matcher must not let a tool slip by
+        return any(pattern.fullmatch(name) for name in (tool, THEIRS.get(tool, tool)))
+
+
+class HostHooks:
+    """Give `program()` to the session when it is opened, and the host's hooks when they are known."""
+
+    def __init__(self, cwd: str) -> None:
+        self._cwd = cwd
+        self._request: Request | None = None
+        self._stop_turn: Callable[[str], Awaitable[None]] | None = None
+        self._hooks: dict[str, list[Registered]] = {}
+        self.session = ""
+
+    def program(self) -> OwnProgram:
+        return OwnProgram(pre_tool=self._pre_tool, post_tool=self._post_tool, stop=self._stop)
+
+    def connect(self, session: str, request: Request, stop_turn: Callable[[str], Awaitable[None]]) -> None:
+        self.session, self._request, self._stop_turn = session, request, stop_turn
+
+    def register(self, hooks: Any) -> list[str]:
+        """What `initialize` says; gives the events whose hooks will not be called. Raises what must not be ignored."""
+        if not isinstance(hooks, dict):
+            raise Unsupported(f"hooks must be an object, not {type(hooks).__name__}")
+        found: dict[str, list[Registered]] = {}
+        for event, groups in hooks.items():
+            if event not in CALLED + ONLY_LOOK:
+                raise Unsupported(
+                    f"hooks of the event {event!r} are not run here", hint=f"there are {', '.join(CALLED)}"
+                )
+            found[event] = [_registered(event, group) for group in groups or ()]
+        self._hooks = found
+        return [event for event in found if event in ONLY_LOOK and found[event]]
+
+    async def prompted(self, prompt: str) -> tuple[str | None, str]:
+        """Before a prompt: a reason to refuse it, or None; and text to put in front of it."""
+        added = []
+        for said in await self._ask("UserPromptSubmit", "", {"prompt": prompt}):
+            if (reason := _blocked(said)) is not None:
+                return reason, ""
+            if isinstance(more := _specific(said).get("additionalContext"), str):
+                added.append(more)
+        return None, "".join(f"{more}\n\n" for more in added)
+
+    async def _pre_tool(self, use: Use) -> str | None:
+        try:
+            answers = await self._ask("PreToolUse", use.tool, _input(use))
+        except TreadleError as error:
+            return f"a hook of the host could not be asked: {error}"
+        for said in answers:
+            if said.get("continue") is False:
+                await self._end_turn(str(said.get("stopReason") or "a hook of the host ended the turn"))
+            if (reason := _blocked(said)) is not None:
+                return reason
+            changed = _specific(said).get("updatedInput")
+            if changed is not None and changed != use.args:
+                return "a hook of the host wants other arguments, which cannot be changed here"
+        return None
+
+    async def _post_tool(self, use: Use, result: str, ok: bool) -> str | None:
+        told = {**_input(use), "tool_response": result}
+        try:
+            answers = await self._ask("PostToolUse", use.tool, told)
+        except TreadleError as error:
+            return f"(a hook of the host could not be asked: {error})"
+        added = []
+        for said in answers:
+            if said.get("continue") is False:
+                await self._end_turn(str(said.get("stopReason") or "a hook of the host ended the turn"))
+            added += [text for text in (_blocked(said), _specific(said).get("additionalContext")) if text]
+        return "\n".join(map(str, added)) or None
+
+    async def _stop(self, outcome: str, text: str) -> None:
+        try:
+            await self._ask("Stop", "", {"stop_hook_active": False, "last_assistant_message": text})
+        except TreadleError:
+            pass  # the turn is over: there is nothing left to forbid
+
+    async def _end_turn(self, reason: str) -> None:
+        if self._stop_turn is not None:
+            await self._stop_turn(reason)
+
+    async def _ask(self, event: str, tool: str, told: dict[str, Any]) -> list[dict[str, Any]]:
+        """All callbacks that are there for this, in their order."""
+        answers = []
+        for group in self._hooks.get(event, ()):
+            if tool and not group.matches(tool):
+                continue
+            for callback in group.callbacks:
+                answers.append(await self._call(callback, event, told, group.timeout))
+        return answers
+
+    async def _call(self, callback: str, event: str, told: dict[str, Any], timeout: float) -> dict[str, Any]:
+        if self._request is None:
+            raise Unsupported("the host is not connected")
+        given = {"session_id": self.session, "transcript_path": "", "cwd": self._cwd, "hook_event_name": event, **told}
+        request = {"subtype": "hook_callback", "callback_id": callback, "input": given, "tool_use_id": None}
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._request(request)
+        except TimeoutError:
+            raise Unsupported(f"it did not answer within {timeout:g} s") from None
+
+
+def _registered(event: str, group: Any) -> Registered:
+    table = group if isinstance(group, dict) else {}
+    callbacks = table.get("hookCallbackIds")
+    if not isinstance(callbacks, list) or not all(isinstance(one, str) for one in callbacks):
+        raise Unsupported(f"a hook of {event} has no list of hookCallbackIds")
+    timeout = table.get("timeout")
+    return Registered(
+        matcher=str(table.get("matcher") or ""),
+        callbacks=tuple(callbacks),
+        timeout=float(timeout) if isinstance(timeout, int | float) and timeout > 0 else TIMEOUT,
+    )
+
+
+def _input(use: Use) -> dict[str, Any]:
+    return {"tool_name": THEIRS.get(use.tool, use.tool), "tool_input": use.args}
+
+
+def _specific(said: dict[str, Any]) -> dict[str, Any]:
+    found = said.get("hookSpecificOutput")
+    return found if isinstance(found, dict) else {}
+
+
+def _blocked(said: dict[str, Any]) -> str | None:
+    """Why this answer blocks, in its newer and its older form; None when it does not."""
+    specific = _specific(said)
+    if specific.get("permissionDecision") == "deny":
+        return str(specific.get("permissionDecisionReason") or "a hook of the host denied it")
+    if said.get("decision") in ("block", "deny"):
+        return str(said.get("reason") or "a hook of the host blocked it")
+    if said.get("continue") is False:
+        return str(said.get("stopReason") or "a hook of the host ended the turn")
+    return None

@@ -1,0 +1,138 @@
+"""Hooks in the process of the host."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from treadle.doors.oneshot.hooks import HostHooks
+from treadle.errors import RemoteError, Unsupported
+from treadle.session import Use
+
+LS = Use(tool="bash", args={"command": "ls"}, kind="execute", command="ls")
+
+
+class FakeHost:
+    """The host's end: what it was asked, and what it answers to each callback."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+        self.asked: list[dict[str, Any]] = []
+        self.ended: list[str] = []
+
+    async def request(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append(request)
+        answer = self.answers[request["callback_id"]]
+        if isinstance(answer, Exception):
+            raise answer
+        if answer is None:
+            await asyncio.Event().wait()
+        assert isinstance(answer, dict)
+        return answer
+
+    async def end_turn(self, reason: str) -> None:
+        self.ended.append(reason)
+
+    def hooks(self, **events: Any) -> HostHooks:
+        made = HostHooks("/w")
+        made.connect("s1", self.request, self.end_turn)
+        made.register(events)
+        return made
+
+
+def group(*callbacks: str, matcher: str | None = None, timeout: float | None = None) -> dict[str, Any]:
+    return {"matcher": matcher, "hookCallbackIds": list(callbacks), "timeout": timeout}
+
+
+def deny(reason: str = "no") -> dict[str, Any]:
+    return {"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": reason}}
+
+
+async def pre(hooks: HostHooks, use: Use = LS) -> str | None:
+    called = hooks.program().pre_tool
+    assert called is not None
+    return await called(use)
+
+
+async def test_a_deny_blocks_with_its_reason_and_the_host_sees_its_own_names() -> None:
+    host = FakeHost(h0=deny("not today"))
+    assert await pre(host.hooks(PreToolUse=[group("h0", matcher="Bash")])) == "not today"
+    given = host.asked[0]["input"]
+    assert host.asked[0]["subtype"] == "hook_callback"
+    assert (given["tool_name"], given["tool_input"], given["hook_event_name"]) == ("Bash", LS.args, "PreToolUse")
+    assert (given["session_id"], given["cwd"]) == ("s1", "/w")
+
+
+@pytest.mark.parametrize(
+    "said", [{"decision": "block", "reason": "old form"}, {"continue": False, "stopReason": "enough"}]
+)
+async def test_the_older_forms_block_too(said: dict[str, Any]) -> None:
+    host = FakeHost(h0=said)
+    assert await pre(host.hooks(PreToolUse=[group("h0")])) in ("old form", "enough")
+    assert host.ended == (["enough"] if "continue" in said else [])
+
+
+async def test_what_does_not_object_lets_it_run() -> None:
+    allow = {"hookSpecificOutput": {"permissionDecision": "allow"}}
+    assert await pre(FakeHost(h0={}, h1=allow).hooks(PreToolUse=[group("h0", "h1")])) is None
+
+
+@pytest.mark.parametrize(
+    ("matcher", "called"),
+    [("Bash", True), ("bash", True), ("Write|Bash", True), ("Write", False), ("*", True), ("[", True)],
+)
+async def test_a_matcher_chooses_by_the_name_of_the_tool(matcher: str, called: bool) -> None:
+    hooks = FakeHost(h0=deny()).hooks(PreToolUse=[group("h0", matcher=matcher)])
+    assert (await pre(hooks) is not None) is called
+
+
+async def test_a_callback_that_fails_or_is_silent_blocks() -> None:
+    failing = FakeHost(h0=RemoteError("it raised")).hooks(PreToolUse=[group("h0")])
+    assert "it raised" in str(await pre(failing))
+    silent = FakeHost(h0=None).hooks(PreToolUse=[group("h0", timeout=0.01)])
+    assert "did not answer within" in str(await pre(silent))
+
+
+async def test_other_arguments_are_a_block_and_not_ignored() -> None:
+    changed = {"hookSpecificOutput": {"updatedInput": {"command": "ls -l"}}}
+    assert "other arguments" in str(await pre(FakeHost(h0=changed).hooks(PreToolUse=[group("h0")])))
+
+
+async def test_after_a_tool_the_host_may_add_for_the_model_to_read() -> None:
+    host = FakeHost(h0={"hookSpecificOutput": {"additionalContext": "mind the gap"}}, h1={})
+    called = host.hooks(PostToolUse=[group("h0", "h1")]).program().post_tool
+    assert called is not None and await called(LS, "result", True) == "mind the gap"
+    assert host.asked[0]["input"]["tool_response"] == "result"
+
+
+async def test_a_prompt_can_be_refused_or_added_to() -> None:
+    adds = FakeHost(h0={"hookSpecificOutput": {"additionalContext": "It is Monday."}})
+    assert await adds.hooks(UserPromptSubmit=[group("h0")]).prompted("hi") == (None, "It is Monday.\n\n")
+    refuses = FakeHost(h0={"decision": "block", "reason": "rude"})
+    assert await refuses.hooks(UserPromptSubmit=[group("h0")]).prompted("hi") == ("rude", "")
+
+
+async def test_the_end_of_a_turn_is_told() -> None:
+    host = FakeHost(h0={})
+    called = host.hooks(Stop=[group("h0")]).program().stop
+    assert called is not None
+    await called("completed", "the answer")
+    assert host.asked[0]["input"]["last_assistant_message"] == "the answer"
+
+
+@pytest.mark.parametrize(
+    "hooks", [[], {"PermissionRequest": [group("h")]}, {"PreToolUse": [{}]}, {"PreToolUse": ["x"]}]
+)
+def test_what_could_forbid_and_cannot_be_called_is_refused(hooks: Any) -> None:
+    with pytest.raises(Unsupported):
+        HostHooks("/").register(hooks)
+
+
+def test_hooks_that_only_look_are_named_when_they_are_not_called() -> None:
+    assert HostHooks("/").register({"Notification": [group("h")], "SessionStart": [], "Stop": None}) == ["Notification"]
+
+
+async def test_without_a_host_nothing_is_let_through() -> None:
+    hooks = HostHooks("/")
+    hooks.register({"PreToolUse": [group("h0")]})
+    assert "not connected" in str(await pre(hooks))
