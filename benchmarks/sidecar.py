@@ -1,4 +1,8 @@
-"""The sidecar wire: events per second through the control plane, time to the first event, and hashing a receipt."""
+"""The sidecar wire: events per second through the control plane, time to the first event, and hashing a receipt.
+
+The mix is that of an agent at work: of ten events, seven are deltas of varied text, one is a tool call with its path,
+one is its result of a few lines, one tells of a changed file. Every line is different from the others.
+"""
 
 from __future__ import annotations
 
@@ -24,29 +28,52 @@ from treadle.host.run import Backend, HostRun, Job
 from treadle.host.store import ReceiptStore
 from treadle.host.supervise import RunSupervisor
 from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT
-from treadle.wire.sidecar.connection import NO_POLICY, Requirements, Run, WorkOrder, WorkspaceSpec, receipts
+from treadle.wire.sidecar import receipts
+from treadle.wire.sidecar.connection import NO_POLICY, Requirements, Run, WorkOrder, WorkspaceSpec
 from treadle.wire.sidecar.receipts import AnyAgentEvent, AssistantDelta, ToolCall, ToolResult
 
 ROUNDS = 5
-EVENTS = 400_000
-FLOODER = """
-import json, sys
+EVENTS = 200_000
+FLOODER = r"""
+import json, random, sys
 out = sys.stdout.buffer
-out.write(b'{"t":"hello","contract_version":"abp/v0.1","backend":{"id":"flood"},"capabilities":{},"mode":"mapped"}\\n')
+out.write(b'{"t":"hello","contract_version":"abp/v0.1","backend":{"id":"flood"},"capabilities":{},"mode":"mapped"}\n')
 out.flush()
 run = json.loads(sys.stdin.readline())
 ref, number = run["id"], int(run["work_order"]["task"])
-event = {"ts": "2025-01-15T12:00:00.123Z", "type": "assistant_delta", "text": "a few words "}
-line = json.dumps({"t": "event", "ref_id": ref, "event": event}, separators=(",", ":")).encode() + b"\\n"
-block = line * 500
-for _ in range(number // 500):
+chance = random.Random(4)
+words = ["the ", "parser ", "reads ", "one ", "line ", "at a time; ", "caf\u00e9 ", "\n", "so ", "\"quoted\" ", "it "]
+ts = "2025-01-15T12:00:00.%03dZ"
+def made(at):
+    moment = ts % (at % 1000)
+    if at % 10 == 7:
+        given = {"path": "src/part_%d/module_%d.py" % (at % 40, at), "limit": at % 300}
+        tool = chance.choice(["read_file", "grep", "edit_file", "Bash"])
+        if tool == "Bash":
+            given = {"command": "python -m pytest -q tests/test_%d.py" % at}
+        return {"ts": moment, "type": "tool_call", "tool_name": tool, "input": given, "tool_use_id": "call_%d" % at}
+    if at % 10 == 8:
+        text = "def f_%d(x):\n    return x + %d\n" % (at, at) * chance.randrange(1, 12)
+        return {"ts": moment, "type": "tool_result", "tool_name": "read_file", "output": text, "is_error": False,
+                "tool_use_id": "call_%d" % (at - 1)}
+    if at % 10 == 9:
+        path = "src/part_%d/module_%d.py" % (at % 40, at)
+        return {"ts": moment, "type": "file_changed", "path": path, "summary": "modified"}
+    text = "".join(chance.choices(words, k=chance.randrange(1, 9)))
+    return {"ts": moment, "type": "assistant_delta", "text": text}
+def line(at):
+    return json.dumps({"t": "event", "ref_id": ref, "event": made(at)}, separators=(",", ":")).encode() + b"\n"
+lines = [line(at) for at in range(min(number, 20_000))]
+block = b"".join(lines)
+for _ in range(number // 20_000):
     out.write(block)
-out.write(line * (number % 500))
+out.write(b"".join(lines[:number % 20_000]))
+event = {"ts": "2025-01-15T12:00:00.123Z"}
 meta = {"run_id": ref, "work_order_id": run["work_order"]["id"], "contract_version": "abp/v0.1"}
 times = {"started_at": event["ts"], "finished_at": event["ts"], "duration_ms": 0}
 receipt = {"meta": {**meta, **times}, "backend": {"id": "flood"}, "capabilities": {}, "usage_raw": {}, "usage": {}}
 receipt |= {"trace": [], "artifacts": [], "verification": {"harness_ok": False}, "outcome": "complete"}
-out.write(json.dumps({"t": "final", "ref_id": ref, "receipt": receipt}).encode() + b"\\n")
+out.write(json.dumps({"t": "final", "ref_id": ref, "receipt": receipt}).encode() + b"\n")
 out.flush()
 """
 
@@ -73,12 +100,12 @@ class Flood:
         self.root.mkdir()
         self.argv = (sys.executable, "-I", "-S", str(self.script))
 
-    def start(self, number: int = EVENTS) -> tuple[subprocess.Popen[bytes], str]:
+    def start(self, number: int | None = None) -> tuple[subprocess.Popen[bytes], str]:
         process = subprocess.Popen(self.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdin and process.stdout
         process.stdout.readline()
         run = str(uuid.uuid4())
-        line = msgspec.json.encode(Run(id=run, work_order=order(str(self.root), number)))
+        line = msgspec.json.encode(Run(id=run, work_order=order(str(self.root), number or EVENTS)))
         process.stdin.write(line + b"\n")
         process.stdin.close()
         return process, run
@@ -199,7 +226,7 @@ def main() -> None:
         for label, values in rates.items():
             print(f"{label:16} {statistics.median(values):12,.0f} events/s")
         ratio = median_ratio(host, plain)
-        print(f"treadle host / plain json loop: {ratio:.2f} (goal: 3)")
+        print(f"treadle host / plain json loop: {ratio:.2f} (goal: 3), a mix of 70 % deltas, 20 % tools, 10 % files")
         print(f"treadle host / cat:             {statistics.median(host) / statistics.median(cat):.3f}")
         firsts = [flood.first_event() for _ in range(9)]
         bare, full = (statistics.median(values) for values in zip(*firsts, strict=True))

@@ -125,3 +125,12 @@ def test_what_was_asked_for_before_it_happened_is_no_breach(tmp_path: Path) -> N
     supervisor = RunSupervisor(made, asked=True)
     assert supervisor.watch([CHANGED, RAN, CALL]) is None
     assert supervisor.judge([PathChange(kind="modified", path="a.py")]) is None
+
+
+def test_a_link_that_leads_out_is_found_also_when_it_is_made_later(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    supervisor = RunSupervisor(order(tmp_path / "root"))
+    changed = FileChanged(ts=T, path="way/passwd", summary="modified")
+    assert supervisor.watch([changed]) is None
+    (tmp_path / "root" / "way").symlink_to("/etc")
+    assert isinstance(supervisor.watch([changed]), Denied)

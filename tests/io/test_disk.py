@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from treadle.io.disk import DISK
+from treadle.io.disk import DISK, RememberingDisk
 
 
 def test_links_are_followed_and_wildcards_found_in_a_directory_of_any_name(tmp_path: Path) -> None:
@@ -19,3 +19,18 @@ def test_links_are_followed_and_wildcards_found_in_a_directory_of_any_name(tmp_p
 def test_a_home_directory_is_put_in_its_place() -> None:
     assert DISK.expand("~/x") == os.path.join(os.path.expanduser("~"), "x")
     assert DISK.expand("plain~") == "plain~"
+
+
+def test_a_disk_that_remembers_follows_links_and_forgets_when_told(tmp_path: Path) -> None:
+    disk = RememberingDisk()
+    resolve = disk.real
+    (tmp_path / "real").mkdir()
+    (tmp_path / "way").symlink_to("real")
+    (tmp_path / "real" / "link").symlink_to("/etc")
+    for path in ("way/x", "way/link", "way/link/passwd", "real/..", "real/.", "real/", "none/x", "way"):
+        assert resolve(str(tmp_path / path)) == os.path.realpath(tmp_path / path)
+    assert resolve("/x") == "/x" and resolve("x") == os.path.realpath("x")
+    (tmp_path / "way").unlink()
+    (tmp_path / "way").mkdir()
+    disk.forget()
+    assert resolve(str(tmp_path / "way/x")) == str(tmp_path / "way/x")

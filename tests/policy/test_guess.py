@@ -1,7 +1,10 @@
 """What strange tools touch."""
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from treadle.policy.guess import access_of
 
@@ -31,3 +34,16 @@ def test_an_editor_with_commands_of_its_own_is_told_by_them() -> None:
 )
 def test_guessing_never_fails(name: str, args: object) -> None:
     access_of(name, args)
+
+
+KEYS = st.sampled_from(["path", "file_path", "command", "cmd", "url", "limit", "old_string", "target_dir", "script"])
+VALUES = st.one_of(
+    st.sampled_from(["a/b.py", "create", "ls -la", "https://a.com", ""]), st.integers(), st.none(), st.booleans()
+)
+
+
+@given(st.sampled_from(["read_file", "Bash", "editor", "x", "WebFetch", "str_replace"]), st.dictionaries(KEYS, VALUES))
+def test_a_simple_call_is_guessed_as_a_nested_one_is(name: str, args: dict[str, Any]) -> None:
+    """An empty object among the arguments makes it a nested call, and says nothing."""
+    simple, nested = access_of(name, args), access_of(name, {**args, "nested": {}})
+    assert replace(nested, args=args) == simple

@@ -9,7 +9,8 @@ from msgspec import UNSET, to_builtins
 from msgspec.structs import replace
 
 from treadle.errors import BudgetExceeded, Denied, MaxIterations, TreadleError
-from treadle.io.disk import DISK
+from treadle.io.disk import DISK, RememberingDisk
+from treadle.policy.disk import Disk
 from treadle.policy.guess import access_of
 from treadle.policy.lists import ListPolicy, Lists
 from treadle.session import Access, Decision
@@ -26,8 +27,8 @@ from treadle.wire.sidecar.receipts import (
 from treadle.workspace.snapshot import PathChange
 
 
-def policy_of(profile: PolicyProfile, root: str) -> ListPolicy:
-    return ListPolicy(Lists(**to_builtins(profile)), root, DISK)
+def policy_of(profile: PolicyProfile, root: str, disk: Disk = DISK) -> ListPolicy:
+    return ListPolicy(Lists(**to_builtins(profile)), root, disk)
 
 
 class RunSupervisor:
@@ -38,7 +39,9 @@ class RunSupervisor:
 
     def __init__(self, order: WorkOrder, *, asked: bool = False) -> None:
         self._asked = asked
-        self._policy = policy_of(order.policy, order.workspace.root)
+        self._disk = RememberingDisk()
+        self._policy = policy_of(order.policy, order.workspace.root, self._disk)
+        self._reads = bool(order.policy.deny_read)
         self._max_turns = order.config.max_turns
         self._max_cost = order.config.max_budget_usd
         self._between_turns = True
@@ -46,6 +49,7 @@ class RunSupervisor:
         self.cost: float | None = None
 
     def watch(self, events: Sequence[AnyAgentEvent]) -> TreadleError | None:
+        self._disk.forget()
         telling = [event for event in events if type(event) is not AssistantDelta or event.ext is not UNSET]
         if self._between_turns and events and not telling:
             self._begin_turn()
@@ -76,8 +80,10 @@ class RunSupervisor:
                 decision = self._policy(access)
                 if decision.verdict == "deny" or decision.verdict == "ask" and not self._asked:
                     return decision
+                if access.kind != "other" or not self._reads:
+                    return None
                 # Whatever it does with a path, it can hardly do without reading it.
-                return self._policy.denied_path(replace(access, kind="read")) if access.kind == "other" else None
+                return self._policy.denied_path(replace(access, kind="read"))
             case FileChanged():
                 changed = Access(tool="file_changed", kind="write", paths=(event.path,))
                 return self._policy.happened(changed, asked=self._asked)

@@ -20,4 +20,25 @@ class _Disk:
         return glob.iglob(os.path.join(glob.escape(base), pattern))
 
 
+class RememberingDisk(_Disk):
+    """Looks at each directory once, until it is told to forget. For things that have happened already: whoever judges
+    what is about to happen must look every time."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, str] = {}
+
+    def real(self, path: str) -> str:
+        folder, slash, name = path.rpartition("/")
+        if not slash or name in ("", ".", ".."):
+            return os.path.realpath(path)
+        real = self._folders.get(folder)
+        if real is None:
+            real = self._folders[folder] = os.path.realpath(folder or "/")
+        place = f"{real.rstrip('/')}/{name}"
+        return os.path.realpath(place) if os.path.islink(place) else place
+
+    def forget(self) -> None:
+        self._folders.clear()
+
+
 DISK = _Disk()

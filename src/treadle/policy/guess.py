@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from treadle.events import ToolKind
@@ -39,10 +40,13 @@ _WORDS: dict[str, ToolKind] = {
 _PATH_KEY = re.compile(r"path|file|dir|folder|notebook|destination|target", re.I)
 _COMMAND_KEY = re.compile(r"^(command|cmd|script|shell_command|commandline|command_line)$", re.I)
 _URL_KEY = re.compile(r"url|uri|href|endpoint", re.I)
+_SIMPLE = frozenset((str, int, float, bool, type(None)))
 
 
 def access_of(name: str, args: Any) -> Access:
     """`paths` are as they were written, since nobody here knows from where they count."""
+    if type(args) is dict and all(type(value) in _SIMPLE for value in args.values()):
+        return _simple(name, args)
     paths = tuple(_texts(args, _PATH_KEY))
     command = next(map(_command, _values(args, _COMMAND_KEY)), None)
     url = next(_texts(args, _URL_KEY), None)
@@ -53,6 +57,27 @@ def access_of(name: str, args: Any) -> Access:
     return Access(tool=name, kind=kind or fallback, paths=paths, command=command, url=url, args=args)
 
 
+def _simple(name: str, args: dict[str, Any]) -> Access:
+    """The same for what nearly all calls are: a few names with texts and numbers."""
+    path_keys, command_keys, url_keys = _keys(tuple(args))
+    paths = tuple([args[key] for key in path_keys if type(args[key]) is str])
+    commands = [args[key] if type(args[key]) is str else None for key in command_keys]
+    command = commands[0] if commands else None
+    url = next((args[key] for key in url_keys if type(args[key]) is str), None)
+    kind = _kind(name)
+    if command is not None and paths and kind != "execute" and command.isidentifier() and (act := _kind(command)):
+        kind, command = act, None
+    fallback: ToolKind = "execute" if command is not None else "network" if url is not None else "other"
+    return Access(tool=name, kind=kind or fallback, paths=paths, command=command, url=url, args=args)
+
+
+@lru_cache(maxsize=1024)
+def _keys(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Those of the names under which there are paths, commands and addresses."""
+    return tuple(tuple(name for name in names if key.search(name)) for key in (_PATH_KEY, _COMMAND_KEY, _URL_KEY))
+
+
+@lru_cache(maxsize=1024)
 def _kind(name: str) -> ToolKind | None:
     words = set(re.findall(r"[a-z]+", re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name).lower()))
     return next((kind for word, kind in _WORDS.items() if word in words), None)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from treadle.errors import ConfigError
-from treadle.policy import patterns, shell
+from treadle.policy import patterns, programs, shell
 from treadle.policy.disk import AsWritten, Disk
 from treadle.policy.guess import access_of
 from treadle.policy.rules import Rule, RuleSet, host_matches, parse_rule, written
@@ -40,6 +40,9 @@ _CALLERS = {
 _COPIERS = {"scp", "rsync", "git"}
 _HOST = re.compile(r"(?:[\w.+-]+@)?((?:[\w-]+\.)+[\w-]+|localhost)\.?(?:[:/?#]\S*)?")
 _REMOTE = re.compile(r"(?:[\w.+-]+@)?((?:[\w-]+\.)+[\w-]+):\S*")
+_PLAIN = re.compile(r"[\w ./:=,@%+-]*")
+_BETWEEN = re.compile(r"[ /=]")
+_WRITING = {*programs.WRITERS, *programs.CHANGERS, "git"}
 ALLOW = Decision(verdict="allow", by="rule")
 
 
@@ -122,7 +125,7 @@ class ListPolicy:
         if ruled is not None and ruled.verdict == "deny":
             return ruled
         writes = list(access.paths) if access.kind == "write" else []
-        if access.command is not None:
+        if access.command is not None and not _plainly_writes_nothing(access.command):
             writes += written(shell.read(access.command))
         for path in writes:
             real = self._paths.places(path)[-1]
@@ -131,6 +134,8 @@ class ListPolicy:
         return None
 
     def _denied_host(self, access: Access) -> Decision | None:
+        if not (self.lists.deny_network or self.lists.allow_network):
+            return None
         places = [[access.url]] if access.url else []
         if access.command is not None:
             places += [[url] for url in _URL.findall(access.command)] + _named_hosts(access.command)
@@ -142,6 +147,12 @@ class ListPolicy:
             if allowed and not any(host_matches(name, url) for name in allowed for url in urls):
                 return _deny(f"the host {_host(urls[0])} is not in the list of allowed hosts")
         return None
+
+
+def _plainly_writes_nothing(command: str) -> bool:
+    """Whether it need not be parsed to know that no word of it is written to: nothing is quoted or redirected, and no
+    word names a program that writes."""
+    return _PLAIN.fullmatch(command) is not None and _WRITING.isdisjoint(_BETWEEN.split(command))
 
 
 def _deny(reason: str) -> Decision:
