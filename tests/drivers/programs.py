@@ -119,7 +119,7 @@ def _copilot(home: Path, url: str) -> dict[str, str]:
     # It unpacks 235 MB for each home, so that its cache is shared.
     shared = CACHE / "copilot" / "unpacked"
     shared.mkdir(parents=True, exist_ok=True)
-    (home / ".cache").mkdir(exist_ok=True)
+    (home / ".cache").mkdir(parents=True, exist_ok=True)
     (home / ".cache" / "copilot").symlink_to(shared)
     return {
         "COPILOT_OFFLINE": "true",

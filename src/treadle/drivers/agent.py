@@ -96,7 +96,7 @@ class DrivenAgent(ABC):
         """Only where it is asked for: an agent that cannot write its own files may do without them, or may not."""
         if spec.confinement.use != "on":
             return None
-        own = tuple(place for each in self.card.writes if os.path.isdir(place := _expanded(each, env)))
+        own = tuple(place for each in self.card.writes if os.path.isdir(place := expanded(each, env)))
         asked = msgspec.structs.replace(spec.confinement, write=(*spec.confinement.write, *own))
         made = Confining(spec.cwd, spec.add_dirs, asked, session=spec.start.id or self.name)
         made.obey(RuleSet(spec.rules, spec.cwd, DISK), spec.mode)
@@ -137,7 +137,7 @@ def _with_settings(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec
     )
 
 
-def _expanded(place: str, env: Mapping[str, str]) -> str:
+def expanded(place: str, env: Mapping[str, str]) -> str:
     """`~/x` and `$VARIABLE` as the agent sees them; nothing for a variable that is not set."""
     if place.startswith("$"):
         return env.get(place[1:], "")

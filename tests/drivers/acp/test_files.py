@@ -11,7 +11,7 @@ import pytest
 from treadle.drivers.acp.files import MOST, NOT_FOUND, Files
 from treadle.errors import Denied
 from treadle.events import Event, FileChanged
-from treadle.session import Access, Guards, SessionSpec
+from treadle.session import Access, Confinement, Guards, SessionSpec
 from treadle.wire.common.jsonrpc import Fault
 
 
@@ -27,6 +27,9 @@ class Host:
         if self._denies:
             raise Fault(-32003, "not allowed")
         return call
+
+    def confined(self) -> Confinement | None:
+        return None
 
     def emit(self, event: Event) -> None:
         self.events.append(event)

@@ -70,6 +70,7 @@ CARDS = (
             *("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION", "GOOGLE_APPLICATION_CREDENTIALS", "GEMINI_CLI_HOME"),
             *("GEMINI_CLI_TRUST_WORKSPACE", "GEMINI_CLI_SYSTEM_SETTINGS_PATH"),
         ),
+        writes=("~/.gemini",),
         capabilities=_capabilities(resume="unsupported", cost="unsupported", usage="emulated", results="unsupported"),
         losses={
             **_LOSSES,
@@ -95,6 +96,7 @@ CARDS = (
             *("OPENCODE_DISABLE_*", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY"),
         ),
         sets={"OPENCODE_DISABLE_AUTOUPDATE": "1"},
+        writes=("~/.config/opencode", "~/.local/share/opencode", "~/.local/state/opencode", "~/.cache/opencode"),
         capabilities=_capabilities(fork="native", usage="emulated"),
         losses={**_LOSSES, "Usage": emulated("the last model call of a turn only; the cost is of all of them")},
         notes=(
@@ -117,6 +119,7 @@ CARDS = (
             *("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "QWEN_MODEL", "DASHSCOPE_API_KEY"),
             *("BAILIAN_CODING_PLAN_API_KEY", "QWEN_CODE_*"),
         ),
+        writes=("~/.qwen",),
         capabilities=_capabilities(cost="unsupported"),
         losses={**_LOSSES, "Usage.cost_usd": dropped("it does not tell it")},
         notes=(
@@ -138,6 +141,7 @@ CARDS = (
             *("COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_*", "COPILOT_AUTO_UPDATE"),
         ),
         sets={"COPILOT_AUTO_UPDATE": "false"},
+        writes=("$COPILOT_HOME", "~/.copilot", "~/.cache/copilot"),
         capabilities=_capabilities(cost="unsupported"),
         losses={**_LOSSES, "Usage.cost_usd": dropped("it does not tell it")},
         notes=(*_NOTES, "Refusing a permission ends the turn.", "It hides the value of its key wherever it says it."),
@@ -155,6 +159,7 @@ CARDS = (
             *("KIMI_API_KEY", "KIMI_MODEL_API_KEY", "KIMI_MODEL_NAME", "KIMI_MODEL_PROVIDER_TYPE"),
             *("KIMI_MODEL_BASE_URL", "KIMI_MODEL_MAX_CONTEXT_SIZE", "KIMI_DISABLE_TELEMETRY", "KIMI_CODE_HOME"),
         ),
+        writes=("$KIMI_CODE_HOME", "~/.kimi-code"),
         capabilities=_capabilities(fork="native", usage="unsupported", cost="unsupported"),
         losses={**_LOSSES, "Usage": dropped("it tells only how full the context is")},
         notes=_NOTES,

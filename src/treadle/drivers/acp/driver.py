@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 
+from treadle.agent.confining import Confining
 from treadle.drivers.acp.session import AcpSession
-from treadle.drivers.agent import DrivenAgent
+from treadle.drivers.agent import DrivenAgent, expanded
 from treadle.errors import Unsupported
-from treadle.session import AgentInfo, SessionSpec
+from treadle.io.disk import DISK
+from treadle.io.paths import here, private_dir
+from treadle.policy.rules import RuleSet
+from treadle.session import AgentInfo, KeptSession, SessionSpec
 from treadle.wire.acp.connection import Connection
 
 
@@ -23,14 +28,32 @@ class AcpAgent(DrivenAgent):
 
     async def _open(self, spec: SessionSpec, env: dict[str, str]) -> AcpSession:
         self._check(spec)
-        peer = await self.start(self.launch.argv, Connection("client"), spec, env)
-        session = AcpSession(self.card, spec, peer, name=self.name)
+        session = await self._started(spec, env)
         try:
             await session.shake_hands()
         except BaseException:
             await session.close()
             raise
         return session
+
+    async def _started(self, spec: SessionSpec, env: dict[str, str]) -> AcpSession:
+        if spec.confinement.use == "on":
+            for place in (expanded(each, env) for each in self.card.writes):
+                if os.path.isabs(place):
+                    private_dir(place)  # inside of the sandbox it could not make it
+        peer = await self.start(self.launch.argv, Connection("client"), spec, env)
+        # What it runs through us is confined as the commands of our own agent are.
+        confining = Confining(spec.cwd, spec.add_dirs, spec.confinement, session=f"{self.card.name}-{os.getpid()}")
+        confining.obey(RuleSet(spec.rules, DISK.real(spec.cwd), DISK), spec.mode)
+        return AcpSession(self.card, spec, peer, name=self.name, confining=confining)
+
+    async def kept(self, cwd: str | None = None) -> list[KeptSession]:
+        """The sessions that it lists, asked of a process of its own."""
+        session = await self._started(SessionSpec(cwd=cwd or here()), self.env({}))
+        try:
+            return await session.look(cwd)
+        finally:
+            await session.close()
 
     def _check(self, spec: SessionSpec) -> None:
         """A limit that can never be reached is no limit."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from treadle.errors import Denied, StorageError
 from treadle.events import Event, FileChanged
 from treadle.io import files
-from treadle.session import Access, SessionSpec
+from treadle.session import Access, Confinement, SessionSpec
 from treadle.wire.acp.tools import unified
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Fault
 
@@ -25,6 +25,8 @@ class Host(Protocol):
     spec: SessionSpec
 
     async def use(self, access: Access, call: str) -> str: ...
+
+    def confined(self) -> Confinement | None: ...
 
     def emit(self, event: Event) -> None: ...
 

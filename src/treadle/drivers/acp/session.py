@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from treadle import __version__
+from treadle.agent.confining import Confining
 from treadle.drivers.acp import failures, options
 from treadle.drivers.acp.files import Files
 from treadle.drivers.acp.terminals import Terminals
@@ -22,13 +23,21 @@ from treadle.drivers.card import Card
 from treadle.drivers.session import DrivenSession
 from treadle.errors import ConfigError, RemoteError, TreadleError, Unsupported, VersionMismatch
 from treadle.events import CommandRun, Event, FileChanged, ToolEnded, ToolOutput, ToolStarted, TurnEnded, Usage, Warned
-from treadle.io.disk import DISK
 from treadle.io.peer import Peer
 from treadle.io.rpc import CallFailed, Rpc
 from treadle.io.within import within
 from treadle.policy.guess import access_of
-from treadle.policy.profile import build_guard
-from treadle.session import Access, Change, CommandInfo, CommandResult, KeptSession, Mode, Prompt, SessionSpec
+from treadle.session import (
+    Access,
+    Change,
+    CommandInfo,
+    CommandResult,
+    Confinement,
+    KeptSession,
+    Mode,
+    Prompt,
+    SessionSpec,
+)
 from treadle.sessions.session import Turn
 from treadle.wire.acp.connection import PROTOCOL_VERSION
 from treadle.wire.acp.content import text_block, texts_in
@@ -43,9 +52,10 @@ UNASKED = 0.5
 
 
 class AcpSession(DrivenSession):
-    def __init__(self, card: Card, spec: SessionSpec, peer: Peer[Any, Any], *, name: str) -> None:
+    def __init__(self, card: Card, spec: SessionSpec, peer: Peer[Any, Any], *, name: str, confining: Confining) -> None:
         super().__init__(spec.start.resume or "", card, spec, peer)
         self._name = name
+        self._confining = confining
         self._rpc = Rpc(peer.say, answer=self._answer, notice=self._notice)
         self._traits = traits_of("")
         self._can: dict[str, Any] = {}
@@ -73,6 +83,12 @@ class AcpSession(DrivenSession):
             await self._prepare()
         self.warn_of_drift()
         self._warn_of_limits()
+
+    async def look(self, cwd: str | None) -> list[KeptSession]:
+        """Which sessions there are, without opening one."""
+        async with self.peer.handshake("did not list its sessions"):
+            await self._greet()
+            return await self.kept(cwd)
 
     async def _greet(self) -> None:
         told = await self._rpc.call(
@@ -365,6 +381,10 @@ class AcpSession(DrivenSession):
             self.tool_ended(record.call, f"denied: {answer.text}", ok=False)
         return False
 
+    def confined(self) -> Confinement | None:
+        """How a command that runs through us is confined: as one of our own agent would be."""
+        return self._confining.now()
+
     async def use(self, access: Access, call: str) -> str:
         """Something that it does through us; which call it belongs to. Raises Fault when that is not allowed.
 
@@ -400,12 +420,8 @@ class AcpSession(DrivenSession):
             self._incoming.meter.model = change.model
         if change.mode is not None:
             await self._within(self._set_mode(change.mode))
-            remembered = self._guard.remembered
-            self.spec = msgspec.structs.replace(self.spec, mode=change.mode)
-            self._info = msgspec.structs.replace(self._info, mode=change.mode)
-            spec = self.spec
-            self._guard = build_guard(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge, disk=DISK)
-            self._guard.remembered.update(remembered)
+            self.rebind(change.mode)
+            self._confining.obey(self._guard.rules, change.mode)
 
     async def _within(self, work: Any) -> None:
         try:
@@ -460,4 +476,7 @@ class AcpSession(DrivenSession):
         if self._prompting is not None:
             self._prompting.cancel()
             await asyncio.gather(self._prompting, return_exceptions=True)
-        await super()._close()
+        try:
+            await super()._close()
+        finally:
+            self._confining.close()

@@ -11,7 +11,8 @@ from typing import Any
 
 from treadle.drivers.acp.files import Host
 from treadle.errors import TreadleError
-from treadle.io.process.child import Child, Tail, start
+from treadle.io.process.child import Child, Tail
+from treadle.io.sandbox.start import start
 from treadle.policy.environment import reduced
 from treadle.policy.profile import is_under
 from treadle.session import Access
@@ -112,7 +113,11 @@ class Terminals:
         limit = params.get("outputByteLimit")
         try:
             child = await start(
-                argv, cwd=cwd, env={**reduced(os.environ), **spec.env, **_variables(params.get("env"))}, stderr="stdout"
+                self._host.confined(),
+                argv,
+                cwd=cwd,
+                env={**reduced(os.environ), **spec.env, **_variables(params.get("env"))},
+                stderr="stdout",
             )
         except TreadleError as error:
             raise Fault(INVALID_PARAMS, str(error)) from error
