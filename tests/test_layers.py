@@ -13,7 +13,6 @@ LAYERS = [
     {"fleet"},
     {"host", "library"},
     {"agents"},
-    {"losses"},
     {"doors", "drivers", "terminal"},
     {"agent", "coordination"},
     {"receipts"},

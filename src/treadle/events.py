@@ -30,6 +30,13 @@ class ErrorInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retry_after_ms: int | None = None
 
 
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of one of these events, or of one of its fields, with some agent or over some wire."""
+
+    level: Literal["emulated", "dropped"]
+    why: str
+
+
 class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A snapshot of one background task: a subagent or a process."""
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkabl
 import msgspec
 
 from treadle.errors import ConfigError
-from treadle.events import AnyEvent, Event, ToolKind
+from treadle.events import AnyEvent, Event, Loss, ToolKind
 
 TurnId: TypeAlias = str
 CallId: TypeAlias = str
@@ -268,6 +268,8 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     mcp_servers: dict[str, Literal["connected", "failed"]] = {}
     subagents: tuple[str, ...] = ()
     """The kinds of subagent that it can start."""
+    losses: dict[str, Loss] = {}
+    """What it cannot tell of itself, by event or `Event.field`."""
     context_window: int | None = None
     """Tokens that a conversation may have; None when nobody knows."""
 

@@ -21,10 +21,10 @@ from treadle.drivers.session import DrivenSession
 from treadle.errors import ConfigError, TreadleError
 from treadle.events import TurnEnded
 from treadle.io.paths import here
-from treadle.losses import WIRES, Row, rows
 from treadle.session import SessionSpec
 from treadle.sessions.session import run_turn
 from treadle.settings.config import AgentSettings
+from treadle.wire.common.losses import NOTHING, WIRES, Row, rows
 
 SECONDS = 60.0
 AT_ONCE = 3
@@ -175,8 +175,7 @@ def _line(found: Found, *, whole: bool) -> str:
 
 
 def show_losses(name: str, over: str | None, settings: Mapping[str, AgentSettings], as_json: bool) -> None:
-    card = None if name == "native" else find_card(name, settings)[0]
-    found = rows(card, over)
+    found = rows(NOTHING if name == "native" else find_card(name, settings)[0].losses, over)
     if as_json:
         show_json(found)
         return

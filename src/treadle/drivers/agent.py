@@ -107,7 +107,12 @@ class DrivenAgent(ABC):
 
     async def probe(self) -> AgentInfo:
         """What can be said without opening a session: it runs, and this is its version."""
-        return AgentInfo(name=self.name, version=await self.version(), capabilities=dict(self.card.capabilities))
+        return AgentInfo(
+            name=self.name,
+            version=await self.version(),
+            capabilities=dict(self.card.capabilities),
+            losses=self.card.losses,
+        )
 
     async def version(self) -> str:
         """As the program says it; NotFound when there is no such program."""

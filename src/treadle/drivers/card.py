@@ -14,15 +14,12 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from treadle.events import Loss as Loss
+from treadle.wire.common.losses import dropped as dropped
+from treadle.wire.common.losses import emulated as emulated
+
 Level: TypeAlias = Literal["native", "emulated", "unsupported"]
 """The agent does it by itself | we do it for the agent | nobody does."""
-
-
-class Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of one of our events, or of one of its fields, with this agent. What is not listed is native."""
-
-    level: Literal["emulated", "dropped"]
-    why: str
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,14 +50,6 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     """By event (`ToolOutput`) or field (`Usage.cost_usd`)."""
     notes: tuple[str, ...] = ()
     """What a person who drives it should know, one sentence each."""
-
-
-def dropped(why: str) -> Loss:
-    return Loss(level="dropped", why=why)
-
-
-def emulated(why: str) -> Loss:
-    return Loss(level="emulated", why=why)
 
 
 @cache

@@ -86,6 +86,7 @@ class DrivenSession(BaseSession):
             tools=spec.tools.offered or (),
             capabilities=dict(card.capabilities),
             mode=spec.mode,
+            losses=card.losses,
         )
         super().__init__(session_id, info, answers=spec.answers)
         self.card = card
@@ -140,10 +141,15 @@ class DrivenSession(BaseSession):
                         await self._bad_line(message)
                     else:
                         self._understand(message)
-                        await self._in_step()
+                        if self._ahead():
+                            await self._in_step()
                 await self.room()
         except TreadleError as error:
             self._part(error)
+
+    def _ahead(self) -> bool:
+        """Whether the agent has said more than was told of it: its turn is over, and that has not been said yet."""
+        return self._work is not None and self._work.over.done()
 
     async def _in_step(self) -> None:
         """What comes after the end of a turn belongs to the next one: wait until this one's end has been told."""

@@ -11,6 +11,8 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, TypeAlias
 
+import msgspec
+
 from treadle.doors.sidecar.order import (
     best_effort,
     identity,
@@ -25,6 +27,7 @@ from treadle.events import AnyEvent, ErrorInfo, TurnEnded, Usage
 from treadle.receipts.trace import Trace
 from treadle.session import Agent, AgentInfo, Answer, Prompt, Session, SessionSpec
 from treadle.sessions.totals import Totals, TurnTotals
+from treadle.wire.common.losses import Row, really_lost
 from treadle.wire.sidecar.connection import WorkOrder
 from treadle.wire.sidecar.events import Outgoing, error_event
 from treadle.wire.sidecar.receipts import (
@@ -72,6 +75,8 @@ class AgentWork:
         self._reason: str | None = None
         self._trace = Trace()
         self._totals = TurnTotals()
+        self._seen: set[str] = set()
+        """The kinds of event that there were."""
         self._started = time.time()
         self._outcome: Outcome = "failed"
         self._passthrough = passthrough(order)
@@ -123,6 +128,7 @@ class AgentWork:
             if self._sink is not None:
                 await self._sink(event)
             self._totals.add(event)
+            self._seen.add(type(event).__name__)
             if isinstance(event, Usage) and event.source == "provider":
                 self._out.spent(_totals(self._totals.summary().usage))
             if isinstance(event, TurnEnded):
@@ -164,6 +170,10 @@ class AgentWork:
         if session is not None:
             await session.close()
 
+    def _lost(self) -> list[Row]:
+        """What the session told and this wire did not carry, and what the agent could not tell."""
+        return really_lost(self._info.losses, "sidecar", self._seen)
+
     def receipt(self) -> Receipt:
         """What the agent claims."""
         finished, summary = time.time(), self._totals.summary()
@@ -185,10 +195,11 @@ class AgentWork:
                 capabilities=manifest(self._info),
                 mode="passthrough" if self._passthrough else "mapped",
                 usage_raw={
+                    "lost": [msgspec.to_builtins(row) for row in self._lost()],
                     "by_model": {
                         model: {**_totals(totals), "estimated": totals.estimated}
                         for model, totals in summary.by_model.items()
-                    }
+                    },
                 },
                 usage=UsageTotals(**_totals(usage)) if usage.calls and not usage.estimated else UsageTotals(),
                 trace=trace,

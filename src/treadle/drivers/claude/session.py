@@ -332,6 +332,9 @@ class ClaudeSession(DrivenSession):
         self._queue.append(turn)
         self._wake()
 
+    def _ahead(self) -> bool:
+        return super()._ahead() or self._adopted is not None
+
     async def _in_step(self) -> None:
         await super()._in_step()
         if self._adopted is not None:

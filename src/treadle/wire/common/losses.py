@@ -1,19 +1,30 @@
 """What is lost on the way: for each agent and each wire, what becomes of our events and their fields.
 
-What an agent cannot tell is on its card (`drivers/card.py`); what a wire cannot carry is here. What is named in neither
-is native: the agent says it and the wire carries it. The table in the docs, `treadle agents --losses` and the record of
-a run are all made from this.
+What an agent cannot tell is on its card (`drivers/card.py`) and in its `AgentInfo`; what a wire cannot carry is here.
+What is named in neither is native: the agent says it and the wire carries it. The tables in the docs, `treadle agents
+--losses` and the receipt of a run are all made from this.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
 import msgspec
 
-from treadle.drivers.card import Card, Loss, dropped, emulated
-from treadle.events import AnyEvent, Closed
+from treadle.events import AnyEvent, Closed, Loss
+
+NOTHING: Mapping[str, Loss] = {}
+"""What our own agent loses."""
+
+
+def dropped(why: str) -> Loss:
+    return Loss(level="dropped", why=why)
+
+
+def emulated(why: str) -> Loss:
+    return Loss(level="emulated", why=why)
+
 
 _ONLY_ANSWER = dropped("this format has the answer alone")
 _NO_EVENT = dropped("this wire has no message for it")
@@ -103,35 +114,29 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     why: str = ""
 
 
-def rows(card: Card | None, wire: str | None) -> list[Row]:
-    """Every event and field. None for the card is our own agent; None for the wire is our Python interface."""
+def rows(losses: Mapping[str, Loss], wire: str | None) -> list[Row]:
+    """Every event and field, with an agent that loses this. None for the wire is our Python interface."""
     found = []
     for name in NAMES:
-        losses = [loss for loss in (_of(card, name), _over(wire, name)) if loss is not None]
-        levels: list[Level] = ["native", *(loss.level for loss in losses)]
+        lost = [loss for loss in (_of(losses, name), WIRES[wire].get(name) if wire else None) if loss is not None]
+        levels: list[Level] = ["native", *(loss.level for loss in lost)]
         level = max(levels, key=_ORDER.index)
-        why = "; ".join(dict.fromkeys(loss.why for loss in losses if loss.level == level))
+        why = "; ".join(dict.fromkeys(loss.why for loss in lost if loss.level == level))
         found.append(Row(name=name, level=level, why=why))
     return found
 
 
-def _of(card: Card | None, name: str) -> Loss | None:
-    if card is None:
-        return None
-    return card.losses.get(name) or card.losses.get(name.partition(".")[0])
+def _of(losses: Mapping[str, Loss], name: str) -> Loss | None:
+    return losses.get(name) or losses.get(name.partition(".")[0])
 
 
-def _over(wire: str | None, name: str) -> Loss | None:
-    return WIRES[wire].get(name) if wire is not None else None
+def really_lost(losses: Mapping[str, Loss], wire: str | None, seen: Iterable[str]) -> list[Row]:
+    """What was lost in one run: of the events that there were, and what the agent cannot tell at all."""
+    names = set(seen)
+    lost = [row for row in rows(losses, wire) if row.level != "native"]
+    return [row for row in lost if row.name.partition(".")[0] in names or _silent(losses, row.name)]
 
 
-def really_lost(card: Card | None, wire: str | None, events: Iterable[AnyEvent]) -> list[Row]:
-    """What was lost in one run: the losses of the events that there were, and what the agent cannot tell at all."""
-    seen = {type(event).__name__ for event in events}
-    lost = [row for row in rows(card, wire) if row.level != "native"]
-    return [row for row in lost if row.name.partition(".")[0] in seen or _silent(card, row.name)]
-
-
-def _silent(card: Card | None, name: str) -> bool:
-    loss = _of(card, name)
+def _silent(losses: Mapping[str, Loss], name: str) -> bool:
+    loss = _of(losses, name)
     return loss is not None and loss.level == "dropped"

@@ -10,7 +10,6 @@ from treadle.events import (
     Answered,
     AnyEvent,
     Asked,
-    Closed,
     CommandRun,
     ContextCompacted,
     ContextHandoff,
@@ -31,13 +30,12 @@ from treadle.events import (
     ToolEnded,
     ToolOutput,
     ToolStarted,
-    TurnEnded,
     TurnStarted,
     Usage,
     Warned,
 )
-from treadle.losses import NAMES, WIRES, really_lost, rows
 from treadle.wire.acp.outgoing import Outgoing as AcpOutgoing
+from treadle.wire.common.losses import NAMES, NOTHING, WIRES, really_lost, rows
 from treadle.wire.sidecar.events import Outgoing as SidecarOutgoing
 from treadle.wire.worker.events import Outgoing as WorkerOutgoing
 from treadle.wire.worker.versions import NEWEST
@@ -114,20 +112,20 @@ def _fields() -> list[tuple[str, str]]:
 
 def test_the_worse_of_agent_and_wire_counts() -> None:
     codex = cards()["codex"]
-    found = {row.name: row for row in rows(codex, "worker")}
+    found = {row.name: row for row in rows(codex.losses, "worker")}
     assert found["TextDelta"].level == "native"
     assert found["Usage.cost_usd"].level == "dropped" and "prices" in found["Usage.cost_usd"].why
     assert found["FileChanged"].level == "dropped" and "wire" in found["FileChanged"].why
-    assert all(row.level == "native" for row in rows(None, None))
+    assert all(row.level == "native" for row in rows(NOTHING, None))
 
 
 def test_a_run_lost_what_there_was_to_lose() -> None:
-    events = [TextDelta(text="a"), FileChanged(path="/w/a", change="added"), Closed(), TurnEnded(outcome="completed")]
-    lost = {row.name for row in really_lost(cards()["codex"], "worker", events)}
+    seen = ["TextDelta", "FileChanged", "TurnEnded"]
+    lost = {row.name for row in really_lost(cards()["codex"].losses, "worker", seen)}
     assert "FileChanged" in lost, "it happened, and the wire does not carry it"
     assert "Usage.cost_usd" in lost, "codex never tells it, whatever happened"
     assert "ToolOutput" not in lost, "no tool said anything"
-    assert really_lost(None, None, events) == []
+    assert really_lost(NOTHING, None, seen) == []
 
 
 def test_the_table_in_the_docs_is_made_from_this() -> None:
@@ -135,11 +133,11 @@ def test_the_table_in_the_docs_is_made_from_this() -> None:
     marks = {"native": "yes", "emulated": "in part", "dropped": "-"}
     lines = ["| event | " + " | ".join(wires) + " |", "|---" * (len(wires) + 1) + "|"]
     for at, name in enumerate(NAMES):
-        lines.append(f"| `{name}` | " + " | ".join(marks[rows(None, wire)[at].level] for wire in wires) + " |")
+        lines.append(f"| `{name}` | " + " | ".join(marks[rows(NOTHING, wire)[at].level] for wire in wires) + " |")
     lines += ["", "| event | " + " | ".join(cards()) + " |", "|---" * (len(cards()) + 1) + "|"]
     for at, name in enumerate(NAMES):
         lines.append(
-            f"| `{name}` | " + " | ".join(marks[rows(card, None)[at].level] for card in cards().values()) + " |"
+            f"| `{name}` | " + " | ".join(marks[rows(card.losses, None)[at].level] for card in cards().values()) + " |"
         )
     made(ROOT / "docs" / "reference" / "agents.md", "losses", "\n".join(lines) + "\n")
 
