@@ -292,7 +292,9 @@ class Bus:
                 request["seq"] = start
                 chunk = [entry for entry in await self._collect(request) if entry.revision < end]
             found += reversed(chunk)
-            end, span = start, span * 4
+            end = start
+            # As far again as the rest should take, by how dense it was so far.
+            span = min(8 * span, max(64, 2 * span * (count - len(found)) // max(1, len(chunk))))
         return found[:count]
 
     async def last_revision(self) -> int:

@@ -34,9 +34,10 @@ PAGES = 50
 
 
 @asynccontextmanager
-async def connected(role: str = "admin") -> AsyncIterator[Bus]:
-    """A connection to the fleet that this machine belongs to."""
-    bus = await Bus.connect(places.load().address(role), name="treadle fleet")
+async def connected(role: str = "") -> AsyncIterator[Bus]:
+    """A connection to the fleet that this machine belongs to, in this role or the widest that it has."""
+    fleet = places.load()
+    bus = await Bus.connect(fleet.address(role or fleet.widest()), name="treadle fleet")
     try:
         yield bus
     finally:

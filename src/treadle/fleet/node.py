@@ -68,7 +68,8 @@ class Node:
         if self.fleet.private:
             self._tasks.append(asyncio.create_task(self._keep_engine()))
         self.bus = await self._connect()
-        await layout.ensure(self.bus, replicas=self.fleet.replicas, lease=self.fleet.lease)
+        if self.settings.schedule:  # a worker may not
+            await layout.ensure(self.bus, replicas=self.fleet.replicas, lease=self.fleet.lease)
         told = await self.bus.serve(f"fleet.tell.{self.name}.node", self._told)
         scheduler = Scheduler(self.bus, self.name, self.fleet.lease)
         if self.settings.schedule:
@@ -82,6 +83,8 @@ class Node:
                     task.result()
         finally:
             stopping.cancel()
+            self.leaving = self.leaving or "it was stopped"
+            await self._beat_once()
             await tasks.end([*self._tasks, *self._reports])
             await scheduler.resign()
             for handle in self._runs.values():

@@ -36,6 +36,10 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     users: dict[str, str] = {}
     """Role, or node:NAME -> password."""
 
+    def widest(self) -> str:
+        """The role with the most rights that this machine has credentials for."""
+        return next((role for role in ("admin", "submit", "watch") if role in self.users), "admin")
+
     def address(self, role: str) -> Address:
         return Address(
             url=self.url,

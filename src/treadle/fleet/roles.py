@@ -57,6 +57,7 @@ def permissions(role: str) -> dict[str, list[str]] | None:
     if kind == "worker":
         mine = [
             f"$KV.fleet.node.{name}",
+            "$KV.fleet.say.>",
             f"fleet.in.node.{name}.>",
             f"fleet.beat.{name}.>",
             f"fleet.ev.*.*.{name}",
@@ -74,9 +75,8 @@ def authorization(users: Mapping[str, str]) -> str:
         allowed = permissions(role)
         rights = ""
         if allowed is not None:
-            rights = (
-                f", permissions: {{publish: {_list(allowed['publish'])}, subscribe: {_list(allowed['subscribe'])}}}"
-            )
+            publish, subscribe = _list(allowed["publish"]), _list(allowed["subscribe"])
+            rights = f", permissions: {{publish: {publish}, subscribe: {subscribe}, allow_responses: true}}"
         rows.append(f'    {{user: "{role.replace(":", "_")}", password: "{password}"{rights}}}')
     return "authorization {\n  users: [\n" + "\n".join(rows) + "\n  ]\n}"
 

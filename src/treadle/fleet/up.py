@@ -54,7 +54,7 @@ async def up(
         settings = node.NodeSettings(name=here, slots=slots, labels=labels)
         began = start_node(settings)
         say(f"node    {here} {'started' if began else 'found'}, {slots} slots")
-        status = await _await_scheduler(bus, here)
+        status = await await_scheduler(bus, here)
         say(f"ready   {status['scheduler']} schedules")
         return status
     finally:
@@ -91,7 +91,7 @@ def start_node(settings: node.NodeSettings) -> bool:
     return True
 
 
-async def _await_scheduler(bus: Bus, name: str) -> dict[str, Any]:
+async def await_scheduler(bus: Bus, name: str) -> dict[str, Any]:
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
@@ -147,13 +147,11 @@ async def status() -> dict[str, Any]:
     ]
     found["scheduler"] = None
     try:
-        bus = await Bus.connect(fleet.address("admin"), name="treadle fleet status")
+        bus = await Bus.connect(fleet.address(fleet.widest()), name="treadle fleet status")
     except TreadleError as error:
         found["problem"] = str(error)
         return found
     try:
-        info = await bus.api("INFO")
-        found["stored_bytes"] = info.get("storage")
         found |= await bus.ask("fleet.ask.status", timeout=2.0)
         found["nodes"] = await bus.ask("fleet.ask.nodes", timeout=2.0)
     except TreadleError as error:
@@ -193,7 +191,7 @@ async def down(*, say: Progress = lambda text: None, forget: bool = False) -> No
 async def _announce(fleet: places.Fleet) -> None:
     """Have nothing more placed here."""
     try:
-        bus = await Bus.connect(fleet.address("admin"), name="treadle fleet down")
+        bus = await Bus.connect(fleet.address(fleet.widest()), name="treadle fleet down")
     except TreadleError:
         return
     try:

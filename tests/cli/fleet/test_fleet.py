@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.fleet.conftest import nothing_left  # noqa: F401
-from treadle.fleet import server, up
+from treadle.fleet import places, server, up
 from treadle.io.process import table
 
 TREADLE = os.path.join(os.path.dirname(sys.executable), "treadle")
@@ -109,6 +109,40 @@ def test_down_leaves_no_process_and_gives_orders_back(running: None) -> None:
     fleet("cancel", order, "--wait")
     fleet("down", "--forget", "--yes")
     assert "belongs to no fleet" in fleet("status", code=1)
+
+
+def test_a_second_machine_joins_with_a_code_and_takes_what_asks_for_it(running: None, tmp_path: Path) -> None:
+    code = fleet("invite", "second").strip()
+    there = {**os.environ, "TREADLE_HOME": str(tmp_path / "second")}
+
+    def elsewhere(*arguments: str, stdin: str = "") -> str:
+        done = subprocess.run(
+            [TREADLE, "fleet", *arguments], input=stdin, capture_output=True, text=True, timeout=120, env=there
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert "no invitation" in fleet("join", "nonsense", code=1)
+    elsewhere("join", "-", "--label", "far", stdin=code)
+    try:
+        order = fleet("submit", "x", "--agent", "null:0.2:2", "--label", "far", "--wait").split()[0]
+        assert as_json("show", order)["order"]["node"] == "second"
+        assert order in elsewhere("ls") and fleet("logs", order).count(" of 2") == 2
+        asked = elsewhere("submit", "y", "--agent", "null:60:60").strip()
+        elsewhere("cancel", asked, "--wait")
+    finally:
+        elsewhere("down")
+    deadline = time.monotonic() + 60
+    while "second  gone" not in fleet("nodes"):
+        assert time.monotonic() < deadline
+
+
+def test_a_program_without_treadle_gives_an_order(running: None) -> None:
+    example = Path(__file__).parents[3] / "examples" / "fleet_client.py"
+    address = places.load().address("submit")
+    url = address.url.replace("nats://", f"nats://submit:{address.password}@")
+    done = subprocess.run([sys.executable, str(example), url, "x", "null"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "ended: done" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_path: Path) -> None:

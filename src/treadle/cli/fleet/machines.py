@@ -172,4 +172,31 @@ def drain(name: str, undo: bool, why: str, wait: bool) -> None:
     with_bus(work)
 
 
-COMMANDS = (up, down, status, node, nodes, drain)
+@click.command("invite")
+@click.argument("name", metavar="NODE")
+@click.option("--url", default="", metavar="URL", help="The engine's address as that machine sees it.")
+def invite(name: str, url: str) -> None:
+    """Print a code with which another machine joins as the worker NODE. The code is a secret."""
+    from treadle.fleet import joining
+
+    click.echo(joining.invite(name, url=url))
+
+
+@click.command("join")
+@click.argument("code")
+@click.option("--slots", default=4, show_default=True, metavar="N", help="How many orders this machine takes at once.")
+@click.option("--label", "labels", multiple=True, metavar="L", help="A label of this node; orders may ask for it.")
+def join(code: str, slots: int, labels: tuple[str, ...]) -> None:
+    """Join a fleet as a worker, with a code from `treadle fleet invite`; - reads it from standard input.
+
+    The private engine of a fleet listens on loopback. Bring it to another machine with a tunnel, such as
+    `ssh -L 4222:127.0.0.1:PORT first-machine`, and invite with --url nats://127.0.0.1:4222.
+    """
+    from treadle.fleet import joining
+
+    given = sys.stdin.readline() if code == "-" else code
+    name = asyncio.run(joining.join(given, slots=slots, labels=labels))
+    click.echo(f"{name} is a node of the fleet now", err=True)
+
+
+COMMANDS = (up, down, status, node, nodes, drain, invite, join)
