@@ -192,6 +192,8 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     start: Start = Start()
     answers: bool = False
     """Whether anybody can answer questions; when nobody can, an ask is a denial that says so."""
+    answer_seconds: float | None = None
+    """How long a question waits for an answer; None is what the settings say."""
     guards: Guards = Guards()
     program: OwnProgram = OwnProgram()
     confinement: Confinement = Confinement()

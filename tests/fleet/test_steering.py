@@ -277,6 +277,23 @@ async def test_work_comes_back_as_a_branch_and_a_patch_and_is_merged_in_order(
             worktrees = git(repository, "worktree", "list").splitlines()
 
 
+async def test_work_that_is_sent_back_starts_from_what_was_left(
+    bus: Bus, start_node: Start, repository: Path, tmp_path: Path
+) -> None:
+    await start_node()
+    order = work(repository, edits(tmp_path, "x", "a.txt", "two"))
+    await give(bus, order)
+    first = await client.wait(bus, order.id, 90)
+    (tmp_path / "x.toml").write_text((tmp_path / "x.toml").read_text().replace("a.txt", "c.txt"))
+    again = await client.send_back(bus, order.id, "also write c.txt", by="ana")
+    second = await client.wait(bus, again.id, 90)
+    assert second.state == "done" and second.result["base"] == first.result["commit"], second.why
+    assert second.result["changed"] == ["c.txt"]
+    assert "also write c.txt" in (await client.get_spec(bus, again.id)).task
+    with pytest.raises(ConfigError):
+        await client.send_back(bus, order.id, " ")
+
+
 async def test_a_question_is_stored_and_answered_once_and_stands_in_the_receipt(
     fleet: places.Fleet, bus: Bus, start_node: Start, repository: Path, tmp_path: Path
 ) -> None:

@@ -133,7 +133,8 @@ class NativeSession(BaseSession):
             spec.tools.offered if spec.tools.offered is not None else settings.tools, spec.tools.denied
         )
         info = AgentInfo(name=NativeAgent.name, version=__version__, capabilities=dict(CAPABILITIES))
-        super().__init__(transcript.header.id, info, answers=spec.answers, question_seconds=settings.timeouts.question)
+        patience = settings.timeouts.question if spec.answer_seconds is None else spec.answer_seconds
+        super().__init__(transcript.header.id, info, answers=spec.answers, question_seconds=patience)
         self.setting = setting
         self.spec = spec
         self.transcript = transcript

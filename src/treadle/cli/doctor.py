@@ -28,6 +28,7 @@ EXTRAS = {
     "signing": "cryptography",
     "schema": "jsonschema_rs",
     "screen": "pyghostty",
+    "fleet": "nats",
 }
 
 
@@ -120,4 +121,17 @@ def _sandbox() -> Iterator[Check]:
         yield Check(area="sandbox", name="cannot", ok=False, says=one)
 
 
-AREAS: list[Callable[[], Iterator[Check]]] = [_machine, _state, _models, _agents, _parts, _sandbox]
+def _fleet() -> Iterator[Check]:
+    from treadle.fleet import server
+
+    try:
+        found = server.find_program()
+        ok, says = True, f"{found.version} at {found.path}, from the {found.source}"
+        if found.source == "PATH":
+            says = f"{found.version} at {found.path}, found on PATH"
+    except TreadleError as error:
+        ok, says = False, str(error)
+    yield Check(area="fleet", name="nats-server", ok=ok, says=says)
+
+
+AREAS: list[Callable[[], Iterator[Check]]] = [_machine, _state, _models, _agents, _parts, _sandbox, _fleet]

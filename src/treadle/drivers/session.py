@@ -49,7 +49,7 @@ from treadle.io.process import table
 from treadle.io.within import within
 from treadle.policy.profile import build_guard
 from treadle.session import Access, AgentInfo, Answer, Mode, SessionSpec
-from treadle.sessions.session import BaseSession, Turn, new_id
+from treadle.sessions.session import QUESTION_SECONDS, BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals
 
 log = logging.getLogger(__name__)
@@ -88,7 +88,8 @@ class DrivenSession(BaseSession):
             mode=spec.mode,
             losses=card.losses,
         )
-        super().__init__(session_id, info, answers=spec.answers)
+        patience = QUESTION_SECONDS if spec.answer_seconds is None else spec.answer_seconds
+        super().__init__(session_id, info, answers=spec.answers, question_seconds=patience)
         self.card = card
         self.spec = spec
         self.peer = peer

@@ -333,7 +333,17 @@ async def set_limit(bus: Bus, scope: str, most: int | None, *, by: str = "") -> 
     await _wish(bus, "limit", scope=scope, most=most, by=by)
 
 
-async def retry(bus: Bus, name: str, *, by: str = "", task: str = "", continues: bool = False) -> Given:
+async def send_back(bus: Bus, name: str, comments: str, *, by: str = "") -> Given:
+    """Have the work of an order done over: a new one that starts from what the old one left, with these comments."""
+    order, spec = await get_order(bus, name), await get_spec(bus, name)
+    if not comments.strip():
+        raise ConfigError("there is nothing to send back", hint="say what is to be different")
+    before = "This was done before, and its files are as that left them. A reviewer says:"
+    task = f"{spec.task}\n\n{before}\n\n{comments.strip()}"
+    return await retry(bus, name, by=by, task=task, base=str(order.result.get("commit", "")) or spec.base)
+
+
+async def retry(bus: Bus, name: str, *, by: str = "", task: str = "", base: str = "") -> Given:
     """The same order again, as a new one; whoever comes after the old one comes after the new one then."""
     order = await get_order(bus, name)
     if not order.ended:
@@ -349,7 +359,8 @@ async def retry(bus: Bus, name: str, *, by: str = "", task: str = "", continues:
         created=time.time(),
         not_before=0.0,
         task=task or spec.task,
-        continues=name if continues else "",
+        base=base or spec.base,
+        continues=name if task else "",
     )
     return (await submit(bus, [again]))[0]
 

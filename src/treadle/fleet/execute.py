@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 RECEIPT_MAX = 1024 * 1024
 """Bytes of a run's receipt that travel with the order; a larger one goes to the object store."""
+PATIENCE_SECONDS = 600.0
 PARK_SECONDS = 60.0
 """How long an account waits when its provider says "too many" and not until when."""
 
@@ -208,7 +209,9 @@ class Execution:
     def _adjusted(self, spec: SessionSpec) -> SessionSpec:
         limits = replace(spec.limits, max_tokens=self.limits.tokens)
         mode = self.spec.mode or spec.mode or "auto-edit"
-        return replace(spec, answers=True, limits=limits, mode=mode, trusted=False)
+        # The engine keeps the deadline; the session's own is for when that is away.
+        patience = self.spec.answer_seconds + PATIENCE_SECONDS
+        return replace(spec, answers=True, answer_seconds=patience, limits=limits, mode=mode, trusted=False)
 
     async def _ended(self, host: HostRun, receipt: Any) -> Ended:
         from treadle.wire.sidecar.receipts import encode as encode_receipt

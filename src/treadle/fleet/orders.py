@@ -76,7 +76,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Answers given beforehand: `allow Bash(git *)`, `deny Write(secrets/**)`."""
     retry_of: str = ""
     continues: str = ""
-    """The order whose session this one goes on with."""
+    """The order whose work this one goes on with."""
     park: bool = False
     by: str = ""
     created: float = 0.0

@@ -68,6 +68,26 @@ def retry(name: str, as_json: bool) -> None:
     show_json(given) if as_json else click.echo(given.id)
 
 
+@click.command("send-back")
+@click.argument("name", metavar=ORDER)
+@click.argument("comments", required=False)
+@click.option("--comments", "path", metavar="FILE", help="Read the comments from a file; - is standard input.")
+@json_option
+def send_back(name: str, comments: str | None, path: str | None, as_json: bool) -> None:
+    """Have finished work done over: a new order that starts from what this one left, with your comments."""
+    from treadle.fleet import client
+
+    if path:
+        with click.open_file(path, encoding="utf-8") as file:
+            comments = file.read()
+
+    async def work(bus: Any) -> Any:
+        return await client.send_back(bus, await client.resolve(bus, name), comments or "")
+
+    given = with_bus(work)
+    show_json(given) if as_json else click.echo(given.id)
+
+
 @click.command("requeue")
 @click.option("--state", default="failed", show_default=True, metavar="S", help="Orders that ended like this.")
 @click.option("--agent", default="", metavar="NAME", help="Only this agent's.")
@@ -211,4 +231,4 @@ def limit(scope: str, most: int | None) -> None:
     with_bus(lambda bus: client.set_limit(bus, scope, most))
 
 
-COMMANDS = (cancel, pause, resume, retry, requeue, set_, approvals, answer, say, budget, limit)
+COMMANDS = (cancel, pause, resume, retry, send_back, requeue, set_, approvals, answer, say, budget, limit)
