@@ -10,6 +10,7 @@ from treadle.coordination import repository
 from treadle.errors import StorageError
 from treadle.io.files import append_line, locked, locked_beside, storage_error, write_atomic
 from treadle.io.paths import here
+from treadle.io.reading import read_if_there
 from treadle.light import TYPE_CHECKING
 from treadle.wire.common.jsontext import dumps, loads
 
@@ -97,13 +98,8 @@ def make_dirs(path: str) -> None:
 
 def read_text(path: str) -> str | None:
     """What a file holds; None when it is not there."""
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
-            return file.read()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise storage_error(error, path, "read") from error
+    data = read_if_there(path)
+    return None if data is None else data.decode(errors="surrogateescape")
 
 
 def write_text(path: str, text: str) -> None:

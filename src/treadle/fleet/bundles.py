@@ -12,6 +12,7 @@ from treadle.errors import WorkspaceError
 from treadle.fleet import objects
 from treadle.fleet.bus import Bus
 from treadle.fleet.orders import Spec
+from treadle.io.reading import read
 from treadle.workspace.git import Repository, git
 
 
@@ -35,5 +36,4 @@ def _bundle(repository: Repository, base: str) -> bytes:
             git("bundle", "create", "--quiet", path, ref, cwd=repository.top, timeout=600)
         finally:
             git("update-ref", "-d", ref, cwd=repository.top, check=False)
-        with open(path, "rb") as file:
-            return file.read()
+        return read(path)

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from treadle import __version__
-from treadle.errors import TreadleError
+from treadle.errors import StorageError, TreadleError
 from treadle.fleet import layout, null, places, runs, server, tasks
 from treadle.fleet.bus import STATE, Bus, Unreachable
 from treadle.fleet.orders import encode, read_order, read_spec
@@ -28,6 +28,7 @@ from treadle.fleet.pull import Pull
 from treadle.fleet.scheduler import Scheduler
 from treadle.io.files import locked, write_atomic
 from treadle.io.process.detached import detach
+from treadle.io.reading import read
 
 log = logging.getLogger(__name__)
 
@@ -261,9 +262,8 @@ class Node:
 def _how(directory: str) -> str:
     """What is known of the end of a runner that did not report one."""
     try:
-        with open(os.path.join(directory, "runner.log"), "rb") as file:
-            said = file.read()[-2000:].decode(errors="replace").strip().splitlines()
-    except OSError:
+        said = read(os.path.join(directory, "runner.log"))[-2000:].decode(errors="replace").strip().splitlines()
+    except StorageError:
         said = []
     return "its runner was ended" + (f": {said[-1]}" if said else ", without a word")
 
@@ -306,8 +306,7 @@ def start() -> None:
     """`python -m treadle.fleet.node NAME`, with the settings in its directory."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
     try:
-        with open(os.path.join(directory_of(sys.argv[1]), "node.json"), "rb") as file:
-            settings = msgspec.json.decode(file.read(), type=NodeSettings)
+        settings = msgspec.json.decode(read(os.path.join(directory_of(sys.argv[1]), "node.json")), type=NodeSettings)
         asyncio.run(serve(settings))
     except TreadleError as error:
         print(f"treadle: {error}", file=sys.stderr)

@@ -15,8 +15,9 @@ import msgspec
 
 from treadle.errors import NotFound, StorageError
 from treadle.fleet.bus import Address
-from treadle.io.files import storage_error, write_atomic
+from treadle.io.files import write_atomic
 from treadle.io.paths import private_dir, state_dir
+from treadle.io.reading import read_if_there
 
 FORMAT = 1
 
@@ -65,13 +66,9 @@ def inside(*parts: str) -> str:
 
 def load() -> Fleet:
     path = os.path.join(root(), "fleet.json")
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except FileNotFoundError:
-        raise NotFound("this machine belongs to no fleet", hint="`treadle fleet up` makes one") from None
-    except OSError as error:
-        raise storage_error(error, path, "read") from error
+    data = read_if_there(path)
+    if data is None:
+        raise NotFound("this machine belongs to no fleet", hint="`treadle fleet up` makes one")
     try:
         number = msgspec.json.decode(data).get("format")
         if number != FORMAT:

@@ -11,6 +11,7 @@ from treadle.fleet import places
 from treadle.fleet.orders import Order, Spec
 from treadle.io.files import is_locked, write_atomic
 from treadle.io.process import table
+from treadle.io.reading import read
 
 FORMAT = 1
 
@@ -50,9 +51,8 @@ def prepare(job: RunJob) -> str:
 
 def read_job(path: str) -> RunJob:
     try:
-        with open(os.path.join(path, "job.json"), "rb") as file:
-            job = msgspec.json.decode(file.read(), type=RunJob)
-    except (OSError, msgspec.MsgspecError) as error:
+        job = msgspec.json.decode(read(os.path.join(path, "job.json")), type=RunJob)
+    except (StorageError, msgspec.MsgspecError) as error:
         raise StorageError(f"the job in {path} cannot be read: {error}") from error
     if job.format != FORMAT:
         raise StorageError(f"the job in {path} has format {job.format}", hint="upgrade treadle")
@@ -73,9 +73,8 @@ def runner_of(path: str) -> RunnerNote | None:
     if not is_locked(lock_of(path)):
         return None
     try:
-        with open(os.path.join(path, "runner.json"), "rb") as file:
-            note = msgspec.json.decode(file.read(), type=RunnerNote)
-    except (OSError, msgspec.MsgspecError):
+        note = msgspec.json.decode(read(os.path.join(path, "runner.json")), type=RunnerNote)
+    except (StorageError, msgspec.MsgspecError):
         return None
     return note if note.alive else None
 

@@ -18,13 +18,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from treadle.errors import Busy, ConfigError, LocalError, NotFound, TreadleError
+from treadle.errors import Busy, ConfigError, LocalError, NotFound, StorageError, TreadleError
 from treadle.fleet import places, roles
 from treadle.fleet.bus import Bus
 from treadle.io.files import is_locked, locked, write_atomic
 from treadle.io.process import table
 from treadle.io.process.detached import detach
 from treadle.io.process.programs import run_program
+from treadle.io.reading import read
 
 VERSION = (2, 12)
 """The oldest server with atomic batches and times to live of messages."""
@@ -86,9 +87,8 @@ def is_up() -> bool:
 def running() -> Running | None:
     """The server of this store, when it lives."""
     try:
-        with open(os.path.join(directory(), "server.json"), "rb") as file:
-            noted = msgspec.json.decode(file.read(), type=Running)
-    except (OSError, msgspec.MsgspecError):
+        noted = msgspec.json.decode(read(os.path.join(directory(), "server.json")), type=Running)
+    except (StorageError, msgspec.MsgspecError):
         return None
     found = table.look(noted.pid)
     return noted if found is not None and found.start == noted.start and found.state not in "ZX" else None

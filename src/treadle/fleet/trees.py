@@ -12,6 +12,7 @@ import msgspec
 
 from treadle.errors import TreadleError, WorkspaceError
 from treadle.fleet.orders import Spec
+from treadle.io.reading import read
 from treadle.workspace.git import Repository, git
 
 PATCH_MAX = 64 * 1024 * 1024
@@ -92,8 +93,7 @@ def bundle(tree: Tree, result: dict[str, object], path: str) -> bytes:
         git("bundle", "create", "--quiet", path, "refs/treadle/bundle", f"^{tree.start}", cwd=tree.top)
     finally:
         git("update-ref", "-d", "refs/treadle/bundle", cwd=tree.top, check=False)
-    with open(path, "rb") as file:
-        return file.read()
+    return read(path)
 
 
 def branch_name(order: str) -> str:
