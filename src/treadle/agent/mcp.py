@@ -34,6 +34,7 @@ START_TIMEOUT = 10.0
 DESCRIPTION_CAP = 2048
 NAME_CAP = 64
 """What model services accept as the name of a tool."""
+HTTP_SECONDS, HTTP_READ_SECONDS = 30.0, 300.0
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,10 +239,13 @@ class McpConnection:
         if server.type == "sse":
             raise TreadleError("the old SSE transport is not supported; most servers also offer Streamable HTTP")
         if server.url:
+            import httpx2
             from mcp.client.streamable_http import streamable_http_client
-            from mcp.shared._httpx_utils import create_mcp_http_client
 
-            http = await stack.enter_async_context(create_mcp_http_client(headers=server.headers or None))
+            # A server may hold the stream of an answer open for minutes.
+            patience = httpx2.Timeout(HTTP_SECONDS, read=HTTP_READ_SECONDS)
+            client = httpx2.AsyncClient(headers=server.headers or None, timeout=patience)
+            http = await stack.enter_async_context(client)
             return streamable_http_client(server.url, http_client=http)
         if not server.command:
             raise TreadleError("it has neither a command nor a url")

@@ -13,6 +13,12 @@ async def test_the_agent_is_told_what_was_shown(tmp_path: Path) -> None:
     assert "".join(shown) == f"out\nerr\n{tmp_path}\n" and told == f"out\nerr\n{tmp_path}\n\n(exit code 3)"
 
 
+async def test_lines_are_shown_whole_however_they_come(tmp_path: Path) -> None:
+    shown: list[str] = []
+    await own_command("printf 'one '; sleep 0.05; printf 'line\\nand a rest'", str(tmp_path), shown.append)
+    assert shown == ["one line\n", "and a rest\n"]
+
+
 async def test_of_a_long_output_the_agent_is_told_the_end(tmp_path: Path) -> None:
     told = await own_command("seq 100000", str(tmp_path), lambda text: None)
     assert told.endswith("100000\n") and len(told) <= 2 * TOLD

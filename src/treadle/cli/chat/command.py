@@ -7,7 +7,8 @@ import os
 import shutil
 import signal
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +22,13 @@ from treadle.io.paths import here
 from treadle.io.process.private import hold_secrets
 from treadle.io.process.programs import run_program
 from treadle.session import Session, SessionSpec
+
+if TYPE_CHECKING:  # `treadle --help` lists this command: it must not load what draws the chat
+    from treadle.cli.chat.page import Page
+    from treadle.cli.chat.plain import Lines
+    from treadle.cli.chat.screen import Screen
+    from treadle.cli.chat.status import Status
+    from treadle.cli.chat.talk import Talk
 
 
 @click.command("chat")
@@ -75,7 +83,7 @@ async def _chat(first: str | None, options: RunOptions, plain: bool) -> int:
     return _leave(talking, talk, session, killed)
 
 
-def _view(page: Any, session: Session, status: Any, spec: SessionSpec, plain: bool) -> Any:
+def _view(page: Page, session: Session, status: Status, spec: SessionSpec, plain: bool) -> Screen | Lines:
     if plain:
         from treadle.cli.chat.plain import Lines
 
@@ -89,16 +97,18 @@ def _view(page: Any, session: Session, status: Any, spec: SessionSpec, plain: bo
     return Screen(page, history=Typed(), completer=completer, status=status.words, colour=colour)
 
 
-def _connect(view: Any, talk: Any, agent: str) -> None:
+def _connect(view: Screen | Lines, talk: Talk, agent: str) -> None:
+    from treadle.cli.chat.pickers import pickers
+    from treadle.cli.chat.screen import Screen
+
     view.actions = talk
-    view.queued = lambda: list(talk.queued)
-    if agent == "native" and hasattr(view, "choose"):
-        from treadle.cli.chat.pickers import pickers
+    if isinstance(view, Screen):
+        view.queued = lambda: list(talk.queued)
+        if agent == "native":
+            talk.pickers = pickers(talk.session, view.choose, talk.cwd)
 
-        talk.pickers = pickers(talk.session, view.choose, talk.cwd)
 
-
-def _signals(talking: asyncio.Task[None], interrupt: Any) -> list[int]:
+def _signals(talking: asyncio.Task[None], interrupt: Callable[[], bool] | None) -> list[int]:
     """A signal to leave closes the session and gives the terminal back. The list has the signal that came, if any."""
     came: list[int] = []
     loop = asyncio.get_running_loop()
@@ -114,7 +124,7 @@ def _signals(talking: asyncio.Task[None], interrupt: Any) -> list[int]:
     return came
 
 
-def _greet(session: Session, spec: SessionSpec, draw: Any) -> None:
+def _greet(session: Session, spec: SessionSpec, draw: Callable[..., str]) -> None:
     from rich.text import Text
 
     models = ", ".join(session.info.models)
@@ -128,7 +138,7 @@ def _greet(session: Session, spec: SessionSpec, draw: Any) -> None:
     sys.stdout.flush()
 
 
-def _leave(talking: asyncio.Task[None], talk: Any, session: Session, killed: list[int]) -> int:
+def _leave(talking: asyncio.Task[None], talk: Talk, session: Session, killed: list[int]) -> int:
     if talking.cancelled() or killed:
         return 1
     try:

@@ -37,17 +37,13 @@ class ChatCompleter(Completer):
                 yield Completion(command.name, -len(begun), display=f"/{command.name}", display_meta=meta)
 
     def _paths(self, begun: str) -> Iterable[Completion]:
-        if self._files is None:
+        if self._files is None or not begun:  # files come and go: each new @ looks again
             self._files = listed(self._cwd)
         wanted = begun.lower()
         hits = [path for path in self._files if wanted in path.lower()]
         hits.sort(key=lambda path: (not path.lower().startswith(wanted), len(path), path))
         for path in hits[:SHOWN]:
             yield Completion(path, -len(begun))
-
-    def forget(self) -> None:
-        """Files come and go: look again at the next @."""
-        self._files = None
 
 
 def listed(cwd: str) -> list[str]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from prompt_toolkit.application.current import get_app
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-if TYPE_CHECKING:
-    from treadle.cli.chat.screen import Screen
+from treadle.cli.chat.question import Question
+from treadle.session import Answer
 
 AGAIN = 2.0
 """Seconds in which a second Ctrl-C leaves."""
@@ -34,7 +36,27 @@ class Actions(Protocol):
         ...
 
 
-def bindings(screen: Screen) -> KeyBindings:
+class Keyboard(Protocol):
+    """What the keys need to know of the screen, and do to it."""
+
+    actions: Actions
+    input: Buffer
+    field: Buffer
+    question: Question | None
+    queued: Callable[[], Sequence[str]]
+    hint: str
+
+    @property
+    def armed(self) -> bool: ...
+    def answered(self, answer: Answer | None) -> None: ...
+    def sent(self) -> None: ...
+    def move(self, by: int) -> None: ...
+    def unfold(self) -> None: ...
+    def give_up(self) -> None: ...
+    def focus(self) -> None: ...
+
+
+def bindings(screen: Keyboard) -> KeyBindings:
     keys = KeyBindings()
     _question(keys, screen)
     _input(keys, screen)
@@ -42,7 +64,7 @@ def bindings(screen: Screen) -> KeyBindings:
     return keys
 
 
-def _question(keys: KeyBindings, screen: Screen) -> None:
+def _question(keys: KeyBindings, screen: Keyboard) -> None:
     one_key = Condition(lambda: screen.armed and screen.question is not None and screen.question.want == "keys")
     field = has_focus(screen.field)
     choosing = Condition(lambda: screen.question is not None and bool(screen.question.asked.options))
@@ -72,7 +94,7 @@ def _question(keys: KeyBindings, screen: Screen) -> None:
         screen.move(1)
 
 
-def _input(keys: KeyBindings, screen: Screen) -> None:
+def _input(keys: KeyBindings, screen: Keyboard) -> None:
     focused = has_focus(screen.input)
     later = Condition(lambda: screen.actions.busy and bool(screen.input.text.strip()))
 
@@ -123,7 +145,7 @@ def _input(keys: KeyBindings, screen: Screen) -> None:
         screen.unfold()
 
 
-def _ends(keys: KeyBindings, screen: Screen) -> None:
+def _ends(keys: KeyBindings, screen: Keyboard) -> None:
     pressed = 0.0
 
     @keys.add("escape")

@@ -12,12 +12,16 @@ TOLD = 16 << 10
 
 
 async def own_command(command: str, cwd: str, show: Callable[[str], None]) -> str:
-    """Run it, show what it prints, and give what the agent is told of it. Cancelling this ends the command."""
+    """Run it, show its lines, and give what the agent is told of it. Cancelling this ends the command."""
     shell = os.environ.get("SHELL") or "/bin/sh"
-    said = Tail(TOLD)
+    said, begun = Tail(TOLD), b""
     async with await start([shell, "-c", command], cwd=cwd, env=os.environ, stderr="stdout") as child:
         while data := await child.stdio.read():
-            show(data.decode("utf-8", "replace"))
             said.feed(data)
+            lines, newline, begun = (begun + data).rpartition(b"\n")
+            if newline:
+                show((lines + newline).decode("utf-8", "replace"))
+        if begun:
+            show(begun.decode("utf-8", "replace") + "\n")
         code = await child.wait()
     return said.text if code == 0 else f"{said.text}\n(exit code {code})"
