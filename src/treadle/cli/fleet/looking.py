@@ -85,7 +85,7 @@ def show(name: str, as_json: bool) -> None:
     for name_ in ("agent", "model", "root", "base", "claims", "verify", "labels", "after"):
         if spec.get(name_):
             value = spec[name_]
-            click.echo(f"{name_:9} {', '.join(value) if isinstance(value, list) else value}")
+            click.echo(f"{name_:9} {', '.join(value) if isinstance(value, list | tuple) else value}")
     for attempt in order.get("attempts", ()):
         click.echo(f"attempt   {_attempt(attempt)}")
     for note in order.get("notes", ()):
