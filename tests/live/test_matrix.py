@@ -164,8 +164,10 @@ async def chained(place: Place, step: str, wire: str) -> None:
         raise Cannot("a sidecar asks nobody and remembers nothing")
     asking = step in ("allowed", "denied")
     mode = "suggest" if asking else "full-auto"
-    more = f" --permission-mode {mode}" if wire == "acp" else ""  # some agents cannot change it later
-    agent = find_agent(f"{wire}:{TREADLE} {wire}{more} --agent '{place.agent}'", {})
+    if wire == "acp" and place.agent in CHAINED.values() and step in ("file", "interrupted"):
+        if not place.agent.startswith("acp"):
+            raise Cannot("an editor cannot change the mode of a worker or a sidecar, so nobody allows the tool")
+    agent = find_agent(f"{wire}:{TREADLE} {wire} --agent '{place.agent}'", {})
     answer: Answer | None = {"allowed": ALLOW, "denied": DENY}.get(step)
     scenario = Scenario(step, (prompt_of(step),), lambda played: None, interrupt=step == "interrupted", answer=answer)
 
@@ -345,12 +347,20 @@ def page(results: dict[str, dict[str, str]]) -> str:
     why = []
     for name in agents:
         cells = []
+        untried: list[str] = []
         for wire in wires:
             row = results.get(f"{name} {wire}", {})
             done = [step for step in STEPS if row.get(step) == "ok"]
-            cells.append(f"{len(done)}/{len(STEPS)}")
+            cells.append(f"{len(done)}/{len(STEPS)}" if row else "")
+            if not row:
+                untried.append(wire)
+                continue
+            reasons: dict[str, list[str]] = {}
             for step in STEPS:
                 if row.get(step) != "ok":
-                    why.append(f"- {name} over {wire}, {step}: {row.get(step, 'not tried')}")
+                    reasons.setdefault(row.get(step, "not tried yet"), []).append(step)
+            why += [f"- {name} over {wire}: {', '.join(steps)}: {reason}" for reason, steps in reasons.items()]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        if untried:
+            why.append(f"- {name} over {', '.join(untried)}: not tried yet")
     return "\n".join([*lines, "", *why]) + "\n"
