@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from treadle.agent.configuration import Configuration
 from treadle.agent.confining import Confining
 from treadle.agent.permissions import Permissions
-from treadle.agent.setting import Setting
 from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool
 from treadle.agent.tools.paths import Resolved
@@ -37,7 +37,7 @@ async def permissions(tmp_path: Path, person: Person | None, parent: Permissions
         rules=Rules(deny=("write_file(secret.txt)", "WebFetch(domain:evil.example.com)")),
     )
     return Permissions(
-        await Setting.load(spec, {}),
+        await Configuration.load(spec, {}),
         ask=person.ask if person is not None else None,
         deadline=lambda: 0.0,
         emit=person.events.append if person is not None else print,

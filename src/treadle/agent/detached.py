@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from treadle.agent.setting import Setting
+from treadle.agent.configuration import Configuration
 from treadle.agent.subagents import Assignment
 from treadle.errors import LineTooLong, LocalError, NotFound, PeerClosed, StorageError
 from treadle.events import FINISHED, ErrorInfo, Event, Task, TaskChanged, TaskGroup, TaskGroupChanged, decode, encode
@@ -106,7 +106,7 @@ class Starter(Protocol):
     @property
     def model(self) -> str | None: ...
     @property
-    def setting(self) -> Setting: ...
+    def configuration(self) -> Configuration: ...
     def emit(self, event: Event) -> None: ...
 
 
@@ -120,7 +120,7 @@ async def start(session: Starter, members: Sequence[Assignment]) -> tuple[TaskGr
     plan = _plan(session, members)
     directory = paths.private_dir(os.path.join(root(), plan.group))
     files.write_atomic(os.path.join(directory, "plan.json"), msgspec.json.encode(plan), sync=False)
-    env = {**session.setting.env, **{name: os.environ[name] for name in ENVIRONMENT if name in os.environ}}
+    env = {**session.configuration.env, **{name: os.environ[name] for name in ENVIRONMENT if name in os.environ}}
     argv = [sys.executable, "-P", "-m", "treadle.agent.detached_runner", directory]
     log = os.path.join(directory, "runner.log")
     try:

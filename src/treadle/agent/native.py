@@ -16,6 +16,7 @@ from treadle import __version__
 from treadle.agent import project
 from treadle.agent import prompt as prompts
 from treadle.agent.budget import Budget
+from treadle.agent.configuration import Configuration
 from treadle.agent.confining import Confining
 from treadle.agent.context import Context
 from treadle.agent.hooks import ShellHooks
@@ -28,7 +29,6 @@ from treadle.agent.providers.base import Provider
 from treadle.agent.repeats import Repeats
 from treadle.agent.replay import replay
 from treadle.agent.session_list import find_session, list_sessions
-from treadle.agent.setting import Setting
 from treadle.agent.subagents import AGENT_TYPES, AgentType
 from treadle.agent.task_groups import Groups
 from treadle.agent.tasks import Tasks
@@ -90,13 +90,13 @@ class NativeAgent:
         spec = msgspec.structs.replace(spec, cwd=os.path.abspath(spec.cwd))
         if self._bind is not None:
             spec = self._bind(spec, {**self._env, **spec.env})
-        setting = await Setting.load(spec, self._env)
+        configuration = await Configuration.load(spec, self._env)
         old = Transcript.read(find_session(spec.start.resume, spec.cwd)) if spec.start.resume is not None else None
-        model = spec.model or (old.model if old else None) or setting.settings.model
-        provider = setting.provider(model)
+        model = spec.model or (old.model if old else None) or configuration.settings.model
+        provider = configuration.provider(model)
         transcript = _transcript(spec, old, model or provider.model)
         try:
-            session = NativeSession(setting, transcript, provider)
+            session = NativeSession(configuration, transcript, provider)
             session.model = model
             await session.begin()
             return session
@@ -121,29 +121,29 @@ def _transcript(spec: SessionSpec, old: Transcript | None, model: str) -> Transc
 class NativeSession(BaseSession):
     def __init__(
         self,
-        setting: Setting,
+        configuration: Configuration,
         transcript: Transcript,
         provider: Provider,
         *,
         parent: NativeSession | None = None,
         task: str | None = None,
     ) -> None:
-        spec, settings = setting.spec, setting.settings
+        spec, settings = configuration.spec, configuration.settings
         tools = registry.builtin(
             spec.tools.offered if spec.tools.offered is not None else settings.tools, spec.tools.denied
         )
         info = AgentInfo(name=NativeAgent.name, version=__version__, capabilities=dict(CAPABILITIES))
         patience = settings.timeouts.question if spec.answer_seconds is None else spec.answer_seconds
         super().__init__(transcript.header.id, info, answers=spec.answers, question_seconds=patience)
-        self.setting = setting
+        self.configuration = configuration
         self.spec = spec
         self.transcript = transcript
         self.provider = provider
-        self.weak = setting.provider(settings.weak_model) if settings.weak_model else provider
+        self.weak = configuration.provider(settings.weak_model) if settings.weak_model else provider
         self.tools = tools
         self.context = self._new_context()
         self.spent = Totals.of(transcript.spent())
-        self.confining = Confining(spec.cwd, setting.add_dirs, setting.confinement, session=self.id)
+        self.confining = Confining(spec.cwd, configuration.add_dirs, configuration.confinement, session=self.id)
         self.tasks = Tasks(
             session_id=self.id,
             emit=self.note,
@@ -167,7 +167,7 @@ class NativeSession(BaseSession):
         self._loop: Loop | None = None
         self._memory: dict[str, Any] = {}
         self.forget()
-        self._child_env = setting.child_env
+        self._child_env = configuration.child_env
         started: dict[str, Any] = {
             "cwd": spec.cwd,
             "env": self._child_env,
@@ -179,7 +179,7 @@ class NativeSession(BaseSession):
         self._knowledge = ""
         self._skills: list[project.Skill] = []
         self.permissions: Permissions = Permissions(
-            setting,
+            configuration,
             ask=self.ask if spec.answers else None,
             deadline=self.deadline,
             emit=self.emit,
@@ -199,21 +199,21 @@ class NativeSession(BaseSession):
             models=(self.provider.model,),
             tools=self.tools.names,
             mode=self.mode,
-            key_source=self.setting.key_source(self.provider),
+            key_source=self.configuration.key_source(self.provider),
             mcp_servers=self._servers.states,
             subagents=tuple(kind.name for kind in AGENT_TYPES.values()),
             context_window=self.context.window,
         )
 
     def _new_context(self) -> Context:
-        wanted, window = self.setting.settings.context, self.provider.context_window
+        wanted, window = self.configuration.settings.context, self.provider.context_window
         return Context(
             self.transcript, self.note, window=window, protect=wanted.protect_tokens, compact_at=wanted.compact_at
         )
 
     async def begin(self) -> None:
         """Read what the project says, start its servers, and tell what a person should know before the first turn."""
-        for message in self.setting.notes:
+        for message in self.configuration.notes:
             self.emit(Warned(message=message, code="settings"))
         if lost := self.transcript.skipped:
             self.emit(Warned(message=f"{lost} lines of this session's history cannot be read", code="history"))
@@ -238,16 +238,16 @@ class NativeSession(BaseSession):
         return [*self.transcript.outputs, *(os.path.dirname(skill.path) for skill in self._skills)]
 
     async def _start_servers(self) -> None:
-        setting = self.setting
+        configuration = self.configuration
         if self.spec.tools.offered is not None and not any(
             name.startswith("mcp__") for name in self.spec.tools.offered
         ):
             return
         trusted = True if self.spec.trusted else None
-        found = find_servers(self.spec.cwd, setting.settings.mcp_servers, setting.env, trusted=trusted)
-        for message in (*found.warnings, *map(setting.ignored, found.ignored)):
+        found = find_servers(self.spec.cwd, configuration.settings.mcp_servers, configuration.env, trusted=trusted)
+        for message in (*found.warnings, *map(configuration.ignored, found.ignored)):
             self.emit(Warned(message=message, code="settings"))
-        await self._servers.start(found.servers, setting.settings.timeouts.mcp_start)
+        await self._servers.start(found.servers, configuration.settings.timeouts.mcp_start)
         for tool in self._servers.tools:
             if self._wants(tool.name):
                 self.tools.add(tool)
@@ -262,8 +262,8 @@ class NativeSession(BaseSession):
         rules = self.spec.rules
         rules = msgspec.structs.replace(rules, **{verdict: (*getattr(rules, verdict), rule)})
         self.spec = msgspec.structs.replace(self.spec, rules=rules)
-        self.setting = msgspec.structs.replace(self.setting, spec=self.spec)
-        self.permissions.rebuild(self.setting)
+        self.configuration = msgspec.structs.replace(self.configuration, spec=self.spec)
+        self.permissions.rebuild(self.configuration)
 
     def _warn(self, message: str) -> None:
         self.emit(Warned(message=message))
@@ -274,7 +274,7 @@ class NativeSession(BaseSession):
         self.transcript.append(TurnBegan(turn=turn.id, prompt=turn.prompt.text, ts=self._clock()))
         outcome = "interrupted"
         try:
-            ended = await self._work(turn, turn.prompt.text, Budget(self.setting.limits))
+            ended = await self._work(turn, turn.prompt.text, Budget(self.configuration.limits))
             outcome = ended.outcome
             return ended
         except asyncio.CancelledError:
@@ -318,7 +318,7 @@ class NativeSession(BaseSession):
             schemas=self.tools.schemas(),
             context=self.context,
             budget=budget,
-            repeats=Repeats(self.setting.limits.repeats),
+            repeats=Repeats(self.configuration.limits.repeats),
             hooks=self._hooks,
             permit=self.permissions.permit,
             tool_context=partial(self._tool_context, turn),
@@ -332,10 +332,10 @@ class NativeSession(BaseSession):
         return prompts.build(
             cwd=self.spec.cwd,
             mode=self.mode,
-            persona=self.spec.instructions.system or self.setting.settings.system_prompt,
+            persona=self.spec.instructions.system or self.configuration.settings.system_prompt,
             knowledge=self._knowledge,
             skills=project.offer(self._skills),
-            append=self.spec.instructions.append or self.setting.settings.append_system_prompt,
+            append=self.spec.instructions.append or self.configuration.settings.append_system_prompt,
         )
 
     def note(self, event: Event) -> None:
@@ -359,8 +359,8 @@ class NativeSession(BaseSession):
             overflow=self._overflow,
             writing=self.spec.guards.writing or writing_freely,
             background=self.tasks,
-            timeout=self.setting.settings.timeouts.tool,
-            grace=self.setting.settings.timeouts.interrupt,
+            timeout=self.configuration.settings.timeouts.tool,
+            grace=self.configuration.settings.timeouts.interrupt,
             state=self._memory,
             resolve=Resolved(cwd),
             hidden=self.permissions.guard.hides,
@@ -399,10 +399,10 @@ class NativeSession(BaseSession):
             start=Start(persist=False, name=self.spec.start.name),
             mode=self.mode,  # as it is now, which need not be as it was opened
         )
-        provider = self.setting.provider(task.model) if task.model else self.provider
+        provider = self.configuration.provider(task.model) if task.model else self.provider
         transcript = Transcript.create(cwd=task.cwd, model=provider.model, persist=False)
-        setting = msgspec.structs.replace(self.setting, spec=spec)
-        child = NativeSession(setting, transcript, provider, parent=self, task=task_id)
+        configuration = msgspec.structs.replace(self.configuration, spec=spec)
+        child = NativeSession(configuration, transcript, provider, parent=self, task=task_id)
         for name in tools:
             if name not in child.tools:  # a server's tool: it runs once, for all
                 child.tools.add(self.tools.get(name))
@@ -432,7 +432,7 @@ class NativeSession(BaseSession):
 
     async def configure(self, change: Change) -> None:
         if change.model is not None:
-            await self._set_provider(self.setting.provider(change.model))
+            await self._set_provider(self.configuration.provider(change.model))
             self.model = change.model
             self.transcript.append(Switched(model=change.model))
         if change.mode is not None:
@@ -469,7 +469,7 @@ class NativeSession(BaseSession):
 
     def forget(self) -> None:
         """What tools remember of the conversation: the list of things to do, which files were read."""
-        self._memory = {ALLOW_PRIVATE: self.setting.settings.web_fetch_private}
+        self._memory = {ALLOW_PRIVATE: self.configuration.settings.web_fetch_private}
 
     async def move_to(self, transcript: Transcript) -> None:
         """Go on with another conversation. No turn may run."""

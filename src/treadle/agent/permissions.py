@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from treadle.agent.configuration import Configuration
 from treadle.agent.confining import Confining
-from treadle.agent.setting import Setting
 from treadle.agent.tools import registry
 from treadle.agent.tools.base import AnyTool
 from treadle.errors import TreadleError
@@ -24,7 +24,7 @@ from treadle.settings.edit import add_allow_rules
 class Permissions:
     def __init__(
         self,
-        setting: Setting,
+        configuration: Configuration,
         *,
         ask: Callable[[Asked], Awaitable[Answer]] | None,
         deadline: Callable[[], float],
@@ -35,8 +35,8 @@ class Permissions:
     ) -> None:
         """`ask` puts a question to a person; None when there is nobody. `readable` are further directories that may
         be read, such as those of skills. What is allowed for the rest of a session also holds in its `parent`."""
-        self.mode = setting.spec.mode
-        self._setting = setting
+        self.mode = configuration.spec.mode
+        self._configuration = configuration
         self._ask = ask
         self._deadline = deadline
         self._emit = emit
@@ -47,13 +47,13 @@ class Permissions:
         confining.obey(self.guard.rules, self.mode)
 
     def _build(self, remembered: Iterable[tuple[str, str]] = (), rules: Rules | None = None) -> Profile:
-        setting = self._setting
+        configuration = self._configuration
         guard = build_guard(
-            setting.spec.cwd,
-            rules or setting.rules,
+            configuration.spec.cwd,
+            rules or configuration.rules,
             self.mode,
-            setting.add_dirs,
-            setting.spec.guards.judge,
+            configuration.add_dirs,
+            configuration.spec.guards.judge,
             self._readable(),
             lambda: self._confining.offline,
             disk=DISK,
@@ -61,9 +61,9 @@ class Permissions:
         guard.remembered.update(remembered)
         return guard
 
-    def rebuild(self, setting: Setting | None = None) -> None:
+    def rebuild(self, configuration: Configuration | None = None) -> None:
         """Put the guard together again, after something that it is made from has changed."""
-        self._setting = setting or self._setting
+        self._configuration = configuration or self._configuration
         self.guard = self._build(self.remembered)
         self._confining.obey(self.guard.rules, self.mode)
 
@@ -73,7 +73,7 @@ class Permissions:
 
     @property
     def rules(self) -> Rules:
-        return self._setting.rules
+        return self._configuration.rules
 
     @property
     def remembered(self) -> set[tuple[str, str]]:

@@ -11,6 +11,7 @@ import time
 
 from treadle.errors import ConfigError, NotFound, PeerExited, PeerStalled
 from treadle.io.process import signals as signal_pipes
+from treadle.light import TYPE_CHECKING
 from treadle.terminal.bar import Bar
 from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
@@ -19,7 +20,6 @@ from treadle.terminal.sequences import Modes, QueryFilter, Whole
 from treadle.terminal.settings import STATE_FILE_VARIABLE
 from treadle.wire.terminal import frames as wire
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import time
 
-TYPE_CHECKING = False
+from treadle.light import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from typing import Any
 

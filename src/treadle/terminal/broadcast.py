@@ -7,11 +7,11 @@ not read is no longer read from instead.
 
 from __future__ import annotations
 
+from treadle.light import TYPE_CHECKING
 from treadle.terminal.scrollback import FRAME, Scrollback
 from treadle.wire.terminal import frames as wire
 from treadle.wire.terminal.connection import Connection
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from socket import socket

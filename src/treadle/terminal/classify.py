@@ -6,9 +6,9 @@ never goes back. All begin Idle. Death is not theirs to know.
 
 from __future__ import annotations
 
+from treadle.light import TYPE_CHECKING
 from treadle.wire.terminal.frames import ACTIVE, IDLE, STREAMING, THINKING, TOOL_USE
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 

@@ -6,10 +6,10 @@ import time
 
 from treadle.errors import PeerExited, PeerStalled, RemoteProtocolError, TimedOut
 from treadle.io import sockets
+from treadle.light import TYPE_CHECKING
 from treadle.wire.terminal import frames as wire
 from treadle.wire.terminal.connection import Connection
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType

@@ -7,6 +7,7 @@ import time
 
 from treadle.errors import RemoteProtocolError, StorageError
 from treadle.io import sockets
+from treadle.light import TYPE_CHECKING
 from treadle.terminal.broadcast import Client
 from treadle.terminal.loop import READ, WRITE, now_ms
 from treadle.terminal.manners import refusal
@@ -14,7 +15,6 @@ from treadle.terminal.sizes import choose
 from treadle.wire.common.jsontext import dumps, mended
 from treadle.wire.terminal import frames as wire
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from socket import socket

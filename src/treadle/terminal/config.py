@@ -12,9 +12,9 @@ import os
 from treadle.errors import ConfigError
 from treadle.io import paths
 from treadle.io.files import storage_error
+from treadle.light import TYPE_CHECKING
 from treadle.terminal.settings import CLASSIFIERS, POLICIES, Settings
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

@@ -24,6 +24,7 @@ import time
 from treadle.errors import StorageError
 from treadle.io.files import write_atomic
 from treadle.io.process import reaper, table
+from treadle.light import TYPE_CHECKING
 from treadle.terminal import ending
 from treadle.terminal.history import Log
 from treadle.terminal.lock import Lock
@@ -32,7 +33,6 @@ from treadle.terminal.settings import Settings
 from treadle.wire.common.jsontext import dumps, mended
 from treadle.wire.common.timestamps import timestamp
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import NoReturn

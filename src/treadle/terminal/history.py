@@ -11,10 +11,10 @@ import stat
 import time
 
 from treadle.errors import NotFound, StorageError
+from treadle.light import TYPE_CHECKING
 from treadle.wire.common.jsontext import dumps, mended
 from treadle.wire.common.timestamps import timestamp
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

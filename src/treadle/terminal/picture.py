@@ -6,9 +6,9 @@ import os
 
 from treadle.errors import MissingExtra
 from treadle.io.files import write_atomic
+from treadle.light import TYPE_CHECKING
 from treadle.terminal.screen import Cell, Screen
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

@@ -8,9 +8,9 @@ import os
 import termios
 
 from treadle.io.process import signals
+from treadle.light import TYPE_CHECKING
 from treadle.terminal.scrollback import FRAME
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 

@@ -11,11 +11,11 @@ import time
 
 from treadle.errors import ConfigError
 from treadle.io.files import storage_error
+from treadle.light import TYPE_CHECKING
 from treadle.redact import Redactor
 from treadle.terminal.settings import Settings, child_environment
 from treadle.wire.common.jsontext import dumps, mended
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any

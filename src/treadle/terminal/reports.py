@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-TYPE_CHECKING = False
+from treadle.light import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from typing import Any
 

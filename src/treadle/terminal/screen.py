@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 
 from treadle.errors import MissingExtra, NotFound, PeerStalled, TimedOut
+from treadle.light import TYPE_CHECKING
 from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
 from treadle.terminal.places import Place
 from treadle.wire.terminal import frames as wire
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from treadle import __version__
+from treadle.light import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from treadle.errors import ConfigError
+from treadle.light import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 

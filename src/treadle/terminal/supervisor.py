@@ -14,6 +14,7 @@ from treadle.errors import StorageError
 from treadle.io import sockets
 from treadle.io.files import write_atomic
 from treadle.io.process import registry, signals
+from treadle.light import TYPE_CHECKING
 from treadle.terminal import ending
 from treadle.terminal.clients import Clients
 from treadle.terminal.history import OUTPUT_MAX, Log, Rotated
@@ -28,7 +29,6 @@ from treadle.wire.common.jsontext import dumps, mended
 from treadle.wire.common.timestamps import timestamp
 from treadle.wire.terminal import frames as wire
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

@@ -14,7 +14,8 @@ import subprocess
 import sys
 import threading
 
-TYPE_CHECKING = False
+from treadle.light import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from typing import IO, Any
 

@@ -21,7 +21,8 @@ import subprocess
 import sys
 import time
 
-TYPE_CHECKING = False
+from treadle.light import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from typing import Any
 

@@ -8,8 +8,8 @@ import sys
 
 from treadle.cli.arguments import Arguments, Usage, exit_code
 from treadle.errors import ConfigError, NotFound, PeerStalled, TreadleError
+from treadle.light import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from treadle.terminal.client import Client
     from treadle.terminal.places import Place

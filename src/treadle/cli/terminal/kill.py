@@ -14,8 +14,8 @@ import sys
 from treadle.cli.arguments import Arguments, Usage
 from treadle.cli.terminal import WHERE, connect, directory, place, show, warn
 from treadle.errors import PeerExited, PeerStalled
+from treadle.light import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

@@ -37,8 +37,8 @@ import sys
 
 from treadle.cli.arguments import Arguments, Usage
 from treadle.cli.terminal import WHERE, warn
+from treadle.light import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from treadle.terminal.settings import Settings
 

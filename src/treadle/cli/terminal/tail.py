@@ -14,9 +14,9 @@ import os
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, connect, place, warn
 from treadle.errors import NotFound, PeerStalled
+from treadle.light import TYPE_CHECKING
 from treadle.wire.terminal import frames as wire
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any

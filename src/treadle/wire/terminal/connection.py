@@ -7,6 +7,7 @@ small commands import it.
 from __future__ import annotations
 
 from treadle.errors import LocalProtocolError, RemoteProtocolError
+from treadle.light import TYPE_CHECKING
 from treadle.wire.common.framing import FrameSplitter
 from treadle.wire.terminal.frames import (
     BINARY,
@@ -40,7 +41,6 @@ from treadle.wire.terminal.frames import (
     encode,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import ClassVar

@@ -6,9 +6,9 @@ Light: the supervisor and the small commands import this, so messages are plain 
 from __future__ import annotations
 
 from treadle.errors import LocalProtocolError, RemoteProtocolError
+from treadle.light import TYPE_CHECKING
 from treadle.wire.common.framing import frame as frame
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, ClassVar
 

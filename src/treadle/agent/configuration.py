@@ -22,7 +22,7 @@ from treadle.settings.config import Settings
 KEY_COMMAND_SECONDS = 30.0
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     spec: SessionSpec
     settings: Settings
     models: ModelSettings
@@ -32,7 +32,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """What a person should know about the settings that were read."""
 
     @classmethod
-    async def load(cls, spec: SessionSpec, environ: Mapping[str, str]) -> Setting:
+    async def load(cls, spec: SessionSpec, environ: Mapping[str, str]) -> Configuration:
         env = {**environ, **spec.env}
         loaded = config.load(spec.cwd, env, trusted=True if spec.trusted else None)
         return cls(
