@@ -11,6 +11,7 @@ import msgspec
 
 from treadle.drivers.card import Card, Level
 from treadle.drivers.codex.session import POLICY
+from treadle.drivers.confined import confinement
 from treadle.drivers.launch import Launch
 from treadle.errors import PeerExited, RemoteError, RemoteProtocolError, TimedOut
 from treadle.events import CommandRun, ErrorInfo, Message, TextDelta, ToolEnded, ToolStarted, TurnEnded, Warned
@@ -59,7 +60,13 @@ class ExecSession(BaseSession):
     async def _turn(self, turn: Turn) -> TurnEnded:
         wire = Output()
         peer: Peer[Any, str] = await Peer.start(
-            self._argv(), wire, name=self._info.name, env=self._env, cwd=self._spec.cwd, patience=self._patience
+            self._argv(),
+            wire,
+            name=self._info.name,
+            env=self._env,
+            cwd=self._spec.cwd,
+            patience=self._patience,
+            confinement=confinement(self._spec, "codex", self._argv(), self._env),
         )
         seconds = self._spec.limits.max_seconds
         try:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from treadle.drivers.agent import Bind
 from treadle.drivers.card import Card
+from treadle.drivers.confined import confinement
 from treadle.drivers.launch import Launch
 from treadle.drivers.sidecar.liveness import Timing
 from treadle.drivers.sidecar.order import work_order
@@ -50,7 +51,7 @@ class SidecarAgent:
             return agent_info(self.name, await peer.await_hello())
 
     async def open(self, spec: SessionSpec) -> SidecarSession:
-        peer = await self.start(spec.cwd, spec.env)
+        peer = await self.start(spec.cwd, spec.env, spec)
         try:
             hello = await peer.await_hello()
         except BaseException:
@@ -58,12 +59,15 @@ class SidecarAgent:
             raise
         return SidecarSession(self, spec, peer, agent_info(self.name, hello))
 
-    async def start(self, cwd: str, env: dict[str, str]) -> SidecarPeer:
-        """A fresh process, which has yet to say hello."""
+    async def start(self, cwd: str, env: dict[str, str], spec: SessionSpec | None = None) -> SidecarPeer:
+        """A fresh process, which has yet to say hello; with `spec`, confined if that asks for it."""
         whole = reduced(os.environ, ENVIRONMENT, providers=True)
         whole.pop("TREADLE_AGENT", None)  # that was for us: a sidecar told the same would start a sidecar, and so on
         whole |= env
-        return await SidecarPeer.spawn(self._argv, env=whole, cwd=cwd, name=self.name, timing=self._timing)
+        walls = confinement(spec, self.name, self._argv, whole) if spec is not None else None
+        return await SidecarPeer.spawn(
+            self._argv, env=whole, cwd=cwd, name=self.name, timing=self._timing, confinement=walls
+        )
 
 
 def launched(card: Card, launch: Launch, bind: Bind | None = None) -> SidecarAgent:
@@ -117,7 +121,7 @@ class SidecarSession(BaseSession):
             return peer
         if peer is not None:
             await peer.close()
-        peer = await self._agent.start(self._spec.cwd, self._spec.env)
+        peer = await self._agent.start(self._spec.cwd, self._spec.env, self._spec)
         try:
             await peer.await_hello()
         except BaseException:

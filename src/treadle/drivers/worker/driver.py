@@ -17,6 +17,7 @@ from msgspec.structs import asdict, replace
 
 from treadle.drivers.agent import Bind
 from treadle.drivers.card import Card
+from treadle.drivers.confined import confinement
 from treadle.drivers.launch import Launch
 from treadle.drivers.worker.init import not_kept
 from treadle.drivers.worker.peer import WorkerPeer
@@ -68,7 +69,13 @@ class WorkerAgent:
         env |= spec.env
         patience = replace(self._patience, silence=self._patience.silence or _a_few_heartbeats(env))
         worker = await WorkerPeer.start(
-            self._argv, Connection("client"), name=self.name, cwd=spec.cwd, env=env, patience=patience
+            self._argv,
+            Connection("client"),
+            name=self.name,
+            cwd=spec.cwd,
+            env=env,
+            patience=patience,
+            confinement=confinement(spec, self.name, self._argv, env),
         )
         return WorkerSession(self.name, spec, worker, await worker.shake_hands(spec))
 
