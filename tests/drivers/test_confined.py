@@ -30,7 +30,7 @@ async def test_a_program_that_is_driven_can_write_in_its_workspace_only(tmp_path
     outside.mkdir()
     (workspace / "script.toml").write_text(SCRIPT.format(out=outside / "there"))
     program = Path(sys.executable).with_name(f"treadle-{prefix}")
-    spec = SessionSpec(cwd=str(workspace), model="scripted:script.toml", confinement=ASKED)
+    spec = SessionSpec(cwd=str(workspace), model="scripted:script.toml", mode="full-auto", confinement=ASKED)
     agent = find_agent(f"{prefix}:{program}")
     if methods.available().method is None:
         with pytest.raises(ConfigError, match="cannot be kept"):
