@@ -13,11 +13,11 @@ The questions are asked in this order, and the first answer counts:
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from treadle.terminal import detectors as table
 from treadle.terminal.classify import STALE
 
+TYPE_CHECKING = False  # `typing` would cost every supervisor a megabyte
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any

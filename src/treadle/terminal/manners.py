@@ -7,8 +7,7 @@ answer and not a text. Where Enter is to follow, the state must be known.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # `typing` would cost every supervisor a megabyte
 if TYPE_CHECKING:
     from collections.abc import Mapping
 

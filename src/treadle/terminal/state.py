@@ -9,13 +9,13 @@ says all.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from treadle.terminal.classify import STALE, classifier
 from treadle.terminal.reports import Report, StateFile, parse
 from treadle.terminal.settings import Settings
 from treadle.wire.terminal.frames import ACTIVE, DEAD, IDLE, STATE_NAMES, STREAMING, THINKING, TOOL_USE
 
+TYPE_CHECKING = False  # `typing` would cost every supervisor a megabyte
 if TYPE_CHECKING:
     from typing import Any
 

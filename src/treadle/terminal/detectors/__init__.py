@@ -13,8 +13,8 @@ name into `NAMES`, and add a recording to the tests. What the tables rest on, in
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # `typing` would cost every supervisor a megabyte
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
