@@ -201,6 +201,7 @@ async def test_an_agent_that_cannot_be_held_to_the_policy_is_refused_before_it_s
     assert "disallowed_tools Write" in more(receipt)["end"]["message"]
     assert more(receipt)["end"]["error_code"] == "policy_invalid" and more(receipt)["claimed"] is None
     assert receipt.verification.git_status == "" and more(receipt)["observed"]["events"] == 0
+    assert more(receipt)["policy"]["enforced"] is None
 
 
 async def test_with_best_effort_it_runs_and_what_it_breaks_fails_it(

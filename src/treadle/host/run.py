@@ -27,7 +27,17 @@ from msgspec.structs import replace
 from treadle.doors.sidecar.work import Adjust, Sink
 from treadle.drivers.sidecar.liveness import Timing
 from treadle.drivers.sidecar.peer import ENVIRONMENT
-from treadle.errors import Cancelled, Denied, LocalError, NotFound, StorageError, TimedOut, TreadleError, Unsupported
+from treadle.errors import (
+    Cancelled,
+    Denied,
+    LocalError,
+    NotFound,
+    PolicyNotEnforceable,
+    StorageError,
+    TimedOut,
+    TreadleError,
+    Unsupported,
+)
 from treadle.host.check import run_check
 from treadle.host.confine import Cage, kept_by_kernel
 from treadle.host.doer import AgentDoer, Doer, SidecarDoer
@@ -282,12 +292,16 @@ class HostRun:
         self._asked = doer.guards
         supervisor = RunSupervisor(order, asked=doer.guards)
         self._open_outputs()
-        async with contextlib.aclosing(doer.run(order, self.run_id)) as batches:
-            async for events in batches:
-                self._keep(events)
-                why = supervisor.watch(events)
-                if why is not None:
-                    await self.stop(why)
+        try:
+            async with contextlib.aclosing(doer.run(order, self.run_id)) as batches:
+                async for events in batches:
+                    self._keep(events)
+                    why = supervisor.watch(events)
+                    if why is not None:
+                        await self.stop(why)
+        except PolicyNotEnforceable:
+            observed.enforced = None  # it did not begin
+            raise
         observed.final = doer.final
 
     def _open_outputs(self) -> None:
