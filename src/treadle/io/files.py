@@ -84,6 +84,24 @@ def write_atomic(
             _forget(beside, dir_fd)
 
 
+def forget_unfinished(dir_fd: int, seconds: float = 600.0) -> None:
+    """Remove what killed writers left in this open directory: files of ours that nobody has written lately."""
+    try:
+        fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=dir_fd)
+    except OSError:
+        return
+    try:
+        for name in os.listdir(fd):
+            if name.startswith(".treadle-") and name.endswith(".tmp") and len(name) == len(".treadle-.tmp") + 16:
+                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+                if stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime > seconds:
+                    os.unlink(name, dir_fd=fd)
+    except OSError:
+        pass  # another one was first, or it is not ours to remove
+    finally:
+        os.close(fd)
+
+
 def _is_special(path: str, dir_fd: int | None) -> bool:
     try:
         found = os.stat(path, dir_fd=dir_fd, follow_symlinks=dir_fd is None)

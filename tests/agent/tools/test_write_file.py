@@ -171,3 +171,12 @@ def test_files_that_may_not_be_read_or_written_are_clear_errors(shared: Path) ->
         ["through", "True"], ["glob", "True"],
     ]  # fmt: skip
     assert (root / "secret").read_text() == "a"
+
+
+async def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    left, fresh = tmp_path / ".treadle-0123456789abcdef.tmp", tmp_path / ".treadle-fedcba9876543210.tmp"
+    for file in (left, fresh):
+        file.write_text("half")
+    os.utime(left, (1, 1))
+    await Workspace(tmp_path).run("write_file", file_path="a.txt", content="x")
+    assert sorted(os.listdir(tmp_path)) == [fresh.name, "a.txt"]
