@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -135,6 +136,24 @@ def test_a_second_machine_joins_with_a_code_and_takes_what_asks_for_it(running: 
     deadline = time.monotonic() + 60
     while "second  gone" not in fleet("nodes"):
         assert time.monotonic() < deadline
+
+
+def test_a_copy_of_a_stopped_fleet_is_a_backup(running: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = fleet("submit", "x", "--agent", "null:0.1:2", "--wait").split()[0]
+    fleet("pause", "fleet", "--why", "backup")
+    waiting = fleet("submit", "y", "--agent", "null").strip()
+    fleet("down")
+    home = os.environ["TREADLE_HOME"]
+    shutil.copytree(home, tmp_path / "copy")
+    shutil.rmtree(home)
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "copy"))
+    try:
+        fleet("up", "--name", "n1")
+        assert fleet("logs", done).count(" of 2") == 2 and as_json("show", waiting)["order"]["state"] == "queued"
+        fleet("resume", "fleet")
+        fleet("wait", waiting, "--timeout", "60")
+    finally:
+        fleet("down")
 
 
 def test_a_program_without_treadle_gives_an_order(running: None) -> None:
