@@ -286,7 +286,7 @@ async def over_stdio(child: Child) -> AsyncIterator[Any]:
                         await to_session.send(SessionMessage(message))
 
     def understood(line: bytes | LineTooLong) -> list[Any]:
-        """The message; for an answer that is none, an error to those who would wait for it in vain."""
+        """The message; an invalid answer becomes an error for whoever waits for it."""
         try:
             return [types.jsonrpc_message_adapter.validate_json(line, by_name=False)]  # type: ignore[arg-type]
         except (ValueError, TypeError):

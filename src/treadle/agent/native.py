@@ -322,7 +322,7 @@ class NativeSession(BaseSession):
             hooks=self._hooks,
             permit=self.permissions.permit,
             tool_context=partial(self._tool_context, turn),
-            spent=lambda: (self._parent or self).spent,  # there is one purse
+            spent=lambda: (self._parent or self).spent,  # a subagent spends from its parent's budget
             emit=self.note,
             room=self.room,
             watching=self.confining.watching(self.spec.guards.watching),

@@ -202,7 +202,7 @@ def _leave_record(place: Place, command: list[str], child: int, reason: str) -> 
 
 
 def _kill_all() -> list[int]:
-    """Kill until nobody is left below us, as those that fork meanwhile would otherwise get away. Whom it was."""
+    """Kill until nobody is left below us, as what forks meanwhile would get away. Returns the pids that were killed."""
     killed: set[int] = set()
     deadline = time.monotonic() + reaper.KILL_PATIENCE
     while _reap() and time.monotonic() < deadline:

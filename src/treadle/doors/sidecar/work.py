@@ -211,7 +211,7 @@ class AgentWork:
 
 
 def as_uuid(text: str) -> str:
-    """An id that is none, as some hosts send, becomes always the same one that is: receipts need one."""
+    """An invalid id, as some hosts send, becomes a valid one, always the same: receipts need one."""
     try:
         return normal_uuid(text)
     except ValueError:

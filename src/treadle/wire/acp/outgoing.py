@@ -190,7 +190,7 @@ def _title(name: str, command: str | None, paths: Iterable[str]) -> str:
 
 
 def plan_of(args: Any) -> Update | None:
-    """The list that a to-do tool was given, as a plan; None when it is none."""
+    """The list that a to-do tool was given, as a plan; None when it was given something else."""
     told = args if isinstance(args, dict) else {}
     items = next((told[key] for key in ("todos", "plan", "items") if isinstance(told.get(key), list)), None)
     if items is None:

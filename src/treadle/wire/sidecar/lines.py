@@ -1,4 +1,4 @@
-"""What is wrong with a line that its types do not tell: a name said twice, half a character, a receipt that is none."""
+"""Faults of a line that its types do not show: a name said twice, half a character, a receipt that is not one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def said_twice(line: bytes) -> str | None:
 
 
 def unusable(meta: ReceiptMeta) -> str | None:
-    """Why a receipt with this head is none, or None."""
+    """Why what has this head is not a receipt; None when it is one."""
     try:
         for text in (meta.run_id, meta.work_order_id):
             normal_uuid(text)
