@@ -1,7 +1,12 @@
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
+from tests.conftest import need
 from tests.terminal.support import Stage, connected, log_lines, until, watch
 from treadle.terminal.history import Log, Rotated
 
@@ -91,3 +96,28 @@ def test_a_full_file_gives_room_back(tmp_path: Path) -> None:
     assert (tmp_path / "x.1").exists()
     file.give_back(500)
     assert not (tmp_path / "x.1").exists() and (tmp_path / "x").read_bytes() == b"z"
+
+
+FULL = """
+import json, os, sys, time
+from treadle.terminal.launch import launch
+from treadle.terminal.settings import Settings
+settings = Settings()
+settings.directory, settings.id, settings.linger = sys.argv[1], "x", 0.0
+settings.command = ["sh", "-c", "head -c 1000000 /dev/zero | tr '\\\\0' x; exit 5"]
+place = launch(settings)
+for _ in range(5000):
+    if os.path.exists(place.exit):
+        break
+    time.sleep(0.01)
+print(json.load(open(place.exit))["code"], os.path.getsize(place.out) < 300_000)
+"""
+
+
+def test_on_a_full_disk_how_it_ended_is_kept_in_place_of_some_output(tmp_path: Path) -> None:
+    mount = 'mount -t tmpfs -o size=256k,mode=700 none "$1" && exec "$2" -c "$3" "$1"'
+    command = [need("unshare"), "-rm", "sh", "-c", mount, "sh", str(tmp_path), sys.executable, FULL]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if "unshare" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(f"no disk of our own can be mounted here: {done.stderr.strip()}")
+    assert done.stdout.split() == ["5", "True"], done.stderr
