@@ -89,3 +89,14 @@ def test_watching_asks_the_other_watcher_too(tmp_path: Path) -> None:
 
     confining(tmp_path, "suggest").watching(other)()()  # type: ignore[arg-type]
     assert told == ["before", "after"]
+
+
+def test_what_a_machine_cannot_keep_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing = methods.Availability(method=None, problems=("bubblewrap: not there",))
+    monkeypatch.setattr(methods, "available", lambda: nothing)
+    made = confining(tmp_path)
+    assert made.unkept() == "commands run without a sandbox: bubblewrap: not there" and made.unkept() == ""
+    assert confining(tmp_path, "suggest").unkept() == ""
+    partly = methods.Availability(method="landlock", cannot=("hide files",))
+    monkeypatch.setattr(methods, "available", lambda: partly)
+    assert confining(tmp_path).unkept() == "the sandbox (landlock) cannot hide files"

@@ -29,6 +29,7 @@ class Confining:
         self._hidden = Matches((), lambda path: False)
         self._kept = Matches((), lambda path: False)
         self._mode: Mode | None = None
+        self._told = False
 
     def obey(self, rules: RuleSet, mode: Mode | None) -> None:
         """From now on these rules and this mode count."""
@@ -52,6 +53,16 @@ class Confining:
     def offline(self) -> bool:
         """Whether a command can reach nothing but the workspace, so that there is nothing to ask about."""
         return self.wanted and self.asked.network == "off" and not self.asked.hosts and methods.available().network
+
+    def unkept(self) -> str:
+        """What of the sandbox that this mode should have is not kept on this machine; for the record, told once."""
+        if self._told or self.asked.use == "off" or self._mode not in methods.CONFINED_MODES:
+            return ""
+        self._told = True
+        found = methods.available()
+        if found.method is None:
+            return "commands run without a sandbox: " + "; ".join(found.problems)
+        return f"the sandbox ({found.method}) cannot {', '.join(found.cannot)}" if found.cannot else ""
 
     def now(self) -> Confinement | None:
         """None: programs run as they are. Raises ConfigError when a sandbox is demanded that cannot be made."""

@@ -45,6 +45,7 @@ from treadle.session import (
     Change,
     CommandInfo,
     CommandResult,
+    Confinement,
     KeptSession,
     Mode,
     SessionSpec,
@@ -347,6 +348,11 @@ class NativeSession(BaseSession):
 
     # Tools
 
+    def _confinement(self) -> Confinement | None:
+        if unkept := self.confining.unkept():
+            self.emit(Warned(message=unkept, code="sandbox"))
+        return self.confining.now()
+
     def _tool_context(self, turn: Turn, call: str) -> ToolContext:
         cwd = Path(self.spec.cwd)
         return ToolContext(
@@ -364,7 +370,7 @@ class NativeSession(BaseSession):
             state=self._memory,
             resolve=Resolved(cwd),
             hidden=self.permissions.guard.hides,
-            confinement=self.confining.now,
+            confinement=self._confinement,
             refused=self.permissions.refused,
         )
 
