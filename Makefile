@@ -31,7 +31,7 @@ check: setup
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/python -m pytest -n 2 -q
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 # The real agent programs, fetched once into a cache outside the tree, against the scripted model.
 test-agents: setup
