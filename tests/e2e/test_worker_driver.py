@@ -47,7 +47,7 @@ text = "Going on."
 @asynccontextmanager
 async def session(tmp_path: Path, script: str, **spec: Any) -> AsyncIterator[WorkerSession]:
     (tmp_path / "model.toml").write_text(script)
-    wanted = SessionSpec.of(**{"cwd": str(tmp_path), "model": "scripted:model.toml", **spec})
+    wanted = SessionSpec.of(**{"cwd": str(tmp_path), "model": "scripted:model.toml", "mode": None, **spec})
     opened = await WorkerAgent(COMMAND, patience=PATIENT).open(wanted)
     try:
         yield opened

@@ -73,7 +73,7 @@ class Peer:
         elif choice < 0.55:
             self.say(wire.Resize(self.chance.randrange(300), self.chance.randrange(100)))
         elif choice < 0.65:
-            self.say(wire.Unknown(self.chance.randrange(0x09, 0x80), self.chance.randbytes(5)))
+            self.say(wire.Unknown(self.chance.randrange(0x0B, 0x80), self.chance.randbytes(5)))
         elif choice < 0.75:
             self.stalled = not self.stalled
         elif choice < 0.79:

@@ -30,8 +30,10 @@ def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None
     from treadle.cli.serving import serve as on_stdio
     from treadle.doors.worker.door import Worker
     from treadle.errors import TreadleError
+    from treadle.io.paths import here
 
     try:
+        here()  # a working directory that is gone is told now, and not to the first client that asks
         offered = find_agent(agent)
         if sandbox is not None or network is not None:
             from treadle.cli.options import confinement

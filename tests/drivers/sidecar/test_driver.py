@@ -38,7 +38,7 @@ def scripted(act: str, timing: Timing = QUICK) -> SidecarAgent:
 
 
 async def turn(agent: SidecarAgent, cwd: Path, text: str = "do it", **spec: Any) -> list[AnyEvent]:
-    session = await agent.open(SessionSpec.of(cwd=str(cwd), **spec))
+    session = await agent.open(SessionSpec.of(**{"cwd": str(cwd), "mode": None, **spec}))
     try:
         return [event async for event in run_turn(session, text)]
     finally:

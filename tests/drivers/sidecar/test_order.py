@@ -11,7 +11,7 @@ def test_rules_become_the_lists_that_can_say_them() -> None:
         deny=("Bash", "Read(.env)", "Write(src/**)", "WebFetch(domain:evil.com)", "Bash(rm *)"),
         ask=("Edit", "Bash(git *)"),
     )
-    policy = policy_of(SessionSpec.of(cwd="/w", rules=rules, tools=("read_file",), denied_tools=("task",)))
+    policy = policy_of(SessionSpec.of(cwd="/w", mode=None, rules=rules, tools=("read_file",), denied_tools=("task",)))
     assert policy.allowed_tools == ["read_file"]
     assert policy.disallowed_tools == ["task", "Bash"]
     assert (policy.deny_read, policy.deny_write, policy.deny_network) == ([".env"], ["src/**"], ["evil.com"])

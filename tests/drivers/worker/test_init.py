@@ -4,7 +4,7 @@ from treadle.wire.worker.messages import Budget, Permissions
 
 
 def test_a_plain_spec_asks_for_little() -> None:
-    config = init_config(SessionSpec(cwd="/x"))
+    config = init_config(SessionSpec(cwd="/x", mode=None))
     assert (config.model, config.system_prompt, config.tools) == ("", "", TOOLS)
     assert config.capabilities == ("steer", "cwd")
     assert (config.permissions, config.budget, config.approval_mode) == (None, None, None)
@@ -41,4 +41,4 @@ def test_what_a_worker_does_not_promise_is_named() -> None:
     )
     assert len(not_kept(spec, frozenset())) == 3
     assert not_kept(spec, frozenset({"approval_mode", "permissions"})) == ["the guard of this session"]
-    assert not_kept(SessionSpec(cwd="/x"), frozenset()) == []
+    assert not_kept(SessionSpec(cwd="/x", mode=None), frozenset()) == []
