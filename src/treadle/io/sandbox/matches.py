@@ -1,7 +1,7 @@
 """Which files a rule is about, found in a tree and kept up to date: the kernel hides paths and knows no patterns.
 
 A directory is read again only when its time of change says that a name in it came or went. On 100,000 files the first
-look takes about 0.15 s and each later one about 5 ms.
+look took 0.7 s and each later one 16 ms on a busy machine.
 """
 
 from __future__ import annotations
