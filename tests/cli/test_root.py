@@ -24,6 +24,26 @@ def test_the_version_is_answered_before_anything_is_imported(flag: str) -> None:
     assert run(flag).stdout == f"treadle {__version__}\n"
 
 
+def test_what_is_piped_in_alone_is_the_prompt(tmp_path: Path) -> None:
+    script = tmp_path / "s.toml"
+    script.write_text('[[reply]]\nwhen = "^hi$"\ntext = "a prompt"\n')
+    env = {**os.environ, "TREADLE_MODEL": f"scripted:{script}"}
+    done = subprocess.run([TREADLE], input="hi", capture_output=True, text=True, timeout=60, env=env)
+    assert done.stdout == "a prompt\n", done.stderr
+
+
+def test_help_and_version_are_words_too() -> None:
+    assert run("version").stdout.strip().endswith(__version__)
+    assert run("help", "doctor").stdout == run("doctor", "--help").stdout
+    assert run("help").stdout == run("--help").stdout
+
+
+def test_a_mistyped_command_and_a_forgotten_p_are_told_what_was_meant() -> None:
+    assert "did you mean `treadle doctor`?" in run("doctro").stderr
+    told = run("fix the test")
+    assert told.returncode == 2 and "treadle -p 'fix the test'" in told.stderr
+
+
 def test_nothing_at_all_without_a_terminal_is_the_help() -> None:
     done = run()
     assert done.returncode == 0 and "treadle -p" in done.stdout

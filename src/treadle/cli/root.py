@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
+import shlex
+import stat
 import sys
+from difflib import get_close_matches
 
 import click
 
@@ -52,12 +56,37 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         return _load(COMMANDS[name]) if name in COMMANDS else None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.UsageError(_meant(args[0]), ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         width = max(map(len, COMMANDS))
         for heading, group in GROUPS.items():
             with formatter.section(heading):
                 rows = [(name.ljust(width), _load(place).get_short_help_str(200)) for name, place in group.items()]
                 formatter.write_dl(rows)
+
+
+def _meant(word: str) -> str:
+    """What somebody wanted who typed this where a command belongs."""
+    if any(letter.isspace() for letter in word):
+        quoted = shlex.quote(word)
+        return f"a prompt needs -p: treadle -p {quoted} (or `treadle chat {quoted}` to talk about it)"
+    near = get_close_matches(word, COMMANDS, n=1)
+    return f"there is no command {word!r}" + (f": did you mean `treadle {near[0]}`?" if near else "")
+
+
+def _piped() -> bool:
+    """Whether something other than a terminal or nothing at all is on stdin: then it is the prompt."""
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 def _load(place: str) -> click.Command:
@@ -94,11 +123,17 @@ def main(arguments: list[str]) -> None:
 def _run(arguments: list[str]) -> int | None:
     """`treadle -p ...` and bare `treadle` are commands of their own; everything else is in the tree."""
     words = arguments[: arguments.index("--")] if "--" in arguments else arguments
+    if arguments[:1] == ["help"]:
+        arguments = words = [*arguments[1:], "--help"]
+    elif arguments == ["version"]:
+        arguments = words = ["--version"]
+    elif not arguments and _piped():
+        arguments = words = ["-p"]
     first = words[0] if words else ""
     once = first not in COMMANDS and any(word in words for word in PRINT)
     if once:
         command = _load("treadle.cli.oneshot:oneshot")
-    elif first.startswith("-") and first not in HELP or not arguments and sys.stdin.isatty():
+    elif first.startswith("-") and first not in [*HELP, "--version"] or not arguments and sys.stdin.isatty():
         command = _load(COMMANDS["chat"])
     else:
         command, arguments = treadle, arguments or ["--help"]

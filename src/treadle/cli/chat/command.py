@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -80,7 +81,7 @@ async def _chat(first: str | None, options: RunOptions, plain: bool) -> int:
         for task in beside:
             task.cancel()
         await session.close()
-    return _leave(talking, talk, session, killed)
+    return _leave(talking, talk, options.agent, killed)
 
 
 def _view(page: Page, session: Session, status: Status, spec: SessionSpec, plain: bool) -> Screen | Lines:
@@ -138,13 +139,14 @@ def _greet(session: Session, spec: SessionSpec, draw: Callable[..., str]) -> Non
     sys.stdout.flush()
 
 
-def _leave(talking: asyncio.Task[None], talk: Talk, session: Session, killed: list[int]) -> int:
+def _leave(talking: asyncio.Task[None], talk: Talk, agent: str, killed: list[int]) -> int:
     if talking.cancelled() or killed:
         return 1
     try:
         talking.result()
         talk.reporter.say("clear")
-        print(f"\nsession {session.id} is kept: treadle --resume {session.id}")
+        with_agent = "" if agent == "native" else f" --agent {shlex.quote(agent)}"
+        print(f"\nsession {talk.session.id} is kept: treadle{with_agent} --resume {talk.session.id}")
     except OSError:  # the terminal is gone
         return 1
     return 0
