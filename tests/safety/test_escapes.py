@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.io.sandbox.rooms import repository, room, sh
+from tests.io.sandbox.rooms import repository, room, sh, shown_place
 from tests.safety import escapes
 from treadle.io.paths import state_dir
 from treadle.io.sandbox import methods
@@ -62,7 +62,7 @@ class World:
 @pytest.fixture
 def world() -> Iterator[World]:
     # Not below /tmp, which a sandbox has its own of: what is tried is what it does with places that it shows.
-    with tempfile.TemporaryDirectory(dir=Path(__file__).parent, prefix="world-") as base:
+    with tempfile.TemporaryDirectory(dir=shown_place(), prefix="world-") as base:
         os.chmod(base, 0o755)
         made = World(Path(base))
         yield made

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+from treadle.io.sandbox import places
 from treadle.io.sandbox.places import git_directories, protected_in
 from treadle.io.sandbox.start import start
 from treadle.session import Confinement
@@ -42,3 +43,12 @@ async def sh(confinement: Confinement | None, command: str, cwd: Path, **more: o
             said += data
         code = await child.wait()
     return Done(code, said.decode(errors="replace"))
+
+
+def shown_place() -> Path:
+    """Where a directory can be made that a sandbox shows: not below /tmp and the like, of which it has its own."""
+    candidates = [Path(__file__).parent, Path("/opt"), Path("/srv"), Path("/var/lib"), Path.home()]
+    for place in candidates:
+        if os.access(place, os.W_OK) and not places.is_under(str(place.resolve()), *places.PRIVATE):
+            return place
+    return candidates[0]

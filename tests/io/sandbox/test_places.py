@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 from tests.io.sandbox.rooms import repository
@@ -56,3 +57,9 @@ def test_nobody_elses_home_is_hidden_where_the_workspace_is_in_it() -> None:
 def test_under_means_by_whole_names() -> None:
     assert places.is_under("/a/b", "/a") and places.is_under("/a", "/a") and places.is_under("/a", "/")
     assert not places.is_under("/ab", "/a")
+
+
+def test_what_we_run_from_is_the_interpreter_its_environment_and_our_code() -> None:
+    found = places.running()
+    assert os.path.realpath(sys.prefix) in found
+    assert any(os.path.isfile(os.path.join(place, "treadle", "__init__.py")) for place in found)

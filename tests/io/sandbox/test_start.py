@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.io.sandbox.rooms import ENV, repository, room, sh
+from tests.io.sandbox.rooms import ENV, repository, room, sh, shown_place
 from treadle.errors import LocalError, NotFound
 from treadle.io.process import table
 from treadle.io.sandbox import methods, start
@@ -109,7 +109,7 @@ if by_bubblewrap:
         workspace.mkdir()
         talk = "python3 -c 'import socket,sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); print(\"reached\")' "
         # In a place that the sandbox shows, which /tmp is not.
-        with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as home, socket.socket(socket.AF_UNIX) as listener:
+        with tempfile.TemporaryDirectory(dir=shown_place()) as home, socket.socket(socket.AF_UNIX) as listener:
             path = f"{home}/s"
             listener.bind(path)
             listener.listen()

@@ -87,6 +87,9 @@ def _mounts(confinement: Confinement) -> list[str]:
     mounts += ["--perms", "1777", "--tmpfs", "/var/tmp", "--tmpfs", "/run"]
     mounts += ["--perms", "0700", "--dir", f"/run/user/{os.geteuid()}"]
     mounts += _resolver()
+    for place in places.running():
+        if places.is_under(place, *places.PRIVATE):
+            mounts += ["--ro-bind", place, place]
     private = [*places.ours(), *places.other_homes(write[0] if write else "/")]
     for place in private:
         if not places.is_under(place, *write, *places.PRIVATE):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import sys
 
 from treadle.io.paths import config_file, state_dir
 from treadle.policy import protected
@@ -80,6 +81,12 @@ def listening_sockets() -> list[str]:
 def ours() -> list[str]:
     """What belongs to Treadle alone: state, sockets, keys."""
     return [place for place in (state_dir(), config_file()) if os.path.exists(place)]
+
+
+def running() -> list[str]:
+    """What we run from: the interpreter, its environment, our own code. A program of ours inside needs them too."""
+    code = os.path.abspath(__file__ + "/../../../..")
+    return sorted({os.path.realpath(place) for place in (sys.prefix, sys.base_prefix, code)})
 
 
 def other_homes(workspace: str) -> list[str]:
