@@ -16,6 +16,17 @@ from treadle.fleet.orders import Order, Spec, new_id
 from treadle.io.process import table
 
 
+def end_late_runners(home: str) -> None:
+    """A runner that was only being started when its node was killed has not said yet that it is there."""
+    quiet, deadline = 0, time.monotonic() + 60
+    while quiet < 3 and time.monotonic() < deadline:
+        late = [one for one in table.processes() if any(home in word for word in table.command_line(one.pid))]
+        for process in late:
+            table.send(process, signal.SIGKILL)
+        quiet = 0 if late else quiet + 1
+        time.sleep(0.02)
+
+
 @pytest.fixture(autouse=True)
 def nothing_left(state_home: Path) -> Iterator[None]:
     """Whatever a test started in its own state directory is gone when it has ended."""
@@ -29,6 +40,7 @@ def nothing_left(state_home: Path) -> Iterator[None]:
     if os.path.isdir(places.root()):
         server.stop()
         shutil.rmtree(places.root(), ignore_errors=True)
+    end_late_runners(str(state_home))
 
 
 def make_fleet(lease: float = 2.0, users: tuple[str, ...] = ("admin", "submit", "watch")) -> places.Fleet:

@@ -12,7 +12,7 @@ import tempfile
 import msgspec
 
 from treadle.errors import LocalError, NotFound, WorkspaceError
-from treadle.fleet import client, objects
+from treadle.fleet import client, objects, trees
 from treadle.fleet.bus import Bus
 from treadle.fleet.orders import Order
 from treadle.workspace.git import Repository, git
@@ -92,7 +92,7 @@ async def _bring(bus: Bus, order: Order, repository: Repository, commit: str) ->
         path = os.path.join(here, "result.bundle")
         with open(path, "wb") as file:
             file.write(data)
-        refs = f"+refs/treadle/bundle:refs/heads/treadle/{order.id}"
+        refs = f"+{trees.BUNDLED}:refs/heads/treadle/{order.id}"
         done = await asyncio.to_thread(git, "fetch", "--quiet", path, refs, cwd=repository.top, check=False)
     if done.code:
         raise WorkspaceError(

@@ -15,6 +15,8 @@ from treadle.fleet.orders import Spec
 from treadle.io.reading import read
 from treadle.workspace.git import Repository, git
 
+BUNDLED = "refs/worktree/treadle-bundle"
+"""The commit that a bundle carries. Each worktree has its own, so two runners that end together do not meet."""
 PATCH_MAX = 64 * 1024 * 1024
 _AUTHOR = ["-c", "user.name=treadle", "-c", "user.email=treadle@localhost"]
 
@@ -88,11 +90,11 @@ def patch(tree: Tree, result: dict[str, object]) -> bytes:
 def bundle(tree: Tree, result: dict[str, object], path: str) -> bytes:
     """The commits since the start, for a repository elsewhere that has the start."""
     head = str(result["commit"])
-    git("update-ref", "refs/treadle/bundle", head, cwd=tree.top)
+    git("update-ref", BUNDLED, head, cwd=tree.top)
     try:
-        git("bundle", "create", "--quiet", path, "refs/treadle/bundle", f"^{tree.start}", cwd=tree.top)
+        git("bundle", "create", "--quiet", path, BUNDLED, f"^{tree.start}", cwd=tree.top)
     finally:
-        git("update-ref", "-d", "refs/treadle/bundle", cwd=tree.top, check=False)
+        git("update-ref", "-d", BUNDLED, cwd=tree.top, check=False)
     return read(path)
 
 
