@@ -4,7 +4,8 @@
 import asyncio
 import os.path
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,20 +103,24 @@ class Scenario(NamedTuple):
     """Capabilities without which this cannot be tried."""
 
 
+@asynccontextmanager
 async def play(
     agent: Agent, scenario: Scenario, cwd: Path, *, running: Callable[[], bool] | None = None, **more: Any
-) -> Played:
-    """Go through it with a fresh session, which is left open. `running`: whether the command to interrupt has begun."""
+) -> AsyncIterator[Played]:
+    """Go through it with a fresh session, which is closed afterwards. `running`: whether the command to interrupt has
+    begun."""
     spec = SessionSpec.of(
         cwd=str(cwd), mode=scenario.mode, rules=scenario.rules, answers=scenario.answer is not None, **more
     )
     async with asyncio.timeout(PATIENCE):
         session = await agent.open(spec)
-        try:
-            return await go_through(session, scenario, running)
-        except BaseException:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            played = await go_through(session, scenario, running)
+        yield played
+    finally:
+        async with asyncio.timeout(PATIENCE):
             await session.close()
-            raise
 
 
 async def go_through(session: Session, scenario: Scenario, running: Callable[[], bool] | None = None) -> Played:
@@ -255,8 +260,3 @@ NAMED = {scenario.name: scenario for scenario in SCENARIOS}
 
 def can(card: Any, scenario: Scenario) -> bool:
     return all(card.capabilities.get(need, "unsupported") != "unsupported" for need in scenario.needs)
-
-
-async def closed(played: Played) -> None:
-    async with asyncio.timeout(PATIENCE):
-        await played.session.close()

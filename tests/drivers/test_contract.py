@@ -19,7 +19,6 @@ from tests.drivers.scenarios import (
     Scenario,
     can,
     check_always,
-    closed,
     go_through,
     play,
 )
@@ -56,10 +55,9 @@ def gone(played: Played) -> bool:
 
 @pytest.mark.parametrize(("card", "scenario"), CASES, ids=lambda case: case.name)
 async def test_a_recorded_agent_keeps_the_contract(card: Card, scenario: Any, tmp_path: Path) -> None:
-    played = await play(replayed(card, scenario.name), scenario, tmp_path)
-    check_always(played)
-    scenario.check(played)
-    await closed(played)
+    async with play(replayed(card, scenario.name), scenario, tmp_path) as played:
+        check_always(played)
+        scenario.check(played)
     assert gone(played)
 
 
@@ -69,27 +67,25 @@ RESUMED = [card for card in RECORDED.values() if (HERE / card.name / "recordings
 @pytest.mark.parametrize("card", RESUMED, ids=lambda card: card.name)
 async def test_a_session_that_goes_on_counts_only_what_is_new(card: Card, tmp_path: Path) -> None:
     scenario = Scenario("resumed", ("[[hello]] once more",), lambda played: None)
-    played = await play(replayed(card, "resumed"), scenario, tmp_path, resume="the-old-one")
-    check_always(played)
-    assert played.ends[0].text == HELLO
-    if used := played.of(Usage):
-        assert sum(usage.output_tokens for usage in used) == USED.output
-    await closed(played)
+    async with play(replayed(card, "resumed"), scenario, tmp_path, resume="the-old-one") as played:
+        check_always(played)
+        assert played.ends[0].text == HELLO
+        if used := played.of(Usage):
+            assert sum(usage.output_tokens for usage in used) == USED.output
 
 
 @pytest.mark.parametrize("fault", ["exit", "crash", "cut", "giant", "garbage", "flood"])
 @pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
 async def test_a_turn_ends_once_whatever_the_agent_does(card: Card, fault: str, tmp_path: Path) -> None:
-    played = await play(replayed(card, "text", "--fault", fault, "--after", "3"), NAMED["text"], tmp_path)
-    check_always(played)
-    (end,) = played.ends
-    if fault in ENDING:
-        assert end.outcome == "failed" and end.error is not None and end.error.code == ENDING[fault], end.error
-        assert all(usage.cost_usd is None for usage in played.of(Usage)), "a cost that nobody told is not known"
-    else:
-        assert end.outcome == "completed"
-        assert not played.of(Warned) or played.of(Warned)[0].code in ("tolerated", "agent", "not_enforced")
-    await closed(played)
+    async with play(replayed(card, "text", "--fault", fault, "--after", "3"), NAMED["text"], tmp_path) as played:
+        check_always(played)
+        (end,) = played.ends
+        if fault in ENDING:
+            assert end.outcome == "failed" and end.error is not None and end.error.code == ENDING[fault], end.error
+            assert all(usage.cost_usd is None for usage in played.of(Usage)), "a cost that nobody told is not known"
+        else:
+            assert end.outcome == "completed"
+            assert not played.of(Warned) or played.of(Warned)[0].code in ("tolerated", "agent", "not_enforced")
     assert gone(played)
 
 
@@ -114,19 +110,17 @@ async def test_an_agent_that_hangs_is_ended_by_the_interrupt(card: Card, fault: 
 @pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
 async def test_an_agent_that_hangs_is_ended_by_the_time_limit(card: Card, tmp_path: Path) -> None:
     agent = replayed(card, "text", "--fault", "hang", "--after", "3")
-    played = await play(agent, NAMED["text"], tmp_path, limits=Limits(max_seconds=0.5))
-    check_always(played)
-    assert played.ends[0].outcome == "limited" and played.ends[0].stop_reason == "timeout"
-    await closed(played)
+    async with play(agent, NAMED["text"], tmp_path, limits=Limits(max_seconds=0.5)) as played:
+        check_always(played)
+        assert played.ends[0].outcome == "limited" and played.ends[0].stop_reason == "timeout"
 
 
 @pytest.mark.parametrize("how", ["close", "crash"])
 @pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)
 async def test_what_an_agent_started_is_gone_after_it(card: Card, how: str, tmp_path: Path) -> None:
     faults = ["--fault", "crash", "--after", "2"] if how == "crash" else []
-    played = await play(replayed(card, "text", "--child", "sleep 1000", *faults), NAMED["text"], tmp_path)
-    assert len(played.ends) == 1
-    await closed(played)
+    async with play(replayed(card, "text", "--child", "sleep 1000", *faults), NAMED["text"], tmp_path) as played:
+        assert len(played.ends) == 1
     assert gone(played)
 
 
@@ -137,9 +131,9 @@ async def test_no_prompt_and_no_key_is_on_a_command_line(card: Card, tmp_path: P
     async with asyncio.timeout(PATIENCE):
         session = await agent.open(spec)
         words = table.command_line(session.peer.child.pid)
-        played = await go_through(session, NAMED["text"])
-        assert not [word for word in words if "secret" in word or "s3cret" in word or "[[hello]]" in word]
-        await closed(played)
+        await go_through(session, NAMED["text"])
+        await session.close()
+    assert not [word for word in words if "secret" in word or "s3cret" in word or "[[hello]]" in word]
 
 
 @pytest.mark.parametrize("card", RECORDED.values(), ids=lambda card: card.name)

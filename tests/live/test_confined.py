@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.drivers.programs import PROGRAMS
-from tests.drivers.scenarios import DONE, USED, Scenario, closed, play
+from tests.drivers.scenarios import DONE, USED, Scenario, play
 from tests.live.agents import agent
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
 from treadle.io.sandbox import methods
@@ -25,7 +25,7 @@ async def test_a_confined_agent_writes_its_workspace_and_nothing_else(
     async with ModelServer(Script(reply=(first, ScriptedReply(text=DONE, usage=USED, times="always")))) as server:
         scenario = Scenario("confined", ("begin",), lambda played: None, mode="yolo")
         driven = agent(name, home, server.url, cwd=work)
-        played = await play(driven, scenario, work, confinement=Confinement(use="on"))
-        await closed(played)
+        async with play(driven, scenario, work, confinement=Confinement(use="on")) as played:
+            pass
     assert played.ends[0].text == DONE
     assert (work / "inside.txt").exists() and not outside.exists()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.drivers.programs import PROGRAMS
-from tests.drivers.scenarios import SCENARIOS, Scenario, can, check_always, closed, play
+from tests.drivers.scenarios import SCENARIOS, Scenario, can, check_always, play
 from tests.live.agents import agent, model, recording
 from treadle.drivers.card import cards
 from treadle.io.process import table
@@ -36,15 +36,12 @@ async def test_the_real_program_keeps_the_contract(name: str, scenario: Scenario
     work.mkdir()
     async with model(name, work) as server:
         driven = agent(name, home, server.url, recording(name, scenario.name), work)
-        played = await play(driven, scenario, work, running=lambda: bool(sleeping()))
-        tree = played.session.peer.child.tree  # type: ignore[attr-defined]
-        try:
+        async with play(driven, scenario, work, running=lambda: bool(sleeping())) as played:
+            tree = played.session.peer.child.tree  # type: ignore[attr-defined]
             check_always(played)
             scenario.check(played)
             assert played.seconds < 2.0, "an interrupt takes no longer"
             assert sleeping() == [], "nothing of an interrupted turn runs on"
             assert (work / "marker.txt").exists() == (scenario.name == "allowed")
             assert (work / "note.txt").exists() == (scenario.name == "file")
-        finally:
-            await closed(played)
         assert tree.processes() == [], "nothing is left behind"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.drivers.programs import PROGRAMS
-from tests.drivers.scenarios import HELLO, NAMED, Scenario, check_always, closed, play
+from tests.drivers.scenarios import HELLO, NAMED, Scenario, check_always, play
 from tests.live.agents import agent, model, recording
 from treadle.drivers.card import cards
 from treadle.events import ToolStarted, TurnEnded, Usage
@@ -30,20 +30,19 @@ async def test_a_session_goes_on_in_another_process(name: str, fork: bool, home:
     if fork and name not in having("fork"):
         pytest.skip(f"{name} cannot fork")
     async with model(name, tmp_path) as server:
-        first = await play(agent(name, home, server.url, cwd=tmp_path), NAMED["text"], tmp_path)
-        await closed(first)
+        async with play(agent(name, home, server.url, cwd=tmp_path), NAMED["text"], tmp_path) as first:
+            pass
         path = None if fork else recording(name, "resumed")
         again = agent(name, home, server.url, path, tmp_path, fresh=False)
         scenario = Scenario("resumed", ("[[hello]] once more",), lambda played: None)
-        played = await play(again, scenario, tmp_path, resume=first.session.id, fork=fork)
-        check_always(played)
-        assert played.ends[0].text == HELLO
-        assert (played.session.id == first.session.id) != fork
-        messages = json.dumps(server.asked[-1].body)
-        assert messages.count("[[hello]]") >= 2, "the model sees what was said before"
-        used = played.of(Usage)
-        assert sum(usage.output_tokens for usage in used) == sum(usage.output_tokens for usage in first.of(Usage))
-        await closed(played)
+        async with play(again, scenario, tmp_path, resume=first.session.id, fork=fork) as played:
+            check_always(played)
+            assert played.ends[0].text == HELLO
+            assert (played.session.id == first.session.id) != fork
+            messages = json.dumps(server.asked[-1].body)
+            assert messages.count("[[hello]]") >= 2, "the model sees what was said before"
+            used = played.of(Usage)
+            assert sum(usage.output_tokens for usage in used) == sum(usage.output_tokens for usage in first.of(Usage))
 
 
 @pytest.mark.parametrize("name", having("steer"))

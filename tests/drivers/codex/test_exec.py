@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drivers.scenarios import Scenario, check_always, closed, play
+from tests.drivers.scenarios import Scenario, check_always, play
 from treadle.agents import find_agent
 from treadle.drivers.codex.exec import ExecSession
 from treadle.events import CommandRun, FileChanged, ToolStarted, Usage, Warned
@@ -53,22 +53,21 @@ def work(tmp_path: Path) -> Path:
 
 async def test_a_turn_without_an_app_server(tmp_path: Path, work: Path) -> None:
     agent = find_agent("codex", {"codex": old_codex(tmp_path, GOOD)})
-    played = await play(agent, Scenario("exec", ("do it", "and again"), lambda played: None, mode="plan"), work)
-    assert isinstance(played.session, ExecSession)
-    check_always(played)
-    assert [end.text for end in played.ends] == ["All is done."] * 2
-    assert played.session.id == "t-1"
-    assert (tmp_path / "prompt").read_text() == "and again"
-    first, second = (tmp_path / "log").read_text().splitlines()
-    assert first == "exec --json --skip-git-repo-check --sandbox read-only -"
-    assert second.endswith("resume t-1 -")
-    assert [event.command for event in played.of(CommandRun)] == ["echo hi"] * 2
-    assert played.of(FileChanged)[0].change == "added"
-    assert played.of(ToolStarted)[0].command == "echo hi"
-    # Its counts are over the thread: the second turn has used nothing, as it told the same again.
-    assert [event.prompt_tokens for event in played.of(Usage)] == [120, 0]
-    assert [event.code for event in played.of(Warned)] == ["not_enforced", "agent", "agent"]
-    await closed(played)
+    async with play(agent, Scenario("exec", ("do it", "and again"), lambda played: None, mode="plan"), work) as played:
+        assert isinstance(played.session, ExecSession)
+        check_always(played)
+        assert [end.text for end in played.ends] == ["All is done."] * 2
+        assert played.session.id == "t-1"
+        assert (tmp_path / "prompt").read_text() == "and again"
+        first, second = (tmp_path / "log").read_text().splitlines()
+        assert first == "exec --json --skip-git-repo-check --sandbox read-only -"
+        assert second.endswith("resume t-1 -")
+        assert [event.command for event in played.of(CommandRun)] == ["echo hi"] * 2
+        assert played.of(FileChanged)[0].change == "added"
+        assert played.of(ToolStarted)[0].command == "echo hi"
+        # Its counts are over the thread: the second turn has used nothing, as it told the same again.
+        assert [event.prompt_tokens for event in played.of(Usage)] == [120, 0]
+        assert [event.code for event in played.of(Warned)] == ["not_enforced", "agent", "agent"]
 
 
 @pytest.mark.parametrize(("records", "code"), [(GOOD[:4], 0), ([], 1), (GOOD[:1] + [{"type": "turn.failed"}], 1)])
@@ -76,7 +75,6 @@ async def test_a_turn_that_breaks_off_has_failed(
     records: list[dict[str, object]], code: int, tmp_path: Path, work: Path
 ) -> None:
     agent = find_agent("codex", {"codex": old_codex(tmp_path, records, code)})
-    played = await play(agent, Scenario("exec", ("do it",), lambda played: None), work)
-    check_always(played)
-    assert played.ends[0].outcome == "failed"
-    await closed(played)
+    async with play(agent, Scenario("exec", ("do it",), lambda played: None), work) as played:
+        check_always(played)
+        assert played.ends[0].outcome == "failed"

@@ -177,9 +177,8 @@ class CodexSession(DrivenSession):
         params = notice.params
         if self._work is None or params.get("threadId", self._thread) != self._thread:
             return  # what an interrupted turn says late is nobody's
-        turn = params.get("turnId")
-        if turn is not None and self._turn_id and turn != self._turn_id:
-            return
+        if params.get("turnId", self._turn_id) != self._turn_id:
+            return  # of an earlier turn: a thread that is resumed tells first what it used before
         match notice.method:
             case "item/agentMessage/delta":
                 self._streamed.add(params["itemId"])
@@ -218,7 +217,7 @@ class CodexSession(DrivenSession):
             self.error(info)
 
     def _ended(self, turn: dict[str, Any]) -> None:
-        if self._turn_id and turn.get("id") != self._turn_id or self._work is None:
+        if turn.get("id") != self._turn_id or self._work is None:
             return
         ours = self._work.turn
         for id in [*self._held]:
