@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from treadle.agent.native import NativeSession
+from treadle.agent.session import NativeSession
 from treadle.agents import find_agent
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import cards

@@ -15,7 +15,7 @@ from tests.agent.commands.conftest import Opened, opened, ran, work
 from tests.waiting import until
 from treadle.agent import detached
 from treadle.agent.detached import Detached, every, find
-from treadle.agent.native import NativeSession
+from treadle.agent.session import NativeSession
 from treadle.agent.task_groups import succeeded
 from treadle.errors import StorageError
 from treadle.events import AnyEvent, Event, TaskChanged, TaskGroupChanged

@@ -14,7 +14,8 @@ import pytest
 from tests.waiting import until
 from treadle.agent.context import estimate
 from treadle.agent.messages import UserMessage
-from treadle.agent.native import NativeAgent, NativeSession
+from treadle.agent.native import NativeAgent
+from treadle.agent.session import NativeSession
 from treadle.agent.subagents import AGENT_TYPES
 from treadle.agent.tools.base import AnyArgs
 from treadle.agent.transcript import Transcript, well_formed

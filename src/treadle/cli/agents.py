@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from treadle import __version__
-from treadle.agent.native import CAPABILITIES
+from treadle.agent.session import CAPABILITIES
 from treadle.agents import agent_settings, find_agent, find_card
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import printable

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from treadle.agent.native import NativeAgent, NativeSession
+from treadle.agent.native import NativeAgent
+from treadle.agent.session import NativeSession
 from treadle.session import CommandResult, SessionSpec
 
 SAY = '[[reply]]\ntext = "done"\nusage = { input = 7, output = 3 }\ncost = 0.25\n'

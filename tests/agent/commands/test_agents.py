@@ -9,7 +9,7 @@ from tests.agent.commands.conftest import Opened, ran
 from tests.agent.repository import git, make_repository
 from tests.conftest import need
 from tests.waiting import until
-from treadle.agent.native import NativeSession
+from treadle.agent.session import NativeSession
 from treadle.agent.subagents import Assignment
 from treadle.events import AnyEvent, TaskChanged, TaskGroupChanged, Usage, Warned
 from treadle.session import Limits, Prompt

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.agent.commands.conftest import SAY, Opened, ran
-from treadle.agent.native import NativeSession
+from treadle.agent.session import NativeSession
 from treadle.agent.transcript import Transcript
 from treadle.sessions.session import run_turn
 

@@ -1,0 +1,441 @@
+"""One conversation of the native agent: everything that it has, put together."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from treadle import __version__
+from treadle.agent import project
+from treadle.agent import prompt as prompts
+from treadle.agent.budget import Budget
+from treadle.agent.configuration import Configuration
+from treadle.agent.confining import Confining
+from treadle.agent.context import Context
+from treadle.agent.hooks import ShellHooks
+from treadle.agent.loop import Loop, Parts, summarise
+from treadle.agent.mcp import McpServers, find_servers
+from treadle.agent.messages import UserMessage
+from treadle.agent.permissions import Permissions
+from treadle.agent.program import ProgramHooks, ProgramTool
+from treadle.agent.providers.base import Provider
+from treadle.agent.repeats import Repeats
+from treadle.agent.replay import replay
+from treadle.agent.subagents import AGENT_TYPES, AgentType
+from treadle.agent.task_groups import Groups
+from treadle.agent.tasks import Tasks
+from treadle.agent.tools import registry
+from treadle.agent.tools.base import ToolContext, writing_freely
+from treadle.agent.tools.paths import Resolved
+from treadle.agent.transcript import Cleared, Spent, Switched, Transcript, TurnBegan, TurnOver
+from treadle.events import Asked, Event, Task, TurnEnded, Usage, Warned
+from treadle.policy.addresses import ALLOW_PRIVATE
+from treadle.session import (
+    AgentInfo,
+    Answer,
+    Change,
+    CommandInfo,
+    CommandResult,
+    Confinement,
+    Mode,
+    Start,
+)
+from treadle.sessions.session import BaseSession, Turn, new_id
+from treadle.sessions.totals import Totals
+from treadle.settings import trust
+
+NAME = "native"
+CAPABILITIES: Mapping[str, Any] = {
+    name: "native"
+    for name in (
+        *("streaming", "thinking", "tools", "steer", "interrupt", "questions", "resume", "fork", "usage", "cost"),
+        *("tasks", "commands", "guards"),
+    )
+}
+
+
+class NativeSession(BaseSession):
+    def __init__(
+        self,
+        configuration: Configuration,
+        transcript: Transcript,
+        provider: Provider,
+        *,
+        parent: NativeSession | None = None,
+        task: str | None = None,
+    ) -> None:
+        spec, settings = configuration.spec, configuration.settings
+        tools = registry.builtin(
+            spec.tools.offered if spec.tools.offered is not None else settings.tools, spec.tools.denied
+        )
+        info = AgentInfo(name=NAME, version=__version__, capabilities=dict(CAPABILITIES))
+        patience = settings.timeouts.question if spec.answer_seconds is None else spec.answer_seconds
+        super().__init__(transcript.header.id, info, answers=spec.answers, question_seconds=patience)
+        self.configuration = configuration
+        self.spec = spec
+        self.transcript = transcript
+        self.provider = provider
+        self.weak = configuration.provider(settings.weak_model) if settings.weak_model else provider
+        self.tools = tools
+        self.context = self._new_context()
+        self.spent = Totals.of(transcript.spent())
+        self.confining = Confining(spec.cwd, configuration.add_dirs, configuration.confinement, session=self.id)
+        self.tasks = Tasks(
+            session_id=self.id,
+            emit=self.note,
+            open_child=self.open_child,
+            finished=self._task_finished,
+            directory=lambda: self.transcript.folder("output"),
+            cwd=spec.cwd,
+            room=self.room,
+            watching=self.confining.watching(spec.guards.watching),
+        )
+        self.groups = Groups(self.tasks, self.note, self.id)
+        self.model = spec.model
+        """As it was asked for; None: what the settings and the environment say."""
+        self._unheard: list[str] = []
+        """What background tasks came to while no turn ran: the next one begins with it."""
+        self._owned = [self.weak] if self.weak is not provider else []
+        if parent is None or provider is not parent.provider:
+            self._owned.append(provider)
+        self._parent = parent
+        self._task = task
+        self._loop: Loop | None = None
+        self._memory: dict[str, Any] = {}
+        self.forget()
+        self._child_env = configuration.child_env
+        started: dict[str, Any] = {
+            "cwd": spec.cwd,
+            "env": self._child_env,
+            "warn": self._warn,
+            "confinement": self.confining.now,
+        }
+        self._hooks = ProgramHooks(spec.program, ShellHooks(settings.hooks, session=self.id, **started))
+        self._servers = McpServers(**started)
+        self._knowledge = ""
+        self._skills: list[project.Skill] = []
+        self.permissions: Permissions = Permissions(
+            configuration,
+            ask=self.ask if spec.answers else None,
+            deadline=self.deadline,
+            emit=self.emit,
+            readable=self._readable,
+            confining=self.confining,
+            parent=parent.permissions if parent is not None else None,
+        )
+
+    @property
+    def mode(self) -> Mode | None:
+        return self.permissions.mode
+
+    @property
+    def info(self) -> AgentInfo:
+        return msgspec.structs.replace(
+            self._info,
+            models=(self.provider.model,),
+            tools=self.tools.names,
+            mode=self.mode,
+            key_source=self.configuration.key_source(self.provider),
+            mcp_servers=self._servers.states,
+            subagents=tuple(kind.name for kind in AGENT_TYPES.values()),
+            context_window=self.context.window,
+        )
+
+    def _new_context(self) -> Context:
+        wanted, window = self.configuration.settings.context, self.provider.context_window
+        return Context(
+            self.transcript, self.note, window=window, protect=wanted.protect_tokens, compact_at=wanted.compact_at
+        )
+
+    async def begin(self) -> None:
+        """Read what the project says, start its servers, and tell what a person should know before the first turn."""
+        for message in self.configuration.notes:
+            self.emit(Warned(message=message, code="settings"))
+        if lost := self.transcript.skipped:
+            self.emit(Warned(message=f"{lost} lines of this session's history cannot be read", code="history"))
+        self.read_project()
+        if self.confining.asked.use == "on":
+            _ = self.confining.wanted  # refused now, and not at the first command
+        for tool in self.spec.program.tools:
+            self.tools.add(ProgramTool(tool))
+        await self._start_servers()
+        self._info = msgspec.structs.replace(self._info, tools=self.tools.names)
+
+    def read_project(self) -> None:
+        stranger = trust.stranger(self.spec.cwd)
+        if stranger is not None and project.has_words(self.spec.cwd):
+            self.emit(Warned(message=f"AGENTS.md, skills and commands of this project: {stranger}", code="settings"))
+        self._knowledge = project.knowledge(self.spec.cwd)
+        self._skills = project.skills(self.spec.cwd) if "skill" in self.tools else []
+        self.permissions.rebuild()
+
+    def _readable(self) -> list[str]:
+        """Directories that may be read wherever they are: kept output of tools, and skills."""
+        return [*self.transcript.outputs, *(os.path.dirname(skill.path) for skill in self._skills)]
+
+    async def _start_servers(self) -> None:
+        configuration = self.configuration
+        if self.spec.tools.offered is not None and not any(
+            name.startswith("mcp__") for name in self.spec.tools.offered
+        ):
+            return
+        trusted = True if self.spec.trusted else None
+        found = find_servers(self.spec.cwd, configuration.settings.mcp_servers, configuration.env, trusted=trusted)
+        for message in (*found.warnings, *map(configuration.ignored, found.ignored)):
+            self.emit(Warned(message=message, code="settings"))
+        await self._servers.start(found.servers, configuration.settings.timeouts.mcp_start)
+        for tool in self._servers.tools:
+            if self._wants(tool.name):
+                self.tools.add(tool)
+
+    def _wants(self, tool: str) -> bool:
+        return (
+            self.spec.tools.offered is None or tool in self.spec.tools.offered
+        ) and tool not in self.spec.tools.denied
+
+    def add_rule(self, verdict: str, rule: str) -> None:
+        """A permission rule for the rest of this session."""
+        rules = self.spec.rules
+        rules = msgspec.structs.replace(rules, **{verdict: (*getattr(rules, verdict), rule)})
+        self.spec = msgspec.structs.replace(self.spec, rules=rules)
+        self.configuration = msgspec.structs.replace(self.configuration, spec=self.spec)
+        self.permissions.rebuild(self.configuration)
+
+    def _warn(self, message: str) -> None:
+        self.emit(Warned(message=message))
+
+    # A turn
+
+    async def _turn(self, turn: Turn) -> TurnEnded:
+        self.transcript.append(TurnBegan(turn=turn.id, prompt=turn.prompt.text, ts=self._clock()))
+        outcome = "interrupted"
+        try:
+            ended = await self._work(turn, turn.prompt.text, Budget(self.configuration.limits))
+            outcome = ended.outcome
+            return ended
+        except asyncio.CancelledError:
+            raise
+        except BaseException:
+            outcome = "failed"
+            raise
+        finally:
+            self._loop = None
+            try:
+                await self._hooks.turn_end(outcome, turn.text)
+            finally:  # a person may have enough of the hook
+                over = TurnOver(turn=turn.id, outcome=outcome, ts=self._clock(), listing=self.transcript.listing)
+                self.transcript.append(over, sync=True)
+
+    async def _work(self, turn: Turn, text: str, budget: Budget) -> TurnEnded:
+        while self._unheard:
+            self.context.add(UserMessage(text=self._unheard.pop(0)), turn.id)
+        self._loop = Loop(turn, self._parts(turn, budget))
+        ended = await self._loop.run(UserMessage(text=text))
+        if self.mode == "plan" and ended.outcome == "completed" and await self._plan_approved(ended.text):
+            self.permissions.set_mode("auto-edit")
+            return await self._work(turn, "The plan is approved. Carry it out now.", budget)
+        return ended
+
+    async def _plan_approved(self, plan: str) -> bool:
+        if self._parent is not None:
+            return False  # a subagent's plan is its answer
+        asked = Asked(request=new_id("ask"), kind="plan", text=plan, deadline=self.deadline())
+        if not self._answers:
+            self.emit(asked)
+            return False
+        return (await self.ask(asked)).decision == "allow"
+
+    def _parts(self, turn: Turn, budget: Budget) -> Parts:
+        return Parts(
+            provider=self.provider,
+            weak=self.weak,
+            system=self.system(),
+            tools=self.tools,
+            schemas=self.tools.schemas(),
+            context=self.context,
+            budget=budget,
+            repeats=Repeats(self.configuration.limits.repeats),
+            hooks=self._hooks,
+            permit=self.permissions.permit,
+            tool_context=partial(self._tool_context, turn),
+            spent=lambda: (self._parent or self).spent,  # a subagent spends from its parent's budget
+            emit=self.note,
+            room=self.room,
+            watching=self.confining.watching(self.spec.guards.watching),
+        )
+
+    def system(self) -> str:
+        return prompts.build(
+            cwd=self.spec.cwd,
+            mode=self.mode,
+            persona=self.spec.instructions.system or self.configuration.settings.system_prompt,
+            knowledge=self._knowledge,
+            skills=project.offer(self._skills),
+            append=self.spec.instructions.append or self.configuration.settings.append_system_prompt,
+        )
+
+    def note(self, event: Event) -> None:
+        """Emit, and keep what counts over the whole session."""
+        if type(event) is Usage:
+            self.spent = self.spent.plus(event)
+            self.transcript.append(Spent(usage=event))
+        self.emit(event)
+
+    # Tools
+
+    def _confinement(self) -> Confinement | None:
+        if unkept := self.confining.unkept():
+            self.emit(Warned(message=unkept, code="sandbox"))
+        return self.confining.now()
+
+    def _tool_context(self, turn: Turn, call: str) -> ToolContext:
+        cwd = Path(self.spec.cwd)
+        return ToolContext(
+            cwd=cwd,
+            call=call,
+            emit=self.note,
+            ask=partial(self._question, call),
+            env=dict(self._child_env),
+            backup=lambda path: self.transcript.back_up(turn.id, str(path)),
+            overflow=self._overflow,
+            writing=self.spec.guards.writing or writing_freely,
+            background=self.tasks,
+            timeout=self.configuration.settings.timeouts.tool,
+            grace=self.configuration.settings.timeouts.interrupt,
+            state=self._memory,
+            resolve=Resolved(cwd),
+            hidden=self.permissions.guard.hides,
+            confinement=self._confinement,
+            refused=self.permissions.refused,
+        )
+
+    def _overflow(self, call: str, text: str) -> Path:
+        name = re.sub(r"[^A-Za-z0-9_-]", "_", call)[-80:] + ".txt"
+        return Path(self.transcript.keep("output", name, text.encode(errors="replace")))
+
+    async def _question(self, call: str, text: str, options: tuple[str, ...]) -> Answer:
+        return await self.ask(
+            Asked(
+                request=new_id("ask"), kind="question", text=text, options=options, call=call, deadline=self.deadline()
+            )
+        )
+
+    async def ask(self, asked: Asked) -> Answer:
+        """A subagent passes its questions to its parent, because the people who can answer are there."""
+        if self._parent is not None:
+            with self._parent.tasks.asking(self._task):
+                return await self._parent.ask(msgspec.structs.replace(asked, parent=self._task))
+        return await super().ask(asked)
+
+    # Tasks
+
+    async def open_child(self, task_id: str, kind: AgentType, task: Task) -> NativeSession:
+        wanted = kind.tools if kind.tools is not None else self.tools.names
+        tools = tuple(name for name in wanted if name != "task" and name in self.tools)
+        spec = msgspec.structs.replace(
+            self.spec,
+            cwd=task.cwd,
+            tools=msgspec.structs.replace(self.spec.tools, offered=tools),
+            instructions=msgspec.structs.replace(self.spec.instructions, append=kind.prompt),
+            start=Start(persist=False, name=self.spec.start.name),
+            mode=self.mode,  # as it is now, which need not be as it was opened
+        )
+        provider = self.configuration.provider(task.model) if task.model else self.provider
+        transcript = Transcript.create(cwd=task.cwd, model=provider.model, persist=False)
+        configuration = msgspec.structs.replace(self.configuration, spec=spec)
+        child = NativeSession(configuration, transcript, provider, parent=self, task=task_id)
+        for name in tools:
+            if name not in child.tools:  # a server's tool: it runs once, for all
+                child.tools.add(self.tools.get(name))
+        child._knowledge = self._knowledge
+        return child
+
+    def _task_finished(self, task: Task) -> None:
+        """The agent hears of it at its next step."""
+        said = task.output or (task.error.message if task.error else f"exit code {task.exit_code}")
+        note = f"[background task {task.id} ({task.label}) {task.status}]\n{said}"
+        if self._current is None or not self._current.steer(note):
+            self._unheard.append(note)
+
+    def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]:
+        """Go back to before `turn`, which must not be running; gives the files restored or removed."""
+        changed = self.transcript.rewind(turn, restore_files=restore_files)
+        self.context.reload()
+        return changed
+
+    # The rest of the contract
+
+    async def _interrupt_other(self, target: str, reason: str) -> None:
+        if self._loop is not None and target in self._loop.running:
+            self._loop.running[target].cancel()
+        elif any(task.id == target for task in self.tasks.list()):
+            await self.tasks.stop(target)
+
+    async def configure(self, change: Change) -> None:
+        if change.model is not None:
+            await self._set_provider(self.configuration.provider(change.model))
+            self.model = change.model
+            self.transcript.append(Switched(model=change.model))
+        if change.mode is not None:
+            self.permissions.set_mode(change.mode)
+
+    async def _set_provider(self, provider: Provider) -> None:
+        if self.weak is self.provider:
+            self.weak = provider
+        self.provider = provider
+        self.context.resize(provider.context_window)
+        self._owned.append(provider)  # the old one may still serve a background task: all are closed at the end
+
+    # Commands
+
+    def commands(self) -> list[CommandInfo]:
+        from treadle.agent.commands import registry  # most sessions are never given one
+
+        return registry.every(self.spec.cwd)
+
+    async def _command(self, name: str, args: str) -> CommandResult | None:
+        from treadle.agent.commands import registry
+
+        return await registry.run(self, name, args)
+
+    def clear(self) -> None:
+        """Start the conversation afresh; the record of it goes on."""
+        self.transcript.append(Cleared(), sync=True)
+        self.context.reload()
+        self.forget()
+
+    async def compact(self, wish: str) -> bool:
+        """Replace the whole conversation by a summary that keeps what `wish` names; False when that failed."""
+        return await self.context.compact(partial(summarise, self.weak, self.note, wish=wish), everything=True)
+
+    def forget(self) -> None:
+        """What tools remember of the conversation: the list of things to do, which files were read."""
+        self._memory = {ALLOW_PRIVATE: self.configuration.settings.web_fetch_private}
+
+    async def move_to(self, transcript: Transcript) -> None:
+        """Go on with another conversation. No turn may run."""
+        old, self.transcript = self.transcript, transcript
+        self._id = transcript.header.id
+        self.context = self._new_context()
+        self.spent = Totals.of(transcript.spent())
+        self.forget()
+        self.permissions.rebuild()
+        old.close()
+
+    def history(self) -> list[Event]:
+        return replay(self.transcript.records)
+
+    async def _close(self) -> None:
+        await self.tasks.stop_all()
+        await self._servers.close()
+        for provider in self._owned:
+            await provider.aclose()
+        self.transcript.close()
+        self.confining.close()
