@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from treadle.errors import Busy, LocalError, NotFound, ProviderError
 from treadle.events import Answered, AnyEvent, Asked, Closed, Failed, TextDelta, TurnEnded, TurnStarted
-from treadle.session import AgentInfo, Answer, Prompt
+from treadle.session import AgentInfo, Answer, Change, CommandResult, Prompt
 from treadle.sessions.session import BaseSession, Turn, run_turn
 
 Behaviour = Callable[["Playing", Turn], Awaitable[TurnEnded]]
@@ -286,4 +286,118 @@ async def test_a_question_ends_with_the_turn_that_asked_it() -> None:
     await interrupting
     [answered] = [event for event in events if isinstance(event, Answered)]
     assert (answered.request, answered.decision, answered.by) == ("q", "deny", "nobody")
+    await session.close()
+
+
+class Commanding(Playing):
+    """Its commands run until they are let go, or are stopped."""
+
+    def __init__(self) -> None:
+        super().__init__(hang)
+        self.begun, self.go, self.reached = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def _command(self, name: str, args: str) -> CommandResult | None:
+        self.begun.set()
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            if args == "patient":  # it still says what it has
+                await self.go.wait()
+                return CommandResult(message="half")
+            raise
+        return CommandResult(message=f"{name} {args}")
+
+    async def _interrupt_other(self, target: str, reason: str) -> None:
+        self.reached.append(f"{target}: {reason}")
+
+
+async def test_a_session_has_no_commands_and_changes_nothing_unless_its_kind_says_so() -> None:
+    session = Playing(say)
+    assert session.commands() == [] and session.info.name == "playing"
+    assert await session.command("dance", "") is None
+    with pytest.raises(LocalError, match="playing cannot change its model"):
+        await session.configure(Change(model="other"))
+    await session.close()
+
+
+async def test_a_command_gives_its_result() -> None:
+    session = Commanding()
+    session.go.set()
+    assert await session.command("look", "here") == CommandResult(message="look here")
+    await session.close()
+
+
+@pytest.mark.parametrize("how", ["interrupt", "close"])
+async def test_a_command_that_is_stopped_says_that_it_failed(how: str) -> None:
+    session = Commanding()
+    work = asyncio.create_task(session.command("look", ""))
+    await session.begun.wait()
+    await (session.interrupt("/look") if how == "interrupt" else session.close())
+    assert await work == CommandResult(message="", ok=False)
+    await session.close()
+
+
+async def test_an_interrupt_that_names_neither_turn_nor_command_goes_to_the_kind_of_session() -> None:
+    session = Commanding()
+    await session.interrupt("call_7", "enough")
+    assert session.reached == ["call_7: enough"]
+    await session.close()
+
+
+async def test_whoever_waits_for_a_command_and_is_stopped_waits_for_its_end_all_the_same() -> None:
+    session = Commanding()
+    waiting = asyncio.create_task(session.command("look", "patient"))
+    await session.begun.wait()
+    for _ in range(3):  # the first stops the command, which goes on until it is let go
+        waiting.cancel()
+        await asyncio.sleep(0)
+    assert not waiting.done() and session._commands
+    session.go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert not session._commands
+    await session.close()
+
+
+async def test_a_turn_hears_further_words_while_a_step_is_to_come() -> None:
+    session = Playing(hang)
+    reader = session.events()
+    turn = await session.prompt(Prompt(text="go"))
+    async for event in reader:
+        if isinstance(event, TextDelta):
+            break
+    assert await session.steer(turn, "left") and not await session.steer("another", "right")
+    assert session._current is not None and list(session._current.steering) == ["left"]
+    session._current.hears = False
+    assert not await session.steer(turn, "too late")
+    await session.close()
+    assert not await session.steer(turn, "over")
+
+
+async def test_a_turn_may_interrupt_itself() -> None:
+    async def give_up(session: Playing, turn: Turn) -> TurnEnded:
+        await session.interrupt(turn.id, "I cannot")
+        await session.interrupt(turn.id, "really not")
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+    session = Playing(give_up)
+    ended = (await turn_of(session))[-1]
+    assert isinstance(ended, TurnEnded) and ended.outcome == "interrupted"
+    assert ended.error is not None and ended.error.message == "I cannot"
+    await session.close()
+
+
+async def test_what_a_helper_says_after_the_end_is_dropped() -> None:
+    session = Playing(say)
+    await session.close()
+    session.emit(TextDelta(text="late"))
+    assert [type(event) async for event in session.events()] == [Closed]
+
+
+async def test_half_characters_of_a_command_line_are_mended_before_anything_is_kept() -> None:
+    session = Playing(say)
+    started = (await turn_of(session, "a\udc80b"))[0]
+    assert isinstance(started, TurnStarted)
+    assert started.prompt.encode() and started.prompt[0] == "a" and started.prompt[-1] == "b"
     await session.close()

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from treadle.errors import MissingExtra
+from treadle.sessions import tokens
 from treadle.sessions.tokens import count
 
 
@@ -31,3 +33,10 @@ print(count("hello world"))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "2\n", done.stderr
+
+
+def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tiktoken", None)
+    tokens._encoding.cache_clear()
+    with pytest.raises(MissingExtra, match="tokens"):
+        count("x")

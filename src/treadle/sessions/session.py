@@ -178,12 +178,12 @@ class BaseSession(ABC):
         """It ends with whoever waits for it, and with the session."""
         work = asyncio.create_task(self._command(name, args), name=f"/{name} of {self._id}")
         self._commands[work] = f"/{name}"
+        work.add_done_callback(self._commands.pop)
         try:
             await asyncio.wait([work])
         finally:
             work.cancel()
             await settled(work)
-            del self._commands[work]
         return CommandResult(message="", ok=False) if work.cancelled() else work.result()
 
     async def answer(self, request: str, answer: Answer) -> None:

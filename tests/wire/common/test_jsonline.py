@@ -22,3 +22,7 @@ def test_every_value_is_one_line_that_reads_back_but_for_lone_surrogates(value: 
     assert line.count(b"\n") == 1 and line.endswith(b"\n")
     read = json.loads(line.decode("utf-8"))
     assert read == json.loads(json.dumps(value).encode().decode()) or "\\ud" in json.dumps(value)
+
+
+def test_a_lone_surrogate_does_not_stop_the_line() -> None:
+    assert json_line({"text": "a\ud800b"}) == b'{"text":"a?b"}\n'

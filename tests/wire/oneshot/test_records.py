@@ -4,7 +4,22 @@ from typing import Any
 
 import pytest
 
-from treadle.events import Asked, ErrorInfo, Event, Task, TaskChanged, TaskGroup, TaskGroupChanged, TextDelta, Usage
+from treadle.events import (
+    Asked,
+    ErrorInfo,
+    Event,
+    Message,
+    Task,
+    TaskChanged,
+    TaskGroup,
+    TaskGroupChanged,
+    TextDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolStarted,
+    Usage,
+)
+from treadle.session import AgentInfo, CommandInfo
 from treadle.wire.oneshot import records as wire
 
 TASK = Task(
@@ -184,3 +199,105 @@ def test_only_the_words_of_the_agent_itself_are_text_deltas() -> None:
 )
 def test_why_the_model_stopped_is_said_as_claude_code_does(ours: str, theirs: str | None) -> None:
     assert wire.stop_reason(ours) == theirs
+
+
+def test_a_task_says_only_what_is_known_of_it() -> None:
+    running = wire.task_snapshot(Task(id="t", kind="process", label="x", status="running", pid=7))
+    assert "result" not in running and "error" not in running and "startedAt" not in running
+    done = wire.task_snapshot(Task(id="t", kind="process", label="x", status="completed", exit_code=3))
+    assert done["result"] == {"taskId": "t", "kind": "process", "output": "", "exitCode": 3}
+
+
+INFO = AgentInfo(
+    name="native",
+    models=("m",),
+    tools=("Bash",),
+    mcp_servers={"files": "connected"},
+    subagents=("Plan",),
+)
+COMMANDS = [
+    CommandInfo(name="help", description="says what there is", arguments="[NAME]"),
+    CommandInfo(name="mend", skill=True),
+]
+
+
+@pytest.mark.parametrize(
+    ("mode", "theirs"),
+    [("suggest", "default"), ("auto-edit", "acceptEdits"), ("plan", "plan"), ("full-auto", "bypassPermissions")],
+)
+def test_the_first_line_says_what_this_session_is(mode: Any, theirs: str) -> None:
+    line = wire.init_line(INFO, COMMANDS, mode, session_id="s1", cwd="/work", version="1.2.3")
+    assert line["type"] == "system" and line["subtype"] == "init" and line["session_id"] == "s1"
+    assert line["permissionMode"] == theirs and line["apiKeySource"] == "none"
+    assert line["tools"] == ["Bash"] and line["mcp_servers"] == [{"name": "files", "status": "connected"}]
+    assert line["slash_commands"] == ["help", "mend"] and line["skills"] == ["mend"] and line["agents"] == ["Plan"]
+
+
+def test_initialize_is_answered_with_what_can_be_chosen() -> None:
+    told = wire.command_lists(INFO, COMMANDS)
+    assert told["commands"][0] == {"name": "help", "description": "says what there is", "argumentHint": "[NAME]"}
+    assert told["models"] == [{"value": "m", "displayName": "m", "description": ""}]
+    assert told["agents"] == [{"name": "Plan"}]
+
+
+@pytest.mark.parametrize(
+    ("event", "who", "block"),
+    [
+        (Message(text="hi"), "assistant", {"type": "text", "text": "hi"}),
+        (
+            Message(text="hm", kind="thinking"),
+            "assistant",
+            {"type": "thinking", "thinking": "hm", "signature": ""},
+        ),
+        (
+            ToolStarted(call="c", name="Bash", kind="execute", args={"command": "ls"}),
+            "assistant",
+            {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "ls"}},
+        ),
+        (
+            ToolEnded(call="c", name="Bash", result="a", ok=True),
+            "user",
+            {"tool_use_id": "c", "type": "tool_result", "content": "a", "is_error": False},
+        ),
+        (
+            ToolDenied(call="c", name="Bash", reason="no", by="person"),
+            "user",
+            {"tool_use_id": "c", "type": "tool_result", "content": "not allowed: no", "is_error": True},
+        ),
+    ],
+    ids=lambda case: type(case).__name__,
+)
+def test_what_was_said_and_done_is_a_line_of_the_conversation(event: Any, who: str, block: dict[str, Any]) -> None:
+    line = wire.conversation_line(event, "s1", "m1", "model")
+    assert line is not None and line["type"] == line["message"]["role"] == who
+    assert line["message"]["content"] == [block] and line["session_id"] == "s1" and line["uuid"]
+
+
+def test_other_events_are_no_line_of_the_conversation() -> None:
+    assert wire.conversation_line(TextDelta(text="h"), "s1", "m1", "model") is None
+
+
+def test_a_denied_call_is_shown_as_asked_for_even_when_its_arguments_were_no_object() -> None:
+    line = wire.denied_use(ToolDenied(call="c", name="Bash", reason="no", by="rule", args="ls"), "s1", "m1", "model")
+    assert line["message"]["content"] == [{"type": "tool_use", "id": "c", "name": "Bash", "input": {}}]
+
+
+def test_a_stream_event_names_its_session() -> None:
+    line = wire.stream_event(wire.text_delta("x"), "s1")
+    assert (line["type"], line["session_id"]) == ("stream_event", "s1") and line["event"]["delta"]["text"] == "x"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "found"),
+    [
+        ("/help", ("help", "")),
+        ("  /fix the  test\n", ("fix", "the  test\n")),
+        ("/fix\tit", ("fix", "it")),
+        ("/", None),
+        ("/ help", None),
+        ("say /help", None),
+        ("", None),
+    ],
+)
+def test_a_slash_command_is_a_name_and_the_rest_unchanged(prompt: str, found: tuple[str, str] | None) -> None:
+    assert wire.command_of(prompt) == found

@@ -1,12 +1,14 @@
 """The shipped schemas are those of the types, and what we write passes them."""
 
+from pathlib import Path
+
 import jsonschema
 import msgspec
 import pytest
 
 from treadle.testing.conversations.sidecar import SAMPLE_EVENTS, SAMPLE_ORDER, SAMPLE_RECEIPT, SAMPLES
 from treadle.wire.sidecar.receipts import Receipt
-from treadle.wire.sidecar.schema import HERE, TYPES, schema, text
+from treadle.wire.sidecar.schema import HERE, TYPES, schema, text, write
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -45,3 +47,10 @@ def test_an_unknown_capability_does_not_pass() -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(tree, schema("receipt"))
     assert Receipt is TYPES["receipt"]
+
+
+def test_they_are_written_anew_as_they_are_shipped(tmp_path: Path) -> None:
+    write(tmp_path / "fresh")
+    assert {path.name: path.read_text() for path in (tmp_path / "fresh").iterdir()} == {
+        path.name: path.read_text() for path in HERE.iterdir()
+    }

@@ -192,3 +192,52 @@ def test_a_last_line_without_its_newline_counts() -> None:
     end = Connection("worker")
     assert end.receive(worker.encode(INIT)[:-1]) == []
     assert end.end() == [INIT]
+
+
+def events(*numbers: int, send: str = "2") -> list[EventLine]:
+    return [EventLine(ContentDelta("a"), number, send) for number in numbers]
+
+
+def test_events_sent_together_are_the_bytes_of_each_alone() -> None:
+    one, together = opened("worker"), opened("worker")
+    assert together.send_events(events(0, 1, 2)) == b"".join(one.send(event) for event in events(0, 1, 2))
+    assert together.send_events(events(3)) == one.send(events(3)[0])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [events(1, 2), events(0, 2), [*events(0), *events(1, send="9")], events(0, send="9")],
+    ids=["late start", "gap", "two sends", "no such send"],
+)
+def test_events_sent_together_must_follow_each_other_in_one_open_send(wrong: list[EventLine]) -> None:
+    end = opened("worker")
+    with pytest.raises(LocalProtocolError):
+        end.send_events(wrong)
+    end.send_events(events(0, 1))
+
+
+def test_a_client_takes_the_numbers_of_events_as_they_come() -> None:
+    end = opened("client")
+    lines = events(0, 5, 6)
+    assert end.receive(b"".join(map(worker.encode, lines))) == lines
+
+
+def test_nobody_sends_what_the_protocol_does_not_name() -> None:
+    with pytest.raises(LocalProtocolError, match="only what the protocol names"):
+        opened("client").send(Unknown("weather", b"{}"))
+
+
+def test_after_shutdown_a_worker_only_answers() -> None:
+    end = opened("worker")
+    end.receive(worker.encode(Shutdown(id="3")))
+    assert str(end.state) == "closing"
+    [refused] = end.receive(worker.encode(Send(id="4", message="more")))
+    assert isinstance(refused, BadLine) and refused.message == "Shutting down."
+
+
+def test_an_input_that_ends_inside_a_line_is_owed_an_answer() -> None:
+    end = Connection("worker")
+    assert end.end() == []
+    end.receive(b'{"type":"init","id":"7"')
+    with pytest.raises(BadLine, match="ended inside a line"):
+        end.end()

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from treadle.errors import LocalProtocolError, RemoteProtocolError
-from treadle.wire.common.framing import LINE_CAP
+from treadle.wire.common.framing import LINE_CAP, LineSplitter
 
 CAP = LINE_CAP
 """The longest line or frame that is taken, in bytes."""
@@ -113,6 +113,32 @@ class Connection(Generic[M]):
 
     def said(self, sender: str, message: M) -> None:
         self.state = self.TRANSITIONS[self.state, self.kind(sender, message)]
+
+
+class LineConnection(Connection[M]):
+    """A wire whose messages are lines, each of them readable without the others. Blank lines mean nothing."""
+
+    def __init__(self, role: str, *, cap: int = CAP) -> None:
+        super().__init__(role, cap=cap)
+        self._lines = LineSplitter(cap)
+
+    def read(self, line: bytes) -> M:
+        """The message on this line. Raises RemoteProtocolError when there is none."""
+        raise NotImplementedError
+
+    def decode(self, data: bytes) -> Iterable[M | RemoteProtocolError]:
+        for line in self._lines.feed(data):
+            if isinstance(line, RemoteProtocolError):
+                yield line
+            elif line.strip():
+                try:
+                    yield self.read(line)
+                except RemoteProtocolError as error:
+                    yield error
+
+    def end(self) -> list[M | RemoteProtocolError]:
+        rest = self._lines.end()
+        return self.judge([self.read(rest)]) if rest.strip() else []
 
 
 def _named(kind: Any) -> str:

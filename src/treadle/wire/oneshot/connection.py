@@ -7,14 +7,12 @@ given on the command line, which `prompted` says.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from treadle.errors import InvalidJson, RemoteProtocolError
+from treadle.errors import InvalidJson
 from treadle.wire.common import connection as base
-from treadle.wire.common.framing import LineSplitter
 from treadle.wire.common.jsonline import json_line
 from treadle.wire.oneshot.records import Record, Result
 
@@ -33,7 +31,7 @@ _BESIDE = (*CONTROL, *WRITTEN, "keep_alive", UNKNOWN)
 _TYPES = (*CONTROL, *WRITTEN, RESULT, "keep_alive")
 
 
-class Connection(base.Connection[Any]):
+class Connection(base.LineConnection[Any]):
     """Messages are records as they are on the line; `send` also takes a `Result`. Beside the state it remembers how
     many prompts have no result yet."""
 
@@ -52,7 +50,6 @@ class Connection(base.Connection[Any]):
 
     def __init__(self, role: str, *, cap: int = base.CAP) -> None:
         super().__init__(role, cap=cap)
-        self._lines = LineSplitter(cap)
         self._unanswered = 0
 
     def kind(self, sender: str, message: Any) -> str:
@@ -68,17 +65,14 @@ class Connection(base.Connection[Any]):
         self._unanswered += 1
         self.state = ANSWERING
 
-    def decode(self, data: bytes) -> Iterable[Any]:
-        return [_record(line) for line in self._lines.feed(data) if isinstance(line, Exception) or line.strip()]
-
-    def end(self) -> list[Any]:
-        rest = self._lines.end()
-        if not rest.strip():
-            return []
-        last = _record(rest)
-        if isinstance(last, RemoteProtocolError):
-            raise last
-        return self.judge([last])
+    def read(self, line: bytes) -> Record:
+        try:
+            record = msgspec.json.decode(line)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise InvalidJson(f"not JSON: {error}") from error
+        if not isinstance(record, dict):
+            raise InvalidJson("not a JSON object")
+        return record
 
     def encode(self, message: Any) -> bytes:
         return json_line(message)
@@ -92,13 +86,3 @@ class Connection(base.Connection[Any]):
         kind = self.kind(sender, message)
         super().said(sender, message)
         self._unanswered += {PROMPT: 1, RESULT: -1, LAST_RESULT: -1}.get(kind, 0)
-
-
-def _record(line: bytes | RemoteProtocolError) -> Record | RemoteProtocolError:
-    if isinstance(line, RemoteProtocolError):
-        return line
-    try:
-        record = msgspec.json.decode(line)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        return InvalidJson(f"not JSON: {error}")
-    return record if isinstance(record, dict) else InvalidJson("not a JSON object")

@@ -3,15 +3,12 @@ shapes, each with a `type` that tells which of its fields matter."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
-from treadle.errors import InvalidJson, RemoteProtocolError, Violation
-from treadle.wire.common.connection import CAP, Transitions
-from treadle.wire.common.connection import Connection as Base
-from treadle.wire.common.framing import LineSplitter
+from treadle.errors import InvalidJson, Violation
+from treadle.wire.common.connection import LineConnection, Transitions
 from treadle.wire.common.jsonline import json_line
 
 QUESTION, ANSWER, RESPONSE = "extension_ui_request", "extension_ui_response", "response"
@@ -70,33 +67,19 @@ _commands = msgspec.json.Decoder(Command)
 _said = msgspec.json.Decoder(Said)
 
 
-class Connection(Base[Message]):
+class Connection(LineConnection[Message]):
     SAYS: ClassVar = {"host": frozenset({"command", "answer"}), "agent": frozenset({"response", "question", "event"})}
     START: ClassVar = "open"
     TRANSITIONS: ClassVar[Transitions] = {
         ("open", kind): "open" for kind in ("command", "answer", "response", "question", "event")
     }
 
-    def __init__(self, role: str, *, cap: int = CAP) -> None:
-        super().__init__(role, cap=cap)
-        self._lines = LineSplitter(cap)
-
     def kind(self, sender: str, message: Message) -> str:
         if isinstance(message, Command):
             return "answer" if message.type == ANSWER else "command"
         return {RESPONSE: "response", QUESTION: "question"}.get(message.type, "event")
 
-    def decode(self, data: bytes) -> Iterable[Message | RemoteProtocolError]:
-        for line in self._lines.feed(data):
-            if isinstance(line, RemoteProtocolError):
-                yield line
-            elif line.strip():
-                try:
-                    yield self._read(line)
-                except RemoteProtocolError as error:
-                    yield error
-
-    def _read(self, line: bytes) -> Message:
+    def read(self, line: bytes) -> Message:
         try:
             found: Message = (_said if self.role == "host" else _commands).decode(line)
             return found
@@ -107,7 +90,3 @@ class Connection(Base[Message]):
 
     def encode(self, message: Message) -> bytes:
         return json_line(message)
-
-    def end(self) -> list[Message | RemoteProtocolError]:
-        rest = self._lines.end()
-        return self.judge([self._read(rest)]) if rest.strip() else []

@@ -73,10 +73,10 @@ def text(name: str) -> str:
     return msgspec.json.format(msgspec.json.encode(schema(name)), indent=2).decode() + "\n"
 
 
-def write() -> None:
-    HERE.mkdir(exist_ok=True)
+def write(place: Path = HERE) -> None:
+    place.mkdir(exist_ok=True)
     for name in TYPES:
-        (HERE / f"{name}.schema.json").write_text(text(name))
+        (place / f"{name}.schema.json").write_text(text(name))
 
 
 if __name__ == "__main__":
