@@ -142,6 +142,8 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     """Unix sockets outside that may be reached; all others are hidden."""
     temp: str | None = None
     """The directory that programs see as /tmp; None: an empty one for each."""
+    state: str | None = None
+    """The directory that programs of ours see as their state; None: an empty one."""
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True):

@@ -43,6 +43,18 @@ if methods.available().method is not None:
         assert wanted <= set(found.hidden)
         made.close()
 
+    def test_a_protected_file_that_a_rule_of_a_person_names_may_be_written(tmp_path: Path) -> None:
+        for allow in ((), ("Write",), ("Write(src/**)",)):
+            made = confining(tmp_path, allow=allow)
+            found = made.now()
+            assert found is not None and {str(tmp_path / ".vscode"), str(tmp_path / ".envrc")} <= set(found.read_only)
+            made.close()
+        made = confining(tmp_path, allow=("Write(.vscode/**)", "Edit(.envrc)"))
+        found = made.now()
+        assert found is not None and str(tmp_path / ".claude") in found.read_only
+        assert not {str(tmp_path / ".vscode"), str(tmp_path / ".envrc")} & set(found.read_only)
+        made.close()
+
     def test_what_write_rules_deny_is_read_only_and_what_they_allow_is_not(tmp_path: Path) -> None:
         (tmp_path / "prot.lock").touch()
         (tmp_path / "free.lock").touch()

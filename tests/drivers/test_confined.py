@@ -1,53 +1,144 @@
 """A driven agent in a sandbox, judged by what it could do."""
 
+import os
 import sys
+from collections.abc import Awaitable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from treadle.agents import find_agent
-from treadle.drivers.confined import confinement
-from treadle.errors import ConfigError
+from treadle.drivers.card import cards
+from treadle.drivers.confined import Cell, cell, decided, started, watched
+from treadle.errors import ConfigError, TreadleError
+from treadle.events import AnyEvent, Event, Warned
+from treadle.io.paths import state_dir
+from treadle.io.peer import Peer
 from treadle.io.sandbox import methods
 from treadle.session import Confinement, SessionSpec
 from treadle.sessions.session import run_turn
+from treadle.wire.codex.records import Output
 
 SCRIPT = """
 [[reply]]
 [[reply.call]]
 name = "bash"
-arguments = {{ command = '''echo x > here; python3 -c "open('{out}', 'w')"; true''' }}
+arguments = {{ command = '''echo x > here; python3 -c "open('.envrc', 'w'); open('{out}', 'w')"; true''' }}
 [[reply]]
 text = "Done."
 """
-ASKED = Confinement(use="on")
+can = methods.available().method is not None
 
 
-@pytest.mark.parametrize("prefix", ["worker", "sidecar"])
-async def test_a_program_that_is_driven_can_write_in_its_workspace_only(tmp_path: Path, prefix: str) -> None:
-    workspace, outside = tmp_path / "w", tmp_path / "out"
+def spec_in(workspace: Path, outside: Path, **more: object) -> SessionSpec:
     workspace.mkdir()
     outside.mkdir()
     (workspace / "script.toml").write_text(SCRIPT.format(out=outside / "there"))
-    program = Path(sys.executable).with_name(f"treadle-{prefix}")
-    spec = SessionSpec(cwd=str(workspace), model="scripted:script.toml", mode="full-auto", confinement=ASKED)
-    agent = find_agent(f"{prefix}:{program}")
-    if methods.available().method is None:
-        with pytest.raises(ConfigError, match="cannot be kept"):
-            await agent.open(spec)
-        return
-    session = await agent.open(spec)
+    return SessionSpec(cwd=str(workspace), model="scripted:script.toml", **more)  # type: ignore[arg-type]
+
+
+async def played(prefix: str, spec: SessionSpec) -> list[AnyEvent]:
+    session = await find_agent(f"{prefix}:{Path(sys.executable).with_name(f'treadle-{prefix}')}").open(spec)
     try:
-        async for _ in run_turn(session, "go"):
-            pass
+        return [event async for event in run_turn(session, "go")]
     finally:
         await session.close()
-    assert (workspace / "here").exists() and not (outside / "there").exists()
 
 
-def test_nobody_is_confined_unasked_and_an_agent_keeps_its_own_home(tmp_path: Path) -> None:
-    env = {"HOME": str(tmp_path)}
-    assert confinement(SessionSpec(cwd=str(tmp_path), mode="full-auto"), "codex", ["codex"], env) is None
-    if methods.available().method is not None:
-        made = confinement(SessionSpec(cwd=str(tmp_path), confinement=ASKED), "codex", ["codex"], env)
-        assert made is not None and str(tmp_path / ".codex") in made.write and (tmp_path / ".codex").is_dir()
+@pytest.mark.parametrize("prefix", ["worker", "sidecar"])
+@pytest.mark.parametrize("use", ["auto", "on"])
+async def test_a_program_that_is_driven_can_write_in_its_workspace_only(tmp_path: Path, prefix: str, use: str) -> None:
+    """Also where nobody asked for a sandbox: the mode full-auto has one, where the machine can make it."""
+    asked = Confinement(use=use)  # type: ignore[arg-type]
+    spec = spec_in(tmp_path / "w", tmp_path / "out", mode="full-auto", confinement=asked)
+    if not can:
+        if use == "on":
+            with pytest.raises(ConfigError, match="cannot be kept"):
+                await played(prefix, spec)
+        return
+    await played(prefix, spec)
+    assert (tmp_path / "w" / "here").exists() and not (tmp_path / "out" / "there").exists()
+
+
+async def test_in_the_mode_yolo_it_can_write_wherever_its_user_can(tmp_path: Path) -> None:
+    spec = spec_in(tmp_path / "w", tmp_path / "out", mode="yolo")
+    await played("worker", spec)
+    assert (tmp_path / "out" / "there").exists() and (tmp_path / "w" / ".envrc").exists()
+
+
+@pytest.mark.parametrize(("mode", "confined"), [("full-auto", can), ("auto-edit", can), ("suggest", False)])
+def test_the_mode_decides_where_nobody_else_does(tmp_path: Path, mode: str, confined: bool) -> None:
+    asked = SessionSpec(cwd=str(tmp_path), mode=mode)  # type: ignore[arg-type]
+    assert (decided(asked, {}).confinement.use == "on") is confined
+    assert (cell(asked, "codex", ["codex"], {"HOME": str(tmp_path)}) is not None) is confined
+
+
+@pytest.mark.parametrize("wish", [True, False])
+def test_the_settings_of_a_person_decide_before_the_mode(tmp_path: Path, wish: bool) -> None:
+    settings = Path(state_dir()) / "config.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(f"sandbox = {str(wish).lower()}\n")
+    if wish and not can:
+        with pytest.raises(ConfigError, match="cannot be kept"):
+            decided(SessionSpec(cwd=str(tmp_path), mode="suggest"), os.environ)
+        return
+    for mode in ("suggest", "full-auto"):
+        found = decided(SessionSpec(cwd=str(tmp_path), mode=mode), os.environ)  # type: ignore[arg-type]
+        assert found.confinement.use == ("on" if wish else "off")
+
+
+def made(tmp_path: Path, argv: list[str], env: dict[str, str], writes: tuple[str, ...] = ()) -> Confinement:
+    cage = Cell(SessionSpec(cwd=str(tmp_path), mode="full-auto"), "name", argv, env, writes)
+    try:
+        found = cage.now()
+    finally:
+        cage.close()
+    assert found is not None
+    return found
+
+
+if can:
+
+    def test_an_agent_keeps_a_home_of_its_own_also_when_its_command_is_typed_in_full(tmp_path: Path) -> None:
+        home, work = tmp_path / "home", tmp_path / "w"
+        work.mkdir()
+        assert str(home / ".codex") in made(work, ["codex"], {"HOME": str(home)}, cards()["codex"].writes).write
+        assert str(home / ".gemini") in made(work, ["/x/gemini", "--acp"], {"HOME": str(home)}).write
+        assert sorted(os.listdir(home)) == [".codex", ".gemini"]
+
+    def test_a_variable_that_moves_its_home_leaves_the_usual_one_alone(tmp_path: Path) -> None:
+        env = {"HOME": str(tmp_path / "home"), "CODEX_HOME": str(tmp_path / "moved")}
+        found = made(tmp_path, ["codex"], env, cards()["codex"].writes)
+        assert str(tmp_path / "moved") in found.write and not (tmp_path / "home").exists()
+
+    def test_a_program_of_ours_has_a_state_of_its_own_and_another_program_has_none(tmp_path: Path) -> None:
+        ours = made(tmp_path, ["/usr/bin/treadle-worker"], {}).state
+        assert ours is not None and ours.startswith(os.path.join(state_dir(), "driven"))
+        assert made(tmp_path, ["other-worker"], {}).state is None
+
+    def test_no_home_means_no_place_of_its_own(tmp_path: Path) -> None:
+        assert made(tmp_path, ["codex"], {}, cards()["codex"].writes).write == (str(tmp_path),)
+
+    async def test_an_agent_that_fails_in_there_says_what_to_do(tmp_path: Path) -> None:
+        agent = find_agent("worker:/bin/false")
+        with pytest.raises(TreadleError) as failed:
+            await agent.open(SessionSpec(cwd=str(tmp_path), mode="full-auto"))
+        assert "--no-sandbox" in (failed.value.hint or "") and "agents.NAME.writes" in (failed.value.hint or "")
+
+    async def test_what_it_makes_of_the_names_that_others_obey_is_taken_out_after_the_turn(tmp_path: Path) -> None:
+        spec = SessionSpec(cwd=str(tmp_path), mode="full-auto")
+        argv = ["bash", "-c", "read go; echo evil > .envrc; echo fine > kept; echo '{}'; read end"]
+        walls = cell(spec, "it", argv, os.environ)
+
+        def start(found: Confinement | None) -> Awaitable[Peer[Any, str]]:
+            return Peer.start(argv, Output(), name="it", env=os.environ, cwd=str(tmp_path), confinement=found)
+
+        told: list[Event] = []
+        async with await started(walls, start) as peer:
+            async with watched(peer, told.append):
+                await peer.say("go\n")
+                await peer.hear(60)
+        assert not (tmp_path / ".envrc").exists() and (tmp_path / "kept").exists()
+        assert [event.code for event in told if isinstance(event, Warned)] == ["taken_out"]
+        assert ".envrc" in str(told)

@@ -28,6 +28,8 @@ class Confining:
         self._temp: str | None = None
         self._hidden = Matches((), lambda path: False)
         self._kept = Matches((), lambda path: False)
+        self._allowed: Callable[[str], bool] = lambda path: False
+        """Whether a person's rule says that this protected file may be written."""
         self._mode: Mode | None = None
         self._told = False
 
@@ -36,6 +38,7 @@ class Confining:
         self._mode = mode
         self._hidden = self._matches(rules.hidden_patterns())
         self._kept = self._matches(rules.kept_patterns())
+        self._allowed = rules.names_for_writing
 
     def _matches(self, wanted: list[str]) -> Matches:
         """A pattern with a fixed beginning is looked for there, another one in all that may be written."""
@@ -70,7 +73,7 @@ class Confining:
             return None
         repositories = (one for place in self._write for one in places.git_directories(place))
         write = (*self._write, *repositories, *self.asked.write)
-        protected = tuple(path for place in self._write for path in places.protected_in(place))
+        protected = self._protected()
         return msgspec.structs.replace(
             self.asked,
             write=tuple(dict.fromkeys(write)),
@@ -104,8 +107,11 @@ class Confining:
     def _missing(self) -> tuple[list[str], set[str]]:
         if not self.wanted:
             return [], set()
-        protected = [path for place in self._write for path in places.protected_in(place)]
-        return planted.absent(protected), set(self._kept.find())
+        return planted.absent(self._protected()), set(self._kept.find())
+
+    def _protected(self) -> list[str]:
+        found = dict.fromkeys(path for place in self._write for path in places.protected_in(place))
+        return [path for path in found if not self._allowed(path)]
 
     def _undo(self, before: tuple[list[str], set[str]]) -> None:
         missing, kept = before

@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
-from treadle.agent.confining import Confining
 from treadle.drivers.card import Card, version_of
+from treadle.drivers.confined import cell, decided, started
 from treadle.drivers.launch import Launch
 from treadle.errors import ConfigError
-from treadle.io.disk import DISK
 from treadle.io.link import Wire
 from treadle.io.peer import Patience, Peer
 from treadle.io.process.programs import run_program
-from treadle.policy.rules import RuleSet
-from treadle.session import AgentInfo, Limits, Rules, SessionSpec
+from treadle.session import AgentInfo, Confinement, Limits, Rules, SessionSpec
 from treadle.sessions.session import BaseSession
 from treadle.settings import config
 
@@ -64,7 +62,7 @@ class DrivenAgent(ABC):
             model=self.launch.model_name(spec.model),
             mode=spec.mode or self.launch.mode,
         )
-        spec = _with_settings(spec, self._environ)
+        spec = decided(_with_settings(spec, self._environ), self._environ)
         if self._bind is not None:
             spec = self._bind(spec, {**self._environ, **spec.env})
         return await self._open(spec, self.env(spec.env))
@@ -72,35 +70,15 @@ class DrivenAgent(ABC):
     async def start(
         self, argv: Sequence[str], wire: Wire[Any, Any], spec: SessionSpec, env: dict[str, str]
     ) -> Peer[Any, Any]:
-        """The program, in a sandbox when one was asked for: what it never asks about is then kept by the kernel."""
-        confining = self._confining(spec, env)
-        try:
-            peer: Peer[Any, Any] = await Peer.start(
-                argv,
-                wire,
-                name=self.name,
-                env=env,
-                cwd=spec.cwd,
-                patience=self.patience,
-                confinement=confining.now() if confining else None,
-            )
-        except BaseException:
-            if confining is not None:
-                confining.close()
-            raise
-        if confining is not None:
-            peer.child.beside.append(confining.close)
-        return peer
+        """The program, in a sandbox where its mode or a person wants one."""
+        made = cell(spec, self.name, argv, env, (*self.card.writes, *self.launch.writes))
 
-    def _confining(self, spec: SessionSpec, env: Mapping[str, str]) -> Confining | None:
-        """Only where it is asked for: an agent that cannot write its own files may do without them, or may not."""
-        if spec.confinement.use != "on":
-            return None
-        own = tuple(place for each in self.card.writes if os.path.isdir(place := expanded(each, env)))
-        asked = msgspec.structs.replace(spec.confinement, write=(*spec.confinement.write, *own))
-        made = Confining(spec.cwd, spec.add_dirs, asked, session=spec.start.id or self.name)
-        made.obey(RuleSet(spec.rules, spec.cwd, DISK), spec.mode)
-        return made
+        def start(walls: Confinement | None) -> Awaitable[Peer[Any, Any]]:
+            return Peer.start(
+                argv, wire, name=self.name, env=env, cwd=spec.cwd, patience=self.patience, confinement=walls
+            )
+
+        return await started(made, start)
 
     def env(self, added: Mapping[str, str]) -> dict[str, str]:
         return self.launch.env(self._environ, added)
@@ -130,23 +108,12 @@ def _with_settings(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec
         name: _first(getattr(spec.limits, name), getattr(loaded.limits, name), getattr(defaults, name))
         for name in Limits.__struct_fields__
     }
-    confinement = spec.confinement
-    if confinement.use == "auto" and loaded.sandbox:
-        confinement = msgspec.structs.replace(confinement, use="on")
     return msgspec.structs.replace(
         spec,
-        confinement=confinement,
         rules=Rules(allow=files.allow + asked.allow, ask=files.ask + asked.ask, deny=files.deny + asked.deny),
         limits=Limits(**limits),
         add_dirs=loaded.add_dirs + spec.add_dirs,
     )
-
-
-def expanded(place: str, env: Mapping[str, str]) -> str:
-    """`~/x` and `$VARIABLE` as the agent sees them; nothing for a variable that is not set."""
-    if place.startswith("$"):
-        return env.get(place[1:], "")
-    return os.path.join(env.get("HOME", "/"), place.removeprefix("~/"))
 
 
 def _first(asked: object, file: object, default: object) -> object:

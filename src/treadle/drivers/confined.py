@@ -1,41 +1,137 @@
-"""The sandbox of a program that speaks one of our wires, when a person asks for one. For others see `agent.py`."""
+"""The sandbox of a driven agent. The whole program runs in it: what it never asks about is then kept by the kernel."""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from treadle.agent.confining import Confining
+from treadle.drivers.card import cards
+from treadle.errors import Denied
+from treadle.events import Event, Warned
+from treadle.io.disk import DISK
+from treadle.io.paths import config_file, private_dir, state_dir
+from treadle.io.peer import Peer
 from treadle.io.sandbox import methods, places
+from treadle.policy.rules import RuleSet
 from treadle.session import Confinement, SessionSpec
+from treadle.settings import config, trust
 
-HOMES = {"codex": ("~/.codex",)}
-"""What an agent writes at home: its sessions, its login, its settings. Without it, it does not start."""
-VARIABLES = ("CODEX_HOME",)
+P = TypeVar("P", bound=Peer[Any, Any])
 
 
-def confinement(spec: SessionSpec, name: str, argv: Sequence[str], env: Mapping[str, str]) -> Confinement | None:
-    """None unless a person asked for it: an agent that nobody tried in here may need more than its workspace.
+class Cell(Confining):
+    """Like the confinement of our own agent's commands, with what the program needs to run at all."""
 
-    Raises ConfigError when the machine cannot keep it.
+    def __init__(
+        self, spec: SessionSpec, name: str, argv: Sequence[str], env: Mapping[str, str], writes: Sequence[str]
+    ) -> None:
+        own = _own_places(writes or _known(argv), env)
+        shown = [*places.shown(argv, env)]
+        asked = replace(spec.confinement, use="on", write=(*spec.confinement.write, *own))
+        if _is_ours(argv):
+            # It keeps its sessions where this agent alone finds them, and reads what a person has set and trusted.
+            asked = replace(asked, state=_state(name))
+            shown += [place for place in (config_file(), trust.register()) if os.path.exists(place)]
+        super().__init__(
+            spec.cwd, spec.add_dirs, replace(asked, read_only=(*asked.read_only, *shown)), session=spec.start.id or name
+        )
+        self.obey(RuleSet(spec.rules, DISK.real(spec.cwd), DISK), spec.mode)
+        self.own = "".join(f", {place}" for place in own)
+
+
+def decided(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
+    """With `confinement.use` "on" where a person, the settings or the mode want the agent confined."""
+    asked = spec.confinement
+    if asked.use == "auto":
+        wish = config.load(spec.cwd, {**environ, **spec.env}, trusted=True if spec.trusted else None).settings.sandbox
+        asked = asked if wish is None else replace(asked, use="on" if wish else "off")
+    if methods.wanted(asked, spec.mode):
+        asked = replace(asked, use="on")
+    return replace(spec, confinement=asked)
+
+
+def cell(
+    spec: SessionSpec, name: str, argv: Sequence[str], env: Mapping[str, str], writes: Sequence[str] = ()
+) -> Cell | None:
+    """None: it runs as it is, by its mode or by what a person asked for. `writes` is as on its card.
+
+    Raises ConfigError when a sandbox is demanded that this machine cannot make.
     """
-    if spec.confinement.use != "on" or not methods.wanted(spec.confinement, spec.mode):
-        return None
-    cwd = os.path.realpath(spec.cwd)
+    return Cell(spec, name, argv, env, writes) if methods.wanted(spec.confinement, spec.mode) else None
+
+
+async def started(made: Cell | None, start: Callable[[Confinement | None], Awaitable[P]]) -> P:
+    """Start a program in its cell, which lasts as long as the process; `watched` then looks at each of its turns."""
+    if made is None:
+        return await start(None)
+    try:
+        peer = await start(made.now())
+    except BaseException:
+        made.close()
+        raise
+    peer.child.beside.append(made.close)
+    peer.watching = made.watching(None)
+    peer.hint = "it runs in a sandbox and can write its workspace" + made.own
+    peer.hint += "; more with --add-dir, or agents.NAME.writes in the settings, all of it with --no-sandbox"
+    return peer
+
+
+@asynccontextmanager
+async def watched(peer: Peer[Any, Any], emit: Callable[[Event], None]) -> AsyncIterator[None]:
+    """Around a turn: protected files that were made in it are taken out of the workspace, and that is said."""
+    check = await asyncio.to_thread(peer.watching) if peer.watching is not None else None
+    try:
+        yield
+    finally:
+        if check is not None:
+            try:
+                await asyncio.to_thread(check)
+            except Denied as error:
+                emit(Warned(message=str(error), code="taken_out"))
+
+
+def expanded(place: str, env: Mapping[str, str]) -> str:
+    """`~/x` and `$VARIABLE` as the agent sees them; nothing for a variable that is not set."""
+    if place.startswith("$"):
+        return env.get(place[1:], "")
     home = env.get("HOME", "")
-    own = [home + place[1:] for place in HOMES.get(name, ()) if home]
-    own += [env[variable] for variable in VARIABLES if env.get(variable)]
-    for place in own:
-        os.makedirs(place, mode=0o700, exist_ok=True)  # what is not there cannot be made writable
-    shown = [os.path.dirname(os.path.realpath(word)) for word in argv if os.path.isabs(word) and os.path.isfile(word)]
-    return replace(
-        spec.confinement,
-        write=(cwd, *places.git_directories(cwd), *spec.add_dirs, *spec.confinement.write, *own),
-        read_only=(*spec.confinement.read_only, *places.protected_in(cwd), *_in_private(shown)),
-    )
+    return os.path.join(home, place.removeprefix("~/")) if home else ""
 
 
-def _in_private(directories: list[str]) -> list[str]:
-    """/tmp inside is another one, so a program that lies in ours has to be shown to it."""
-    return [place for place in directories if places.is_under(place, *places.PRIVATE) and place not in places.PRIVATE]
+def _own_places(writes: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """What is not there cannot be made writable, so it is made; not at home when a variable names another place."""
+    moved = any(place.startswith("$") and env.get(place[1:]) for place in writes)
+    found = []
+    for each in writes:
+        place = expanded(each, env)
+        if not os.path.isabs(place):
+            continue
+        if not moved or each.startswith("$"):
+            os.makedirs(place, mode=0o700, exist_ok=True)
+        if os.path.isdir(place):
+            found.append(place)
+    return found
+
+
+def _known(argv: Sequence[str]) -> tuple[str, ...]:
+    """A command that is typed in full may be that of an agent that we know by name."""
+    name = os.path.basename(argv[0]) if argv else ""
+    return next((card.writes for card in cards().values() if card.program and card.program == name), ())
+
+
+def _is_ours(argv: Sequence[str]) -> bool:
+    return any(os.path.basename(word).startswith("treadle") for word in argv[:3])
+
+
+def _state(name: str) -> str:
+    shown = re.sub(r"[^\w.-]+", "-", name)[:40]
+    key = hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    return private_dir(os.path.join(state_dir(), "driven", f"{shown}-{key}"))

@@ -29,6 +29,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode | None = None
     options: dict[str, Any] = {}
     """For the driver: what only this agent understands."""
+    writes: tuple[str, ...] = ()
+    """Directories of its own beside those on its card, which it must be able to write in a sandbox."""
 
     def program(self) -> str:
         """Where its command is."""
@@ -65,4 +67,5 @@ def launch_of(card: Card, settings: AgentSettings | None = None, command: str = 
         models=settings.models,
         mode=settings.mode,
         options=settings.options,
+        writes=settings.writes,
     )

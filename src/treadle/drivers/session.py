@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, cast
 import msgspec
 
 from treadle.drivers.card import Card, newer
+from treadle.drivers.confined import watched
 from treadle.errors import (
     BudgetExceeded,
     LimitReached,
@@ -199,7 +200,11 @@ class DrivenSession(BaseSession):
     async def _turn(self, turn: Turn) -> TurnEnded:
         if self._lost is not None or self.peer.gone:
             raise RemoteError(f"{self.card.name} has ended", hint="open a new session, or resume this one by its id")
-        work = self._work = Work(turn)
+        async with watched(self.peer, self.emit):
+            return await self._whole_turn(Work(turn))
+
+    async def _whole_turn(self, work: Work) -> TurnEnded:
+        self._work, turn = work, work.turn
         self._denied.clear()
         seconds = self.spec.limits.max_seconds
         try:

@@ -30,19 +30,11 @@ class Cage:
         made = self._confining.now()
         if made is None:
             return None
-        shown = [_shown(word) for word in argv if os.path.isabs(word) and os.path.isfile(word)]
-        private = [place for place in shown if places.is_under(place, *places.PRIVATE)]
-        return replace(made, read_only=(*dict.fromkeys((*private, *made.read_only)),))
+        shown = places.shown(argv, os.environ) if argv else ()
+        return replace(made, read_only=(*dict.fromkeys((*shown, *made.read_only)),))
 
     def close(self) -> None:
         self._confining.close()
-
-
-def _shown(path: str) -> str:
-    """The directory of a program, as it may need what lies beside it; the program alone where that is all of /tmp."""
-    real = os.path.realpath(path)
-    folder = os.path.dirname(real)
-    return real if folder in places.PRIVATE else folder
 
 
 def kept_by_kernel() -> bool:

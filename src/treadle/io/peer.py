@@ -48,7 +48,7 @@ from treadle.io.link import WRITE_TIMEOUT, Link, Received, Said, Wire
 from treadle.io.process.child import Child
 from treadle.io.sandbox.start import start
 from treadle.io.within import within
-from treadle.session import Confinement
+from treadle.session import Confinement, Watching
 
 LAST_BYTES = 0.5
 """Seconds for what a program wrote before it exited to arrive."""
@@ -89,6 +89,10 @@ class Peer(Generic[Received, Said]):
         """Nothing of its process tree is left."""
         self.torn: RemoteProtocolError | None = None
         """Why what it said last could not be read, when its output ended inside a message."""
+        self.hint: str | None = None
+        """What to do when it fails, for errors that have no better one."""
+        self.watching: Watching | None = None
+        """Looks at what is there before a turn, for what it gives to be called after it. Set by whoever confined it."""
         self.failure: TreadleError | None = None
         """What the conversation was ended with, for whoever hears or says something next."""
         self._heard: deque[Received] = deque()
@@ -231,7 +235,7 @@ class Peer(Generic[Received, Said]):
             except LocalError:
                 pass  # the process that watches it was killed, so nobody knows its exit code
             await self.end()
-        return PeerExited(self.name, self.child.exit_code, self._words)
+        return PeerExited(self.name, self.child.exit_code, self._words, hint=self.hint)
 
     async def blame(self, kind: type[E], did: str, *, hint: str | None = None, **more: object) -> E:
         """End the program, and make the error that says what it did, how it ended and what it said last."""
@@ -239,4 +243,4 @@ class Peer(Generic[Received, Said]):
         tail = self._words.strip()[-2000:]
         words = f"; its last words: {tail}" if tail else ""
         details = {**more, "exit_code": self.child.exit_code, "stderr": tail}
-        return kind(f"{self.name} {did}{words}", details=details, hint=hint)
+        return kind(f"{self.name} {did}{words}", details=details, hint=hint or self.hint)

@@ -31,6 +31,7 @@ _KINDS = {
     "execute": ("execute", "other"),
     "network": ("network",),
 }
+_WRITING = ("write", "edit", "writefile", "editfile", "multiedit")
 MAX_FOUND = 10_000
 _SHELL_NAMES = {"bash", "shell", "sh", "execcommand", "localshell", "runshellcommand", "terminal"}
 
@@ -111,7 +112,15 @@ class RuleSet:
 
     def kept_patterns(self) -> list[str]:
         """What deny rules keep from being changed."""
-        return self._denied("write", "edit", "writefile", "editfile", "multiedit", "*")
+        return self._denied(*_WRITING, "*")
+
+    def names_for_writing(self, path: str) -> bool:
+        """Whether an allow rule about writing names this very file, or all that lies in this directory."""
+        named = [rule.pattern for rule in self.allow if rule.pattern is not None and rule.tool in _WRITING]
+        return any(
+            self.path_matches(one, path) or one.endswith("/**") and self.path_matches(one.removesuffix("/**"), path)
+            for one in named
+        )
 
     def _denied(self, *tools: str) -> list[str]:
         named = [rule.pattern for rule in self.deny if rule.pattern is not None and rule.tool in tools]

@@ -79,6 +79,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     permission_mode: str | None = None
     options: dict[str, Any] = {}
     """What only this agent understands; its page in the docs says which there are."""
+    writes: tuple[str, ...] = ()
+    """Directories of its own that it may write in a sandbox beside the workspace: `~/.x` or `$VARIABLE`."""
 
     @property
     def mode(self) -> Mode | None:

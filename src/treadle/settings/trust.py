@@ -150,22 +150,24 @@ def _changing() -> Iterator[dict[str, Any]]:
         entries = _read()
         yield entries
         content = {"format": FORMAT, "trusted": entries}
-        write_atomic(_store(), json.dumps(content, indent=2).encode() + b"\n")
+        write_atomic(register(), json.dumps(content, indent=2).encode() + b"\n")
 
 
-def _store() -> str:
+def register() -> str:
+    """The file of what a person has trusted."""
     return os.path.join(state_dir(), "trust.json")
 
 
 def _read() -> dict[str, Any]:
-    data = read_if_there(_store())
+    data = read_if_there(register())
     if data is None:
         return {}
     try:
         content = json.loads(data)
     except ValueError as error:
-        raise StorageError(f"{_store()} is damaged: {error}", hint="remove it and trust your projects again") from error
+        hint = "remove it and trust your projects again"
+        raise StorageError(f"{register()} is damaged: {error}", hint=hint) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT or not isinstance(content.get("trusted"), dict):
-        raise StorageError(f"{_store()} was written by another version of treadle", hint="upgrade treadle")
+        raise StorageError(f"{register()} was written by another version of treadle", hint="upgrade treadle")
     trusted: dict[str, Any] = content["trusted"]
     return trusted

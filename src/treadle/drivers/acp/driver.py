@@ -7,10 +7,10 @@ import shlex
 
 from treadle.agent.confining import Confining
 from treadle.drivers.acp.session import AcpSession
-from treadle.drivers.agent import DrivenAgent, expanded
+from treadle.drivers.agent import DrivenAgent
 from treadle.errors import Unsupported
 from treadle.io.disk import DISK
-from treadle.io.paths import here, private_dir
+from treadle.io.paths import here
 from treadle.policy.rules import RuleSet
 from treadle.session import AgentInfo, KeptSession, SessionSpec
 from treadle.wire.acp.connection import Connection
@@ -37,10 +37,6 @@ class AcpAgent(DrivenAgent):
         return session
 
     async def _started(self, spec: SessionSpec, env: dict[str, str]) -> AcpSession:
-        if spec.confinement.use == "on":
-            for place in (expanded(each, env) for each in self.card.writes):
-                if os.path.isabs(place):
-                    private_dir(place)  # inside of the sandbox it could not make it
         peer = await self.start(self.launch.argv, Connection("client"), spec, env)
         # What it runs through us is confined as the commands of our own agent are.
         confining = Confining(spec.cwd, spec.add_dirs, spec.confinement, session=f"{self.card.name}-{os.getpid()}")

@@ -5,19 +5,20 @@ What the rules deny cannot be denied here; Codex's own sandbox is chosen by the 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 import msgspec
 
 from treadle.drivers.card import Card, Level
 from treadle.drivers.codex.session import POLICY
-from treadle.drivers.confined import confinement
+from treadle.drivers.confined import cell, started, watched
 from treadle.drivers.launch import Launch
 from treadle.errors import PeerExited, RemoteError, RemoteProtocolError, TimedOut
 from treadle.events import CommandRun, ErrorInfo, Message, TextDelta, ToolEnded, ToolStarted, TurnEnded, Warned
 from treadle.io.peer import Patience, Peer
 from treadle.io.within import within
-from treadle.session import AgentInfo, Mode, SessionSpec
+from treadle.session import AgentInfo, Confinement, Mode, SessionSpec
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.wire.codex import events as reading
 from treadle.wire.codex.records import Output, as_item, as_usage
@@ -39,6 +40,7 @@ class ExecSession(BaseSession):
         super().__init__(spec.start.resume or new_id("session"), info)
         self._spec, self._env, self._patience = spec, env, patience
         self._program = launch.argv[0]
+        self._writes = (*card.writes, *launch.writes)
         self._thread = spec.start.resume or ""
         self._before: dict[str, Any] = {}
         """Its counts at the end of the last turn: they are over the whole thread."""
@@ -52,22 +54,33 @@ class ExecSession(BaseSession):
 
     def _argv(self) -> list[str]:
         sandbox = SANDBOX.get(self._spec.mode, "danger-full-access")
+        if self._spec.confinement.use == "on":  # ours is around it, and in there it cannot make one of its own
+            sandbox = "danger-full-access"
         assert sandbox in POLICY
         argv = [self._program, "exec", "--json", "--skip-git-repo-check", "--sandbox", sandbox]
         argv += ["--model", self._spec.model] if self._spec.model else []
         return [*argv, "resume", self._thread, "-"] if self._thread else [*argv, "-"]
 
     async def _turn(self, turn: Turn) -> TurnEnded:
-        wire = Output()
-        peer: Peer[Any, str] = await Peer.start(
-            self._argv(),
-            wire,
-            name=self._info.name,
-            env=self._env,
-            cwd=self._spec.cwd,
-            patience=self._patience,
-            confinement=confinement(self._spec, "codex", self._argv(), self._env),
-        )
+        argv = self._argv()
+        made = cell(self._spec, self._info.name, argv, self._env, self._writes)
+
+        def start(walls: Confinement | None) -> Awaitable[Peer[Any, str]]:
+            return Peer.start(
+                argv,
+                Output(),
+                name=self._info.name,
+                env=self._env,
+                cwd=self._spec.cwd,
+                patience=self._patience,
+                confinement=walls,
+            )
+
+        peer = await started(made, start)
+        async with watched(peer, self.emit):
+            return await self._whole_turn(peer, turn)
+
+    async def _whole_turn(self, peer: Peer[Any, str], turn: Turn) -> TurnEnded:
         seconds = self._spec.limits.max_seconds
         try:
             async with within(seconds):

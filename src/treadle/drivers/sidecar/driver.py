@@ -11,11 +11,11 @@ import asyncio
 import os
 import shlex
 import uuid
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from treadle.drivers.agent import Bind
 from treadle.drivers.card import Card
-from treadle.drivers.confined import confinement
+from treadle.drivers.confined import cell, decided, started, watched
 from treadle.drivers.launch import Launch
 from treadle.drivers.sidecar.liveness import Timing
 from treadle.drivers.sidecar.order import work_order
@@ -28,7 +28,7 @@ from treadle.io.process.programs import command_words
 from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
 from treadle.policy.profile import build_guard
-from treadle.session import Access, AgentInfo, SessionSpec
+from treadle.session import Access, AgentInfo, Confinement, SessionSpec
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.wire.sidecar.connection import Hello
 from treadle.wire.sidecar.events import Incoming
@@ -37,7 +37,10 @@ _ABILITIES = {"streaming": "streaming", "tool_use": "tools", "extended_thinking"
 
 
 class SidecarAgent:
-    def __init__(self, command: str | Sequence[str], *, timing: Timing | None = None) -> None:
+    def __init__(
+        self, command: str | Sequence[str], *, timing: Timing | None = None, writes: Sequence[str] = ()
+    ) -> None:
+        self._writes = writes
         self._argv = command_words(command) if isinstance(command, str) else list(command)
         self._timing = timing or Timing()
 
@@ -51,6 +54,7 @@ class SidecarAgent:
             return agent_info(self.name, await peer.await_hello())
 
     async def open(self, spec: SessionSpec) -> SidecarSession:
+        spec = decided(spec, os.environ)
         peer = await self.start(spec.cwd, spec.env, spec)
         try:
             hello = await peer.await_hello()
@@ -64,15 +68,19 @@ class SidecarAgent:
         whole = reduced(os.environ, ENVIRONMENT, providers=True)
         whole.pop("TREADLE_AGENT", None)  # that was for us: a sidecar told the same would start a sidecar, and so on
         whole |= env
-        walls = confinement(spec, self.name, self._argv, whole) if spec is not None else None
-        return await SidecarPeer.spawn(
-            self._argv, env=whole, cwd=cwd, name=self.name, timing=self._timing, confinement=walls
-        )
+        made = cell(spec, self.name, self._argv, whole, self._writes) if spec is not None else None
+
+        def start(walls: Confinement | None) -> Awaitable[SidecarPeer]:
+            return SidecarPeer.spawn(
+                self._argv, env=whole, cwd=cwd, name=self.name, timing=self._timing, confinement=walls
+            )
+
+        return await started(made, start)
 
 
 def launched(card: Card, launch: Launch, bind: Bind | None = None) -> SidecarAgent:
     """For `agents.py`."""
-    return SidecarAgent(launch.argv)
+    return SidecarAgent(launch.argv, writes=launch.writes)
 
 
 def agent_info(name: str, hello: Hello) -> AgentInfo:
@@ -101,6 +109,10 @@ class SidecarSession(BaseSession):
 
     async def _turn(self, turn: Turn) -> TurnEnded:
         peer = await self._ready()
+        async with watched(peer, self.emit):
+            return await self._whole_turn(peer, turn)
+
+    async def _whole_turn(self, peer: SidecarPeer, turn: Turn) -> TurnEnded:
         work = asyncio.create_task(self._converse(peer, turn), name=f"sidecar run of {turn.id}")
         try:
             async with asyncio.timeout(self._spec.limits.max_seconds):

@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import asdict, replace
 
 from treadle.drivers.agent import Bind
 from treadle.drivers.card import Card
-from treadle.drivers.confined import confinement
+from treadle.drivers.confined import cell, decided, started, watched
 from treadle.drivers.launch import Launch
 from treadle.drivers.worker.init import not_kept
 from treadle.drivers.worker.peer import WorkerPeer
@@ -28,7 +28,7 @@ from treadle.io.process.programs import command_words
 from treadle.io.within import within
 from treadle.policy.environment import reduced
 from treadle.policy.guess import access_of
-from treadle.session import AgentInfo, SessionSpec
+from treadle.session import AgentInfo, Confinement, SessionSpec
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals
 from treadle.wire.worker.codec import UNKNOWN_ID
@@ -52,7 +52,10 @@ LIMITED = {"max_iterations", "loop_detected", "budget_exceeded", "timeout", "lim
 
 
 class WorkerAgent:
-    def __init__(self, command: str | Sequence[str], *, patience: Patience | None = None) -> None:
+    def __init__(
+        self, command: str | Sequence[str], *, patience: Patience | None = None, writes: Sequence[str] = ()
+    ) -> None:
+        self._writes = writes
         self._argv = command_words(command) if isinstance(command, str) else list(command)
         self._patience = patience or Patience()
 
@@ -68,21 +71,27 @@ class WorkerAgent:
         env.pop("TREADLE_AGENT", None)  # that was for us: a worker told the same would start a worker, and so on
         env |= spec.env
         patience = replace(self._patience, silence=self._patience.silence or _a_few_heartbeats(env))
-        worker = await WorkerPeer.start(
-            self._argv,
-            Connection("client"),
-            name=self.name,
-            cwd=spec.cwd,
-            env=env,
-            patience=patience,
-            confinement=confinement(spec, self.name, self._argv, env),
-        )
+        spec = decided(spec, env)
+        made = cell(spec, self.name, self._argv, env, self._writes)
+
+        def start(walls: Confinement | None) -> Awaitable[WorkerPeer]:
+            return WorkerPeer.start(
+                self._argv,
+                Connection("client"),
+                name=self.name,
+                cwd=spec.cwd,
+                env=env,
+                patience=patience,
+                confinement=walls,
+            )
+
+        worker = await started(made, start)
         return WorkerSession(self.name, spec, worker, await worker.shake_hands(spec))
 
 
 def launched(card: Card, launch: Launch, bind: Bind | None = None) -> WorkerAgent:
     """For `agents.py`."""
-    return WorkerAgent(launch.argv)
+    return WorkerAgent(launch.argv, writes=launch.writes)
 
 
 def _a_few_heartbeats(env: Mapping[str, str]) -> float:
@@ -134,6 +143,10 @@ class WorkerSession(BaseSession):
     async def _turn(self, turn: Turn) -> TurnEnded:
         if self._worker.gone:
             raise RemoteError(f"{self._worker.name} has ended", hint="open a new session")
+        async with watched(self._worker, self.emit):
+            return await self._whole_turn(turn)
+
+    async def _whole_turn(self, turn: Turn) -> TurnEnded:
         send = Send(id=new_id("send"), message=turn.prompt.text)
         self._said, self._failed = [], False
         incoming = Incoming(send.id, access_of)

@@ -10,6 +10,7 @@ import os
 import shutil
 import stat
 
+from treadle.io.paths import state_dir
 from treadle.io.sandbox import places
 from treadle.session import Confinement
 
@@ -99,6 +100,8 @@ def _mounts(confinement: Confinement) -> list[str]:
     for place in private:
         if any(places.is_under(place, one) and not places.is_under(one, place) for one in write):
             mounts += _empty(place)
+    if confinement.state is not None:
+        mounts += ["--bind", confinement.state, os.path.realpath(state_dir())]
     for place in _pins(write, (*confinement.read_only, *confinement.hidden)):
         mounts += ["--bind", place, place]
     for place in confinement.read_only:

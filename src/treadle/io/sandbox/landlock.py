@@ -11,6 +11,7 @@ import json
 import os
 import sys
 
+from treadle.io.paths import state_dir
 from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def command(confinement: Confinement) -> list[str]:
     """Everything up to the program to run. The helper says when it is confined and waits for our word."""
     devices = [f"/dev/{name}" for name in DEVICES]
     places = [*confinement.write, *devices, *([confinement.temp] if confinement.temp else [])]
+    places += [state_dir()] if confinement.state else []
     writable = list(dict.fromkeys(os.path.realpath(place) for place in places if os.path.exists(place)))
     return [sys.executable, "-I", "-m", "treadle.io.sandbox.landlock", json.dumps(writable)]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import sys
+from collections.abc import Mapping, Sequence
 
 from treadle.io.paths import config_file, state_dir
 from treadle.policy import protected
@@ -81,6 +83,17 @@ def listening_sockets() -> list[str]:
 def ours() -> list[str]:
     """What belongs to Treadle alone: state, sockets, keys."""
     return [place for place in (state_dir(), config_file()) if os.path.exists(place)]
+
+
+def shown(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """Where a program and the files that it is given lie, as far as that is in a place that a sandbox has its own of.
+
+    The directory, as a program may need what lies beside it; the file alone where that is all of /tmp.
+    """
+    words = [shutil.which(argv[0], path=env.get("PATH", os.defpath)) or argv[0], *argv[1:]]
+    files = [os.path.realpath(word) for word in words if os.path.isabs(word) and os.path.isfile(word)]
+    found = [file if os.path.dirname(file) in PRIVATE else os.path.dirname(file) for file in files]
+    return [*dict.fromkeys(place for place in found if is_under(place, *PRIVATE))]
 
 
 def running() -> list[str]:
