@@ -10,7 +10,7 @@ import pytest
 
 from treadle.agents import find_agent
 from treadle.drivers.card import cards
-from treadle.drivers.confined import Cell, cell, decided, started, watched
+from treadle.drivers.confined import Enclosure, decided, enclosure, started, watched
 from treadle.errors import ConfigError, TreadleError
 from treadle.events import AnyEvent, Event, Warned
 from treadle.io.paths import state_dir
@@ -71,7 +71,7 @@ async def test_in_the_mode_yolo_it_can_write_wherever_its_user_can(tmp_path: Pat
 def test_the_mode_decides_where_nobody_else_does(tmp_path: Path, mode: str, confined: bool) -> None:
     asked = SessionSpec(cwd=str(tmp_path), mode=mode)  # type: ignore[arg-type]
     assert (decided(asked, {}).confinement.use == "on") is confined
-    assert (cell(asked, "codex", ["codex"], {"HOME": str(tmp_path)}) is not None) is confined
+    assert (enclosure(asked, "codex", ["codex"], {"HOME": str(tmp_path)}) is not None) is confined
 
 
 @pytest.mark.parametrize("wish", [True, False])
@@ -89,7 +89,7 @@ def test_the_settings_of_a_person_decide_before_the_mode(tmp_path: Path, wish: b
 
 
 def made(tmp_path: Path, argv: list[str], env: dict[str, str], writes: tuple[str, ...] = ()) -> Confinement:
-    cage = Cell(SessionSpec(cwd=str(tmp_path), mode="full-auto"), "name", argv, env, writes)
+    cage = Enclosure(SessionSpec(cwd=str(tmp_path), mode="full-auto"), "name", argv, env, writes)
     try:
         found = cage.now()
     finally:
@@ -129,7 +129,7 @@ if can:
     async def test_what_it_makes_of_the_names_that_others_obey_is_taken_out_after_the_turn(tmp_path: Path) -> None:
         spec = SessionSpec(cwd=str(tmp_path), mode="full-auto")
         argv = ["bash", "-c", "read go; echo evil > .envrc; echo fine > kept; echo '{}'; read end"]
-        walls = cell(spec, "it", argv, os.environ)
+        walls = enclosure(spec, "it", argv, os.environ)
 
         def start(found: Confinement | None) -> Awaitable[Peer[Any, str]]:
             return Peer.start(argv, Output(), name="it", env=os.environ, cwd=str(tmp_path), confinement=found)

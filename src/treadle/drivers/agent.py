@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from treadle.drivers.card import Card, version_of
-from treadle.drivers.confined import cell, decided, started
+from treadle.drivers.confined import decided, enclosure, started
 from treadle.drivers.launch import Launch
 from treadle.errors import ConfigError
 from treadle.io.link import Wire
@@ -71,7 +71,7 @@ class DrivenAgent(ABC):
         self, argv: Sequence[str], wire: Wire[Any, Any], spec: SessionSpec, env: dict[str, str]
     ) -> Peer[Any, Any]:
         """The program, in a sandbox where its mode or a person wants one."""
-        made = cell(spec, self.name, argv, env, (*self.card.writes, *self.launch.writes))
+        made = enclosure(spec, self.name, argv, env, (*self.card.writes, *self.launch.writes))
 
         def start(walls: Confinement | None) -> Awaitable[Peer[Any, Any]]:
             return Peer.start(

@@ -27,7 +27,7 @@ from treadle.settings import config, trust
 P = TypeVar("P", bound=Peer[Any, Any])
 
 
-class Cell(Confining):
+class Enclosure(Confining):
     """Like the confinement of our own agent's commands, with what the program needs to run at all."""
 
     def __init__(
@@ -58,18 +58,18 @@ def decided(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
     return replace(spec, confinement=asked)
 
 
-def cell(
+def enclosure(
     spec: SessionSpec, name: str, argv: Sequence[str], env: Mapping[str, str], writes: Sequence[str] = ()
-) -> Cell | None:
+) -> Enclosure | None:
     """None: it runs as it is, by its mode or by what a person asked for. `writes` is as on its card.
 
     Raises ConfigError when a sandbox is demanded that this machine cannot make.
     """
-    return Cell(spec, name, argv, env, writes) if methods.wanted(spec.confinement, spec.mode) else None
+    return Enclosure(spec, name, argv, env, writes) if methods.wanted(spec.confinement, spec.mode) else None
 
 
-async def started(made: Cell | None, start: Callable[[Confinement | None], Awaitable[P]]) -> P:
-    """Start a program in its cell, which lasts as long as the process; `watched` then looks at each of its turns."""
+async def started(made: Enclosure | None, start: Callable[[Confinement | None], Awaitable[P]]) -> P:
+    """Start a program in its enclosure, which lasts as long as the process; `watched` then looks at its turns."""
     if made is None:
         return await start(None)
     try:

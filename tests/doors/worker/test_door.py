@@ -482,6 +482,25 @@ async def test_a_client_that_can_answer_is_asked_and_waited_for() -> None:
         await client.rest()
 
 
+@pytest.mark.parametrize("when", ["before the question", "after the question"])
+async def test_a_client_that_has_closed_our_input_is_not_waited_for_when_a_question_is_open(when: str) -> None:
+    asked = Asked(request="q1", kind="permission", text="may I?", name="bash", args={"command": "ls"})
+    hold = asyncio.Event()
+    agent = ScriptedAgent([TextDelta(text="a"), hold, asked, TextDelta(text="done")])
+    async with worker(agent) as client:
+        client.ask(config(capabilities=["answers"]), SEND)
+        await client.until("content_delta")
+        if when == "before the question":
+            client.close()
+            hold.set()
+        else:
+            hold.set()
+            await client.until("permission_request")
+            client.close()
+        lines = await client.rest()
+    assert [line["status"] for line in lines if line["type"] == "result"] == ["ok"]
+
+
 async def test_a_running_send_can_be_steered_by_a_client_that_said_so() -> None:
     hold = asyncio.Event()
     agent = ScriptedAgent([TextDelta(text="a"), hold])

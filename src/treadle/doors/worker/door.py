@@ -8,6 +8,7 @@ answered in its turn and changes nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -24,7 +25,7 @@ from treadle.doors.worker.session import (
     session_spec,
 )
 from treadle.errors import RemoteProtocolError, TreadleError, VersionMismatch
-from treadle.events import AnyEvent, ModelRouted, TextDelta, TurnEnded, Warned
+from treadle.events import Answered, AnyEvent, Asked, ModelRouted, TextDelta, TurnEnded, Warned
 from treadle.io.link import Link
 from treadle.io.streams import Stream
 from treadle.session import Agent, EventReader, Prompt, Session
@@ -106,6 +107,9 @@ class Worker:
         self._out = Outbox(stream, warn)
         self._opened: Opened | None = None
         self._active: Active | None = None
+        self._unanswered: set[str] = set()
+        self._heard_all = False
+        """Whether the client has closed our input, so that nobody can answer a question any more."""
         self._helpers: set[asyncio.Task[None]] = set()
         self._interval = heartbeat_seconds(environ, warn)
 
@@ -149,6 +153,9 @@ class Worker:
                 await self._out.room(4)  # more than events may take, so that a cancel gets past a busy agent
         except RemoteProtocolError as error:
             self._take([error])
+        self._heard_all = True
+        for request in self._unanswered:
+            self._say_nobody_answers(request)
         self._pending.put(End())
 
     def _take(self, items: Sequence[Any]) -> None:
@@ -300,8 +307,23 @@ class Worker:
             self._warn(event.message)
         elif isinstance(event, ModelRouted):
             opened.routed = event.model
+        elif isinstance(event, Asked):
+            self._unanswered.add(event.request)
+            if self._heard_all:
+                self._say_nobody_answers(event.request)
+        elif isinstance(event, Answered):
+            self._unanswered.discard(event.request)
         elif isinstance(event, TurnEnded) and event.turn == active.turn:
             active.ended = True
+
+    def _say_nobody_answers(self, request: str) -> None:
+        async def answer(session: Session) -> None:
+            said = "the client has closed the connection, so nobody can answer"
+            with contextlib.suppress(TreadleError):  # answered in this moment
+                await session.answer(request, PersonsAnswer(decision="deny", text=said, by="nobody"))
+
+        if self._opened is not None:
+            self._help(answer(self._opened.session))
 
     def _events(self, opened: Opened, active: Active, payloads: Iterable[AnyPayload]) -> None:
         send, (session, task, worker) = active.id, opened.ids.values()

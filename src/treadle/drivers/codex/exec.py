@@ -12,7 +12,7 @@ import msgspec
 
 from treadle.drivers.card import Card, Level
 from treadle.drivers.codex.session import POLICY
-from treadle.drivers.confined import cell, started, watched
+from treadle.drivers.confined import enclosure, started, watched
 from treadle.drivers.launch import Launch
 from treadle.errors import PeerExited, RemoteError, RemoteProtocolError, TimedOut
 from treadle.events import CommandRun, ErrorInfo, Message, TextDelta, ToolEnded, ToolStarted, TurnEnded, Warned
@@ -63,7 +63,7 @@ class ExecSession(BaseSession):
 
     async def _turn(self, turn: Turn) -> TurnEnded:
         argv = self._argv()
-        made = cell(self._spec, self._info.name, argv, self._env, self._writes)
+        made = enclosure(self._spec, self._info.name, argv, self._env, self._writes)
 
         def start(walls: Confinement | None) -> Awaitable[Peer[Any, str]]:
             return Peer.start(

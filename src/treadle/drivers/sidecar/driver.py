@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Sequence
 
 from treadle.drivers.agent import Bind
 from treadle.drivers.card import Card
-from treadle.drivers.confined import cell, decided, started, watched
+from treadle.drivers.confined import decided, enclosure, started, watched
 from treadle.drivers.launch import Launch
 from treadle.drivers.sidecar.liveness import Timing
 from treadle.drivers.sidecar.order import work_order
@@ -68,7 +68,7 @@ class SidecarAgent:
         whole = reduced(os.environ, ENVIRONMENT, providers=True)
         whole.pop("TREADLE_AGENT", None)  # that was for us: a sidecar told the same would start a sidecar, and so on
         whole |= env
-        made = cell(spec, self.name, self._argv, whole, self._writes) if spec is not None else None
+        made = enclosure(spec, self.name, self._argv, whole, self._writes) if spec is not None else None
 
         def start(walls: Confinement | None) -> Awaitable[SidecarPeer]:
             return SidecarPeer.spawn(

@@ -17,7 +17,7 @@ from msgspec.structs import asdict, replace
 
 from treadle.drivers.agent import Bind
 from treadle.drivers.card import Card
-from treadle.drivers.confined import cell, decided, started, watched
+from treadle.drivers.confined import decided, enclosure, started, watched
 from treadle.drivers.launch import Launch
 from treadle.drivers.worker.init import not_kept
 from treadle.drivers.worker.peer import WorkerPeer
@@ -72,7 +72,7 @@ class WorkerAgent:
         env |= spec.env
         patience = replace(self._patience, silence=self._patience.silence or _a_few_heartbeats(env))
         spec = decided(spec, env)
-        made = cell(spec, self.name, self._argv, env, self._writes)
+        made = enclosure(spec, self.name, self._argv, env, self._writes)
 
         def start(walls: Confinement | None) -> Awaitable[WorkerPeer]:
             return WorkerPeer.start(
