@@ -23,7 +23,7 @@ PASSING = {
     "circuit_breaker_open",
     "stream_closed",
 }
-"""What another attempt may not meet again, by the contract's codes."""
+"""Errors that another attempt may not meet again, by the codes of the contract."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 

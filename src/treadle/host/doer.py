@@ -31,7 +31,7 @@ class Doer(Protocol):
     def run(self, order: WorkOrder, run_id: str) -> AsyncGenerator[Sequence[AnyAgentEvent], None]: ...
 
     async def cancel(self, reason: str) -> None:
-        """Let it stop in its own way, within its grace."""
+        """Ask it to stop; it may do so in its own way, within its grace."""
         ...
 
     def abort(self, error: TreadleError) -> None:
@@ -222,7 +222,7 @@ class AgentDoer:
         if self.work is not None:
             await self.work.close()
         if not self._aborted.cancel():
-            self._aborted.exception()  # it has been told, or nobody was left to tell
+            self._aborted.exception()  # it was told already, or nobody is left to tell
 
     async def steer(self, text: str) -> bool:
         return self.work is not None and await self.work.steer(text)

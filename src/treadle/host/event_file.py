@@ -68,7 +68,7 @@ class EventFile:
             raise storage_error(error, self._path, "write") from error
 
     def close(self) -> None:
-        with contextlib.suppress(OSError, StorageError):  # told when it was written
+        with contextlib.suppress(OSError, StorageError):  # the failure was reported when the event was written
             self._put(_encoder.encode_lines(list(self._rest())))
         with contextlib.suppress(OSError):
             self._file.close()

@@ -64,7 +64,7 @@ def _more(receipt: Receipt) -> dict[str, dict[str, str]]:
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is None does not matter."""
+    """What a receipt must have to be listed. A field that is None matches everything."""
 
     agent: str | None = None
     outcome: str | None = None

@@ -323,7 +323,7 @@ class HostRun:
         if self._listener is not None:
             try:
                 self._listener(events)
-            except OSError as error:  # such as a terminal that was closed: nobody looks any more
+            except OSError as error:  # such as a terminal that was closed: nobody reads it any more
                 self.observed.notes.append(Note(where="listener", problem=str(error)))
                 self._listener = None
 
@@ -435,7 +435,7 @@ def describe(workspace: Workspace, observed: Observed, keep: bool = False) -> di
     try:
         kept = place.mode != "pass_through" and (keep or workspace.holds_work(applied=_applied(observed)))
     except TreadleError:
-        kept = True  # who cannot look must not remove
+        kept = True  # what cannot be looked at must not be removed
     return {
         "mode": place.mode,
         "source": place.source,

@@ -34,7 +34,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def running() -> list[Running]:
-    """The oldest first."""
+    """The runs under way, the oldest first."""
     base = runs_directory()
     found = []
     for name in os.listdir(base) if os.path.isdir(base) else []:
@@ -60,7 +60,7 @@ def running() -> list[Running]:
 
 
 def find_running(name: str) -> Running:
-    """By its id or the beginning of it; `latest` is the one that started last."""
+    """The run with this id, or whose id begins so; `latest` is the one that started last."""
     known = [run for run in running() if run.alive]
     fitting = known[-1:] if name == "latest" else [run for run in known if run.run_id.startswith(name.lower())]
     if len(fitting) != 1:
@@ -70,7 +70,7 @@ def find_running(name: str) -> Running:
 
 
 def ask_to_stop(run_id: str, reason: str) -> None:
-    """Its host looks for this; what the agent then says within its grace still counts."""
+    """Ask for the end of a run. Its host looks for this file; what the agent still says within its grace counts."""
     write_atomic(os.path.join(runs_directory(), run_id, CANCEL), reason.encode())
 
 
@@ -79,7 +79,7 @@ def is_under_way(run_id: str) -> bool:
 
 
 def wait_for_end(run_id: str, seconds: float | None = None) -> bool:
-    """Whether it ended in time."""
+    """Wait for the end of a run; False when it did not end in time."""
     until = None if seconds is None else time.monotonic() + seconds
     while is_under_way(run_id):
         if until is not None and time.monotonic() >= until:

@@ -41,7 +41,7 @@ class ChainLink(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that an untouched store cannot have."""
+    """A fault that a store which nobody tampered with cannot have."""
 
     kind: str
     """edited, removed, reordered, unlisted, unsigned, bad_signature, unreadable, torn."""

@@ -21,7 +21,7 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_file(path: str) -> Validation:
-    """Tells by its content what a file is meant to be. ConfigError when it is none of what we know."""
+    """What kind of document a file is, by its content. Raises ConfigError when it is none that we know."""
     if path.endswith(".toml"):
         tree = read_tree(path)
         if "backends" in tree or "default_backend" in tree:
@@ -58,7 +58,7 @@ def _kind(tree: Any) -> tuple[Any, str]:
 
 
 def _more(value: Any) -> list[str]:
-    """What types cannot say."""
+    """The rules of the contract that types cannot express."""
     try:
         if isinstance(value, Receipt):
             normal(value)

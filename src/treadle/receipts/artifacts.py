@@ -21,7 +21,7 @@ MOST_FILES = 1000
 class Collected(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     path: str
-    """As whoever made it named it."""
+    """The path that the run gave it."""
     kept: str | None = None
     """Where it is kept."""
     sha256: str | None = None

@@ -21,7 +21,7 @@ PAYLOAD = "application/vnd.in-toto+json"
 
 
 def statement(receipt: Receipt) -> dict[str, Any]:
-    """ValueError when the receipt has no hash: then it says nothing for certain."""
+    """Raises ValueError when the receipt has no hash, because then nothing in it is certain."""
     if receipt.receipt_sha256 is None:
         raise ValueError("the receipt has no hash")
     subjects = [{"name": f"receipt/{receipt.meta.run_id}", "digest": {"sha256": receipt.receipt_sha256}}]
@@ -38,7 +38,7 @@ def statement(receipt: Receipt) -> dict[str, Any]:
 
 
 def envelope(receipt: Receipt, sign: Callable[[bytes], str], public_key: str) -> dict[str, Any]:
-    """`sign` gives base64; the id of the key is the SHA-256 of its public half."""
+    """The signed envelope. `sign` gives base64; the id of the key is the SHA-256 of its public half."""
     payload = msgspec.json.encode(statement(receipt), order="sorted")
     return {
         "payloadType": PAYLOAD,

@@ -60,7 +60,7 @@ DIFF_CAP = 4 * 1024 * 1024
 
 
 class Trace:
-    """The events of a run, the first and the last of them when there are too many, none of them when it is too big."""
+    """The events of a run: only the first and the last when there are too many, none when they are too large."""
 
     def __init__(self, keep: int = TRACE_EVENTS, keep_bytes: int = TRACE_BYTES) -> None:
         self._keep = keep
@@ -159,7 +159,7 @@ class Observed:
         return made
 
     def receipt(self, redactor: Redactor) -> Receipt:
-        """In normal form, without secrets, without a hash: the store gives it its place in the chain first."""
+        """The receipt in normal form, without secrets. Its hash comes with its place in the chain."""
         started, finished = timestamp(self.started), timestamp(self.finished)
         claim = self.final.receipt if self.final else None
         trace = [_dated(event, finished) for event in self.trace.events(finished)]
@@ -306,7 +306,7 @@ class Observed:
         }
 
     def _hidden(self) -> dict[str, Any]:
-        """What was changed beside the patch: ignored files, `.git`. Names only, and not all of a great many."""
+        """What was changed beside the patch: ignored files, `.git`. Only names, and not all of very many."""
         hidden = self.difference.hidden if self.difference else None
         if hidden is None:
             return {"hidden": None, "hidden_left_out": 0}

@@ -36,12 +36,12 @@ _RUNS = re.compile(
 HARMLESS = {"rev-parse", "branch", "config", "init", "version", "update-ref", "for-each-ref", "merge-base", "rev-list"}
 """Commands that look at no file's content and so run nothing that the config names."""
 COMPARING = {"diff", "log", "show", "diff-tree", "diff-index", "diff-files"}
-"""Commands that a config can have another program compare files for; an empty name of one is an error to git."""
+"""Commands for which a config can name another program that compares files. git refuses an empty name for it."""
 OPTIONS = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Ours, without anything that would point git elsewhere."""
+    """Our environment, without the variables that would point git at another repository."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return {**kept, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8", **(more or {})}
 
@@ -129,12 +129,12 @@ class Repository:
         return start
 
     def worktree(self, path: str, branch: str, start: str) -> Worktree:
-        """One that was added before."""
+        """A working tree that was added before."""
         return Worktree(self, os.path.realpath(path), branch, start)
 
 
 class Checkout(NamedTuple):
-    """A new working tree, and where one works in it."""
+    """A new working tree, and the directory in it to work in."""
 
     tree: Worktree
     cwd: str
@@ -162,7 +162,7 @@ class Worktree:
         self.start = start
 
     def changed(self) -> bool:
-        """Whether anything is there that `start` does not have: a commit, an edit, a new file that is not ignored."""
+        """Whether it holds anything that `start` does not: a commit, an edit, a new file that is not ignored."""
         return bool(git("status", "--porcelain", "-z", cwd=self.path).stdout) or self.has_commits()
 
     def has_commits(self) -> bool:
@@ -172,7 +172,7 @@ class Worktree:
         return {head, tip} != {self.start}
 
     def remove(self) -> None:
-        """With its branch, and all that is in them."""
+        """Remove the working tree and its branch, with everything in them."""
         with self.repository.lock():
             if os.path.isdir(self.path):
                 self.repository.git("worktree", "remove", "--force", self.path)

@@ -31,7 +31,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     old: str | None
     """The fingerprint of what is there; None when nothing is."""
     new: str | None
-    """That of what is to be there; None when it is to be deleted."""
+    """The fingerprint of what is to be there; None when the file is to be deleted."""
 
 
 class Journal(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,9 +56,9 @@ def fingerprint(place: str) -> str | None:
 
 
 def carry_out(path: str, target: str, writes: Mapping[str, Callable[[str], None]], deletes: list[str]) -> None:
-    """Do it all or nothing. `writes` has for each path what puts its new content into a given place; the journal is
-    kept at `path` meanwhile. Deletions come first: a file may make room for a directory of its name, or the other
-    way round."""
+    """Change all of the files or none. `writes` has for each path what puts its new content into a given place; the
+    journal is kept at `path` meanwhile. Deletions come first: a file may make room for a directory of its name, or the
+    other way round."""
     beside = os.path.join(target, f"{BESIDE}{secrets.token_hex(4)}")
     journal = Journal(target=target, beside=beside, state="staging")
     try:
@@ -165,7 +165,7 @@ def _clear(path: str, journal: Journal) -> None:
 
 
 def _delete(target: str, place: str) -> None:
-    """With the directories that are empty then."""
+    """Remove a file, and the directories that are empty without it."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
         os.unlink(place)
     parent = os.path.dirname(place)

@@ -63,13 +63,13 @@ class MergePlan:
 
     @property
     def merged(self) -> Merged:
-        """What will have been done when it is carried out."""
+        """What the plan does when it is carried out."""
         if self.conflicts:
             return Merged(conflicts=tuple(self.conflicts))
         return Merged(written=tuple(self.writes), deleted=tuple(self.deletes))
 
     def carry_out(self, journal: str) -> Merged:
-        """All of it or nothing, also when we are killed: then `journal` says how to go on."""
+        """Carry out the whole plan or nothing of it. If we are killed on the way, `journal` says how to go on."""
         if not self.conflicts and (self.writes or self.deletes):
             writes = {
                 path: partial(_write, file, os.path.join(self.target, path)) for path, file in self.writes.items()
@@ -145,7 +145,7 @@ class MergePlan:
 
 
 def _write(file: File, place: str, beside: str) -> None:
-    """Who may read and write a file that is there already stays as it is."""
+    """A file that is replaced keeps its permissions."""
     if file.link:
         os.symlink(os.fsdecode(file.data), beside)
         return

@@ -87,7 +87,7 @@ def _entry(found: os.stat_result) -> Entry:
 
 
 def _walk(root: str, name: str) -> Iterator[tuple[str, Entry]]:
-    """All that is no directory, by its path under `root`, with `name` in front."""
+    """Everything that is not a directory, by its path under `root`, with `name` in front."""
     waiting = [(root, f"{name}/" if name else "")]
     while waiting:
         folder, prefix = waiting.pop()

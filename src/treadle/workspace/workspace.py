@@ -70,7 +70,7 @@ class Workspace:
 
     @classmethod
     def open(cls, directory: str) -> Workspace | None:
-        """The one that was prepared in `directory`, or None when preparing did not get that far."""
+        """The workspace that was prepared in `directory`, or None when preparing it did not get that far."""
         data = read_if_there(os.path.join(directory, "workspace.json"))
         try:
             return cls(msgspec.json.decode(data or b"", type=Prepared))
@@ -78,7 +78,7 @@ class Workspace:
             return None
 
     def difference(self) -> Difference:
-        """What is different now from what it was at the start. Denied when somebody has been at what we kept of it."""
+        """What has changed since the start. Raises Denied when somebody has changed our own record of the start."""
         if self._seal is not None and self._difference is None and self._snapshots.seal() != self._seal:
             raise Denied(f"what was kept of the workspace's start was changed: {self._snapshots.directory}")
         touched = self._scan.changed() if self._scan is not None else None
@@ -98,7 +98,7 @@ class Workspace:
         return self._difference
 
     def _hidden(self, touched: list[str], changes: list[PathChange], after: str) -> list[str]:
-        """Those that the patch does not show. A file that git has compared and found the same was only touched."""
+        """The changed paths that the patch does not show. One that git found the same was only touched."""
         assert self._scan is not None
         shown = {path for change in changes for path in (change.path, change.old_path)}
         rest = [path for path in touched if path not in shown]
@@ -238,12 +238,12 @@ def _git_files(root: str) -> dict[str, str]:
 
 
 def abandon(mode: WorkspaceMode, source: str, directory: str, name: str) -> None:
-    """Nobody has worked there yet, so nothing can be lost."""
+    """Remove a workspace in which nobody has worked yet: nothing can be lost."""
     copy = os.path.join(directory, "workspace")
     repository = Repository.find(source) if mode == "worktree" and os.path.isdir(copy) else None
     if repository is not None:
         branch = f"treadle/{name}"
-        with contextlib.suppress(WorkspaceError):  # it may not have come so far as to have one
+        with contextlib.suppress(WorkspaceError):  # it may have ended before it had one
             repository.worktree(copy, branch, repository.commit(f"refs/heads/{branch}")).remove_if_unchanged()
     if mode == "staged":
         remove_tree(copy)
@@ -269,7 +269,7 @@ class Copy:
         self.notes: list[str] = []
 
     def run(self) -> list[str]:
-        """Do it; returns what was left out and might be missed."""
+        """Make the copy; returns what was left out and might be missed."""
         self._directory("")
         if self.include and not os.listdir(self.target):
             self.notes.append(f"nothing was copied: no file fits {', '.join(self.include)}")
@@ -330,7 +330,7 @@ class Copy:
 
 
 def make_readable(root: str) -> None:
-    """Give ourselves back what a run has taken from the owner in a directory of ours; else it could hide things."""
+    """Give us back the permissions that a run took away in a directory of ours; else it could hide things there."""
     os.chmod(root, stat.S_IMODE(os.stat(root).st_mode) | stat.S_IRWXU)
     for folder, folders, names in os.walk(root):
         for name in (*folders, *names):
