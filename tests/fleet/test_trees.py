@@ -30,7 +30,7 @@ def test_runners_that_end_together_bundle_each_their_own_commit(tmp_path: Path) 
         path = f"{tree.top}.bundle"
         found = set()
         for _ in range(5):
-            trees.bundle(tree, {"commit": head}, path)
+            trees.bundle(tree, head, path)
             found.add(git(source, "bundle", "list-heads", path))
         return found
 

@@ -45,6 +45,9 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that are set for it, unless the person sets them."""
     writes: tuple[str, ...] = ()
     """Directories of its own that it must be able to write in a sandbox: `~/.x` or `$VARIABLE`."""
+    transcripts: tuple[str, ...] = ()
+    """Where it keeps the session `{id}` of the directory `{cwd}`, the first whose variable is set: with these files on
+    another machine, the session goes on there. `{cwd}` stands for the path with - for all but letters and digits."""
     capabilities: dict[str, Level] = {}
     losses: dict[str, Loss] = {}
     """By event (`ToolOutput`) or field (`Usage.cost_usd`)."""

@@ -85,6 +85,10 @@ class Answering:
         now = time.monotonic()
         if row.order.state == "queued":
             return explain_wait(book, row, now)
+        if row.order.parked:
+            ask = row.asks.get(row.order.open_ask, {})
+            text = f"an answer: {ask.get('command') or ask.get('text', '')}; it has no runner meanwhile"
+            return {"state": "asking", "waits": {"kind": "asking", "text": text, "until": ask.get("deadline")}}
         return {
             "state": row.order.state,
             "node": row.order.node,

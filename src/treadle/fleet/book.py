@@ -20,6 +20,7 @@ from treadle.fleet.bus import Write
 from treadle.fleet.control import Budget, Control, Park, budget_scopes, with_entry
 from treadle.fleet.orders import (
     AT_WORK,
+    GIVEN_BACK,
     Attempt,
     Limits,
     Note,
@@ -119,9 +120,13 @@ class Book:
             self.children.setdefault(parent, set()).add(spec.id)
         if order.state == "queued":
             self._enqueue(row)
-        elif order.state in AT_WORK:
+        elif order.state in AT_WORK and order.node:
             self.node(order.node, heard).at_work.add(spec.id)
         return row
+
+    def at_work(self) -> Iterator[Row]:
+        """Every order that has files and claims of its own now: on a node, or parked."""
+        return (row for row in self.rows.values() if row.order.state in AT_WORK)
 
     def node(self, name: str, now: float) -> NodeView:
         if name not in self.nodes:
@@ -201,7 +206,7 @@ class Book:
         if row.order.state != "placed":
             return
         limit = row.order.limits.seconds
-        attempts = self._last_attempt(row, started=time.time(), resumed=str(said.get("resumed", "")))
+        attempts = self._last_attempt(row, started=time.time())
         ends_at = row.order.ends_at or (time.time() + limit if limit else 0.0)
         self.change(row, state="running", attempts=attempts, ends_at=ends_at)
 
@@ -211,11 +216,14 @@ class Book:
         used = msgspec.convert(said.get("used") or {}, Used)
         self.spend(row, used)
         total = _sum(row.order.used, used)
-        attempts = self._last_attempt(row, ended=time.time(), outcome=outcome, why=why, used=used)
+        resumed = str(said.get("resumed", ""))
+        attempts = self._last_attempt(row, ended=time.time(), outcome=outcome, why=why, used=used, resumed=resumed)
         self.change(row, attempts=attempts, used=total)
-        if outcome == "handed_back":
+        if outcome == "parked" and row.order.open_ask:
+            return self._park(row)
+        if outcome in GIVEN_BACK:
             return self._queue_again(row)
-        if outcome == "failed" and said.get("retryable") and len(attempts) < row.spec.attempts:
+        if outcome == "failed" and said.get("retryable") and row.order.tries < row.spec.attempts:
             return self._queue_again(row)
         state: State = "done" if outcome == "done" else "cancelled" if outcome == "cancelled" else "failed"
         self.end(row, state, why, said)
@@ -227,20 +235,33 @@ class Book:
         self.says.append(Say(f"fleet.ev.{order.id}.{order.attempt}.{order.node}", marker, stored=True))
         self.says.append(Say(f"fleet.tell.{order.node}.{order.id}", encode({"do": "leave", "attempt": order.attempt})))
         # What it had told of what it used was paid for, though its work is lost.
-        attempts = self._last_attempt(row, ended=time.time(), outcome="lost", why=why, used=row.counted)
+        resumed = str(row.activity.get("resumed", ""))
+        attempts = self._last_attempt(
+            row, ended=time.time(), outcome="lost", why=why, used=row.counted, resumed=resumed
+        )
         self.change(row, attempts=attempts, used=_sum(order.used, row.counted))
         if order.cancel is not None:
             self.end(row, "cancelled", f"{order.cancel.what}; its runner was gone by then")
-        elif len(row.order.attempts) >= row.spec.attempts:
-            self.end(row, "failed", f"given up after {len(row.order.attempts)} attempts, the last of them lost: {why}")
+        elif row.order.tries >= row.spec.attempts:
+            self.end(row, "failed", f"given up after {row.order.tries} attempts, the last of them lost: {why}")
         else:
             self._queue_again(row)
 
     def _queue_again(self, row: Row) -> None:
+        """A question that is open stays so: it can be answered, and the next runner takes the answer over."""
+        self._leave_node(row)
+        work = [Write(f"work.{row.order.node}.{row.spec.id}", purge=True)] if row.order.node else []
+        self.change(row, *work, state="queued", node="")
+        self._enqueue(row, first=True)
+
+    def _park(self, row: Row) -> None:
         self._leave_node(row)
         work = Write(f"work.{row.order.node}.{row.spec.id}", purge=True)
-        self.change(row, work, state="queued", node="", open_ask="")
-        self._enqueue(row, first=True)
+        self.change(row, work, state="asking", node="")
+
+    def unpark(self, row: Row) -> None:
+        """There is an answer: it goes on."""
+        self._queue_again(row)
 
     def _last_attempt(self, row: Row, **fields: Any) -> tuple[Attempt, ...]:
         return (*row.order.attempts[:-1], replace(row.order.attempts[-1], **fields)) if row.order.attempts else ()
@@ -293,6 +314,9 @@ class Book:
 
     def asked(self, row: Row, said: dict[str, Any]) -> None:
         """The agent asks something that a person, or the deadline, has to answer."""
+        if said.get("again") and said["again"] == row.order.open_ask:
+            return self.change(row, state="asking")
+        row.asks.clear()
         number = row.order.asks + 1
         key = f"{row.spec.id}.{number}"
         ask = {
@@ -316,7 +340,7 @@ class Book:
     def resumed(self, row: Row) -> None:
         """It was answered, and the agent goes on."""
         row.asks.clear()
-        if row.order.state == "asking":
+        if row.order.open_ask:
             self.change(row, state="running", open_ask="")
 
     # People wish...
@@ -334,7 +358,7 @@ class Book:
     def _cancel(self, row: Row, by: str, why: str) -> None:
         words = f"cancelled by {by}" + (f": {why}" if why else "")
         note = Note(at=time.time(), by=by, what=words)
-        if row.order.state == "queued":
+        if row.order.state == "queued" or row.order.parked:
             self.change(row, cancel=note, notes=self.note(row, by, words))
             return self.end(row, "cancelled", words)
         self.change(row, cancel=note, notes=self.note(row, by, words))
@@ -408,7 +432,7 @@ class Book:
         for row in list(self.rows.values()):
             if row.order.state == "placed":
                 self._check_placed(row, now)
-            elif row.order.state in AT_WORK and now - row.heard > self.lease:
+            elif row.order.state in AT_WORK and row.order.node and now - row.heard > self.lease:
                 self.lost(row, f"its runner on {row.order.node} was not heard for {now - row.heard:.1f} s")
             for key, ask in list(row.asks.items()):
                 if ask["deadline"] <= time.time():

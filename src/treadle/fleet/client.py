@@ -334,16 +334,18 @@ async def set_limit(bus: Bus, scope: str, most: int | None, *, by: str = "") -> 
 
 
 async def send_back(bus: Bus, name: str, comments: str, *, by: str = "") -> Given:
-    """Have the work of an order done over: a new one that starts from what the old one left, with these comments."""
+    """Have the work of an order done over: a new one that starts from what the old one left, with these comments.
+
+    Where the agent can, it goes on with the session in which it did the work.
+    """
     order, spec = await get_order(bus, name), await get_spec(bus, name)
     if not comments.strip():
         raise ConfigError("there is nothing to send back", hint="say what is to be different")
-    before = "This was done before, and its files are as that left them. A reviewer says:"
-    task = f"{spec.task}\n\n{before}\n\n{comments.strip()}"
-    return await retry(bus, name, by=by, task=task, base=str(order.result.get("commit", "")) or spec.base)
+    base = str(order.result.get("commit", "")) or spec.base
+    return await retry(bus, name, by=by, comments=comments.strip(), base=base)
 
 
-async def retry(bus: Bus, name: str, *, by: str = "", task: str = "", base: str = "") -> Given:
+async def retry(bus: Bus, name: str, *, by: str = "", comments: str = "", base: str = "") -> Given:
     """The same order again, as a new one; whoever comes after the old one comes after the new one then."""
     order = await get_order(bus, name)
     if not order.ended:
@@ -358,9 +360,9 @@ async def retry(bus: Bus, name: str, *, by: str = "", task: str = "", base: str 
         by=by or me(),
         created=time.time(),
         not_before=0.0,
-        task=task or spec.task,
+        comments=comments or spec.comments,
         base=base or spec.base,
-        continues=name if task else "",
+        continues=name if comments else spec.continues,
     )
     return (await submit(bus, [again]))[0]
 
@@ -398,12 +400,17 @@ async def answer(
         raise Denied(f"{key} was answered by {said}") from None
 
 
-async def say(bus: Bus, name: str, text: str, *, by: str = "") -> str:
-    """Leave a message for the agent, given to it at its next step; gives the key under which it can be changed."""
+async def say(bus: Bus, name: str, text: str, *, when: str = "", by: str = "") -> str:
+    """Leave a message for the agent; gives the key under which it can be changed until it is delivered.
+
+    It gets it at its next step; with `when="now"` the running turn is ended for it, with "turn" it waits for the end.
+    """
+    if when not in ("", "now", "turn"):
+        raise ConfigError(f"{when!r} is no time for a message", hint="now, turn, or nothing for the next step")
     order = await get_order(bus, name)
     if order.ended:
         raise LocalError(f"the order {name} has ended: {order.state}", hint="`treadle fleet send-back` tries it again")
-    body = {"format": 1, "text": text, "by": by or me(), "at": time.time(), "state": "queued"}
+    body = {"format": 1, "text": text, "by": by or me(), "at": time.time(), "state": "queued", "when": when}
     for number in range(1, 1000):
         try:
             await bus.put(f"say.{name}.{number}", encode(body), expect=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from treadle.errors import TimedOut, TreadleError, WorkspaceError
-from treadle.events import AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, Usage
-from treadle.fleet import null, objects, sources, trees
+from treadle.errors import Cancelled, TimedOut, TreadleError, WorkspaceError
+from treadle.events import AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, TurnEnded, Usage
+from treadle.fleet import continuing, null, objects, sources, trees
+from treadle.fleet.checkpoints import Checkpoints
 from treadle.fleet.messages import Messages
 from treadle.fleet.orders import Limits, Used
 from treadle.fleet.questions import Questions
-from treadle.session import Answer, SessionSpec
+from treadle.session import Agent, Answer, SessionSpec
 
 if TYPE_CHECKING:
     from treadle.fleet.runner import Runner
@@ -50,8 +52,13 @@ class Execution:
         self.used = Used()
         self.questions = Questions(self)
         self.messages = Messages(self)
-        earlier = runner.job.order.attempts[:-1]
-        self.resumed = "brief" if earlier else ""
+        self.checkpoints = Checkpoints(self)
+        self.earlier = runner.job.order.attempts[:-1]
+        self.before = continuing.Before()
+        self.can_resume = self.can_fork = False
+        self.parked = False
+        self.held = contextlib.ExitStack()
+        """Locks on what earlier runs left, for as long as we use it."""
         self._host: HostRun | None = None
         self._stopped: TreadleError | None = None
         self._stop = asyncio.Event()
@@ -59,6 +66,8 @@ class Execution:
         self._since = time.time()
         self._tools: dict[str, str] = {}
         self._last_event = time.time()
+        self._began = False
+        """Whether the agent has said anything."""
 
     # What the beat tells...
 
@@ -71,6 +80,8 @@ class Execution:
             "open_tools": list(self._tools.values()),
             "asks": len(self.questions.open),
             "used": msgspec.to_builtins(self.used),
+            "resumed": self.before.how,
+            "changed": self.checkpoints.changed,
             "pid": os.getpid(),
         }
 
@@ -80,6 +91,10 @@ class Execution:
     async def look(self, event: AnyEvent) -> None:
         """Take from an event what the fleet has to know."""
         self._last_event = time.time()
+        self._began = True
+        if self._host is not None:
+            self.checkpoints.opened(self._host.session_id)
+        self.checkpoints.look(event)
         if isinstance(event, ToolStarted):
             self._tools[event.call] = f"{event.name} {event.command or ' '.join(event.paths)}".strip()[:200]
             self._do(self._tools[event.call])
@@ -88,6 +103,8 @@ class Execution:
             self._do("model")
         elif isinstance(event, Usage):
             self._count(event)
+        elif isinstance(event, TurnEnded):
+            await self.messages.turn_ended()
         elif isinstance(event, Asked):
             self._do("waiting for an answer")
             self.questions.ask(event)
@@ -119,6 +136,11 @@ class Execution:
             if self._host is not None:
                 await self._host.stop(why)
 
+    async def park(self) -> None:
+        """Stop here, and have another runner go on when the question is answered."""
+        self.parked = True
+        await self.stop(Cancelled("it waits for an answer and gave its slot back"))
+
     def kill(self) -> None:
         self._stop.set()
         if self._host is not None:
@@ -131,6 +153,9 @@ class Execution:
 
     async def steer(self, text: str) -> bool:
         return self._host is not None and await self._host.steer(text)
+
+    async def say_next(self, text: str, *, now: bool) -> bool:
+        return self._host is not None and await self._host.say_next(text, now=now)
 
     # The work...
 
@@ -146,6 +171,7 @@ class Execution:
             timer.cancel()
             self.questions.close()
             self.messages.close()
+            self.checkpoints.close()
 
     async def _time_out(self) -> None:
         if self.limits.seconds is not None:
@@ -154,40 +180,61 @@ class Execution:
 
     async def _run(self) -> Ended:
         from treadle.agents import find_agent
+
+        self._do("preparing the worktree")
+        agent = find_agent(self.spec.agent)
+        able = (await agent.probe()).capabilities
+        self.can_resume, self.can_fork = able.get("resume") == "native", able.get("fork") == "native"
+        source = await sources.find(self.runner.bus, self.spec)
+        self.before = await continuing.prepare(self, source)
+        assert self.before.tree is not None
+        self.tree = self.before.tree
+        self.root = self.tree.root
+        if self.before.how != "session":
+            await self.questions.forget()
+        if self.spec.setup and not self.before.restored:
+            await self._set_up()
+        self.messages.start()
+        self.checkpoints.start()
+        receipt = await self._run_once(agent)
+        if self.before.how == "session" and not self._began and self._stopped is None:
+            # The agent does not know that session any more: it gets the files and the brief.
+            self.before = replace(self.before, how="brief")
+            receipt = await self._run_once(agent)
+        assert self._host is not None
+        self._do("keeping the result")
+        return await self._ended(self._host, receipt)
+
+    def new_place(self) -> str:
+        return os.path.join(self.runner.directory, "work")
+
+    async def _run_once(self, agent: Agent) -> Any:
         from treadle.host.order import make_order
         from treadle.host.run import HostRun, Job
         from treadle.host.store import ReceiptStore
         from treadle.workspace.workspace import WorkspaceMode
 
-        spec, directory = self.spec, self.runner.directory
-        self._do("preparing the worktree")
-        source = await sources.find(self.runner.bus, spec)
-        self.tree = await asyncio.to_thread(trees.prepare, spec, source, os.path.join(directory, "work"))
-        self.root = self.tree.root
-        if spec.setup:
-            await self._set_up()
+        assert self.tree is not None
+        words = [continuing.told(self, self.before), await self.questions.before()]
         order = make_order(
-            await self._brief(),
+            "\n\n".join(filter(None, words)),
             self.root,
-            model=spec.model,
+            model=self.spec.model,
             max_turns=self.limits.turns,
             max_budget_usd=self.limits.usd,
-            policy=sources.policy_of(spec),
+            policy=sources.policy_of(self.spec),
         )
-        mode: WorkspaceMode = "pass_through" if self.tree.top or spec.in_place else "staged"
+        mode: WorkspaceMode = "pass_through" if self.tree.top or self.spec.in_place else "staged"
         self._host = HostRun(
-            Job(order=order, backend=find_agent(spec.agent), mode=mode, check=spec.verify or None),
-            ReceiptStore(os.path.join(directory, "receipts")),
+            Job(order=order, backend=agent, mode=mode, check=self.spec.verify or None),
+            ReceiptStore(os.path.join(self.runner.directory, "receipts")),
             sink=self.runner.sink,
             adjust=self._adjusted,
         )
-        self.messages.start()
         self._do("model")
         if self._stopped is not None:
             await self._host.stop(self._stopped)
-        receipt = await self._host.run()
-        self._do("keeping the result")
-        return await self._ended(self._host, receipt)
+        return await self._host.run()
 
     async def _set_up(self) -> None:
         from treadle.host.check import run_check
@@ -197,21 +244,17 @@ class Execution:
         if not done.ok:
             raise WorkspaceError(f"the setup failed with code {done.exit_code}: {done.output_tail[-1000:]}")
 
-    async def _brief(self) -> str:
-        """The task; for a later attempt, with what the earlier ones came to."""
-        earlier = self.runner.job.order.attempts[:-1]
-        parts = [self.spec.task]
-        if earlier:
-            told = "; ".join(f"attempt {each.number} on {each.node}: {each.outcome} ({each.why})" for each in earlier)
-            parts.append(f"This was begun before and not finished: {told}. The files are as at the start.")
-        return "\n\n".join(parts)
-
     def _adjusted(self, spec: SessionSpec) -> SessionSpec:
         limits = replace(spec.limits, max_tokens=self.limits.tokens)
         mode = self.spec.mode or spec.mode or "auto-edit"
         # The engine keeps the deadline; the session's own is for when that is away.
         patience = self.spec.answer_seconds + PATIENCE_SECONDS
-        return replace(spec, answers=True, answer_seconds=patience, limits=limits, mode=mode, trusted=False)
+        start = spec.start
+        if self.before.how == "session":
+            start = replace(start, resume=self.before.session, fork=self.before.fork)
+        return replace(
+            spec, answers=True, answer_seconds=patience, limits=limits, mode=mode, trusted=False, start=start
+        )
 
     async def _ended(self, host: HostRun, receipt: Any) -> Ended:
         from treadle.wire.sidecar.receipts import encode as encode_receipt
@@ -223,6 +266,7 @@ class Execution:
         self.result = {"verified": verified, "says": _last_words(receipt)}
         if self.tree is not None and self.tree.top and not self.runner.superseded.is_set():
             title = f"{self.runner.job.order.title}\n\nOrder {self.spec.id}, attempt {self.runner.job.attempt}."
+            await self.checkpoints.keep()
             self.result |= await asyncio.to_thread(trees.commit, self.tree, title, self.spec.bring)
             await self._store_result()
         text = encode_receipt(receipt)
@@ -263,7 +307,9 @@ class Execution:
             await objects.put(self.runner.bus, f"patch.{name}", data)
             path = os.path.join(self.runner.directory, "result.bundle")
             await objects.put(
-                self.runner.bus, f"bundle.{name}", await asyncio.to_thread(trees.bundle, self.tree, self.result, path)
+                self.runner.bus,
+                f"bundle.{name}",
+                await asyncio.to_thread(trees.bundle, self.tree, str(self.result["commit"]), path),
             )
             self.result |= {"patch": f"patch.{name}", "bundle": f"bundle.{name}", "node": self.runner.job.node}
             self.result["branch"] = trees.branch_name(self.spec.id)
@@ -271,6 +317,7 @@ class Execution:
     async def settle(self, counted: bool) -> None:
         if self.tree is not None:
             await asyncio.to_thread(trees.settle, self.tree, self.spec.id, self.result, counted=counted)
+        self.held.close()
 
 
 def _last_words(receipt: Any) -> str:

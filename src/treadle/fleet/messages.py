@@ -1,12 +1,14 @@
 """What a person says to an order at work: kept until the runner has given it to the agent.
 
-`say.ORDER.N` holds a message; whoever wrote it may change it until the runner has marked it delivered.
+`say.ORDER.N` holds a message; whoever wrote it may change it until the runner has marked it delivered. Its `when` says
+when the agent gets it: at its next step, `now` (the running turn is ended for it), or after the `turn`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -30,9 +32,6 @@ class Messages:
         if self._task is not None:
             self._task.cancel()
 
-    def wake(self) -> None:
-        """A message was written; the pull brings it by itself."""
-
     async def _deliver(self) -> None:
         bus, name = self.execution.runner.bus, self.execution.spec.id
         pull = Pull(bus, STATE, filters=(f"$KV.fleet.say.{name}.*",))
@@ -40,18 +39,42 @@ class Messages:
             while True:
                 for message in await pull.next(30.0):
                     said = msgspec.json.decode(message.data) if message.data else {}
-                    if said.get("state") != "queued":
-                        continue
                     key = message.subject.removeprefix("$KV.fleet.")
-                    taken = {**said, "state": "delivered", "attempt": self.execution.runner.job.attempt}
-                    try:
-                        # Marked first, so that what the agent has heard cannot be changed any more.
-                        await bus.put(key, msgspec.json.encode(taken), expect=message.metadata.sequence.stream)
-                    except Stale:
-                        continue  # changed just now: it comes again
-                    if await self.execution.steer(str(said.get("text", ""))):
-                        await bus.put(key, msgspec.json.encode({**taken, "state": "in turn"}))
+                    if said.get("state") == "queued":
+                        await self._give(key, said, message.metadata.sequence.stream)
         except TreadleError:
             pass  # nothing more can be said to it
         finally:
             await pull.close()
+
+    async def _give(self, key: str, said: dict[str, Any], revision: int) -> None:
+        bus, text, when = self.execution.runner.bus, str(said.get("text", "")), said.get("when", "")
+        if when == "turn":
+            return  # it is looked for when the turn has ended, and can be changed until then
+        taken = await self._take(key, said, revision)
+        if taken is None:
+            return
+        done = when != "now" and await self.execution.steer(text)
+        if done or await self.execution.say_next(text, now=when == "now"):
+            await bus.put(key, msgspec.json.encode({**taken, "state": "in turn"}))
+
+    async def _take(self, key: str, said: dict[str, Any], revision: int) -> dict[str, Any] | None:
+        """Marked before it is given, so that what the agent has heard cannot be changed any more."""
+        taken = {**said, "state": "delivered", "attempt": self.execution.runner.job.attempt, "delivered": time.time()}
+        try:
+            await self.execution.runner.bus.put(key, msgspec.json.encode(taken), expect=revision)
+        except Stale:
+            return None  # changed just now: it comes again
+        return taken
+
+    async def turn_ended(self) -> None:
+        """Give on what was left for the end of the turn, and what came too late for a step of it."""
+        bus, name = self.execution.runner.bus, self.execution.spec.id
+        try:
+            for key, entry in sorted((await bus.named([f"say.{name}.*"])).items()):
+                said = msgspec.json.decode(entry.value)
+                taken = await self._take(key, said, entry.revision) if said.get("state") == "queued" else None
+                if taken is not None and await self.execution.say_next(str(said.get("text", "")), now=False):
+                    await bus.put(key, msgspec.json.encode({**taken, "state": "in turn"}))
+        except TreadleError:
+            pass  # the engine is away: the turn was the last

@@ -17,12 +17,17 @@ from treadle.fleet.pull import Pull
 CHUNK = 128 * 1024
 
 
-async def put(bus: Bus, name: str, data: bytes) -> dict[str, Any]:
-    """Store an object under a name, in place of what was there; readable by any NATS object store client."""
-    nuid = secrets.token_hex(11)
+async def put(bus: Bus, name: str, data: bytes, *, slot: str = "") -> dict[str, Any]:
+    """Store an object under a name, in place of what was there; readable by any NATS object store client.
+
+    What was there before goes with the stream's age. An object that is written again and again is given one of two
+    slots in turn: its chunks then replace those of the time before last, and the last one stays whole meanwhile.
+    """
+    nuid = hashlib.sha256(f"{name} {slot}".encode()).hexdigest()[:22] if slot else secrets.token_hex(11)
     chunks = 0
     for start in range(0, len(data), CHUNK):
-        await bus.publish(f"$O.fleet.C.{nuid}", data[start : start + CHUNK])
+        first = {"Nats-Rollup": "sub"} if slot and not chunks else None
+        await bus.publish(f"$O.fleet.C.{nuid}", data[start : start + CHUNK], first)
         chunks += 1
     digest = "SHA-256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode()
     info = {

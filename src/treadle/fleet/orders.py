@@ -16,6 +16,7 @@ FORMAT = 1
 State: TypeAlias = Literal["queued", "placed", "running", "asking", "done", "failed", "cancelled", "skipped"]
 ENDED: tuple[State, ...] = ("done", "failed", "cancelled", "skipped")
 AT_WORK: tuple[State, ...] = ("placed", "running", "asking")
+GIVEN_BACK = ("handed_back", "parked")
 TASK_MAX = 100_000
 ATTEMPTS = 3
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -76,8 +77,11 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Answers given beforehand: `allow Bash(git *)`, `deny Write(secrets/**)`."""
     retry_of: str = ""
     continues: str = ""
-    """The order whose work this one goes on with."""
-    park: bool = False
+    """The order whose work this one goes on with, in the same session where the agent can."""
+    comments: str = ""
+    """What a reviewer said of that work."""
+    park: float | None = None
+    """After so many seconds of waiting for an answer it gives its slot back, and goes on when there is one."""
     by: str = ""
     created: float = 0.0
 
@@ -115,7 +119,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outcome: str = ""
     why: str = ""
     resumed: str = ""
-    """How it went on from the attempt before: `session`, `brief`, or nothing when it was the first."""
+    """How it went on from what was before: `session`, `brief`, or nothing when there was nothing."""
     used: Used = Used()
 
 
@@ -163,6 +167,16 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def ended(self) -> bool:
         return self.state in ENDED
+
+    @property
+    def parked(self) -> bool:
+        """Whether it waits for an answer and has no runner meanwhile."""
+        return self.state == "asking" and not self.node
+
+    @property
+    def tries(self) -> int:
+        """Attempts that count against the order's limit: not those that were given back in good order."""
+        return sum(attempt.outcome not in GIVEN_BACK for attempt in self.attempts)
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

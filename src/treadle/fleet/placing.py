@@ -101,16 +101,15 @@ def _budget(book: Book, row: Row) -> Wait | None:
 def _claim(book: Book, row: Row) -> Wait | None:
     if not row.surfaces:
         return None
-    for view in book.nodes.values():
-        for name in view.at_work:
-            other = book.rows.get(name)
-            if other is None or other is row or other.spec.place != row.spec.place:
-                continue
-            for mine in row.surfaces:
-                for theirs in other.surfaces:
-                    if mine.overlaps(theirs):
-                        text = f"{mine.text} overlaps {theirs.text}, held by {name} on {view.name}"
-                        return Wait(kind="claim", text=text, holder=name)
+    for other in book.at_work():
+        if other is row or other.spec.place != row.spec.place:
+            continue
+        for mine in row.surfaces:
+            for theirs in other.surfaces:
+                if mine.overlaps(theirs):
+                    where = f"on {other.order.node}" if other.order.node else "which waits for an answer"
+                    text = f"{mine.text} overlaps {theirs.text}, held by {other.spec.id} {where}"
+                    return Wait(kind="claim", text=text, holder=other.spec.id)
     return None
 
 

@@ -27,6 +27,7 @@ class Questions:
         """Who answered what, when; for the receipt."""
         self.open: dict[str, Asked] = {}
         self._numbers: dict[str, asyncio.Future[str]] = {}
+        self._left_open = execution.runner.job.order.open_ask
         self._tasks: set[asyncio.Task[None]] = set()
 
     def numbered(self, request: str, key: str) -> None:
@@ -100,9 +101,15 @@ class Questions:
             "options": list(asked.options),
             "args": asked.args,
         }
-        await runner.report("asked", ask=content, number=asked.request)
-        key = await self._key(number)
-        answer = await self._answered(key)
+        again = await self._asked_before(content)
+        await runner.report("asked", ask=content, number=asked.request, again=again)
+        key = again or await self._key(number)
+        parking = asyncio.create_task(self._park()) if spec.park is not None and self.execution.can_resume else None
+        try:
+            answer = await self._answered(key)
+        finally:
+            if parking is not None:
+                parking.cancel()
         await runner.report("resumed", number=asked.request)
         decision = "allow" if answer.get("decision") == "allow" else "deny"
         return Answer(
@@ -111,6 +118,39 @@ class Questions:
             scope=answer.get("scope", "once"),
             by=str(answer.get("by", spec.by or "somebody")),
         )
+
+    async def _asked_before(self, content: dict[str, Any]) -> str:
+        """The key of the question that was open when the attempt before ended, if this is the same one."""
+        key, self._left_open = self._left_open, ""
+        entry = await self.execution.runner.bus.get(f"ask.{key}") if key else None
+        before = msgspec.json.decode(entry.value) if entry is not None else {}
+        same = all(before.get(name) == content[name] for name in ("kind", "tool", "command", "text"))
+        return key if before and same else ""
+
+    async def forget(self) -> None:
+        """Who starts over has not asked what the one before did."""
+        if self._left_open:
+            self._left_open = ""
+            await self.execution.runner.report("resumed", number="before")
+
+    async def before(self) -> str:
+        """What the agent is told of the question that it had asked when it was cut off."""
+        key = self._left_open
+        bus = self.execution.runner.bus
+        ask, answer = (await bus.get(f"ask.{key}"), await bus.get(f"answer.{key}")) if key else (None, None)
+        if ask is None or answer is None:
+            return ""
+        asked, given = msgspec.json.decode(ask.value), msgspec.json.decode(answer.value)
+        what = asked.get("command") or asked.get("text") or asked.get("tool")
+        said = f" with the words: {given['text']}" if given.get("text") else ""
+        if given.get("decision") == "allow":
+            return f"You had asked for permission: {what}. It was given{said}. Do it now if it is still needed."
+        return f"You had asked for permission: {what}. It was refused{said}. Do without it."
+
+    async def _park(self) -> None:
+        """Give the slot back when nobody answers for a while; the session goes on when somebody has."""
+        await asyncio.sleep(self.execution.spec.park or 0.0)
+        await self.execution.park()
 
     async def _key(self, number: asyncio.Future[str]) -> str:
         """Told by the scheduler; looked up where that was lost on the way."""

@@ -124,8 +124,6 @@ class Runner:
             self._gate(False)
         elif do == "ask":
             self.execution.questions.numbered(str(said.get("request")), str(said["ask"]))
-        elif do == "say":
-            self.execution.messages.wake()
         return b"{}"
 
     # The run...
@@ -140,7 +138,7 @@ class Runner:
 
     async def run(self) -> None:
         told = await self.bus.serve(f"fleet.tell.{self.job.node}.{self.job.spec.id}", self._told)
-        await self.report("started", resumed=self.execution.resumed)
+        await self.report("started")
         beating = asyncio.create_task(self._beat())
         try:
             ended = await self.execution.run()
@@ -160,7 +158,9 @@ class Runner:
         await self.log.finish(SEND_SECONDS if self.bus.connected else OUTAGE_SECONDS)
         if self.log.closed_by_another:
             return
-        outcome = "handed_back" if self.leaving and ended.outcome != "done" else ended.outcome
+        outcome = ended.outcome
+        if outcome != "done" and (self.leaving or self.execution.parked):
+            outcome = "handed_back" if self.leaving else "parked"
         await self.report(
             "ended",
             outcome=outcome,
@@ -170,6 +170,7 @@ class Runner:
             result=ended.result,
             receipt=ended.receipt,
             approvals=ended.approvals,
+            resumed=self.execution.before.how,
         )
         await self.execution.settle(await self._counted())
 

@@ -126,6 +126,7 @@ class Scheduler:
                 if now - ticked > self.lease / 8:
                     ticked = now
                     self.book.tick(now)
+                    await self._look_for_answers()
                 place_all(self.book, now)
                 await self._commit()
                 for message in (*specs, *said):
@@ -170,6 +171,12 @@ class Scheduler:
             for parent in found.after:
                 await self._learn_fate(book, parent)
         return book
+
+    async def _look_for_answers(self) -> None:
+        """Of orders that gave their slot back while they wait for one."""
+        parked = {f"answer.{row.order.open_ask}": row for row in self.book.rows.values() if row.order.parked}
+        for key in await self.bus.named(list(parked)) if parked else ():
+            self.book.unpark(parked[key])
 
     # What comes in...
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import tempfile
 
 import msgspec
 
 from treadle.errors import WorkspaceError
-from treadle.fleet import objects, places
+from treadle.fleet import objects, places, trees
 from treadle.fleet.bus import Bus
-from treadle.fleet.orders import Spec
+from treadle.fleet.orders import Spec, read_order
 from treadle.io.files import locked, write_atomic
 from treadle.wire.sidecar.connection import PolicyProfile
 from treadle.workspace.git import Repository, git
@@ -25,16 +26,44 @@ async def find(bus: Bus, spec: Spec) -> str:
     """The directory that the order is about, on this node."""
     if spec.root and os.path.isdir(spec.root):
         repository = await asyncio.to_thread(Repository.find, spec.root)
-        if repository is None or not spec.base or await asyncio.to_thread(_has, repository, spec.base):
+        if repository is None or await _has_base(bus, spec, repository):
             return spec.root
+    place = ""
     if spec.bundle:
-        return await asyncio.to_thread(_unpack, await objects.get(bus, spec.bundle), spec)
-    if spec.repo:
-        return await asyncio.to_thread(_fetch, spec)
+        place = await asyncio.to_thread(_unpack, await objects.get(bus, spec.bundle), spec)
+    elif spec.repo:
+        place = await asyncio.to_thread(_fetch, spec)
+    if place:
+        repository = await asyncio.to_thread(Repository.find, place)
+        if repository is not None and not await _has_base(bus, spec, repository):
+            raise WorkspaceError(f"the repository that was brought here has no commit {spec.base}")
+        return place
     raise WorkspaceError(
         f"this node has no {spec.root or 'directory for the order'}",
         hint="submit with --bundle, or --repo URL, or a label of a node that has it",
     )
+
+
+async def _has_base(bus: Bus, spec: Spec, repository: Repository) -> bool:
+    """Whether the commit that the work starts from is here, fetched from the order that made it where it must be."""
+    if not spec.base or await asyncio.to_thread(_has, repository, spec.base):
+        return True
+    if not spec.continues or (entry := await bus.get(f"order.{spec.continues}")) is None:
+        return False
+    made = read_order(entry).result
+    if made.get("commit") != spec.base or not made.get("bundle"):
+        return False
+    data = await objects.get(bus, str(made["bundle"]))
+    return await asyncio.to_thread(_fetch_made, repository, data, spec.base)
+
+
+def _fetch_made(repository: Repository, data: bytes, commit: str) -> bool:
+    with tempfile.TemporaryDirectory(prefix="treadle-bundle-") as here:
+        path = os.path.join(here, "made.bundle")
+        write_atomic(path, data, sync=False)
+        words = ["--quiet", "--no-write-fetch-head", path, f"+{trees.BUNDLED}:refs/treadle/{commit}"]
+        with repository.lock():
+            return git("fetch", *words, cwd=repository.top, timeout=600, check=False).code == 0
 
 
 def _has(repository: Repository, commit: str) -> bool:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 
 import msgspec
 
 from treadle.errors import TreadleError, WorkspaceError
 from treadle.fleet.orders import Spec
+from treadle.io.files import write_atomic
 from treadle.io.reading import read
 from treadle.workspace.git import Repository, git
 
@@ -46,6 +48,50 @@ def prepare(spec: Spec, root: str, path: str) -> Tree:
     return Tree(root=here, top=path, start=start, source=repository.top)
 
 
+def snapshot(tree: Tree, brought: tuple[str, ...] = ()) -> str:
+    """A commit of all that is in the worktree now, on no branch, with its HEAD as parent; HEAD if nothing differs.
+
+    Whoever works there notices nothing: git's own index is left alone.
+    """
+    head = head_of(tree)
+    with tempfile.TemporaryDirectory(prefix="treadle-index-") as here:
+        env = {"GIT_INDEX_FILE": os.path.join(here, "index")}
+        git("read-tree", head, cwd=tree.top, env=env)
+        git("add", "-A", "--", ".", cwd=tree.top, env=env)
+        inside = os.path.relpath(tree.root, tree.top)
+        for name in brought:
+            git("reset", "--quiet", "HEAD", "--", os.path.join(inside, name), cwd=tree.top, env=env, check=False)
+        made = git("write-tree", cwd=tree.top, env=env).stdout.decode().strip()
+    if made == git("rev-parse", f"{head}^{{tree}}", cwd=tree.top).stdout.decode().strip():
+        return head
+    words = ["commit-tree", made, "-p", head, "-m", "as it was when the attempt was cut off"]
+    return git(*_AUTHOR, *words, cwd=tree.top).stdout.decode().strip()
+
+
+def changed(tree: Tree, commit: str) -> tuple[str, ...]:
+    """The files that are different since the start."""
+    names = git("diff", "--name-only", "-z", tree.start, commit, cwd=tree.top).stdout.split(b"\0")[:-1]
+    return tuple(name.decode("utf-8", "replace") for name in names[:200])
+
+
+def head_of(tree: Tree) -> str:
+    return git("rev-parse", "HEAD", cwd=tree.top).stdout.decode().strip()
+
+
+def restore(tree: Tree, head: str, commit: str) -> None:
+    """Make the worktree what a snapshot holds: what was committed at `head` is, and the rest is changed or new."""
+    git("reset", "--quiet", "--hard", commit, cwd=tree.top)
+    if head != commit:
+        git("reset", "--quiet", "--mixed", head, cwd=tree.top)
+
+
+def fetch(tree: Tree, data: bytes, path: str) -> None:
+    """Have the commits of a bundle here."""
+    write_atomic(path, data, sync=False)
+    git("fetch", "--quiet", "--no-write-fetch-head", path, f"+{BUNDLED}:{BUNDLED}", cwd=tree.top, timeout=600)
+    os.unlink(path)
+
+
 def _bring(source: str, target: str) -> None:
     """Give the worktree a file that git ignores: directories as links, files as copies."""
     if not os.path.lexists(source) or os.path.lexists(target):
@@ -67,16 +113,16 @@ def commit(tree: Tree, message: str, brought: tuple[str, ...] = ()) -> dict[str,
         git("reset", "--quiet", "HEAD", "--", os.path.join(inside, name), cwd=tree.top, check=False)
     if git("diff", "--cached", "--quiet", cwd=tree.top, check=False).code:
         git(*_AUTHOR, "commit", "--quiet", "--no-verify", "-m", message, cwd=tree.top)
-    head = git("rev-parse", "HEAD", cwd=tree.top).stdout.decode().strip()
+    head = head_of(tree)
     if head == tree.start:
         return {"base": tree.start, "files": 0}
     stat = git("diff", "--shortstat", tree.start, head, cwd=tree.top).stdout.decode().strip()
-    names = git("diff", "--name-only", "-z", tree.start, head, cwd=tree.top).stdout.split(b"\0")[:-1]
+    count = git("diff", "--name-only", "-z", tree.start, head, cwd=tree.top).stdout.count(b"\0")
     return {
         "base": tree.start,
         "commit": head,
-        "files": len(names),
-        "changed": [name.decode("utf-8", "replace") for name in names[:200]],
+        "files": count,
+        "changed": list(changed(tree, head)),
         "stat": stat,
     }
 
@@ -87,9 +133,8 @@ def patch(tree: Tree, result: dict[str, object]) -> bytes:
     return found[:PATCH_MAX]
 
 
-def bundle(tree: Tree, result: dict[str, object], path: str) -> bytes:
+def bundle(tree: Tree, head: str, path: str) -> bytes:
     """The commits since the start, for a repository elsewhere that has the start."""
-    head = str(result["commit"])
     git("update-ref", BUNDLED, head, cwd=tree.top)
     try:
         git("bundle", "create", "--quiet", path, BUNDLED, f"^{tree.start}", cwd=tree.top)
@@ -115,8 +160,7 @@ def settle(tree: Tree, order: str, result: dict[str, object], *, counted: bool) 
                 repository.git("branch", "--force", branch_name(order), str(result["commit"]))
         elif not counted:
             dirty = git("status", "--porcelain", cwd=tree.top).stdout
-            head = git("rev-parse", "HEAD", cwd=tree.top).stdout.decode().strip()
-            if dirty or head != tree.start:
+            if dirty or head_of(tree) != tree.start:
                 return tree.top  # work that does not count is kept for whoever wants to look
         with repository.lock():
             repository.git("worktree", "remove", "--force", tree.top)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from treadle.fleet.book import Book, Say
 from treadle.fleet.control import Budget, scopes, with_entry
-from treadle.fleet.orders import AT_WORK, Note, encode
+from treadle.fleet.orders import Note, encode
 
 if TYPE_CHECKING:
     from treadle.fleet.scheduler import Scheduler
@@ -53,7 +53,7 @@ def _pause(book: Book, scope: str, note: Note | None, now: bool) -> None:
     book.change_control(pauses=with_entry(book.control.pauses, scope, note))
     if note is not None and not now:
         return
-    for row in book.rows.values():
-        if row.order.state in AT_WORK and (scope in scopes(row.spec, row.order) or scope == f"node:{row.order.node}"):
+    for row in book.at_work():
+        if row.order.node and (scope in scopes(row.spec, row.order) or scope == f"node:{row.order.node}"):
             do = "hold" if note is not None else "go_on"
             book.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode({"do": do})))

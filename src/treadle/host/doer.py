@@ -42,7 +42,14 @@ class Doer(Protocol):
 
     async def steer(self, text: str) -> bool: ...
 
+    async def say_next(self, text: str, *, now: bool = False) -> bool: ...
+
     async def answer(self, request: str, answer: Answer) -> None: ...
+
+    @property
+    def session_id(self) -> str:
+        """By which its session can be gone on with; empty while there is none."""
+        ...
 
     @property
     def guards(self) -> bool:
@@ -123,8 +130,13 @@ class SidecarDoer:
         if self._peer is not None:
             await self._peer.close()
 
+    session_id = ""
+
     async def steer(self, text: str) -> bool:
         return False  # the contract has no word for it
+
+    async def say_next(self, text: str, *, now: bool = False) -> bool:
+        return False
 
     async def answer(self, request: str, answer: Answer) -> None:
         raise NotFound("a sidecar asks no questions")
@@ -226,6 +238,13 @@ class AgentDoer:
 
     async def steer(self, text: str) -> bool:
         return self.work is not None and await self.work.steer(text)
+
+    async def say_next(self, text: str, *, now: bool = False) -> bool:
+        return self.work is not None and await self.work.say_next(text, now=now)
+
+    @property
+    def session_id(self) -> str:
+        return self.work.session.id if self.work is not None and self.work.session is not None else ""
 
     async def answer(self, request: str, answer: Answer) -> None:
         if self.work is None:

@@ -212,6 +212,18 @@ class HostRun:
         """Put text in front of the agent at its next step; False when it has none left or cannot be steered."""
         return self._doer is not None and await self._doer.steer(text)
 
+    async def say_next(self, text: str, *, now: bool = False) -> bool:
+        """Say this in a further turn of the session, when the running one has ended; `now` ends that one for it.
+
+        False when there is no turn that it could follow. The receipt is of all turns together.
+        """
+        return self._doer is not None and await self._doer.say_next(text, now=now)
+
+    @property
+    def session_id(self) -> str:
+        """By which the agent's session can be gone on with; empty while there is none."""
+        return self._doer.session_id if self._doer is not None else ""
+
     async def answer(self, request: str, answer: Answer) -> None:
         """Answer an Asked that `sink` was given; raises NotFound when it is not open any more."""
         if self._doer is None:

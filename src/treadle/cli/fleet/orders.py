@@ -52,6 +52,9 @@ KEYS = "the keys of an order are those of `treadle fleet submit --dry-run`"
 @click.option("--best-of", type=int, metavar="N", help="The same order N times; compare them afterwards.")
 @click.option("--attempts", default=3, show_default=True, metavar="N", help="How often it is begun.")
 @click.option("--answer-within", default="1h", show_default=True, metavar="TIME", help="How long a question may wait.")
+@click.option(
+    "--park", is_flag=False, flag_value="10s", metavar="TIME", help="Give the slot back while a question waits."
+)
 @click.option("--idempotency-key", default="", metavar="KEY", help="The same key gives the same order, for ever.")
 @click.option("--wait", is_flag=True, help="Until it has ended; the exit code says how.")
 @click.option("--timeout", type=float, metavar="S", help="With --wait: give up after this time (exit code 124).")
@@ -155,6 +158,7 @@ def _defaults(options: dict[str, Any]) -> dict[str, Any]:
         "not_before": _when(options["not_before"]),
         "every": duration(options["every"]) if options["every"] else 0.0,
         "answer_seconds": duration(options["answer_within"]),
+        "park": duration(options["park"]) if options["park"] else None,
         "key": options["idempotency_key"],
     }
 

@@ -175,18 +175,26 @@ def answer(name: str, decision: str, text: str, scope: str) -> None:
 @click.command("say")
 @click.argument("name", metavar=ORDER)
 @click.argument("text")
+@click.option("--now", is_flag=True, help="End what it does for this.")
+@click.option("--after-turn", is_flag=True, help="When it has ended what it does; until then it can be changed.")
 @click.option("--edit", metavar="N", type=int, help="Change message N in place; an empty text takes it back.")
 @json_option
-def say(name: str, text: str, edit: int | None, as_json: bool) -> None:
-    """Tell the agent something at its next step. Kept until it is delivered; `show` says how far it is."""
+def say(name: str, text: str, now: bool, after_turn: bool, edit: int | None, as_json: bool) -> None:
+    """Tell the agent something, at its next step unless told otherwise.
+
+    Kept until it is delivered. `show` says how far it is: queued, delivered to the runner, in a turn of the agent.
+    """
     from treadle.fleet import client
+
+    if now and after_turn:
+        raise ConfigError("a message comes now or after the turn", hint="give one of --now and --after-turn")
 
     async def work(bus: Any) -> str:
         order = await client.resolve(bus, name)
         if edit is not None:
             await client.edit_message(bus, f"{order}.{edit}", text)
             return f"{order}.{edit}"
-        return await client.say(bus, order, text)
+        return await client.say(bus, order, text, when="now" if now else "turn" if after_turn else "")
 
     key = with_bus(work)
     show_json({"message": key}) if as_json else click.echo(key)

@@ -23,7 +23,7 @@ from treadle.doors.sidecar.order import (
     session_spec,
 )
 from treadle.errors import LocalError, NotFound, PolicyNotEnforceable
-from treadle.events import AnyEvent, ErrorInfo, TurnEnded, Usage
+from treadle.events import AnyEvent, ErrorInfo, TurnEnded, TurnStarted, Usage
 from treadle.receipts.trace import Trace
 from treadle.session import Agent, AgentInfo, Answer, Prompt, Session, SessionSpec
 from treadle.sessions.totals import Totals, TurnTotals
@@ -72,6 +72,9 @@ class AgentWork:
         self._adjust = adjust
         self._sink = sink
         self._turn: str | None = None
+        self._next: list[str] = []
+        """What is to be said when the turn has ended, each in a turn of its own."""
+        self._turns = 0
         self._reason: str | None = None
         self._trace = Trace()
         self._totals = TurnTotals()
@@ -132,9 +135,19 @@ class AgentWork:
             if isinstance(event, Usage) and event.source == "provider":
                 self._out.spent(_totals(self._totals.summary().usage))
             if isinstance(event, TurnEnded):
-                return made, self._out.translate(event)
-            made += self._out.translate(event)
+                if not await self._go_on():
+                    return made, self._out.translate(event)
+            elif not isinstance(event, TurnStarted) or not self._turns:
+                made += self._out.translate(event)
         return made, None
+
+    async def _go_on(self) -> bool:
+        """Begin the next turn, if something is to be said; for the contract, all turns are one run."""
+        if not self._next or self._reason is not None or self.session is None:
+            return False
+        self._turns += 1
+        self._turn = await self.session.prompt(Prompt(text=self._next.pop(0)))
+        return True
 
     def _ended(self) -> list[AnyAgentEvent]:
         """Settle the outcome. A failed run shows an error; most agents have told theirs already."""
@@ -158,6 +171,15 @@ class AgentWork:
         if self.session is None or self._turn is None:
             return False
         return await self.session.steer(self._turn, text)
+
+    async def say_next(self, text: str, *, now: bool = False) -> bool:
+        """Say this in a turn of its own when the running one has ended; with `now`, that one is ended for it."""
+        if self.session is None or self._turn is None or self._reason is not None:
+            return False
+        self._next.append(text)
+        if now:
+            await self.session.interrupt(self._turn, "somebody has something to say")
+        return True
 
     async def answer(self, request: str, answer: Answer) -> None:
         """Answer an Asked; raises NotFound when it is not open any more."""

@@ -18,6 +18,7 @@ CARDS = (
         ),
         sets={"DISABLE_AUTOUPDATER": "1"},
         writes=("~/.claude", "$CLAUDE_CONFIG_DIR"),
+        transcripts=("$CLAUDE_CONFIG_DIR/projects/{cwd}/{id}.jsonl", "~/.claude/projects/{cwd}/{id}.jsonl"),
         capabilities={
             **dict.fromkeys(("streaming", "thinking", "tools", "permissions", "changed_input", "questions"), "native"),
             **dict.fromkeys(("interrupt", "resume", "fork", "usage", "cost", "tasks", "commands"), "native"),

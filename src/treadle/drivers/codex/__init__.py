@@ -14,6 +14,10 @@ CARDS = (
         recorded=("0.166.0",),
         environment=("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_*", "CODEX_HOME", "CODEX_API_KEY"),
         writes=("~/.codex", "$CODEX_HOME"),
+        transcripts=(
+            "$CODEX_HOME/sessions/*/*/*/rollout-*-{id}.jsonl",
+            "~/.codex/sessions/*/*/*/rollout-*-{id}.jsonl",
+        ),
         capabilities={
             **dict.fromkeys(("streaming", "thinking", "tools", "permissions", "questions", "steer"), "native"),
             **dict.fromkeys(("resume", "fork", "usage", "model", "file_changes"), "native"),

@@ -1,0 +1,183 @@
+"""What an attempt goes on from: the session and the files of the one before, where there was one.
+
+On the same machine, when the runner before is gone, its worktree and its agent's session are taken over where they are.
+Elsewhere, or when that runner may still be alive, both come from the checkpoint in the object store. An agent that
+cannot go on with a session gets the files and a brief of what was done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from treadle.errors import Busy, StorageError, TreadleError
+from treadle.fleet import client, runs, transcripts, trees
+from treadle.fleet.checkpoints import Checkpoint, RunState, fetch, read_state
+from treadle.io.files import locked
+from treadle.io.process import table
+
+if TYPE_CHECKING:
+    from treadle.fleet.execute import Execution
+
+SETTLE_SECONDS = 5.0
+"""How long the one before may take to let go of its worktree."""
+TASK_MAX = 4000
+
+
+class Before(msgspec.Struct, frozen=True, kw_only=True):
+    """What there was before this attempt."""
+
+    how: Literal["", "session", "brief"] = ""
+    session: str = ""
+    fork: bool = False
+    """Go on with a copy: the runner before may be asleep, and would write into the same session."""
+    cwd: str = ""
+    words: str = ""
+    done: tuple[str, ...] = ()
+    restored: bool = False
+    """Whether the files are as it left them."""
+    tree: trees.Tree | None = None
+
+
+async def prepare(execution: Execution, source: str) -> Before:
+    """The worktree for this attempt, with all of the one before that can be had."""
+    for order, attempt in await _earlier(execution):
+        if (found := await _here(execution, order, attempt, source)) is not None:
+            return found
+        if (kept := await fetch(execution.runner.bus, order, attempt)) is not None:
+            return await _elsewhere(execution, kept, source)
+    tree = await asyncio.to_thread(trees.prepare, execution.spec, source, execution.new_place())
+    return Before(how="brief" if execution.earlier else "", tree=tree)
+
+
+async def _earlier(execution: Execution) -> list[tuple[str, int]]:
+    """The attempts that this one could go on from, the latest first."""
+    spec = execution.spec
+    found = [(spec.id, attempt.number) for attempt in reversed(execution.earlier)]
+    if spec.continues:
+        with contextlib.suppress(TreadleError):
+            order = await client.get_order(execution.runner.bus, spec.continues)
+            found.append((order.id, order.attempt))
+    return found
+
+
+async def _here(execution: Execution, order: str, attempt: int, source: str) -> Before | None:
+    """Its own worktree and session on this machine; None when there is none, or somebody may still be at it."""
+    directory = runs.directory(order, attempt)
+    state = read_state(directory)
+    if state is None or state.agent != execution.spec.agent:
+        return None
+    holding = locked(runs.lock_of(directory), SETTLE_SECONDS)
+    try:
+        await asyncio.to_thread(holding.__enter__)
+    except (Busy, StorageError):
+        return None
+    execution.held.callback(holding.__exit__, None, None, None)
+    if not await asyncio.to_thread(_left_alone, state.tree.top or state.tree.root):
+        return None
+    tree = await asyncio.to_thread(_tree_of, execution, state, order, source)
+    how: Literal["session", "brief"] = "session" if execution.can_resume and state.session else "brief"
+    return Before(how=how, session=state.session, cwd=tree.root, restored=True, tree=tree)
+
+
+def _tree_of(execution: Execution, state: RunState, order: str, source: str) -> trees.Tree:
+    """The worktree in its old place: as it was left, or made anew when its order has ended and it was removed."""
+    old, spec = state.tree, execution.spec
+    if old.top and not os.path.isdir(old.top):
+        return trees.prepare(spec, source, old.top)
+    if order != spec.id and old.top:
+        trees.restore(old, spec.base, spec.base)
+        return msgspec.structs.replace(old, start=spec.base)
+    return old
+
+
+def _left_alone(place: str) -> bool:
+    """Whether nothing works there any more: what a killed runner had started is ended by its keeper."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while any(_inside(process.pid, place) for process in table.processes()):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _inside(pid: int, place: str) -> bool:
+    try:
+        cwd = os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return False
+    return cwd == place or cwd.startswith(place + "/")
+
+
+async def _elsewhere(execution: Execution, kept: Checkpoint, source: str) -> Before:
+    """From the object store."""
+    spec, runner = execution.spec, execution.runner
+    tree = await asyncio.to_thread(trees.prepare, spec, source, execution.new_place())
+    restored = False
+    if tree.top and kept.commit and kept.start == tree.start:
+        try:
+            if kept.bundle:
+                path = os.path.join(runner.directory, "in.bundle")
+                await asyncio.to_thread(trees.fetch, tree, kept.bundle, path)
+            await asyncio.to_thread(trees.restore, tree, kept.head, kept.commit)
+            restored = True
+        except TreadleError:
+            await asyncio.to_thread(trees.restore, tree, tree.start, tree.start)
+    goes_on = bool(kept.session) and kept.agent == spec.agent and execution.can_resume
+    # A session that remembers changes which are not there would build on nothing.
+    if goes_on and (restored or kept.commit in ("", kept.start) or bool(spec.continues)):
+        goes_on = await asyncio.to_thread(transcripts.put_back, kept.files, spec.agent, tree.root, os.environ)
+    else:
+        goes_on = False
+    return Before(
+        how="session" if goes_on else "brief",
+        session=kept.session,
+        fork=execution.can_fork,
+        cwd=kept.cwd,
+        words=kept.words,
+        done=kept.done,
+        restored=restored,
+        tree=tree,
+    )
+
+
+def told(execution: Execution, before: Before) -> str:
+    """What the agent is told first: the task; or, where something came before, how to go on from that."""
+    spec = execution.spec
+    lost = "; ".join(f"attempt {each.number} on {each.node}: {each.outcome} ({each.why})" for each in execution.earlier)
+    if before.how == "session":
+        return _going_on(execution, before, lost)
+    parts = [spec.task]
+    if spec.comments:
+        where = "its files are as that left them" if spec.base else "its files may be as that left them"
+        parts.append(f"This was done before, and {where}. A reviewer says:\n\n{spec.comments}")
+    if lost:
+        files = "The files are as that left them." if before.restored else "The files are as at the start."
+        parts.append(f"This was begun before and not finished: {lost}. {files}")
+    if before.done and lost:
+        parts.append("What was done then, the last of it:\n" + "\n".join(f"- {each}" for each in before.done))
+    if before.words and lost:
+        parts.append(f"What was said last then:\n{before.words}")
+    return "\n\n".join(parts)
+
+
+def _going_on(execution: Execution, before: Before, lost: str) -> str:
+    spec = execution.spec
+    parts = []
+    if lost:
+        parts.append(f"You were interrupted and go on now: {lost}. The files are as you left them.")
+    elif spec.comments:
+        parts.append(f"A reviewer has looked at what you did and says:\n\n{spec.comments}")
+    if before.tree is not None and before.cwd and before.cwd != before.tree.root:
+        parts.append(f"You work in {before.tree.root} now; that is what {before.cwd} was before. Use the new path.")
+    if lost:
+        task = spec.task if len(spec.task) <= TASK_MAX else spec.task[:TASK_MAX] + " ..."
+        parts.append(f"Look at what is done, and do the rest of the task:\n\n{task}")
+        if spec.comments:
+            parts.append(f"A reviewer had said:\n\n{spec.comments}")
+    return "\n\n".join(parts)

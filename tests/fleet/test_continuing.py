@@ -1,0 +1,277 @@
+"""An attempt that goes on from the one before: in the agent's own session where it can, else with a brief."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
+from tests.fleet.test_steering import git, repository, work  # noqa: F401
+from treadle.fleet import checkpoints, client, runs
+from treadle.fleet.bus import Bus
+from treadle.fleet.orders import Spec
+
+CUT_OFF = """
+[[reply]]
+when = "You were interrupted"
+turn = 2
+text = "I go on."
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "b.txt", content = "whole" }
+[[reply]]
+when = "This was begun before"
+turn = 1
+text = "I start over."
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "c.txt", content = "brief" }
+[[reply]]
+when = "half|whole|brief|[Ww]rote|[Cc]reated"
+turn = 2
+text = "never said"
+delay = 120
+[[reply]]
+turn = 1
+text = "I begin."
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "half.txt", content = "half" }
+[[reply]]
+text = "Done."
+times = "always"
+"""
+
+
+def script(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "model.toml"
+    path.write_text(text)
+    return f"scripted:{path}"
+
+
+async def until_written(order: Spec, name: str, attempt: int = 1) -> None:
+    """Until the agent has written a file, and a checkpoint of that was kept."""
+    place = Path(runs.directory(order.id, attempt)) / "work" / name
+    async with asyncio.timeout(60):
+        while not place.exists():
+            await asyncio.sleep(0.02)
+
+
+async def until_kept(bus: Bus, order: Spec, attempt: int = 1) -> checkpoints.Checkpoint:
+    async with asyncio.timeout(60):
+        while True:
+            kept = await checkpoints.fetch(bus, order.id, attempt)
+            if kept is not None and kept.session and kept.files and kept.commit != kept.start:
+                return kept
+            await asyncio.sleep(0.05)
+
+
+async def test_a_killed_runner_s_session_and_files_are_gone_on_with(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    await start_node()
+    order = work(repository, script(tmp_path, CUT_OFF))
+    await give(bus, order)
+    await until_written(order, "half.txt")
+    os.kill(await runner_pid(order.id), signal.SIGKILL)
+    ended = await client.wait(bus, order.id, 90)
+    assert ended.state == "done" and [one.resumed for one in ended.attempts] == ["", "session"], ended.why
+    assert ended.result["changed"] == ["b.txt", "half.txt"]
+
+
+async def test_while_the_old_runner_may_wake_the_session_goes_on_elsewhere_from_its_checkpoint(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    await start_node()
+    order = work(repository, script(tmp_path, CUT_OFF))
+    await give(bus, order)
+    await until_kept(bus, order)
+    stale = await runner_pid(order.id)
+    os.kill(stale, signal.SIGSTOP)
+    try:
+        ended = await client.wait(bus, order.id, 90)
+    finally:
+        os.kill(stale, signal.SIGCONT)
+    assert ended.state == "done" and [one.resumed for one in ended.attempts] == ["", "session"], ended.why
+    assert ended.result["changed"] == ["b.txt", "half.txt"]
+    assert os.path.isdir(os.path.join(runs.directory(order.id, 1), "work"))
+
+
+async def test_an_agent_that_lost_its_session_starts_over_with_the_files_and_a_brief(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    node = await start_node()
+    order = work(repository, script(tmp_path, CUT_OFF))
+    await give(bus, order)
+    kept = await until_kept(bus, order)
+    pid = await runner_pid(order.id)
+    node.settings = type(node.settings)(name="n1", slots=0)
+    os.kill(pid, signal.SIGSTOP)  # so that nothing more is written to the session that we take away
+    sessions = Path(os.environ["TREADLE_HOME"]) / "sessions" / kept.session
+    (sessions / "history.jsonl").unlink()
+    sessions.rmdir() if not list(sessions.iterdir()) else [each.unlink() for each in sessions.iterdir()]
+    os.kill(pid, signal.SIGKILL)
+    node.settings = type(node.settings)(name="n1", slots=1)
+    ended = await client.wait(bus, order.id, 90)
+    assert ended.state == "done" and ended.attempts[1].resumed == "brief", ended.why
+    assert ended.result["changed"] == ["c.txt", "half.txt"]
+
+
+async def test_work_that_is_sent_back_goes_on_in_the_session_that_did_it(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    await start_node()
+    text = """
+    [[reply]]
+    when = "(?s)A reviewer has looked.*also write c.txt"
+    turn = 3
+    text = "Gladly."
+    [[reply.call]]
+    name = "write_file"
+    arguments = { file_path = "c.txt", content = "three" }
+    [[reply]]
+    turn = 1
+    text = "I write."
+    [[reply.call]]
+    name = "write_file"
+    arguments = { file_path = "a.txt", content = "two" }
+    [[reply]]
+    text = "Done."
+    times = "always"
+    """
+    order = work(repository, script(tmp_path, text))
+    await give(bus, order)
+    first = await client.wait(bus, order.id, 90)
+    again = await client.send_back(bus, order.id, "also write c.txt", by="ana")
+    second = await client.wait(bus, again.id, 90)
+    assert second.state == "done" and second.attempts[0].resumed == "session", second
+    assert second.result["base"] == first.result["commit"] and second.result["changed"] == ["c.txt"]
+
+
+ASKS = """
+[[reply]]
+when = "It was given"
+text = "Then I do it."
+[[reply.call]]
+name = "bash"
+arguments = { command = "touch asked.txt" }
+[[reply]]
+when = "do it"
+turn = 1
+text = "May I?"
+[[reply.call]]
+name = "bash"
+arguments = { command = "touch asked.txt" }
+[[reply]]
+text = "Done."
+times = "always"
+"""
+
+
+async def test_a_parked_order_holds_no_slot_and_goes_on_with_the_answer(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    await start_node(slots=1)
+    order = work(repository, script(tmp_path, ASKS), park=0.1, claims=("asked.txt",))
+    other, clash = spec(), spec(root=str(repository), claims=("asked.txt",))
+    await give(bus, order)
+    async with asyncio.timeout(60):
+        while not (await client.get_order(bus, order.id)).parked:
+            await asyncio.sleep(0.02)
+    await give(bus, other, clash)
+    assert (await client.wait(bus, other.id, 60)).state == "done"
+    held = await client.why(bus, clash.id)
+    assert held["waits"]["holder"] == order.id
+    assert "no runner meanwhile" in (await client.why(bus, order.id))["waits"]["text"]
+    (ask,) = await client.approvals(bus)
+    assert ask["command"] == "touch asked.txt"
+    await client.answer(bus, order.id, "allow", by="ana")
+    ended = await client.wait(bus, order.id, 90)
+    assert ended.state == "done" and "asked.txt" in ended.result["changed"], ended.why
+    assert [(one.outcome, one.resumed) for one in ended.attempts] == [("parked", ""), ("done", "session")]
+    receipt = await client.get_receipt(bus, order.id)
+    assert receipt is not None and [one["by"] for one in receipt.approvals] == ["ana"]
+    assert (await client.wait(bus, clash.id, 60)).state == "done"
+
+
+async def test_a_question_outlives_the_runner_that_asked_it(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    await start_node()
+    text = ASKS.replace('when = "It was given"', 'when = "You were interrupted"')
+    order = work(repository, script(tmp_path, text))
+    await give(bus, order)
+    await until_state(bus, order.id, "asking")
+    os.kill(await runner_pid(order.id), signal.SIGKILL)
+    await client.answer(bus, order.id, "allow", by="ana", number=1)
+    ended = await client.wait(bus, order.id, 90)
+    assert ended.state == "done" and ended.asks == 1 and "asked.txt" in ended.result["changed"], ended
+
+
+@pytest.mark.parametrize("when", ["now", "turn", ""])
+async def test_a_message_comes_now_after_the_turn_or_at_the_next_step(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,  # noqa: F811
+    tmp_path: Path,
+    when: str,
+) -> None:
+    """The model waits 120 s for `now`, so that only an interrupt lets the message through."""
+    await start_node()
+    text = """
+    [[reply]]
+    when = "use tabs"
+    text = "With tabs then."
+    [[reply.call]]
+    name = "write_file"
+    arguments = { file_path = "tabs.txt", content = "tabs" }
+    [[reply]]
+    turn = 1
+    text = "I write."
+    [[reply.call]]
+    name = "bash"
+    arguments = { command = "while [ ! -e .env ]; do sleep 0.05; done" }
+    [[reply]]
+    text = "Done."
+    times = "always"
+    """
+    order = work(repository, script(tmp_path, text), rules=("allow Bash",))
+    await give(bus, order)
+    async with asyncio.timeout(60):
+        while not ((await client.why(bus, order.id)).get("activity") or {}).get("open_tools"):
+            await asyncio.sleep(0.05)
+    key = await client.say(bus, order.id, "use tabs", when=when, by="ana")
+    if when == "turn":
+        await client.edit_message(bus, key, "use tabs, please")
+    if when == "now":
+        ended = await client.wait(bus, order.id, 90)
+    else:
+        if when == "":
+            async with asyncio.timeout(60):
+                while (await client.messages(bus, order.id))[0][1]["state"] == "queued":
+                    await asyncio.sleep(0.05)
+        (Path(runs.directory(order.id, 1)) / "work" / ".env").touch()
+        ended = await client.wait(bus, order.id, 90)
+    assert ended.state == "done" and ended.result["changed"] == ["tabs.txt"], ended
+    ((_, message),) = await client.messages(bus, order.id)
+    assert message["state"] == "in turn"
