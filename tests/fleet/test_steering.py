@@ -289,7 +289,7 @@ async def test_work_that_is_sent_back_starts_from_what_was_left(
     second = await client.wait(bus, again.id, 90)
     assert second.state == "done" and second.result["base"] == first.result["commit"], second.why
     assert second.result["changed"] == ["c.txt"]
-    assert "also write c.txt" in (await client.get_spec(bus, again.id)).task
+    assert (await client.get_spec(bus, again.id)).comments == "also write c.txt"
     with pytest.raises(ConfigError):
         await client.send_back(bus, order.id, " ")
 
