@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check cover bench soak soak-fleet docs clean setup test-agents record-agents test-all-pythons
+.PHONY: demo test check cover bench soak soak-fleet docs clean setup package test-agents record-agents test-all-pythons
 
 setup: $(VENV)/.ready
 
@@ -44,6 +44,10 @@ record-agents: setup
 # Is each module of wire, policy and sessions covered by its own test file?
 cover: setup
 	$(BIN)/python -m tests.cover
+
+# Wheel and sdist, built, installed in an environment of their own and tried there.
+package: setup
+	$(BIN)/python -m tests.packaged
 
 # The suite on every Python from 3.11 to 3.14 that is here; TESTS=tests/wire runs a part of it.
 test-all-pythons:

@@ -13,7 +13,7 @@ import pytest
 
 import treadle
 from treadle import errors, events
-from treadle.cli.root import COMMANDS, GROUPS, _load
+from treadle.cli.root import COMMANDS, GROUPS, load
 from treadle.drivers.card import Card
 from treadle.drivers.launch import Launch
 from treadle.io.streams import pair
@@ -54,12 +54,12 @@ def test_the_table_of_errors_is_made_from_the_tree_in_their_docstring() -> None:
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_teaches_itself(name: str) -> None:
-    command = _load(COMMANDS[name])
+    command = load(COMMANDS[name])
     assert command.help and command.get_short_help_str()
 
 
 def every_command() -> Iterator[click.Command]:
-    found = [_load("treadle.cli.oneshot:oneshot"), *(_load(place) for place in COMMANDS.values())]
+    found = [load("treadle.cli.oneshot:oneshot"), *(load(place) for place in COMMANDS.values())]
     for command in found:
         yield command
         if isinstance(command, click.Group):
@@ -109,7 +109,7 @@ def test_the_page_of_commands_is_made_from_them() -> None:
     rows = []
     for purpose, group in GROUPS.items():
         rows.append(f"\n| {purpose} | |\n|---|---|\n")
-        rows += [f"| `treadle {name}` | {_load(place).get_short_help_str(200)} |\n" for name, place in group.items()]
+        rows += [f"| `treadle {name}` | {load(place).get_short_help_str(200)} |\n" for name, place in group.items()]
     made(ROOT / "docs" / "reference" / "commands.md", "commands", "".join(rows))
 
 
@@ -184,3 +184,15 @@ def test_help_of_the_root_teaches_the_two_main_ways() -> None:
 
     shown = CliRunner().invoke(root, ["--help"]).output
     assert isinstance(root, click.Group) and 'treadle -p "fix the test"' in shown and "treadle demo" in shown
+
+
+def test_help_and_errors_name_pages_that_an_installation_has() -> None:
+    from treadle.cli.docs import pages
+
+    names = {page.name for page in pages()}
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for name in re.findall(r"treadle docs ([a-z][\w-]+)", path.read_text()):
+            assert name in names, f"{path}: `treadle docs {name}` shows nothing"
+    for command in every_command():
+        for text in (command.help, command.epilog, *(getattr(param, "help", "") for param in command.params)):
+            assert "docs/" not in (text or ""), f"{command.name} names a file that only a checkout has"

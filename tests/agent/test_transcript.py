@@ -24,6 +24,7 @@ from treadle.agent.transcript import (
     Spent,
     Transcript,
     TurnBegan,
+    remove,
     well_formed,
 )
 from treadle.errors import Busy, ConfigError, NotFound, StorageError
@@ -291,4 +292,27 @@ def test_a_long_past_is_not_held_in_memory(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert held < 1_000_000 and len(transcript.view()) == 100
+    transcript.close()
+
+
+def test_a_removed_session_is_gone_and_one_that_is_open_stays() -> None:
+    open_one = Transcript.create(cwd="/x", model="m", session_id="open")
+    with pytest.raises(Busy):
+        remove("open")
+    open_one.close()
+    assert Transcript.read("open").header.id == "open"
+    remove("open")
+    with pytest.raises(NotFound):
+        Transcript.read("open")
+    with pytest.raises(NotFound):
+        remove("open")
+
+
+def test_what_was_said_is_told_without_what_was_rewound() -> None:
+    transcript = Transcript.create(cwd="/x", model="m", session_id="said")
+    for turn in ("a", "b"):
+        transcript.append(TurnBegan(turn=turn, prompt=turn), Said(message=UserMessage(text=turn)))
+    transcript.append(Cleared())
+    transcript.rewind("b")
+    assert transcript.said() == [UserMessage(text="a")]
     transcript.close()

@@ -1,42 +1,34 @@
-"""Counting tokens offline."""
-
-import subprocess
-import sys
+"""Estimating tokens."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from treadle.errors import MissingExtra
-from treadle.sessions import tokens
-from treadle.sessions.tokens import count
+from treadle.sessions.tokens import estimate
 
-
-@pytest.mark.parametrize(
-    ("text", "tokens"),
-    [("", 0), ("hello world", 2), ("tiktoken is great!", 6), ("antidisestablishmentarianism", 6), ("<|endoftext|>", 7)],
-)
-def test_known_texts_have_their_known_counts(text: str, tokens: int) -> None:
-    assert count(text) == tokens
-
-
-def test_text_that_cannot_be_encoded_is_counted_all_the_same() -> None:
-    assert count("\ud800") > 0
-
-
-def test_it_needs_no_network() -> None:
-    code = """
-import sys
-def refuse(event, args):
-    assert not event.startswith("socket."), event
-sys.addaudithook(refuse)
-from treadle.sessions.tokens import count
-print(count("hello world"))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout == "2\n", done.stderr
+REAL = [
+    ("", 0),
+    ("hello world", 2),
+    ("antidisestablishmentarianism", 6),
+    ("Все люди рождаются свободными и равными в своем достоинстве и правах.", 35),
+    ("人人生而自由，在尊严和权利上一律平等。", 21),
+    ("0123456789" * 10, 34),
+    ('{"type":"question","from":"coder","msg_id":"m1","question":"which port?"}', 21),
+    ("Die Würde des Menschen ist unantastbar. Sie zu achten und zu schützen ist Verpflichtung.", 26),
+]
+"""Texts and what a real tokenizer (cl100k) made of them."""
 
 
-def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "tiktoken", None)
-    tokens._encoding.cache_clear()
-    with pytest.raises(MissingExtra, match="tokens"):
-        count("x")
+@pytest.mark.parametrize(("text", "tokens"), REAL)
+def test_an_estimate_is_near_what_a_tokenizer_counts(text: str, tokens: int) -> None:
+    assert abs(estimate(text) - tokens) <= max(1, tokens / 5)
+
+
+@given(st.text(alphabet=st.characters(), max_size=200))
+def test_any_text_has_an_estimate_that_grows_with_it(text: str) -> None:
+    assert 0 <= estimate(text) <= len(text.encode("utf-8", "surrogatepass")) + 1
+    assert estimate(text + "\nmore") >= estimate(text)
+
+
+def test_text_that_cannot_be_encoded_is_estimated_all_the_same() -> None:
+    assert estimate("\ud800") > 0

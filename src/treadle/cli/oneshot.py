@@ -51,7 +51,7 @@ def accepted_and_not_used(command: Any) -> Any:
     return command
 
 
-@click.command("treadle -p", epilog="Formats, fields and exit codes: docs/reference/one-shot.md")
+@click.command("treadle -p", epilog="Formats, fields and exit codes: treadle docs one-shot")
 @click.option("-p", "--print", "flag", is_flag=True, help="Run one prompt and print the answer.")
 @click.argument("prompt", required=False)
 @click.option(

@@ -34,7 +34,10 @@ GROUPS: dict[str, dict[str, str]] = {
     "Share a repository": {"coord": "treadle.cli.coord:coord"},
     "See what there is": {
         "agents": "treadle.cli.agents:agents",
+        "completion": "treadle.cli.completion.command:completion",
+        "docs": "treadle.cli.docs:docs",
         "doctor": "treadle.cli.doctor:doctor",
+        "man": "treadle.cli.man:man",
         "models": "treadle.cli.models:models",
         "ps": "treadle.cli.ps:ps",
     },
@@ -54,7 +57,7 @@ class LazyGroup(click.Group):
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        return _load(COMMANDS[name]) if name in COMMANDS else None
+        return load(COMMANDS[name]) if name in COMMANDS else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -67,7 +70,7 @@ class LazyGroup(click.Group):
         width = max(map(len, COMMANDS))
         for heading, group in GROUPS.items():
             with formatter.section(heading):
-                rows = [(name.ljust(width), _load(place).get_short_help_str(200)) for name, place in group.items()]
+                rows = [(name.ljust(width), load(place).get_short_help_str(200)) for name, place in group.items()]
                 formatter.write_dl(rows)
 
 
@@ -89,7 +92,7 @@ def _piped() -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
-def _load(place: str) -> click.Command:
+def load(place: str) -> click.Command:
     module, attribute = place.split(":")
     command = getattr(importlib.import_module(module), attribute)
     assert isinstance(command, click.Command)
@@ -132,9 +135,9 @@ def _run(arguments: list[str]) -> int | None:
     first = words[0] if words else ""
     once = first not in COMMANDS and any(word in words for word in PRINT)
     if once:
-        command = _load("treadle.cli.oneshot:oneshot")
+        command = load("treadle.cli.oneshot:oneshot")
     elif first.startswith("-") and first not in [*HELP, "--version"] or not arguments and sys.stdin.isatty():
-        command = _load(COMMANDS["chat"])
+        command = load(COMMANDS["chat"])
     else:
         command, arguments = treadle, arguments or ["--help"]
     try:

@@ -26,6 +26,6 @@ def sidecar(agent: str, sandbox: bool | None, network: str | None) -> None:
       args = []
 
     The model and its key come from the order or from the environment. Nothing but the protocol is ever written to
-    stdout. The protocol: docs/reference/sidecar-protocol.md. To be the control plane yourself: treadle host run.
+    stdout. The protocol: treadle docs sidecar-protocol. To be the control plane yourself: treadle host run.
     """
     sys.exit(serve(agent, sandbox=sandbox, network=network))

@@ -25,6 +25,6 @@ def worker(agent: str, sandbox: bool | None, network: str | None) -> None:
 
     The key and the model's address come from the environment (OPENROUTER_API_KEY, HEDDLE_BASE_URL, or those of other
     providers). HEDDLE_HEARTBEAT_INTERVAL sets the milliseconds between heartbeats, HEDDLE_APPROVAL_MODE what runs
-    unasked. Nothing but the protocol is ever written to stdout. The protocol: docs/reference/worker-protocol.md.
+    unasked. Nothing but the protocol is ever written to stdout. The protocol: treadle docs worker-protocol.
     """
     sys.exit(serve(agent, sandbox=sandbox, network=network))

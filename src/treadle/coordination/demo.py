@@ -1,4 +1,5 @@
-"""One wave of work, briefed twice: verbatim, and by reference. Both are really built, and every token is counted.
+"""One wave of work, briefed twice: verbatim, and by reference. Both are really built, and both are
+estimated in tokens by the same rule.
 
 Verbatim, each of three spawns gets the whole plan, the reports of the finished wave and its task. By reference, there
 is a symbol table, each spawn gets a delta brief, and each answers with a typed message. The ledger works out the rest.
@@ -97,17 +98,17 @@ def demo(keep: str = "") -> Iterator[str]:
     """The lines to print. With `keep`, everything that was counted is left in that directory to be read."""
     import tempfile
 
-    from treadle.sessions.tokens import count
+    from treadle.sessions.tokens import estimate
 
     with tempfile.TemporaryDirectory() as scratch:
         planning = Planning(os.path.join(scratch, ".planning"), project=scratch)
         init(planning)
         ledger = Ledger(planning)
         before, after = verbatim(), by_reference(planning)
-        base = sum(count(text) for text in before.values())
+        base = sum(estimate(text) for text in before.values())
         ledger.baseline(ROLE, base)
         for name, text in after.items():
-            ledger.log(ROLE, name.partition(" ")[0], count(text), msg_id=name, source="counted", run="demo")
+            ledger.log(ROLE, name.partition(" ")[0], estimate(text), msg_id=name, source="estimated", run="demo")
         (row,) = ledger.delta(ROLE, "demo")
     for name, text in (before | after).items() if keep else ():
         write_text(os.path.join(os.path.abspath(keep), name.replace(" ", "-") + ".txt"), text)
@@ -118,6 +119,7 @@ def demo(keep: str = "") -> Iterator[str]:
     )
     yield f"measured delta: {ROLE}: {base} -> {measured} tokens ({signed(row['percent'])}%)"
     yield f"{ROLE}: {(base + 500) // 1000}k → {measured} tokens, measured."
+    yield "(both texts were built; their tokens are estimated by one rule, as no model was asked)"
 
 
 def verbatim() -> dict[str, str]:

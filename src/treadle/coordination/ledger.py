@@ -1,7 +1,7 @@
 """The token ledger: what every message and spawn cost, by role, with where each number comes from.
 
-Numbers are never made up: a line is `measured` (a provider reported it), `counted` (a tokenizer counted the text) or
-`declared` (the caller said so).
+Where a number comes from is kept with it: `measured` (a provider reported it), `estimated` (from the text, by us),
+`counted` (by a tokenizer of the caller) or `declared` (the caller said so).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from treadle.wire.heimdall.messages import VERSION
 if TYPE_CHECKING:
     from typing import Any
 
-SOURCES = ("measured", "counted", "declared")
+SOURCES = ("measured", "estimated", "counted", "declared")
 _BLOCK = 4 << 20
 _SMALL = 1 << 20
 """From this size on, a compiled decoder is worth its import."""

@@ -1,32 +1,42 @@
-"""How many tokens a text is, by a real tokenizer whose tables are installed with it: nothing is downloaded.
+"""About how many tokens a text is, without a tokenizer: tables of one are megabytes, and each model has its own.
 
-An estimate for any model whose provider has not reported its own count; never a substitute for one that has.
+The rule was fitted to a common tokenizer (cl100k). On 250 files of this project, sources, documents and recordings,
+nine of ten came out within 7 % of its count, the median exact, the worst 17 % too low. It is an estimate for any model
+whose provider has not reported its own count, never a substitute for one that has. Light: small commands import it.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING
+import re
 
-from treadle.errors import MissingExtra
-from treadle.wire.common.jsontext import mended
-
-if TYPE_CHECKING:
-    import tiktoken
-
-NAME = "cl100k_base"
+_PIECE = re.compile(r"(?P<word>[^\w\n]?[^\W\d_]+)|(?P<number>\d{1,3})|(?P<marks> ?(?:[^\s\w]|_)+\n*)|\s*\n|\s+")
+LONG = 7
+"""Letters of a word that are one token; from there on every fourth letter is another."""
+DENSE, FOREIGN, ACCENTED = 2.6, 3.6, 3.0
+"""Bytes of a token: of three-byte scripts, of two-byte scripts, and of words with a few accents."""
 
 
-def count(text: str) -> int:
-    # Text that happens to look like a control token of the model is still only text here.
-    return len(_encoding().encode(mended(text), disallowed_special=()))
+def estimate(text: str) -> int:
+    tokens = 0.0
+    for piece in _PIECE.finditer(text):
+        if piece.lastgroup == "word":
+            tokens += _word(piece[0])
+        elif piece.lastgroup == "marks":
+            tokens += 1 + max(0, _bytes(piece[0].strip()) - 2) / 4
+        else:
+            tokens += 1
+    return round(tokens)
 
 
-@lru_cache(maxsize=1)
-def _encoding() -> tiktoken.Encoding:
-    try:
-        import tiktoken
+def _word(text: str) -> float:
+    # A space belongs to the word behind it; of other marks, one in five is a token of its own.
+    mark = 0.0 if text[0].isalpha() or text[0] == " " else 0.2
+    word = text if text[0].isalpha() else text[1:]
+    if word.isascii():
+        return max(1.0, 1 + (len(word) - LONG) / 4) + mark
+    each = _bytes(word) / len(word)
+    return max(1.0, _bytes(word) / (DENSE if each > 2.5 else FOREIGN if each > 1.5 else ACCENTED)) + mark
 
-        return tiktoken.get_encoding(f"{NAME}_offline")
-    except (ImportError, ValueError) as error:
-        raise MissingExtra("counting tokens", "tokens") from error
+
+def _bytes(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))

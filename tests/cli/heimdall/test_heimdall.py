@@ -185,14 +185,14 @@ def test_lists_and_reports_come_as_json_too(heimdall: Run) -> None:
     assert data("haid", "list") == []
 
 
-def test_tokens_can_be_counted_instead_of_declared(heimdall: Run, project: Path) -> None:
+def test_tokens_can_be_estimated_instead_of_declared(heimdall: Run, project: Path) -> None:
     (project / "brief.txt").write_text("hello world")
     words = ["log", "--role", "r", "--kind", "k", "--count"]
     assert heimdall("ledger", *words, "brief.txt").stdout == "logged r/k=2\n"
     assert heimdall("ledger", *words, "-", stdin="hello").stdout == "logged r/k=1\n"
     assert heimdall("ledger", *words, "none.txt").returncode == 1
     entries = [json.loads(line) for line in (project / ".planning/protocol/ledger.jsonl").read_text().splitlines()]
-    assert [entry["source"] for entry in entries] == ["counted", "counted"]
+    assert [entry["source"] for entry in entries] == ["estimated", "estimated"]
 
 
 # The reference pages...

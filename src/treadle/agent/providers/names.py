@@ -63,7 +63,7 @@ def model_settings(table: Mapping[str, Any]) -> ModelSettings:
     try:
         return msgspec.convert(table, ModelSettings)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"[models] in the settings: {error}", hint="see docs/reference/models.md") from None
+        raise ConfigError(f"[models] in the settings: {error}", hint="see `treadle docs models`") from None
 
 
 def resolve(

@@ -166,7 +166,7 @@ def parse(text: str, where: str = "script") -> Script:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{where} is not valid TOML: {error}") from None
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where}: {error}", hint="see docs/reference/scripted-model.md") from None
+        raise ConfigError(f"{where}: {error}", hint="see `treadle docs scripted-model`") from None
     except re.error as error:
         raise ConfigError(f"{where}: the pattern {error.pattern!r} is not a regular expression: {error}") from None
     if not script.reply:

@@ -46,7 +46,7 @@ class FileMatches(msgspec.Struct):
 
 
 def find() -> str | None:
-    """ripgrep on PATH, or the one that the `search` extra installs; never one by a relative path."""
+    """ripgrep on PATH, or the one that is installed with us; never one by a relative path."""
     for place in (os.environ.get("PATH", os.defpath), sysconfig.get_path("scripts")):
         found = shutil.which("rg", path=place)
         if found and os.path.isabs(found):

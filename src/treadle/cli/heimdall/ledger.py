@@ -1,8 +1,8 @@
 """heimdall-ledger: what every message and spawn cost, in tokens, by role
 
 heimdall-ledger log --role R --kind K (--tokens N | --count FILE) [--msg-id M] [--source S] [--run ID]
-    add a line; --source says where the number is from: measured (by the provider), counted, declared (the default)
-    --count counts the tokens of a file (`-`: standard input) with a tokenizer instead
+    add a line; --source says where the number is from: measured (by the provider), estimated, counted or declared
+    --count estimates the tokens of a file (`-`: standard input) from its text instead
 heimdall-ledger baseline --role R --tokens N     keep the number to beat
 heimdall-ledger report [--run ID] [--json]       tokens by role
 heimdall-ledger delta [--role R] [--run ID] [--json]     against the baselines
@@ -50,22 +50,22 @@ def _log(ledger: Ledger, args: Arguments) -> None:
     role, kind = args.need("--role"), args.need("--kind")
     source = args.get("--source", "declared")
     if "--count" in args.values:
-        tokens, source = _counted(args.values["--count"]), "counted"
+        tokens, source = _estimated(args.values["--count"]), "estimated"
     else:
         tokens = args.need("--tokens")
     ledger.log(role, kind, tokens, msg_id=args.get("--msg-id"), source=source, run=args.get("--run"))
     out(f"logged {role}/{kind}={tokens}")
 
 
-def _counted(path: str) -> str:
+def _estimated(path: str) -> str:
     from treadle.coordination.planning import read_text
     from treadle.errors import NotFound
-    from treadle.sessions.tokens import count
+    from treadle.sessions.tokens import estimate
 
     text = sys.stdin.buffer.read().decode(errors="replace") if path == "-" else read_text(path)
     if text is None:
         raise NotFound(f"no file {path}")
-    return str(count(text))
+    return str(estimate(text))
 
 
 def _report(totals: Totals, as_json: bool) -> None:

@@ -1,0 +1,63 @@
+"""A kept session as a document."""
+
+import re
+
+import pytest
+
+from treadle.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from treadle.agent.session_export import Document, as_html, as_json, as_markdown, fenced
+from treadle.agent.transcript import Compacted, Said, Spent, Transcript, TurnBegan
+from treadle.events import Usage
+from treadle.redact import Redactor
+
+KEY = "sk-abcdefghijklmnopqrstuvwx"
+
+
+@pytest.fixture
+def document() -> Document:
+    transcript = Transcript.create(cwd="/work", model="m", session_id="abc")
+    call = ToolCall(id="c", name="bash", arguments=f'{{"command": "curl -H {KEY}"}}')
+    transcript.append(
+        TurnBegan(turn="t", prompt="why?"),
+        Said(message=UserMessage(text=f"why? my key is {KEY} <script>alert(1)</script>")),
+        Said(
+            message=AssistantMessage(text="I **look**. ![x](http://spy/x.png) [l](javascript:alert(1))", calls=(call,))
+        ),
+        Said(message=ToolResult(call="c", name="bash", text="```\n</pre><script>", ok=False)),
+        Compacted(summary="nothing", kept=0),
+        Said(message=AssistantMessage(text="So it is.")),
+        Spent(usage=Usage(input_tokens=3, output_tokens=4)),
+    )
+    transcript.close()
+    return Document(Transcript.read("abc"), Redactor())
+
+
+def test_all_that_was_said_is_there_also_what_the_model_no_longer_sees(document: Document) -> None:
+    for text in (as_markdown(document), as_html(document), str(as_json(document))):
+        assert "why?" in text and "look" in text and "So it is." in text
+
+
+def test_no_secret_leaves_in_any_form(document: Document) -> None:
+    for text in (as_markdown(document), as_html(document), str(as_json(document))):
+        assert KEY not in text and text.count("[redacted]") >= 2
+
+
+def test_nothing_that_an_agent_said_runs_or_loads_in_the_page(document: Document) -> None:
+    page = as_html(document)
+    assert "<script" not in page and not re.search(r"<img|href=\"javascript", page)
+    assert "default-src 'none'" in page and "&lt;script&gt;" in page
+
+
+def test_a_cost_nobody_told_is_unknown(document: Document) -> None:
+    assert "7 tokens · cost unknown" in document.about() and as_json(document)["cost_usd"] is None
+
+
+def test_without_the_tools_a_call_is_one_line(document: Document) -> None:
+    short = as_markdown(document, tools=False)
+    assert (
+        "- `bash` " in short and "Result of" not in short and "Result of `bash`, which failed" in as_markdown(document)
+    )
+
+
+def test_a_fence_is_longer_than_any_inside() -> None:
+    assert fenced("a ```` b").startswith("`````\n") and fenced("a") == "```\na\n```"

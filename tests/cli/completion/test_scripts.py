@@ -1,0 +1,91 @@
+"""Completion as the shells themselves do it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.chat.terminal import ChatTerminal
+from tests.conftest import need
+from treadle.agent.transcript import Transcript, TurnBegan
+from treadle.cli.completion.scripts import script
+from treadle.cli.words import every
+
+BIN = str(Path(sys.executable).parent)
+BASH = """source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _treadle; printf '%s\\n' "${COMPREPLY[@]}" """
+Complete = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scripts")
+    for shell in ("bash", "zsh", "fish"):
+        (folder / shell).write_text(script(shell, every()))
+    return folder
+
+
+@pytest.fixture(params=["bash", "fish"])
+def complete(request: pytest.FixtureRequest, scripts: Path, state_home: Path) -> Complete:
+    """What the shell offers for the last of these words."""
+    shell: str = request.param
+    need(shell)
+
+    def offered(*words: str) -> list[str]:
+        if shell == "bash":
+            argv = ["bash", "-c", BASH, str(scripts / "bash"), *words]
+        else:
+            line = " ".join(words).replace("'", "\\'")
+            argv = ["fish", "--no-config", "-c", f"source {scripts / 'fish'}; complete -C '{line}'"]
+        env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(scripts)}
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=True)
+        return [line.partition("\t")[0] for line in done.stdout.splitlines() if line]
+
+    return offered
+
+
+def test_commands_and_their_subcommands_are_offered(complete: Complete) -> None:
+    assert sorted(complete("treadle", "se")) == ["send", "sessions"]
+    assert set(complete("treadle", "sessions", "")) >= {"show", "export", "search", "rm"}
+    assert sorted(complete("heimdall-claim", "re")) == ["reap", "release"]
+    assert "claim" in complete("treadle", "coord", "cl")
+
+
+def test_options_are_those_of_the_command(complete: Complete) -> None:
+    assert complete("treadle", "sessions", "rm", "--old") == ["--older-than"]
+    assert "--task" in complete("treadle", "coord", "claim", "--t")
+    assert "--resume" in complete("treadle", "--res")
+    assert complete("treadle", "ls", "--older") == []
+
+
+def test_values_are_offered_where_they_are_known(complete: Complete) -> None:
+    assert sorted(complete("treadle", "sessions", "export", "--format", "")) == ["html", "json", "markdown"]
+    assert "claude" in complete("treadle", "--agent", "cl")
+
+
+def test_what_exists_now_is_offered(complete: Complete) -> None:
+    transcript = Transcript.create(cwd="/x", model="m", session_id="abc-1")
+    transcript.append(TurnBegan(turn="t", prompt="hello; rm -rf $HOME"))
+    transcript.close()
+    assert complete("treadle", "sessions", "show", "ab") == ["abc-1"]
+    assert "one-shot" in complete("treadle", "docs", "one")
+
+
+def test_zsh_completes_with_descriptions(scripts: Path, tmp_path: Path, state_home: Path) -> None:
+    need("zsh")
+    (tmp_path / ".zshrc").write_text(
+        f"PS1='%% '; autoload -U compinit; compinit -u -D; source {scripts / 'zsh'}; print ready\n"
+    )
+    env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "ZDOTDIR": str(tmp_path), "TERM": "xterm"}
+    zsh = shutil.which("zsh") or "zsh"
+    with ChatTerminal([zsh, "-i"], tmp_path, env) as terminal:
+        terminal.until("ready\n")
+        terminal.keys("treadle se\t")
+        terminal.until("(?s)send +-- Type into a terminal.*sessions +-- Kept sessions")
+        terminal.keys("ssions export --for\tma\t")
+        terminal.until("treadle sessions export --format markdown")
+        terminal.keys("\x15treadle docs one\t")
+        terminal.until("treadle docs one-shot")

@@ -1,0 +1,46 @@
+"""Manual pages, as man(1) shows them."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from tests.conftest import need
+from treadle.cli.man import man, page
+from treadle.cli.words import Command, Option, every
+from treadle.errors import NotFound
+
+
+def shown(path: Path) -> str:
+    need("man")
+    env = {**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8", "MANPAGER": "cat", "PAGER": "cat"}
+    done = subprocess.run(["man", "--warnings", "-l", path], env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    return done.stdout
+
+
+def test_every_command_has_a_page_that_man_shows_without_a_complaint(tmp_path: Path) -> None:
+    result = CliRunner().invoke(man, ["--write", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    names = {path.name for path in (tmp_path / "man1").iterdir()}
+    assert {"treadle.1", "treadle-fleet-submit.1", "heimdall-claim.1", "treadle-run.1"} <= names
+    text = shown(tmp_path / "man1" / "treadle-sessions-rm.1")
+    assert "--older-than AGE" in text and "treadle sessions rm --older-than 30d --force" in text
+    assert "--detach" in shown(tmp_path / "man1" / "treadle-run.1")
+
+
+def test_text_is_never_taken_for_a_command_of_the_formatter(tmp_path: Path) -> None:
+    tricky = ".so /etc/passwd\n'br\n\\fBback\\slash --dash\n.TH X"
+    command = Command(path=("x",), summary="a - b", text=tricky, options=(Option(("--o",), "V", ".nf"),))
+    (tmp_path / "x.1").write_text(page(command, [command]))
+    text = shown(tmp_path / "x.1")
+    for line in tricky.splitlines():
+        assert line in text
+
+
+def test_one_page_is_printed_and_an_unknown_one_refused() -> None:
+    assert '.TH "HEIMDALL\\-CLAIM" 1' in CliRunner().invoke(man, ["heimdall-claim"]).output
+    assert CliRunner().invoke(man, ["fleet", "submit"]).output.startswith('.TH "TREADLE\\-FLEET\\-SUBMIT"')
+    assert isinstance(CliRunner().invoke(man, ["nothing"]).exception, NotFound)
+    assert len(every()) > 100
