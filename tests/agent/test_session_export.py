@@ -5,7 +5,7 @@ import re
 import pytest
 
 from treadle.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
-from treadle.agent.session_export import Document, as_html, as_json, as_markdown, fenced
+from treadle.agent.session_export import SessionDocument, as_html, as_json, as_markdown, fenced
 from treadle.agent.transcript import Compacted, Said, Spent, Transcript, TurnBegan
 from treadle.events import Usage
 from treadle.redact import Redactor
@@ -14,7 +14,7 @@ KEY = "sk-abcdefghijklmnopqrstuvwx"
 
 
 @pytest.fixture
-def document() -> Document:
+def document() -> SessionDocument:
     transcript = Transcript.create(cwd="/work", model="m", session_id="abc")
     call = ToolCall(id="c", name="bash", arguments=f'{{"command": "curl -H {KEY}"}}')
     transcript.append(
@@ -29,30 +29,30 @@ def document() -> Document:
         Spent(usage=Usage(input_tokens=3, output_tokens=4)),
     )
     transcript.close()
-    return Document(Transcript.read("abc"), Redactor())
+    return SessionDocument(Transcript.read("abc"), Redactor())
 
 
-def test_all_that_was_said_is_there_also_what_the_model_no_longer_sees(document: Document) -> None:
+def test_all_that_was_said_is_there_also_what_the_model_no_longer_sees(document: SessionDocument) -> None:
     for text in (as_markdown(document), as_html(document), str(as_json(document))):
         assert "why?" in text and "look" in text and "So it is." in text
 
 
-def test_no_secret_leaves_in_any_form(document: Document) -> None:
+def test_no_secret_leaves_in_any_form(document: SessionDocument) -> None:
     for text in (as_markdown(document), as_html(document), str(as_json(document))):
         assert KEY not in text and text.count("[redacted]") >= 2
 
 
-def test_nothing_that_an_agent_said_runs_or_loads_in_the_page(document: Document) -> None:
+def test_nothing_that_an_agent_said_runs_or_loads_in_the_page(document: SessionDocument) -> None:
     page = as_html(document)
     assert "<script" not in page and not re.search(r"<img|href=\"javascript", page)
     assert "default-src 'none'" in page and "&lt;script&gt;" in page
 
 
-def test_a_cost_nobody_told_is_unknown(document: Document) -> None:
+def test_a_cost_nobody_told_is_unknown(document: SessionDocument) -> None:
     assert "7 tokens · cost unknown" in document.about() and as_json(document)["cost_usd"] is None
 
 
-def test_without_the_tools_a_call_is_one_line(document: Document) -> None:
+def test_without_the_tools_a_call_is_one_line(document: SessionDocument) -> None:
     short = as_markdown(document, tools=False)
     assert (
         "- `bash` " in short and "Result of" not in short and "Result of `bash`, which failed" in as_markdown(document)

@@ -35,7 +35,7 @@ details {{ margin: .5rem 0 }} summary {{ cursor: pointer; color: #444 }} .about 
 """
 
 
-class Document:
+class SessionDocument:
     """What there is to say of a session, redacted, before it has a form."""
 
     def __init__(self, transcript: Transcript, redactor: Redactor) -> None:
@@ -67,7 +67,7 @@ class Document:
         return {"role": "assistant", "text": self._clean(message.text), "model": message.model, "calls": calls}
 
 
-def as_json(document: Document) -> dict[str, Any]:
+def as_json(document: SessionDocument) -> dict[str, Any]:
     usage = document.totals
     return {
         "id": document.id,
@@ -82,7 +82,7 @@ def as_json(document: Document) -> dict[str, Any]:
     }
 
 
-def as_markdown(document: Document, *, tools: bool = True) -> str:
+def as_markdown(document: SessionDocument, *, tools: bool = True) -> str:
     """Without `tools`, of each call only its name and what it was about."""
     parts = [f"# {document.title}\n\n{document.about()}\n"]
     for message in document.messages:
@@ -116,7 +116,7 @@ def fenced(text: str) -> str:
     return f"{fence}\n{text.rstrip(chr(10))}\n{fence}"
 
 
-def as_html(document: Document) -> str:
+def as_html(document: SessionDocument) -> str:
     """One page that loads nothing: what an agent said is shown, and never runs or fetches."""
     from markdown_it import MarkdownIt
 

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from treadle.agent import session_export
-from treadle.agent.session_export import Document
+from treadle.agent.session_export import SessionDocument
 from treadle.agent.session_list import Entry, find_session, list_sessions
 from treadle.agent.session_search import search
 from treadle.agent.transcript import Transcript, remove
@@ -53,8 +53,8 @@ def _line(entry: Entry) -> str:
     return printable(f"{entry.id}  {when}  {entry.turns:3} turns  {entry.cwd}  {title}")
 
 
-def _document(wanted: str) -> Document:
-    return Document(Transcript.read(find_session(wanted)), Redactor.of_environment(os.environ))
+def _document(wanted: str) -> SessionDocument:
+    return SessionDocument(Transcript.read(find_session(wanted)), Redactor.of_environment(os.environ))
 
 
 @sessions.command("show")
