@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from treadle.fleet import accounts
 from treadle.fleet.book import NodeView
 from treadle.fleet.control import scopes
 from treadle.fleet.orders import AT_WORK, Used, encode
-from treadle.fleet.placing import explain_wait
+from treadle.fleet.placing import explain_wait, over_budget
 
 if TYPE_CHECKING:
     from treadle.fleet.scheduler import Scheduler
@@ -55,7 +56,7 @@ class Answering:
             return {"holds": False}
         row.heard = time.monotonic()
         row.activity = said
-        book.spend(row, msgspec.convert(said.get("used") or {}, Used))
+        accounts.spend(book, row, msgspec.convert(said.get("used") or {}, Used))
         answer: dict[str, Any] = {"holds": True, "state": row.order.state}
         if row.order.cancel is not None:
             answer["cancel"] = row.order.cancel.what
@@ -63,7 +64,9 @@ class Answering:
         if park is not None and park.until > time.time():
             answer["hold_until"] = park.until
         held = [*scopes(row.spec, row.order), f"node:{node}"]
-        answer["paused"] = any(scope in book.control.pauses for scope in held)
+        answer["paused"] = any(scope in book.control.pauses for scope in held) or bool(over_budget(book, row))
+        answer["claims"] = book.claims_of_others(row)
+        answer["collisions"] = book.collisions(row)
         return answer
 
     async def ask(self, subject: str, data: bytes) -> bytes | None:
@@ -95,7 +98,10 @@ class Answering:
             "attempt": row.order.attempt,
             "heard_seconds_ago": round(now - row.heard, 2),
             "lease": book.lease,
+            "stall": row.spec.stall_seconds,
             "activity": row.activity,
+            "collisions": book.collisions(row),
+            "over_budget": over_budget(book, row),
         }
 
     def _view(self, view: NodeView) -> dict[str, Any]:

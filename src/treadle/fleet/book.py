@@ -16,8 +16,10 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.coordination.surfaces import Surface
+from treadle.fleet import accounts
 from treadle.fleet.bus import Write
-from treadle.fleet.control import Budget, Control, Park, budget_scopes, with_entry
+from treadle.fleet.control import Control
+from treadle.fleet.liveness import stuck
 from treadle.fleet.orders import (
     AT_WORK,
     GIVEN_BACK,
@@ -44,7 +46,7 @@ BACK_SECONDS = 2.0
 class Row:
     """An order that has not ended."""
 
-    __slots__ = ("spec", "order", "revision", "heard", "surfaces", "asks", "activity", "counted")
+    __slots__ = ("spec", "order", "revision", "heard", "surfaces", "asks", "activity", "escalated")
 
     def __init__(self, spec: Spec, order: Order, revision: int, heard: float) -> None:
         self.spec = spec
@@ -54,8 +56,8 @@ class Row:
         self.surfaces = [Surface(text) for text in spec.claims]
         self.asks: dict[str, dict[str, Any]] = {}
         self.activity: dict[str, Any] = {}
-        self.counted = Used()
-        """How much of what it used is in the budgets."""
+        self.escalated = 0
+        """The attempt that was found to be stuck."""
 
 
 class NodeView:
@@ -127,6 +129,24 @@ class Book:
     def at_work(self) -> Iterator[Row]:
         """Every order that has files and claims of its own now: on a node, or parked."""
         return (row for row in self.rows.values() if row.order.state in AT_WORK)
+
+    def _beside(self, row: Row) -> Iterator[Row]:
+        """The other orders at work in the same repository."""
+        if not row.spec.place:
+            return iter(())
+        return (other for other in self.at_work() if other is not row and other.spec.place == row.spec.place)
+
+    def claims_of_others(self, row: Row) -> dict[str, list[str]]:
+        return {other.spec.id: list(other.spec.claims) for other in self._beside(row) if other.spec.claims}
+
+    def collisions(self, row: Row) -> dict[str, list[str]]:
+        """The conflict radar: files that this order and another both change, by the other."""
+        mine = set(row.activity.get("changed") or ())
+        found = {}
+        for other in self._beside(row) if mine else ():
+            if both := mine.intersection(other.activity.get("changed") or ()):
+                found[other.spec.id] = sorted(both)
+        return found
 
     def node(self, name: str, now: float) -> NodeView:
         if name not in self.nodes:
@@ -214,11 +234,11 @@ class Book:
         """The runner's last word on its attempt."""
         outcome, why = str(said.get("outcome", "failed")), str(said.get("why", ""))
         used = msgspec.convert(said.get("used") or {}, Used)
-        self.spend(row, used)
+        accounts.spend(self, row, used)
         total = _sum(row.order.used, used)
         resumed = str(said.get("resumed", ""))
         attempts = self._last_attempt(row, ended=time.time(), outcome=outcome, why=why, used=used, resumed=resumed)
-        self.change(row, attempts=attempts, used=total)
+        self.change(row, attempts=attempts, used=total, counted=Used())
         if outcome == "parked" and row.order.open_ask:
             return self._park(row)
         if outcome in GIVEN_BACK:
@@ -237,9 +257,9 @@ class Book:
         # What it had told of what it used was paid for, though its work is lost.
         resumed = str(row.activity.get("resumed", ""))
         attempts = self._last_attempt(
-            row, ended=time.time(), outcome="lost", why=why, used=row.counted, resumed=resumed
+            row, ended=time.time(), outcome="lost", why=why, used=order.counted, resumed=resumed
         )
-        self.change(row, attempts=attempts, used=_sum(order.used, row.counted))
+        self.change(row, attempts=attempts, used=_sum(order.used, order.counted), counted=Used())
         if order.cancel is not None:
             self.end(row, "cancelled", f"{order.cancel.what}; its runner was gone by then")
         elif row.order.tries >= row.spec.attempts:
@@ -259,8 +279,18 @@ class Book:
         work = Write(f"work.{row.order.node}.{row.spec.id}", purge=True)
         self.change(row, work, state="asking", node="")
 
-    def unpark(self, row: Row) -> None:
-        """There is an answer: it goes on."""
+    def unpark(self, row: Row, answer: dict[str, Any]) -> None:
+        """There is an answer: it goes on. Where it asked for more money or tokens, it gets them or ends."""
+        ask = row.asks.get(row.order.open_ask, {})
+        if ask.get("kind") != "budget":
+            return self._queue_again(row)
+        by = str(answer.get("by", "somebody"))
+        row.asks.clear()
+        if answer.get("decision") != "allow":
+            return self.end(row, "failed", f"its budget was not raised: refused by {by}")
+        more = accounts.raised(row.order.limits, row.spec.limits)
+        words = f"raised its limits: {accounts.amount(row.order.limits)} -> {accounts.amount(more)}"
+        self.change(row, limits=more, open_ask="", notes=self.note(row, by, words))
         self._queue_again(row)
 
     def _last_attempt(self, row: Row, **fields: Any) -> tuple[Attempt, ...]:
@@ -385,46 +415,6 @@ class Book:
             content = {"do": "limits", "limits": msgspec.to_builtins(row.order.limits)}
             self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode(content)))
 
-    # Money and providers...
-
-    def spend(self, row: Row, used: Used) -> None:
-        """Count in what an attempt has used so far, beyond what was counted before."""
-        new_tokens = max(0, used.tokens - row.counted.tokens)
-        new_usd = max(0.0, (used.usd or 0.0) - (row.counted.usd or 0.0))
-        if not new_tokens and not new_usd:
-            return
-        row.counted = used
-        budgets = dict(self.control.budgets)
-        for scope in budget_scopes(row.spec):
-            old = budgets.get(scope, Budget())
-            budgets[scope] = replace(
-                old,
-                spent_usd=old.spent_usd + new_usd,
-                spent_tokens=old.spent_tokens + new_tokens,
-                unpriced_tokens=old.unpriced_tokens + (new_tokens if used.usd is None else 0),
-            )
-        self.change_control(budgets=budgets)
-
-    def rate_limited(self, account: str, until: float, why: str) -> None:
-        """A provider has said to wait: everybody on that account does."""
-        old = self.control.parks.get(account)
-        if old is not None and old.until >= until:
-            return
-        park = Park(until=until, why=why, since=time.time())
-        self.change_control(parks=with_entry(self.control.parks, account, park))
-        self.back_at[account] = until
-
-    def reserved(self, scope: str) -> tuple[float, int]:
-        """Money and tokens that orders at work may still use, by their limits."""
-        usd, tokens = 0.0, 0
-        for view in self.nodes.values():
-            for name in view.at_work:
-                row = self.rows.get(name)
-                if row is not None and scope in budget_scopes(row.spec):
-                    usd += max(0.0, (row.order.limits.usd or 0.0) - (row.counted.usd or 0.0))
-                    tokens += max(0, (row.order.limits.tokens or 0) - row.counted.tokens)
-        return usd, tokens
-
     # Time passes...
 
     def tick(self, now: float) -> None:
@@ -434,6 +424,8 @@ class Book:
                 self._check_placed(row, now)
             elif row.order.state in AT_WORK and row.order.node and now - row.heard > self.lease:
                 self.lost(row, f"its runner on {row.order.node} was not heard for {now - row.heard:.1f} s")
+            elif row.order.state == "running":
+                self._check_stalled(row)
             for key, ask in list(row.asks.items()):
                 if ask["deadline"] <= time.time():
                     text = "nobody answered in time"
@@ -444,6 +436,23 @@ class Book:
         parks = {name: park for name, park in self.control.parks.items() if park.until > wall - 3600}
         if len(parks) != len(self.control.parks):
             self.change_control(parks=parks)
+
+    def _check_stalled(self, row: Row) -> None:
+        """Once for each attempt, do what was asked for when it stalls or goes in circles."""
+        found = stuck(row.activity, row.spec.stall_seconds)
+        if not found or row.escalated == row.order.attempt:
+            return
+        row.escalated = row.order.attempt
+        do = row.spec.on_stall
+        self.change(row, notes=self.note(row, "fleet", f"{found}; so: {do}"))
+        self.says.append(Say(f"fleet.notice.{row.spec.id}", encode({"order": row.spec.id, "what": found, "do": do})))
+        if do == "interrupt":
+            said = {"do": "nudge", "why": found}
+            self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode(said)))
+        elif do == "retry":
+            self.lost(row, found)
+        elif do == "cancel":
+            self._cancel(row, "fleet", found)
 
     def _check_placed(self, row: Row, now: float) -> None:
         view = self.node(row.order.node, now)

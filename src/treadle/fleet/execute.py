@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from treadle.errors import Cancelled, TimedOut, TreadleError, WorkspaceError
-from treadle.events import AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, TurnEnded, Usage
-from treadle.fleet import continuing, null, objects, sources, trees
+from treadle.coordination.surfaces import Surface
+from treadle.errors import BudgetExceeded, Cancelled, TimedOut, TreadleError, WorkspaceError
+from treadle.events import AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
+from treadle.fleet import continuing, evidence, null, objects, sources, trees
 from treadle.fleet.checkpoints import Checkpoints
+from treadle.fleet.claimed import Claimed
 from treadle.fleet.messages import Messages
 from treadle.fleet.orders import Limits, Used
 from treadle.fleet.questions import Questions
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 RECEIPT_MAX = 1024 * 1024
 """Bytes of a run's receipt that travel with the order; a larger one goes to the object store."""
 PATIENCE_SECONDS = 600.0
+QUIET_SECONDS = 5.0
+"""Without an event for so long, the process tree is looked at, and then as often."""
+BUSY_CPU = 0.05
 PARK_SECONDS = 60.0
 """How long an account waits when its provider says "too many" and not until when."""
 
@@ -66,6 +71,14 @@ class Execution:
         self._since = time.time()
         self._tools: dict[str, str] = {}
         self._last_event = time.time()
+        self._looked = 0.0
+        self._busy = 0.0
+        """When its processes were last seen to compute."""
+        self._tree_seen: dict[str, float | int] = {}
+        self._last_call = ""
+        self._repeats = 0
+        self.asks_for_more: dict[str, Any] = {}
+        self.claimed: Claimed | None = None
         self._began = False
         """Whether the agent has said anything."""
 
@@ -73,6 +86,7 @@ class Execution:
 
     def activity(self) -> dict[str, Any]:
         """What it does right now and since when, with what it has used."""
+        self._look_at_processes()
         return {
             "doing": self._doing,
             "since": self._since,
@@ -80,10 +94,24 @@ class Execution:
             "open_tools": list(self._tools.values()),
             "asks": len(self.questions.open),
             "used": msgspec.to_builtins(self.used),
+            "repeats": self._repeats,
+            "held": self.runner.held,
+            "tree": self._tree_seen,
+            "busy": self._busy,
             "resumed": self.before.how,
             "changed": self.checkpoints.changed,
             "pid": os.getpid(),
         }
+
+    def _look_at_processes(self) -> None:
+        """When nothing was said for a while: whether what was started does anything."""
+        if time.time() - self._last_event < QUIET_SECONDS or time.time() - self._looked < QUIET_SECONDS:
+            return
+        self._looked = time.time()
+        seen = evidence.of_tree(os.getpid())
+        if seen["cpu"] - self._tree_seen.get("cpu", 0.0) > BUSY_CPU:
+            self._busy = time.time()
+        self._tree_seen = seen
 
     def _do(self, what: str) -> None:
         self._doing, self._since = what, time.time()
@@ -96,13 +124,18 @@ class Execution:
             self.checkpoints.opened(self._host.session_id)
         self.checkpoints.look(event)
         if isinstance(event, ToolStarted):
-            self._tools[event.call] = f"{event.name} {event.command or ' '.join(event.paths)}".strip()[:200]
-            self._do(self._tools[event.call])
+            told = f"{event.name} {event.command or ' '.join(event.paths)}".strip()[:200]
+            self._tools[event.call] = told
+            call = f"{event.name} {event.command} {event.args!r}"
+            self._repeats = self._repeats + 1 if call == self._last_call else 1
+            self._last_call = call
+            self._do(told)
         elif isinstance(event, ToolEnded):
             self._tools.pop(event.call, None)
             self._do("model")
         elif isinstance(event, Usage):
             self._count(event)
+            await self._check_budget()
         elif isinstance(event, TurnEnded):
             await self.messages.turn_ended()
         elif isinstance(event, Asked):
@@ -125,6 +158,36 @@ class Execution:
             calls=old.calls + 1,
             usd=usd,
         )
+
+    async def _check_budget(self) -> None:
+        """At the order's limit, stop here and ask for more; the session goes on from here when there is more."""
+        limits, before = self.limits, self.runner.job.order.used
+        tokens, usd = before.tokens + self.used.tokens, (before.usd or 0.0) + (self.used.usd or 0.0)
+        told = ""
+        if limits.tokens is not None and tokens >= limits.tokens:
+            told = f"it has used {tokens} of {limits.tokens} tokens"
+        elif limits.usd is not None and usd >= limits.usd:
+            told = f"it has used {usd:.4f} of {limits.usd:g} USD"
+        elif limits.usd is not None and limits.tokens is None and self.used.usd is None:
+            told = f"it has a limit in money, and nobody knows the price of its {tokens} tokens: it needs --max-tokens"
+        if told and self._stopped is None:
+            text = f"{told}. Allow as much again?"
+            self.asks_for_more = {"request": "budget", "kind": "budget", "text": text, "tool": "budget"}
+            self.parked = True
+            await self.stop(BudgetExceeded(told))
+
+    async def learn(self, answer: dict[str, Any]) -> None:
+        """What the scheduler tells with each beat of others who work on the same repository."""
+        if self.claimed is None:
+            return
+        self.claimed.learn(answer.get("claims") or {})
+        if text := self.claimed.collisions(answer.get("collisions") or {}):
+            self.runner.log.append(msgspec.json.encode(Warned(message=text, code="collision", ts=time.time())))
+            await self.steer(text)
+
+    async def nudge(self, why: str) -> None:
+        text = f"You seem to be stuck ({why}). Look at what you have, and go on in another way or say what you need."
+        await self.say_next(text, now=True)
 
     # Being steered...
 
@@ -190,6 +253,7 @@ class Execution:
         assert self.before.tree is not None
         self.tree = self.before.tree
         self.root = self.tree.root
+        self.claimed = Claimed(self.tree.top, self.root) if self.tree.top else None
         if self.before.how != "session":
             await self.questions.forget()
         if self.spec.setup and not self.before.restored:
@@ -221,7 +285,6 @@ class Execution:
             self.root,
             model=self.spec.model,
             max_turns=self.limits.turns,
-            max_budget_usd=self.limits.usd,
             policy=sources.policy_of(self.spec),
         )
         mode: WorkspaceMode = "pass_through" if self.tree.top or self.spec.in_place else "staged"
@@ -245,7 +308,7 @@ class Execution:
             raise WorkspaceError(f"the setup failed with code {done.exit_code}: {done.output_tail[-1000:]}")
 
     def _adjusted(self, spec: SessionSpec) -> SessionSpec:
-        limits = replace(spec.limits, max_tokens=self.limits.tokens)
+        limits = replace(spec.limits, max_tokens=None, max_cost_usd=None)  # see _check_budget
         mode = self.spec.mode or spec.mode or "auto-edit"
         # The engine keeps the deadline; the session's own is for when that is away.
         patience = self.spec.answer_seconds + PATIENCE_SECONDS
@@ -253,7 +316,14 @@ class Execution:
         if self.before.how == "session":
             start = replace(start, resume=self.before.session, fork=self.before.fork)
         return replace(
-            spec, answers=True, answer_seconds=patience, limits=limits, mode=mode, trusted=False, start=start
+            spec,
+            answers=True,
+            answer_seconds=patience,
+            limits=limits,
+            mode=mode,
+            trusted=False,
+            start=start,
+            guards=self.claimed.guards(spec.guards) if self.claimed is not None else spec.guards,
         )
 
     async def _ended(self, host: HostRun, receipt: Any) -> Ended:
@@ -268,6 +338,7 @@ class Execution:
             title = f"{self.runner.job.order.title}\n\nOrder {self.spec.id}, attempt {self.runner.job.attempt}."
             await self.checkpoints.keep()
             self.result |= await asyncio.to_thread(trees.commit, self.tree, title, self.spec.bring)
+            self._compare_with_claims()
             await self._store_result()
         text = encode_receipt(receipt)
         kept: Any = msgspec.Raw(text)
@@ -289,6 +360,17 @@ class Execution:
             receipt=kept,
             approvals=self.questions.given,
         )
+
+    def _compare_with_claims(self) -> None:
+        """Say where the work went beyond what the order claimed, or into what others have."""
+        changed = [str(path) for path in self.result.get("changed") or ()]
+        if self.spec.claims:
+            own = [Surface(text) for text in self.spec.claims]
+            beyond = [path for path in changed if not any(Surface.of(path).overlaps(each) for each in own)]
+            if beyond:
+                self.result["outside_claims"] = beyond
+        if self.claimed is not None and (held := self.claimed.holders(changed)):
+            self.result["under_claims_of"] = held
 
     def _why(self, host: HostRun) -> str:
         if self._stopped is not None:

@@ -6,7 +6,25 @@ import time
 from typing import Any
 
 STALLED_SECONDS = 300.0
-"""Without an event, an open tool or a question, this long is a stall."""
+"""Without an event, an open tool, a question or work of its processes, this long is a stall."""
+LOOPS = 6
+"""The same tool call this many times in a row is a loop."""
+
+
+def stuck(activity: dict[str, Any], stall: float = STALLED_SECONDS) -> str:
+    """Why a run that is heard counts as stalled or looping; nothing when it does not."""
+    repeats = int(activity.get("repeats") or 0)
+    if repeats >= LOOPS:
+        return f"looping: the same call {repeats} times in a row: {activity.get('doing', '?')}"
+    if not activity.get("last_event") or activity.get("asks"):
+        return ""
+    seen = max(float(activity["last_event"]), float(activity.get("busy") or 0.0))
+    quiet = time.time() - seen
+    if quiet <= stall:
+        return ""
+    tools = activity.get("open_tools") or []
+    what = f"the tool {tools[0]} is open and its processes do nothing" if tools else "nothing came from the agent"
+    return f"stalled: {what} for {quiet:.0f} s"
 
 
 def judged(found: dict[str, Any]) -> dict[str, Any]:
@@ -15,27 +33,48 @@ def judged(found: dict[str, Any]) -> dict[str, Any]:
         return found
     activity, heard = found["activity"], float(found.get("heard_seconds_ago", 0.0))
     lease = float(found.get("lease", 5.0))
-    quiet = time.time() - float(activity.get("last_event", time.time()))
-    doing = str(activity.get("doing", ""))
     tools = activity.get("open_tools") or []
+    problem = stuck(activity, float(found.get("stall") or STALLED_SECONDS))
     if heard > lease:
         verdict, then = "lost", "another runner takes over"
+    elif found.get("over_budget"):
+        verdict, then = "waiting for a budget", "it goes on when that is raised: `treadle fleet budget`"
     elif found["state"] == "asking" or activity.get("asks"):
         verdict, then = "waiting for a person", "the deadline answers if nobody does: `treadle fleet approvals`"
     elif not activity:
         verdict, then = "starting", "another node takes over when this one is gone"
+    elif activity.get("held"):
+        verdict, then = f"held: {activity['held']}", "it goes on when that is over"
+    elif problem:
+        verdict, then = problem.partition(":")[0], "what --on-stall said; or cancel it, say something, or wait"
     elif tools:
         verdict, then = "waiting for a tool", "it goes on when the tool ends"
-    elif quiet > STALLED_SECONDS:
-        verdict, then = "stalled", "cancel it, say something to it, or wait"
-    elif doing == "model":
+    elif activity.get("doing") == "model":
         verdict, then = "waiting for the provider", "it goes on with the model's answer"
     else:
         verdict, then = "working", "it goes on"
-    evidence = [f"heard {heard:.1f} s ago", f"last event {quiet:.1f} s ago"] if activity else []
-    if tools:
-        evidence.append(f"open tool: {tools[0]}")
-    return {**found, "verdict": verdict, "evidence": evidence, "next": then}
+    return {**found, "verdict": verdict, "evidence": _evidence(found, heard, problem), "next": then}
+
+
+def _evidence(found: dict[str, Any], heard: float, problem: str) -> list[str]:
+    activity = found["activity"]
+    if not activity:
+        return []
+    quiet = time.time() - float(activity.get("last_event", time.time()))
+    told = [f"heard {heard:.1f} s ago", f"last event {quiet:.1f} s ago"]
+    if tools := activity.get("open_tools"):
+        told.append(f"open tool: {tools[0]}")
+    if tree := activity.get("tree"):
+        told.append(f"{tree['processes']} processes, {tree['cpu']:.1f} s of CPU, {tree['sockets']} sockets")
+    if activity.get("busy"):
+        told.append(f"its processes worked {time.time() - float(activity['busy']):.0f} s ago")
+    told += [problem] if problem else []
+    told += [f"{', '.join(files[:3])} is changed by order {other} too" for other, files in _collisions(found)]
+    return [*told, found["over_budget"]] if found.get("over_budget") else told
+
+
+def _collisions(found: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    return list((found.get("collisions") or {}).items())
 
 
 def told(found: dict[str, Any]) -> list[str]:

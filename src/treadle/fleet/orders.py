@@ -73,6 +73,9 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempts: int = ATTEMPTS
     answer_seconds: float = 3600.0
     answer_default: Literal["allow", "deny"] = "deny"
+    stall_seconds: float = 300.0
+    """Without an event, an open tool or work of its processes, this long is a stall."""
+    on_stall: Literal["notify", "interrupt", "retry", "cancel"] = "notify"
     rules: tuple[str, ...] = ()
     """Answers given beforehand: `allow Bash(git *)`, `deny Write(secrets/**)`."""
     retry_of: str = ""
@@ -156,6 +159,9 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str = ""
     """Why it ended as it did."""
     used: Used = Used()
+    """By the attempts that have ended."""
+    counted: Used = Used()
+    """By the one at work, as far as the budgets know."""
     asks: int = 0
     open_ask: str = ""
     result: dict[str, Any] = {}

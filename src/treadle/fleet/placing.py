@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
+from treadle.fleet.accounts import reserved
 from treadle.fleet.book import BACK_SECONDS, Book, NodeView, Row
 from treadle.fleet.bus import Write
 from treadle.fleet.control import budget_scopes, scopes
-from treadle.fleet.orders import Attempt, Used, encode
+from treadle.fleet.orders import Attempt, encode
 
 LOOKED_AT = 2000
 """Orders that one round looks at: with more in the queue, the rest have their turn when these have moved on."""
@@ -79,12 +80,25 @@ def _rate(book: Book, row: Row) -> Wait | None:
     return None
 
 
+def over_budget(book: Book, row: Row) -> str:
+    """The budget that is spent, while this order runs; it is held until somebody raises that."""
+    for scope in budget_scopes(row.spec):
+        budget = book.control.budgets.get(scope)
+        if budget is None:
+            continue
+        if budget.usd is not None and budget.spent_usd > budget.usd:
+            return f"the budget of {scope} is spent: {budget.spent_usd:.2f} of {budget.usd:.2f} USD"
+        if budget.tokens is not None and budget.spent_tokens > budget.tokens:
+            return f"the budget of {scope} is spent: {budget.spent_tokens} of {budget.tokens} tokens"
+    return ""
+
+
 def _budget(book: Book, row: Row) -> Wait | None:
     for scope in budget_scopes(row.spec):
         budget = book.control.budgets.get(scope)
         if budget is None or budget.usd is None and budget.tokens is None:
             continue
-        usd, tokens = book.reserved(scope)
+        usd, tokens = reserved(book, scope)
         limits = row.order.limits
         if limits.tokens is None and (budget.tokens is not None or limits.usd is None):
             text = f"the budget of {scope} needs a limit in {'tokens' if budget.tokens is not None else 'money'} here"
@@ -175,7 +189,6 @@ def _place(book: Book, row: Row, view: NodeView, now: float) -> None:
     row.heard = now
     number = row.order.attempt + 1
     attempt = Attempt(number=number, node=view.name, placed=time.time())
-    row.counted = Used()
     if row.spec.account in book.back_at:
         book.back_at[row.spec.account] = time.time() + BACK_SECONDS
         if book.back_at[row.spec.account] > book.control.parks[row.spec.account].until + 5 * BACK_SECONDS:

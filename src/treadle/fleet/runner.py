@@ -53,6 +53,8 @@ class Runner:
         self.may_go_on.set()
         self.leaving = ""
         """Why the order is to be given back."""
+        self.held = ""
+        """Why it stops before the agent's next step, when it does."""
         self._heard = time.monotonic()
         self._paused = False
 
@@ -99,7 +101,10 @@ class Runner:
     async def _obey(self, answer: dict[str, Any]) -> None:
         if not answer.get("holds"):
             return self._supersede()
-        self._paused = bool(answer.get("paused")) or float(answer.get("hold_until") or 0.0) > time.time()
+        parked = float(answer.get("hold_until") or 0.0) > time.time()
+        self._paused = bool(answer.get("paused")) or parked
+        self.held = "a rate limit of its account" if parked else "it is paused" if self._paused else ""
+        await self.execution.learn(answer)
         if why := answer.get("cancel"):
             await self.execution.stop(Cancelled(str(why)))
 
@@ -122,6 +127,8 @@ class Runner:
         elif do in ("hold", "go_on"):
             self._paused = do == "hold"
             self._gate(False)
+        elif do == "nudge":
+            await self.execution.nudge(str(said.get("why", "")))
         elif do == "ask":
             self.execution.questions.numbered(str(said.get("request")), str(said["ask"]))
         return b"{}"
@@ -158,6 +165,8 @@ class Runner:
         await self.log.finish(SEND_SECONDS if self.bus.connected else OUTAGE_SECONDS)
         if self.log.closed_by_another:
             return
+        if self.execution.parked and (ask := self.execution.asks_for_more):
+            await self.report("asked", ask=ask, number="budget")
         outcome = ended.outcome
         if outcome != "done" and (self.leaving or self.execution.parked):
             outcome = "handed_back" if self.leaving else "parked"

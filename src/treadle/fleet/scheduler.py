@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from treadle.errors import TreadleError
-from treadle.fleet import answering, wishes
+from treadle.fleet import accounts, answering, wishes
 from treadle.fleet.book import Book, Row, Unit
 from treadle.fleet.bus import BATCH_MAX, INBOX, STATE, Bus, Stale, Unreachable, Write
 from treadle.fleet.control import Control
@@ -175,8 +175,9 @@ class Scheduler:
     async def _look_for_answers(self) -> None:
         """Of orders that gave their slot back while they wait for one."""
         parked = {f"answer.{row.order.open_ask}": row for row in self.book.rows.values() if row.order.parked}
-        for key in await self.bus.named(list(parked)) if parked else ():
-            self.book.unpark(parked[key])
+        found = await self.bus.named(list(parked)) if parked else {}
+        for key, entry in found.items():
+            self.book.unpark(parked[key], msgspec.json.decode(entry.value))
 
     # What comes in...
 
@@ -253,7 +254,9 @@ class Scheduler:
             return await wishes.apply(self, said)
         node, kind = subject[3], subject[4]
         if kind == "rate":
-            return self.book.rate_limited(str(said["account"]), float(said["until"]), str(said.get("why", "")))
+            return accounts.rate_limited(
+                self.book, str(said["account"]), float(said["until"]), str(said.get("why", ""))
+            )
         row = self.book.rows.get(str(said["order"]))
         if row is None or row.order.node != node or row.order.attempt != said["attempt"]:
             return  # of an attempt that was superseded: it does not count

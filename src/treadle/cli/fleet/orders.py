@@ -52,6 +52,14 @@ KEYS = "the keys of an order are those of `treadle fleet submit --dry-run`"
 @click.option("--best-of", type=int, metavar="N", help="The same order N times; compare them afterwards.")
 @click.option("--attempts", default=3, show_default=True, metavar="N", help="How often it is begun.")
 @click.option("--answer-within", default="1h", show_default=True, metavar="TIME", help="How long a question may wait.")
+@click.option("--stall-after", default="5m", show_default=True, metavar="TIME", help="Silence that is a stall.")
+@click.option(
+    "--on-stall",
+    type=click.Choice(["notify", "interrupt", "retry", "cancel"]),
+    default="notify",
+    show_default=True,
+    help="What then happens.",
+)
 @click.option(
     "--park", is_flag=False, flag_value="10s", metavar="TIME", help="Give the slot back while a question waits."
 )
@@ -150,7 +158,7 @@ def _defaults(options: dict[str, Any]) -> dict[str, Any]:
         "bring",
         "in_place",
     )
-    more = ("priority", "labels", "project", "credential", "after", "if_failed", "attempts")
+    more = ("priority", "labels", "project", "credential", "after", "if_failed", "attempts", "on_stall")
     return {
         **{name: options[name] for name in (*plain, *more)},
         "limits": {name: value for name, value in limits.items() if value is not None},
@@ -158,6 +166,7 @@ def _defaults(options: dict[str, Any]) -> dict[str, Any]:
         "not_before": _when(options["not_before"]),
         "every": duration(options["every"]) if options["every"] else 0.0,
         "answer_seconds": duration(options["answer_within"]),
+        "stall_seconds": duration(options["stall_after"]),
         "park": duration(options["park"]) if options["park"] else None,
         "key": options["idempotency_key"],
     }

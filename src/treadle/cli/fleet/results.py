@@ -9,7 +9,7 @@ import click
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.fleet.common import ORDER, table, with_bus
-from treadle.cli.render import printable
+from treadle.cli.render import one_line, printable
 
 
 @click.command("diff")
@@ -26,6 +26,53 @@ def diff(name: str) -> None:
         click.echo(printable(data.decode("utf-8", "replace")), nl=False)
     else:
         click.echo(data, nl=False)
+
+
+@click.command("review")
+@click.argument("name", metavar=ORDER)
+@click.option("--comments", "path", metavar="FILE", help="Send these back, all at once; - is standard input.")
+@json_option
+def review(name: str, path: str | None, as_json: bool) -> None:
+    """Look at what an order did, or send comments on it back to the agent that did it.
+
+    \b
+    treadle fleet review ORDER                       what it says, whether it was verified, and the patch
+    treadle fleet review ORDER --comments notes.txt  a new order goes on with the work; prints its id
+
+    A line of the file is PATH:LINE: TEXT, with the line's number in the new file; lines without that belong to the
+    comment before, or are about the whole. A JSON list of {"path", "line", "text"} does as well.
+    """
+    from treadle.errors import ConfigError, NotFound
+    from treadle.fleet import client, results, reviews
+
+    if path is not None:
+        with click.open_file(path, encoding="utf-8") as file:
+            comments = reviews.parse(file.read())
+        if not comments:
+            raise ConfigError(f"{path} has no comments", hint="write PATH:LINE: TEXT")
+
+        async def send(bus: Any) -> Any:
+            return await reviews.send(bus, await client.resolve(bus, name), comments)
+
+        given = with_bus(send)
+        return show_json(given) if as_json else click.echo(given.id)
+
+    async def look(bus: Any) -> tuple[Any, str]:
+        order = await client.get_order(bus, await client.resolve(bus, name))
+        try:
+            return order, (await results.diff(bus, order.id)).decode("utf-8", "replace")
+        except NotFound as error:
+            return order, f"({error})\n"
+
+    order, patch = with_bus(look)
+    if as_json:
+        return show_json({"order": order, "patch": patch})
+    verified = {True: "verified", False: "NOT verified"}.get(order.result.get("verified"), "not checked by a command")
+    click.echo(f"{order.id}  {order.state}, {verified}: {one_line(order.title)}")
+    for word in ("says", "stat", "outside_claims", "under_claims_of"):
+        if order.result.get(word):
+            click.echo(f"{word.replace('_', ' '):9} {printable(str(order.result[word]))}")
+    click.echo(printable(patch), nl=False)
 
 
 @click.command("merge")
@@ -87,4 +134,4 @@ def compare(name: str, as_json: bool) -> None:
     table(lines)
 
 
-COMMANDS = (diff, merge, discard, compare)
+COMMANDS = (diff, review, merge, discard, compare)

@@ -1,0 +1,36 @@
+"""What a process tree shows from outside: the time that it computed, and the connections that it has open."""
+
+from __future__ import annotations
+
+import os
+
+from treadle.io.process import table
+from treadle.io.reading import read_if_there
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def of_tree(root: int) -> dict[str, float | int]:
+    """Seconds of CPU that it has used so far, its processes, and its open sockets, our own left out."""
+    pids = [process.pid for process in table.descendants(root)]
+    return {"processes": len(pids), "cpu": round(sum(map(_cpu, pids)), 2), "sockets": sum(map(_sockets, pids))}
+
+
+def _cpu(pid: int) -> float:
+    try:
+        data = read_if_there(f"/proc/{pid}/stat") or b""
+    except Exception:  # gone between the list and the look
+        return 0.0
+    fields = data.rpartition(b")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS if len(fields) > 12 else 0.0
+
+
+def _sockets(pid: int) -> int:
+    here = f"/proc/{pid}/fd"
+    found = 0
+    try:
+        for name in os.listdir(here):
+            found += os.readlink(os.path.join(here, name)).startswith("socket:")
+    except OSError:
+        pass
+    return found

@@ -1,0 +1,90 @@
+"""Comments on what an order changed, each on a line of it, sent back to the agent together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from treadle.errors import ConfigError
+from treadle.fleet import client, results
+from treadle.fleet.bus import Bus
+from treadle.fleet.client import Given
+
+_HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_COMMENT = re.compile(r"(?P<path>[^\s:][^:\n]*):(?P<line>\d+):\s*(?P<text>\S.*)")
+
+
+class Comment(msgspec.Struct, frozen=True, kw_only=True):
+    """`line` is of the new file; 0 is the file as a whole, and no path is the work as a whole."""
+
+    text: str
+    path: str = ""
+    line: int = 0
+
+
+def parse(text: str) -> list[Comment]:
+    """A JSON list of comments; or lines `PATH:LINE: TEXT`, and what has no such beginning is about the whole."""
+    if text.lstrip().startswith("["):
+        try:
+            return msgspec.json.decode(text, type=list[Comment])
+        except msgspec.MsgspecError as error:
+            raise ConfigError(
+                f"these are no comments: {error}", hint='[{"path": ..., "line": 3, "text": ...}]'
+            ) from None
+    found: list[Comment] = []
+    for line in text.splitlines():
+        if match := _COMMENT.fullmatch(line.strip()):
+            found.append(Comment(path=match["path"], line=int(match["line"]), text=match["text"]))
+        elif line.strip() and found:
+            found[-1] = msgspec.structs.replace(found[-1], text=f"{found[-1].text}\n{line.strip()}")
+        elif line.strip():
+            found.append(Comment(text=line.strip()))
+    return found
+
+
+def lines_of(patch: str) -> dict[str, dict[int, str]]:
+    """What the patch shows of each new file, by number of line."""
+    shown: dict[str, dict[int, str]] = {}
+    here: dict[int, str] = {}
+    number = 0
+    for line in patch.splitlines():
+        if line.startswith("+++ ") and number <= 0:
+            path = line[4:].partition("\t")[0].strip('"')
+            here = shown.setdefault(path.removeprefix("b/"), {})
+        elif line.startswith("diff --git "):
+            number = 0
+        elif match := _HUNK.match(line):
+            number = int(match[1])
+        elif number and line[:1] in (" ", "+"):
+            here[number] = line[1:]
+            number += 1
+    return shown
+
+
+def written(comments: Sequence[Comment], patch: str) -> str:
+    """The comments for the agent, each with the line that it is about."""
+    return "\n\n".join(_told(comments, lines_of(patch)))
+
+
+def _told(comments: Sequence[Comment], shown: dict[str, dict[int, str]]) -> Iterator[str]:
+    for comment in comments:
+        if not comment.path:
+            yield comment.text
+            continue
+        place = f"{comment.path}:{comment.line}" if comment.line else comment.path
+        quoted = shown.get(comment.path, {}).get(comment.line)
+        yield f"{place}\n" + (f"> {quoted}\n" if quoted is not None else "") + comment.text
+
+
+async def send(bus: Bus, name: str, comments: Sequence[Comment], *, by: str = "") -> Given:
+    """Send all of them back at once: a new order that goes on with the work, in the same session where it can."""
+    order = await client.get_order(bus, name)
+    patch = (await results.diff(bus, name)).decode("utf-8", "replace") if order.result.get("patch") else ""
+    shown = lines_of(patch)
+    for comment in comments:
+        if comment.path and comment.path not in shown:
+            known = ", ".join(sorted(shown)[:5]) or "nothing"
+            raise ConfigError(f"the order did not change {comment.path}", hint=f"it changed {known}")
+    return await client.send_back(bus, name, written(comments, patch), by=by)
