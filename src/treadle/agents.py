@@ -96,13 +96,20 @@ def agent_settings() -> Mapping[str, AgentSettings]:
 
 
 def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
-    """When `HEIMDALL_HAID` says who acts here, what others have claimed in this repository is theirs."""
-    haid = environ.get("HEIMDALL_HAID")
-    if not haid:
-        return spec
+    """What others have claimed in this repository is theirs.
+
+    Who acts is `HEIMDALL_HAID`; a session without one gets a name of its own, which its commands are told too.
+    """
     from treadle.coordination.guard import Guarded
     from treadle.coordination.planning import Planning
+    from treadle.coordination.repository import find
 
+    haid = environ.get("HEIMDALL_HAID")
+    if not haid:
+        if find(spec.cwd) is None and not environ.get("HEIMDALL_PLANNING_DIR"):
+            return spec
+        haid = own_identity(spec)
+        spec = msgspec.structs.replace(spec, env={**spec.env, "HEIMDALL_HAID": haid})
     guarded = Guarded(Planning(project=spec.cwd), haid)
 
     def watching() -> Callable[[], None]:
@@ -111,6 +118,15 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
 
     guards = Guards(judge=guarded.judge, writing=guarded.writing, watching=watching)
     return msgspec.structs.replace(spec, guards=guards)
+
+
+def own_identity(spec: SessionSpec) -> str:
+    """A name in this checkout that no other session has."""
+    from secrets import token_hex
+
+    from treadle.coordination.identity import root
+
+    return f"{root(spec.cwd)}/treadle-{token_hex(4)}"
 
 
 def _load(place: str) -> Callable[..., Any]:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from treadle.coordination.origin import SESSION_VARIABLES
+
 BIN = Path(sys.executable).parent
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -23,6 +25,8 @@ def quiet_git(monkeypatch: pytest.MonkeyPatch) -> None:
     """Git with no settings of the machine's, and a known user."""
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    for variable in (*SESSION_VARIABLES, "HEIMDALL_HAID", "HEIMDALL_PLANNING_DIR"):  # an agent may run the tests
+        monkeypatch.delenv(variable, raising=False)
     for who in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{who}_NAME", "Ann")
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "ann@example.org")

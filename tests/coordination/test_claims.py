@@ -54,6 +54,10 @@ def test_a_claim_is_a_file_that_the_original_tools_read(claims: Claims) -> None:
         "expires_at": "2026-06-11T13:37:27Z",
         "fence": 1,
         "mode": "exclusive",
+        "held": {
+            text: {"task": "T-1", "mode": "exclusive", "fence": 1, "since": "2026-06-11T12:07:27Z"}
+            for text in ("src/a/**", "lib/x.ts#foo")
+        },
     }
     assert list(json.loads(text))[:7] == [
         "haid", "human", "claimed_surfaces", "task_ref", "claimed_at", "ttl_minutes", "heartbeat"
@@ -72,11 +76,77 @@ def test_a_collision_names_the_holder_the_surfaces_the_task_and_when_it_ends(cla
     claims.claim(BOB, ["docs"], "T-2")
 
 
-def test_a_new_claim_takes_the_place_of_ones_own(claims: Claims) -> None:
+def test_claims_add_up_and_each_surface_keeps_its_task_its_mode_and_its_fence(claims: Claims) -> None:
+    claims.claim(ANN, ["src"], "T-1", 30)
+    held = claims.claim(ANN, ["docs", "src"], "T-2", 10, shared=True)
+    assert held.texts == ["src", "docs"] and held.task == "T-2" and held.fields["ttl_minutes"] == 30
+    held = claims.claim(ANN, ["lib"], "T-3")
+    assert held.task == "T-2; T-3" and held.mode == "exclusive" and held.fence == 3
+    assert [held.part(text)["fence"] for text in held.texts] == [2, 2, 3]
+    claims.claim(BOB, ["docs"], "read", shared=True)
+    for text in ("docs", "lib"):
+        with pytest.raises(Collision, match="T-2" if text == "docs" else "T-3"):
+            claims.claim(BOB, [text], "T-4")
+
+
+def test_a_release_gives_up_what_it_names_or_all(claims: Claims) -> None:
+    claims.claim(ANN, ["src/a", "docs/**", "x.ts#f"], "T-1")
+    released = claims.release(ANN, surfaces=["./src/a/"])
+    assert released is not None and (released.given, released.left) == (["src/a"], ["docs/**", "x.ts#f"])
+    claims.claim(BOB, ["src"], "T-2")
+    with pytest.raises(NotFound, match="does not hold x.ts#g"):
+        claims.release(ANN, surfaces=["docs/**", "x.ts#g"])
+    assert claims.release(ANN, surfaces=["docs/**", "x.ts#f"]).left == []  # type: ignore[union-attr]
+    assert claims.of(ANN) is None and claims.release(ANN) is None
+
+
+@pytest.mark.parametrize("text", ["../other", "/etc/passwd", "src/../../x", "../**"])
+def test_a_surface_outside_of_the_repository_is_refused(claims: Claims, text: str) -> None:
+    with pytest.raises(ConfigError, match="outside"):
+        claims.claim(ANN, [text], "T")
+
+
+def test_a_surface_that_stands_for_no_file_is_named(claims: Claims, tmp_path: Path) -> None:
+    (tmp_path / "src" / "a").mkdir(parents=True)
+    (tmp_path / "src" / "a" / "b.ts").write_text("x")
+    good = ["src/a/**", "src/a/b.ts", "src", "**/*.ts", "src/a/b.ts#f", "{lib,src}/**"]
+    assert claims.without_files([*good, "scr/**", "src/a/c.ts", "**/*.py"]) == ["scr/**", "src/a/c.ts", "**/*.py"]
+
+
+def test_a_claim_from_a_clock_ahead_holds_no_longer_than_its_ttl(claims: Claims, tmp_path: Path) -> None:
+    ahead = Planning(str(tmp_path / ".planning"), project=str(tmp_path), clock=lambda: time.time() + 36_000)
+    path = Claims(ahead, str(tmp_path)).claim(BOB, ["src"], "T-1", 90).path
+    here = Claims(Planning(str(tmp_path / ".planning"), project=str(tmp_path)), str(tmp_path))
+    (claim,) = here.active()
+    assert claim.ends - time.time() <= 90 * 60 + 1
+    os.utime(path, (time.time() - 91 * 60,) * 2)
+    assert here.active() == []
+
+
+def test_a_heartbeat_from_a_clock_behind_ends_nothing(claims: Claims, tmp_path: Path) -> None:
+    before = claims.claim(ANN, ["src"], "T-1").expires_at
+    behind = Planning(str(tmp_path / ".planning"), project=str(tmp_path), clock=lambda: claims.planning.clock() - 7200)
+    Claims(behind, str(tmp_path)).heartbeat(ANN)
+    assert claims.of(ANN).expires_at == before  # type: ignore[union-attr]
+
+
+def test_who_was_refused_waits_and_the_holder_can_see_it(claims: Claims) -> None:
     claims.claim(ANN, ["src"], "T-1")
-    claims.claim(ANN, ["docs"], "T-2")
-    claims.claim(BOB, ["src"], "T-3")
-    assert [claim.texts for claim in claims.active()] == [["docs"], ["src"]]
+    for _ in range(2):
+        with pytest.raises(Collision):
+            claims.claim(BOB, ["src/a"], "T-2")
+    (wait,) = claims.waits.on(ANN)
+    assert (wait["haid"], wait["surfaces"], wait["holders"]) == (BOB, ["src/a"], [ANN])
+    claims.release(ANN)
+    claims.claim(BOB, ["src/a"], "T-2")
+    assert claims.waits.all() == []
+
+
+def test_a_claim_file_that_cannot_be_read_is_named(claims: Claims) -> None:
+    claims.claim(ANN, ["src"], "T-1")
+    assert claims.unseen() == []
+    (Path(claims.directory) / "haid_bob.json").write_text("{")
+    assert len(claims.active()) == 1 and "haid_bob.json is not a claim" in claims.unseen()[0]
 
 
 def test_shared_claims_go_together_and_keep_writers_out(claims: Claims) -> None:
@@ -310,12 +380,20 @@ def test_the_command_says_it_with_its_exit_codes(heimdall: Run, project: Path) -
     assert heimdall("claim", "check", "docs", HEIMDALL_HAID=BOB).stdout == "clear\n"
     assert heimdall("claim", "list").stdout.startswith("ACTIVE CLAIMS (1)\n")
     listed = json.loads(heimdall("claim", "list", "--json").stdout)
+    assert json.loads(heimdall("claim", "who", "--json").stdout)[1]["waits"]["holders"] == [ANN]
     assert listed[0]["haid"] == ANN and listed[0]["expires_at"]
     assert json.loads(heimdall("claim", "show", "--haid", ANN, "--json").stdout) == listed[0]
     assert heimdall("claim", "heartbeat", HEIMDALL_HAID=BOB).returncode == 2
-    assert heimdall("claim", "heartbeat", HEIMDALL_HAID=ANN).returncode == 0
+    renewed = heimdall("claim", "heartbeat", HEIMDALL_HAID=ANN)
+    assert renewed.returncode == 0 and f"waits for you: {BOB} waits for src/*/b.ts" in renewed.stderr
+    more = heimdall("claim", "claim", "scr/x.ts", "--task", "T-3", HEIMDALL_HAID=ANN)
+    assert "held in all: src/a/** scr/x.ts" in more.stdout and "scr/x.ts matches no file" in more.stderr
+    told = heimdall("claim", "release", "scr/x.ts", HEIMDALL_HAID=ANN).stdout
+    assert "given up: scr/x.ts\nstill held: src/a/**" in told
+    who = heimdall("claim", "who").stdout
+    assert f"{ANN}  no session known\n  holds src/a/** (exclusive, task T-1" in who and f"waited for by {BOB}" in who
     assert heimdall("claim", "release", "--haid", ANN, HEIMDALL_HAID=BOB).returncode == 2
-    assert heimdall("claim", "release", HEIMDALL_HAID=ANN).stdout == f"released claim for {ANN}\n"
+    assert heimdall("claim", "release", HEIMDALL_HAID=ANN).stdout == f"released claim for {ANN}\ngiven up: src/a/**\n"
     assert heimdall("claim", "release", HEIMDALL_HAID=ANN).stdout == f"no active claim for {ANN}\n"
     assert heimdall("claim", "list").stdout == "(no active claims)\n"
     assert heimdall("claim", "list", "--json").stdout == "[]\n"

@@ -30,8 +30,8 @@ class Model(RuleBasedStateMachine):
         self.directory = tempfile.mkdtemp()
         self.now = 1_781_179_647.0
         self.claims = Claims(Planning(f"{self.directory}/.planning", clock=lambda: self.now), self.directory)
-        self.held: dict[str, tuple[set[str], bool, float, float]] = {}
-        """HAID -> what it covers, whether shared, when it ends, how long it lasts."""
+        self.held: dict[str, tuple[dict[str, bool], float, float]] = {}
+        """HAID -> its surfaces and whether each is shared, when it ends, how long it lasts."""
         self.last_fence = 0
 
     def teardown(self) -> None:
@@ -39,12 +39,13 @@ class Model(RuleBasedStateMachine):
 
     def in_the_way(self, haid: str, files: set[str], shared: bool) -> bool:
         return any(
-            other != haid and self.now < ends and files & theirs and not (shared and their_shared)
-            for other, (theirs, their_shared, ends, _) in self.held.items()
+            other != haid and self.now < ends and files & SURFACES[text] and not (shared and their_shared)
+            for other, (theirs, ends, _) in self.held.items()
+            for text, their_shared in theirs.items()
         )
 
     def reap(self) -> None:
-        self.held = {haid: claim for haid, claim in self.held.items() if self.now < claim[2]}
+        self.held = {haid: claim for haid, claim in self.held.items() if self.now < claim[1]}
 
     @rule(
         haid=st.sampled_from(AGENTS),
@@ -64,7 +65,24 @@ class Model(RuleBasedStateMachine):
         assert not refused
         assert made.fence == self.last_fence + 1
         self.last_fence = made.fence
-        self.held[haid] = (files, shared, self.now + minutes * 60, minutes * 60)
+        before, _, lasted = self.held.get(haid, ({}, 0.0, 0.0))
+        assert made.texts == [*before, *(text for text in dict.fromkeys(surfaces) if text not in before)]
+        lasts = max(lasted, minutes * 60)
+        self.held[haid] = ({**before, **dict.fromkeys(surfaces, shared)}, self.now + lasts, lasts)
+
+    @rule(haid=st.sampled_from(AGENTS), surface=st.sampled_from(sorted(SURFACES)))
+    def release_one(self, haid: str, surface: str) -> None:
+        known = self.held.get(haid)
+        try:
+            released = self.claims.release(haid, surfaces=[surface])
+        except NotFound:
+            assert known is not None and surface not in known[0]
+            return
+        assert (released is None) == (known is None)
+        if known is not None:
+            del known[0][surface]
+            if not known[0]:
+                self.held.pop(haid)
 
     @rule(haid=st.sampled_from(AGENTS))
     def release(self, haid: str) -> None:
@@ -89,13 +107,13 @@ class Model(RuleBasedStateMachine):
             assert known is None
             return
         except Collision:
-            assert known is not None and self.now >= known[2] and self.in_the_way(haid, known[0], known[1])
+            assert known is not None and self.now >= known[1]
             return
         assert known is not None
-        if self.now >= known[2]:
+        if self.now >= known[1]:
             self.last_fence += 1
             assert renewed.fence == self.last_fence
-        self.held[haid] = (known[0], known[1], self.now + known[3], known[3])
+        self.held[haid] = (known[0], self.now + known[2], known[2])
 
     @rule(seconds=st.sampled_from([1, 59, 61, 200]))
     def wait(self, seconds: int) -> None:
@@ -108,7 +126,7 @@ class Model(RuleBasedStateMachine):
 
     @invariant()
     def what_is_active_is_what_the_model_says(self) -> None:
-        active = {haid for haid, claim in self.held.items() if self.now < claim[2]}
+        active = {haid for haid, claim in self.held.items() if self.now < claim[1]}
         assert {claim.haid for claim in self.claims.active()} == active
 
 

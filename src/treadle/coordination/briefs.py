@@ -34,15 +34,15 @@ def build(
     if invariants and (why := invariants_fault(planning.project, invariants)):
         lost.append(why)
     if strict and lost:
-        planning.log("brief", "refused", f"{detail} unresolved={', '.join(lost)}")
+        planning.note("brief", "refused", f"{detail} unresolved={', '.join(lost)}")
         raise NotFound(f"the brief for task {task} would be incomplete: {', '.join(lost)}", hint="resolve these first")
     try:
         closure = Capsules(planning).closure(split_ids(capsules))
     except NotFound as error:
-        planning.log("brief", "refused", f"{detail} {error.message}")
+        planning.note("brief", "refused", f"{detail} {error.message}")
         raise
     brief = _layout(task, spec, values, closure, invariants)
-    planning.log("brief", "build", detail)
+    planning.note("brief", "build", detail)
     return brief
 
 

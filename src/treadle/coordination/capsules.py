@@ -53,7 +53,7 @@ class Capsules:
 
     def show(self, name: str) -> str:
         text = self._text(name)
-        self.planning.log("capsule", "show" if text is not None else "miss", name)
+        self.planning.note("capsule", "show" if text is not None else "miss", name)
         if text is None:
             raise self._missing({name: None})
         return text
@@ -63,19 +63,19 @@ class Capsules:
             names = sorted(name.removesuffix(".md") for name in os.listdir(self.directory) if name.endswith(".md"))
         except FileNotFoundError:
             names = []
-        self.planning.log("capsule", "list", str(len(names)))
+        self.planning.note("capsule", "list", str(len(names)))
         return names
 
     def deps(self, name: str) -> list[str]:
         """The ids of the closure, prerequisites first, the capsule itself last."""
         found = list(self.closure([name]))
-        self.planning.log("capsule", "deps", name)
+        self.planning.note("capsule", "deps", name)
         return found
 
     def hydrate(self, names: list[str]) -> str:
         """The capsules of the closure, each as it is in its file, with one blank line between."""
         texts = self.closure(names)
-        self.planning.log("capsule", "hydrate", " ".join(names))
+        self.planning.note("capsule", "hydrate", " ".join(names))
         return "\n".join(texts.values())
 
     def closure(self, names: list[str]) -> dict[str, str]:
@@ -100,7 +100,7 @@ class Capsules:
             needs[name] = depends_of(text)
             todo += [(need, name) for need in needs[name]]
         if missing:
-            self.planning.log("capsule", "miss", " ".join(missing))
+            self.planning.note("capsule", "miss", " ".join(missing))
             raise self._missing(missing)
         return {name: texts[name] for name in _in_order(names, needs)}
 

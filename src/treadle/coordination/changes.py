@@ -24,18 +24,33 @@ def names(listed: bytes) -> list[str]:
     return [name.decode(errors="surrogateescape") for name in listed.split(b"\0") if name]
 
 
+RAW = ("--raw", "--abbrev=40", "--no-renames", "-z")
+_SUBMODULE = "160000"
+
+
+def changed_names(listed: bytes) -> list[str]:
+    """The paths in git's raw form, which tells each with its modes; that of a submodule ends with a slash."""
+    fields = names(listed)
+    return [_named(head, name) for head, name in zip(fields[::2], fields[1::2], strict=True)]
+
+
+def _named(head: str, name: str) -> str:
+    return f"{name}/" if _SUBMODULE in head.replace(":", " ").split() else name
+
+
 def staged(project: str) -> list[str]:
     """What the next commit changes; a rename is its old and its new name. A merge changes what no parent has so."""
-    changed = names(read(project, "diff", "--cached", "--name-only", "--no-renames", "-z"))
+    changed = changed_names(read(project, "diff", "--cached", *RAW))
     if has(project, "MERGE_HEAD"):
-        merged = set(names(read(project, "diff", "--cached", "--name-only", "--no-renames", "-z", "MERGE_HEAD")))
+        merged = set(changed_names(read(project, "diff", "--cached", *RAW, "MERGE_HEAD")))
         return [name for name in changed if name in merged]
     return changed
 
 
 def uncommitted(project: str) -> list[str]:
-    changed = read(project, "diff", "HEAD", "--name-only", "--no-renames", "-z") if has(project, "HEAD") else b""
-    return names(changed + read(project, "ls-files", "--others", "--exclude-standard", "--full-name", "-z", ":/"))
+    changed = read(project, "diff", "HEAD", *RAW) if has(project, "HEAD") else b""
+    others = read(project, "ls-files", "--others", "--exclude-standard", "--full-name", "-z", ":/")
+    return [*changed_names(changed), *names(others)]
 
 
 def has(project: str, commit: str) -> bool:
@@ -53,17 +68,19 @@ def commits(project: str, *revisions: str) -> Iterator[tuple[str, list[str]]]:
     if not listed:
         return
     form = f"--format=%H%x00%(trailers:key={TRAILER},valueonly)%x00"
-    told = read(project, "-c", "log.showSignature=false", "log", "--no-walk=unsorted", "--stdin", form, stdin=listed)
+    told = read(project, "log", "--no-show-signature", "--no-walk=unsorted", "--stdin", form, stdin=listed)
     fields = told.decode(errors="replace").split("\0")
     signers = {commit.strip(): signer.strip() for commit, signer in zip(fields[::2], fields[1::2], strict=False)}
-    tree = ("diff-tree", "--stdin", "--root", "-r", "-c", "--name-only", "--no-renames", "-z")
     changed: dict[str, list[str]] = {commit: [] for commit in signers}
-    current: list[str] = []
-    for name in names(read(project, *tree, stdin=listed)):
-        if name in changed:
-            current = changed[name]
+    commit, head = "", ""
+    for field in names(read(project, "diff-tree", "--stdin", "--root", "-r", "-c", *RAW, stdin=listed)):
+        if head:
+            changed[commit].append(_named(head, field))
+            head = ""
+        elif field.startswith(":"):
+            head = field
         else:
-            current.append(name)
+            commit = field
     yield from ((signers[commit], changed[commit]) for commit in signers)
 
 
@@ -72,12 +89,19 @@ def overlaps(claims: Claims, haid: str, changed: Iterable[str]) -> list[Overlap]
 
     What agents coordinate with, where that is kept in git, is under nobody's.
     """
-    others = [claim for claim in claims.active() if claim.haid != haid]
+    own = claims.seats.family(haid)
+    others = [claim for claim in claims.active() if claim.haid not in own]
     if not others:
         return []
     found = repository.find(claims.planning.project)
     common = os.path.relpath(claims.planning.root, found.main if found else claims.top) + "/"
-    return Held(others).overlaps(Surface.of(name) for name in changed if not name.startswith(common))
+    # What git names with a slash at its end is a submodule, and whoever holds anything in it holds its pointer.
+    surfaces = (
+        Surface.directory(name[:-1]) if name.endswith("/") else Surface.of(name)
+        for name in changed
+        if not name.startswith(common)
+    )
+    return claims.met(Held(others).overlaps(surfaces))
 
 
 def check_commits(claims: Claims, haid: str, made: Iterable[tuple[str, list[str]]]) -> list[Overlap]:

@@ -38,7 +38,7 @@ def to_message(planning: Planning, report: str, sender: str, msg_id: str, wave: 
     }
     if chosen := wave or _wave(found.get("wave")):
         message["wave"] = chosen
-    planning.log("gate", "to-message", f"{message['gate_id']}/{message['status']} ref={path}")
+    planning.note("gate", "to-message", f"{message['gate_id']}/{message['status']} ref={path}")
     return message
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import takewhile
 
-from treadle.coordination.claims import Claim, Claims, Collision, Held
+from treadle.coordination.claims import Claim, Claims, Collision, Held, Overlap
 from treadle.coordination.identity import checked
 from treadle.coordination.planning import Planning
 from treadle.coordination.repository import find
-from treadle.coordination.surfaces import Surface
+from treadle.coordination.surfaces import Surface, literal_starts
 from treadle.errors import Denied
 from treadle.policy import patterns
 from treadle.session import Access, Decision
@@ -43,25 +42,36 @@ class Guarded:
         self.claims = Claims(planning, self.top)
 
     def judge(self, access: Access) -> Decision:
-        """A session.Guard: a write to what somebody else holds is denied, with who and until when."""
+        """A session.Guard: a write to what somebody else holds is denied, with who and until when.
+
+        Where what others hold cannot be seen, a person is asked; it is not taken to be nothing.
+        """
         if self.claims.agents.revoked(self.haid):
             return Decision(verdict="deny", reason=f"{self.haid} is revoked", by="claim")
         if access.kind != "write":
             return Decision(verdict="allow", by="claim")
-        found = Held(self._others()).overlaps(self._surfaces(access.paths))
-        if found:
+        if found := self._overlaps(access.paths):
             return Decision(verdict="deny", reason=Collision(found, "change").message, by="claim")
+        if unseen := self.claims.unseen():
+            return Decision(verdict="ask", reason=f"what others hold cannot be seen: {'; '.join(unseen)}", by="claim")
         return Decision(verdict="allow", by="claim")
+
+    def _overlaps(self, paths: tuple[str, ...]) -> list[Overlap]:
+        others = self._others()
+        return self.claims.met(Held(others).overlaps(self._surfaces(paths))) if others else []
 
     @contextmanager
     def writing(self, paths: tuple[str, ...]) -> Iterator[None]:
         """A session.Writing: while a tool writes these, nobody can claim them, and nobody has."""
+        if not os.path.isdir(self.claims.planning.live):
+            yield  # nobody has ever claimed anything here, and a lock would be the first trace of us
+            return
         with self.claims.lock():
             self.claims.agents.require(self.haid)
-            found = Held(self._others()).overlaps(self._surfaces(paths))
-            if found:
+            if found := self._overlaps(paths):
                 raise Collision(found, "change")
             yield
+        self.claims.keep(self.haid)
 
     def watch(self) -> Watch:
         others = self._others()
@@ -86,7 +96,8 @@ class Guarded:
             )
 
     def _others(self) -> list[Claim]:
-        return [claim for claim in self.claims.active() if claim.haid != self.haid]
+        own = self.claims.seats.family(self.haid)
+        return [claim for claim in self.claims.active() if claim.haid not in own]
 
     def _surfaces(self, paths: tuple[str, ...]) -> list[Surface]:
         full = (os.path.normpath(os.path.join(self.cwd, path)) for path in paths)
@@ -98,7 +109,7 @@ class Guarded:
         """How the files that these claims cover look now."""
         files: Files = {}
         for pattern in {surface.pattern for claim in claims for surface in claim.surfaces}:
-            for path in (path for start in _starts(pattern) for path in self._files(start)):
+            for path in (path for start in literal_starts(pattern) for path in self._files(start)):
                 if path not in files and patterns.match(pattern, path[len(self.top) + 1 :]):
                     try:
                         state = os.lstat(path)
@@ -120,10 +131,3 @@ class Guarded:
             ]
             for name in names:
                 yield os.path.join(directory, name)
-
-
-def _starts(pattern: str) -> Iterator[str]:
-    """For each alternative of a pattern, the path below which everything lies that it stands for in a repository."""
-    for up, names in patterns.parse(pattern).paths:
-        if up == 0:
-            yield "/".join(takewhile(lambda name: isinstance(name, str), names))  # type: ignore[arg-type]

@@ -1,26 +1,57 @@
-"""The claims guard in git: a pre-commit and a pre-push hook that refuse changes under somebody else's claim."""
+"""The claims guard in git: a pre-commit and a pre-push hook that refuse changes under somebody else's claim.
+
+Where git takes its hooks from its own directory, ours is put there and what was there runs first. Where a project or a
+person has git take them from elsewhere (`core.hooksPath`, as husky does), that place may be tracked, made anew by a
+package manager, or be missing in some worktree. Then git is pointed to a directory of ours, which runs what is there
+in every worktree, and nothing that is tracked is touched.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
 
-from treadle.coordination import changes, decisions
+from treadle.coordination import changes, decisions, repository
 from treadle.coordination.claims import Claims, Collision, Overlap
 from treadle.coordination.setup import command
-from treadle.errors import ConfigError
-from treadle.io.files import write_atomic
-from treadle.io.process.programs import output_of
+from treadle.errors import ConfigError, Denied
+from treadle.io.files import read_text, rename, write_atomic
+from treadle.workspace.git import git
 
 HOOKS = ("pre-commit", "pre-push")
 BYPASS = "HEIMDALL_GUARD_BYPASS"
 _MARK = "# heimdall-guard"
 _KEPT = ".before-heimdall"
+_SETTING = "core.hooksPath"
+_BEFORE = "heimdall.hooksPath"
+"""Where git took its hooks from before it was pointed to ours; `=` when nothing was set for this repository."""
+_ALL = (
+    *("applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit", "prepare-commit-msg"),
+    *("commit-msg", "post-commit", "pre-rebase", "post-checkout", "post-merge", "pre-push", "pre-receive", "update"),
+    *("proc-receive", "post-receive", "post-update", "reference-transaction", "push-to-checkout", "pre-auto-gc"),
+    *("post-rewrite", "sendemail-validate", "post-index-change"),
+)
+"""Every hook that git may look for in a directory that takes the place of another (fsmonitor names its own program)."""
 
 
 def install(project: str, mode: str) -> list[str]:
     """Put the hooks in place; a hook that was there is kept and runs first. Gives the paths."""
-    directory = _directory(project)
+    found = _repository(project)
+    before = _setting(project, _SETTING)
+    ours = _own_directory(found)
+    if before is None:
+        return _beside(os.path.join(found.common, "hooks"), mode)
+    os.makedirs(ours, exist_ok=True)
+    if before != ours:
+        local = _setting(project, _SETTING, "--local")
+        git("config", "--local", _BEFORE, local if local is not None else f"={before}", cwd=project)
+    for hook in _ALL:
+        write_atomic(os.path.join(ours, hook), _forward(hook, _elsewhere(project), mode).encode(), 0o755)
+    git("config", "--local", _SETTING, ours, cwd=project)
+    return [os.path.join(ours, hook) for hook in HOOKS]
+
+
+def _beside(directory: str, mode: str) -> list[str]:
     os.makedirs(directory, exist_ok=True)
     written = []
     for hook in HOOKS:
@@ -28,7 +59,7 @@ def install(project: str, mode: str) -> list[str]:
         if os.path.lexists(path) and not _is_ours(path):
             if os.path.lexists(path + _KEPT):
                 raise ConfigError(f"{path} and {path}{_KEPT} both exist", hint="put them together by hand first")
-            os.rename(path, path + _KEPT)
+            rename(path, path + _KEPT)
         write_atomic(path, _script(hook, mode).encode(), 0o755)
         written.append(path)
     return written
@@ -36,39 +67,65 @@ def install(project: str, mode: str) -> list[str]:
 
 def uninstall(project: str) -> list[str]:
     """Remove the hooks and put back what was there."""
-    directory = _directory(project)
+    found = _repository(project)
     removed = []
-    for hook in HOOKS:
-        path = os.path.join(directory, hook)
-        if _is_ours(path):
-            os.unlink(path)
-            if os.path.lexists(path + _KEPT):
-                os.rename(path + _KEPT, path)
-            removed.append(path)
+    for directory in (_own_directory(found), os.path.join(found.common, "hooks")):
+        for hook in _ALL:
+            path = os.path.join(directory, hook)
+            if _is_ours(path):
+                os.unlink(path)
+                if os.path.lexists(path + _KEPT):
+                    rename(path + _KEPT, path)
+                removed += [path] if hook in HOOKS else []
+    if _setting(project, _SETTING, "--local") == _own_directory(found):
+        before = _setting(project, _BEFORE, "--local") or "="
+        if before.startswith("="):
+            git("config", "--local", "--unset", _SETTING, cwd=project)
+        else:
+            git("config", "--local", _SETTING, before, cwd=project)
+    git("config", "--local", "--unset", _BEFORE, cwd=project, check=False)
     return removed
 
 
 def status(project: str) -> dict[str, str]:
-    """For each hook, how it is installed: block, warn or absent."""
+    """For each hook, how it is installed where git looks for it in this very worktree: block, warn or absent."""
     directory = _directory(project)
     found = {}
     for hook in HOOKS:
-        path = os.path.join(directory, hook)
-        found[hook] = ("warn" if "--mode warn" in _text(path) else "block") if _is_ours(path) else "absent"
+        text = _text(os.path.join(directory, hook))
+        known = _MARK in text and os.access(os.path.join(directory, hook), os.X_OK)
+        found[hook] = ("warn" if "--mode warn" in text else "block") if known else "absent"
     return found
 
 
+def why_absent(project: str) -> str:
+    """Why hooks of ours that are there do not count here; nothing when there are none."""
+    found = _repository(project)
+    places = (_own_directory(found), os.path.join(found.common, "hooks"))
+    if not any(_is_ours(os.path.join(place, HOOKS[0])) for place in places):
+        return ""
+    return (
+        f"the hooks are installed, but git takes them from {_directory(project)} ({_SETTING} was changed since):"
+        " `heimdall-claim guard install` puts them in place again"
+    )
+
+
 def run(claims: Claims, hook: str, haid: str, mode: str, refs: Iterable[str]) -> list[Overlap]:
-    """What the hook found, when it only warns; when it blocks, a Collision. A bypass must give its reason."""
+    """What the hook found, when it only warns; when it blocks, a Collision. A bypass must give its reason.
+
+    Where it cannot see what others hold, it refuses too, as it does not know.
+    """
     project = claims.planning.project
+    unseen = claims.unseen()
     if hook == "pre-commit":
         found = changes.overlaps(claims, haid, changes.staged(project))
     else:
         found = [overlap for line in refs for overlap in _pushed(claims, haid, project, line.split())]
-    if not found:
-        claims.planning.log("guard", hook, f"{haid} clear")
+    if not found and not unseen:
+        claims.planning.note("guard", hook, f"{haid} clear")
+        claims.keep(haid)
         return []
-    listed = ", ".join(sorted({overlap.asked for overlap in found}))
+    listed = ", ".join(sorted({overlap.asked for overlap in found})) or "; ".join(unseen)
     reason = os.environ.get(BYPASS, "").strip()
     if reason:
         decisions.append(
@@ -77,8 +134,10 @@ def run(claims: Claims, hook: str, haid: str, mode: str, refs: Iterable[str]) ->
         claims.planning.log("guard", "bypass", f"{haid} {listed} reason={reason}")
         return []
     claims.planning.log("guard", mode, f"{haid} {hook} {listed}")
-    if mode == "block":
+    if mode == "block" and found:
         raise Collision(found, "commit" if hook == "pre-commit" else "push")
+    if mode == "block":
+        raise Denied(f"what others hold cannot be seen: {listed}", hint="mend or remove that first")
     return found
 
 
@@ -89,11 +148,37 @@ def _pushed(claims: Claims, haid: str, project: str, ref: list[str]) -> list[Ove
     return changes.check_commits(claims, haid, changes.commits(project, ref[1], "--not", *known, "--remotes"))
 
 
-def _directory(project: str) -> str:
-    path = output_of(["git", "-C", project, "rev-parse", "--git-path", "hooks"])
-    if path is None:
+def _repository(project: str) -> repository.Repository:
+    found = repository.find(project)
+    if found is None:
         raise ConfigError(f"{project} is not in a git repository", hint="git init makes one")
-    return os.path.normpath(os.path.join(project, path))
+    return found
+
+
+def _own_directory(found: repository.Repository) -> str:
+    return os.path.join(found.common, "heimdall", "hooks")
+
+
+def _setting(project: str, name: str, *scope: str) -> str | None:
+    """What git's settings say; ours for a single command, which switch hooks off, are left out of it."""
+    for place in scope or ("--worktree", "--local", "--global", "--system"):
+        done = git("config", place, "--get", name, cwd=project, check=False)
+        if done.code == 0:
+            return done.stdout.decode(errors="surrogateescape").rstrip("\n")
+    return None
+
+
+def _elsewhere(project: str) -> str:
+    """Where hooks were before; a relative place is found from the top of each worktree, where git runs hooks."""
+    before = (_setting(project, _BEFORE, "--local") or "").removeprefix("=")
+    return os.path.expanduser(before)
+
+
+def _directory(project: str) -> str:
+    """Where git looks for hooks in this worktree."""
+    found = _repository(project)
+    place = _setting(project, _SETTING)
+    return os.path.join(found.common, "hooks") if not place else os.path.join(found.top, os.path.expanduser(place))
 
 
 def _is_ours(path: str) -> bool:
@@ -102,13 +187,27 @@ def _is_ours(path: str) -> bool:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(4096)
-    except OSError:
+        return read_text(path, 4096)
+    except (OSError, ValueError):
         return ""
 
 
-def _script(hook: str, mode: str) -> str:
+def _forward(hook: str, directory: str, mode: str) -> str:
+    """A hook that runs the one in the directory that ours took the place of, and for two of them ours after it."""
+    import shlex
+
+    before = shlex.quote(os.path.join(directory, hook))
+    if hook in HOOKS:
+        return _script(hook, mode, before)
+    return f"""#!/bin/sh
+{_MARK}: runs the hook of {_BEFORE}; `heimdall-claim guard uninstall` removes it
+if [ -x {before} ]; then
+  exec {before} "$@"
+fi
+"""
+
+
+def _script(hook: str, mode: str, before: str = f'"$0{_KEPT}"') -> str:
     import shlex
 
     program = shlex.quote(command("heimdall-claim"))
@@ -116,13 +215,14 @@ def _script(hook: str, mode: str) -> str:
     keep, give = ("said=$(cat; echo .)\n", 'printf %s "${said%.}" | ') if hook == "pre-push" else ("", "")
     return f"""#!/bin/sh
 {_MARK}: refuses changes under somebody else's claim; `heimdall-claim guard uninstall` removes it
-before="$0{_KEPT}"
+before={before}
 {keep}if [ -x "$before" ]; then
   {give}"$before" "$@" || exit $?
 fi
-if [ ! -x {program} ]; then
+program={program}
+if [ ! -x "$program" ] && ! program=$(command -v heimdall-claim); then
   echo "$0: {program} is gone: install treadle again, or remove this hook" >&2
   exit 1
 fi
-{give}{program} guard {hook} --mode {mode}
+{give}"$program" guard {hook} --mode {mode}
 """

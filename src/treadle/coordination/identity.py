@@ -60,11 +60,13 @@ def root(project: str) -> str:
     # Both cost more than all the rest, and most commands do not ask who acts.
     from hashlib import sha256
 
-    from treadle.io.process.programs import output_of
+    from treadle.workspace.git import git
 
     found = repository.find(project)
     top = found.top if found else os.path.abspath(project)
-    email = output_of(["git", "-C", top, "config", "user.email"]) or ""
+    # The agents' shells differ in what they tell git of its settings; one person is one person in all of them.
+    asked = git("config", "user.email", cwd=top, check=False)
+    email = asked.stdout.decode(errors="replace").strip() if asked.code == 0 else ""
     names = (email.partition("@")[0], os.environ.get("USER", ""), os.environ.get("LOGNAME", ""))
     human = next(filter(None, map(slug, names)), "unknown")
     machine = slug(os.uname().nodename.partition(".")[0]) or "unknown"
@@ -96,10 +98,10 @@ class Agents:
 
     def __init__(self, planning: Planning) -> None:
         self.planning = planning
-        self.document = Document(planning, "ledger/agents.json", "agents", VERSION, self._lock)
+        self.document = Document(planning, "ledger/agents.json", "agents", VERSION, self._lock, live=True)
 
     def _lock(self) -> locked:
-        return self.planning.lock_beside("agents", self.planning.path("ledger", "agents.json.lock"))
+        return self.planning.lock_beside("agents", "ledger", "agents.json.lock")
 
     def register(self, haid: str, role: str = "", tool: str = "", tool_version: str = "") -> None:
         """Add it, or say that it is there again; since when it is known and whether it is revoked stays as it was."""
@@ -154,7 +156,7 @@ class Agents:
     def require(self, haid: str) -> None:
         """Refuse a revoked identity."""
         if self.revoked(checked(haid)):
-            self.planning.log("haid", "refuse", haid)
+            self.planning.note("haid", "refuse", haid)
             raise Denied(f"{haid} is revoked and may do nothing", hint="a person can lift it: heimdall-haid reinstate")
 
     def _status(self, entry: dict[str, Any]) -> str:

@@ -53,7 +53,7 @@ class Totals:
 class Ledger:
     def __init__(self, planning: Planning) -> None:
         self.planning = planning
-        self.path = planning.path("protocol", "ledger.jsonl")
+        self.path = planning.live_path("protocol", "ledger.jsonl")
         self.baselines = Document(planning, "protocol/baselines.json", "baselines", VERSION)
 
     def log(
@@ -82,7 +82,7 @@ class Ledger:
 
     def report(self, run: str = "") -> Totals:
         totals = self.totals(run)
-        self.planning.log("ledger", "report", f"total={totals.total}")
+        self.planning.note("ledger", "report", f"total={totals.total}")
         return totals
 
     def delta(self, role: str = "", run: str = "") -> list[dict[str, Any]]:
@@ -96,7 +96,7 @@ class Ledger:
                 base = None
             percent = None if base is None else change_percent(base, measured)
             rows.append({"role": name, "baseline": base, "measured": measured, "percent": percent})
-        self.planning.log("ledger", "delta", role or "all")
+        self.planning.note("ledger", "delta", role or "all")
         return rows
 
     def totals(self, run: str = "") -> Totals:

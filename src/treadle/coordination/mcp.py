@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 from treadle.coordination import repository, tools
 from treadle.coordination.claims import Claims
-from treadle.coordination.identity import Agents, current
+from treadle.coordination.identity import Agents, checked, current, slug
 from treadle.coordination.planning import Planning
 from treadle.coordination.seats import Seats
-from treadle.errors import TreadleError
+from treadle.errors import StorageError, TreadleError
 from treadle.light import TYPE_CHECKING
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 from treadle.wire.common.schema import faults
@@ -21,21 +23,28 @@ VERSION = "1.0.0"
 EXTENDED_VERSION = "1.1.0"
 INSTRUCTIONS = (
     "Several agents work in this repository. Before you change files, make_claim on them; if it is refused, somebody"
-    " else is at work there: read_claims says who and until when. release_claim when you are done. append_decision for"
-    " what others must know."
+    " else is at work there: read_claims says who and until when. Claims add up, and are renewed while you are"
+    " connected; release_claim gives up what you are done with. append_decision for what others must know. A sub-agent"
+    " that works on its own part passes the same client_identity, a name of its own, in every call."
 )
 
 
 class Server:
     """One client's conversation: `handle` is what `jsonrpc.reply` calls."""
 
-    def __init__(self, planning: Planning, *, extended: bool = False) -> None:
+    def __init__(self, planning: Planning, *, extended: bool = False, remote: bool = False) -> None:
+        """`remote`: the client is not the program that started this process."""
         self.planning = planning
         self.tools = {tool.name: tool for tool in (tools.ALL if extended else tools.SIX)}
         self.version = EXTENDED_VERSION if extended else VERSION
         self.client = "mcp-client"
         self.client_version = ""
-        self.seats = Seats(planning, current(planning.project))
+        self.seats = Seats(planning, current(planning.project), remote=remote)
+        declared = "" if remote else os.environ.get("HEIMDALL_HAID", "")
+        self._declared = checked(declared) if "/" in declared else ""
+        """Who the host says it is. With a role, that is who acts, also in the shells and git hooks of that host."""
+        self._session = ""
+        """The session that the present call says it is from."""
         self.agents = Agents(planning)
         found = repository.find(planning.project)
         self.claims = Claims(planning, found.top if found else planning.project)
@@ -77,15 +86,21 @@ class Server:
             self.client = str(info.get("name") or self.client)
             self.client_version = str(info.get("version") or "")
         try:
-            self._present(self.seats.haid(self.client))
+            self._present(self._own())
         except TreadleError:
             pass  # the first call says it, where the client's person can see it
+
+    def renew(self) -> None:
+        """Whoever is connected is there: what it holds does not run out."""
+        for haid in {*self.seats.taken(), self._declared} - {""}:
+            self.claims.keep(haid)
 
     def _call(self, params: dict[str, Any]) -> dict[str, Any]:
         name, arguments = params.get("name"), params.get("arguments")
         if not isinstance(name, str):
             raise Fault(INVALID_PARAMS, "tools/call needs the name of a tool")
         arguments = {} if arguments is None else arguments
+        self._session = _session_of(params)
         haid = ""
         try:
             haid = self._acting(arguments)
@@ -94,26 +109,57 @@ class Server:
                 return _failed(haid, f"unknown tool: {name}", f"there are {', '.join(self.tools)}")
             if found := faults(tool.schema, arguments):
                 return _failed(haid, f"{name}: the arguments are not right", "; ".join(found))
-            for identity in {self.seats.haid(self.client), haid}:  # acting for another lifts nothing
+            for identity in {self._own(), haid}:  # acting for another lifts nothing
                 self.agents.require(identity)
-            self._present(haid)
+            self._present(haid, tool.reads)
+            if not tool.reads:
+                self.claims.keep(haid)
             wanted = {key: value for key, value in arguments.items() if key != "client_identity"}
             result = {"haid": haid, **tool.run(self, haid, **wanted)}
         except TreadleError as error:
-            return _failed(haid, error.message.partition("\n")[0], str(error), error.details)
+            return _failed(haid, error.message.partition("\n")[0], _detail(error), error.details)
+        except (OverflowError, UnicodeError) as error:
+            return _failed(haid, f"{name}: the arguments are not right", str(error))
+        if waiting := self.claims.waits.on(haid):
+            result["waiting"] = waiting
         return done(result)
 
-    def _acting(self, arguments: Any) -> str:
-        override = arguments.get("client_identity") if isinstance(arguments, dict) else None
-        return self.seats.haid(override if isinstance(override, str) and override else self.client)
+    def _own(self) -> str:
+        """Who the connected client is."""
+        return self._declared or self.seats.haid(self.client, self._session)
 
-    def _present(self, haid: str) -> None:
-        """Have it in the registry, and say now and then that it is alive."""
+    def _acting(self, arguments: Any) -> str:
+        """The client, or the sub-agent of it that the call names."""
+        named = arguments.get("client_identity") if isinstance(arguments, dict) else None
+        if not isinstance(named, str) or not named or slug(named) == slug(self.client):
+            return self._own()
+        return self.seats.haid(named, of=self._own())
+
+    def _present(self, haid: str, only_reads: bool = True) -> None:
+        """Have it in the registry, and say now and then that it is alive. Who only reads can do without."""
         now = self.planning.clock()
         if now - self._seen.get(haid, 0.0) > 60:
-            own = self.seats.haid(self.client) == haid
-            self.agents.register(haid, tool=self.client if own else "", tool_version=self.client_version if own else "")
+            own = self._own() == haid
+            more = (self.client, self.client_version) if own else ("", "")
+            try:
+                self.agents.register(haid, tool=more[0], tool_version=more[1])
+            except StorageError:
+                if not only_reads:
+                    raise
             self._seen[haid] = now
+
+
+def _session_of(params: dict[str, Any]) -> str:
+    """The session that a call says it is from: Codex starts servers with a bare environment and tells it here."""
+    meta = params.get("_meta")
+    thread = meta.get("threadId") if isinstance(meta, dict) else None
+    return f"codex:{thread}" if isinstance(thread, str) and 0 < len(thread) <= 200 else ""
+
+
+def _detail(error: TreadleError) -> str:
+    """What went wrong in full. A hint is for whoever can type a command; a tool's caller cannot."""
+    hint = error.hint or ""
+    return error.message if "heimdall-" in hint or "--" in hint or not hint else f"{error.message}\n{hint}"
 
 
 def _failed(haid: str, error: str, detail: str, more: Any = None) -> dict[str, Any]:

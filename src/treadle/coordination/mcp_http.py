@@ -147,9 +147,7 @@ class Handler(BaseHTTPRequestHandler):
             self.headers.get("Origin", "//localhost")
         ):
             refused = 403, b"only from this machine\n", {}
-        elif not hmac.compare_digest(
-            self.headers.get("Authorization", "").encode(), f"Bearer {self.server.token}".encode()
-        ):
+        elif not self._has_token():
             refused = 401, b"the token is missing or wrong\n", {"WWW-Authenticate": "Bearer"}
         if refused is None:
             return True
@@ -157,6 +155,12 @@ class Handler(BaseHTTPRequestHandler):
         self._say(*refused)
         self._forget_what_came()
         return False
+
+    def _has_token(self) -> bool:
+        """The name of the scheme is in any case (RFC 9110, section 11.1); the token is exact."""
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        right = hmac.compare_digest(token.strip().encode(errors="replace"), self.server.token.encode())
+        return right and scheme.lower() == "bearer"
 
     def _forget_what_came(self) -> None:
         """What has arrived is taken, so that closing does not reset the connection before the answer is read."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -14,16 +15,26 @@ if TYPE_CHECKING:
     from treadle.errors import RemoteProtocolError
 
 
+RENEW_SECONDS = 60.0
+
+
 def serve(server: Server, source: int = 0, sink: int = 1) -> None:
     """Answer until the input ends; a last message without its newline counts too."""
     splitter = MessageSplitter()
     try:
-        while data := os.read(source, 1 << 16):
+        while data := _next(server, source):
             _answer(server, splitter.feed(data), sink)
         if rest := splitter.end().strip():
             _answer(server, [rest], sink)
     finally:
         server.close()
+
+
+def _next(server: Server, source: int) -> bytes:
+    """What comes next; meanwhile, what the client holds is renewed, as it is connected."""
+    while not select.select([source], [], [], RENEW_SECONDS)[0]:
+        server.renew()
+    return os.read(source, 1 << 16)
 
 
 def _answer(server: Server, messages: Iterable[bytes | RemoteProtocolError], sink: int) -> None:

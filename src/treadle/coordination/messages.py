@@ -22,9 +22,9 @@ def validate(planning: Planning, data: bytes) -> dict[str, Any]:
     """The report on one message: `{"valid": bool, "errors": [...]}`, whatever the bytes are."""
     message, found = read(data)
     if found:
-        planning.log("validate", "reject", dumps(found))
+        planning.note("validate", "reject", dumps(found))
     else:
-        planning.log("validate", "accept", message["msg_id"])
+        planning.note("validate", "accept", message["msg_id"])
     return {"valid": not found, "errors": found}
 
 
@@ -33,7 +33,7 @@ class Inbox:
 
     def __init__(self, planning: Planning) -> None:
         self.planning = planning
-        self.path = planning.path("protocol", "messages.jsonl")
+        self.path = planning.live_path("protocol", "messages.jsonl")
 
     def post(self, sender: str, message: Any, to: str = EVERYBODY) -> None:
         """Keep a valid message for `to`: a HAID, a role, or everybody."""
@@ -56,7 +56,7 @@ class Inbox:
             done = entry["message"]["msg_id"] in acks
             if entry["to"] in names and entry["by"] != haid and (acknowledged or not done):
                 found.append({**entry, "acknowledged": done})
-        self.planning.log("message", "read", f"{haid} count={len(found)}")
+        self.planning.note("message", "read", f"{haid} count={len(found)}")
         return found
 
     def acknowledge(self, haid: str, msg_ids: Iterable[str]) -> list[str]:

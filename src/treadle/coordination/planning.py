@@ -49,10 +49,20 @@ def seconds_of(stamp: Any) -> float | None:
 
 def find_root(start: str | None = None) -> str:
     """`HEIMDALL_PLANNING_DIR`, else `.planning` of the main worktree, else of the working directory."""
-    if override := os.environ.get("HEIMDALL_PLANNING_DIR"):
-        return os.path.abspath(override)
+    return places(start)[0]
+
+
+def places(start: str | None = None) -> tuple[str, str]:
+    """Where records are kept, and where live state is: in git's common directory, which clean and stash leave alone.
+
+    Outside a repository, and where `HEIMDALL_PLANNING_DIR` says where all of it is, both are one directory.
+    """
     found = repository.find(start)
-    return os.path.join(found.main if found else os.path.abspath(start or here()), ".planning")
+    own = os.path.join(found.main if found else os.path.abspath(start or here()), ".planning")
+    override = os.environ.get("HEIMDALL_PLANNING_DIR")
+    if override and os.path.realpath(override) != os.path.realpath(own):
+        return os.path.abspath(override), os.path.abspath(override)
+    return own, os.path.join(found.common, "heimdall") if found else own
 
 
 class Planning:
@@ -61,32 +71,78 @@ class Planning:
     ) -> None:
         self.project = os.path.abspath(project or here())
         """The directory that the caller works in; identities come from the worktree around it."""
-        self.root = root or find_root(self.project)
+        self.root, self.live = (root, root) if root else places(self.project)
+        """Where records are that people share by committing them, and where the state of this moment is."""
         self.clock = clock
+        if self.live != self.root:
+            from treadle.coordination import layout
+
+            self.live = layout.moved(self.root, self.live)
 
     def path(self, *names: str) -> str:
         return os.path.join(self.root, *names)
+
+    def live_path(self, *names: str) -> str:
+        return os.path.join(self.live, *names)
 
     def now(self) -> str:
         return timestamp(self.clock())
 
     def log(self, actor: str, action: str, detail: str = "") -> None:
         """Add one line to the audit trail, whatever the detail contains."""
-        line = "\t".join([self.now(), *map(one_line, (actor, action, detail))])
-        make_dirs(self.root)
-        append_line(self.path("protocol.log"), line.encode(errors="backslashreplace"), mode=0o644)
+        make_dirs(self.live)
+        append_line(self.live_path("protocol.log"), self._line(actor, action, detail), mode=0o644)
+        self.link()
+
+    def note(self, actor: str, action: str, detail: str = "") -> None:
+        """The same for what only looks: where nothing can be written, nothing is, and looking works all the same."""
+        try:
+            self.log(actor, action, detail)
+        except StorageError:
+            pass
+
+    def link(self) -> None:
+        """Have the names in `.planning` that other tools read lead to the live files."""
+        if self.live != self.root:
+            from treadle.coordination import layout
+
+            layout.link(self.root, self.live)
+
+    def _line(self, actor: str, action: str, detail: str) -> bytes:
+        return "\t".join([self.now(), *map(one_line, (actor, action, detail))]).encode(errors="backslashreplace")
 
     def lock(self, name: str) -> locked:
-        directory = self.path(".locks")
+        directory = self.live_path(".locks")
         if not os.path.isdir(directory):
             make_dirs(directory)
             write_atomic(os.path.join(directory, ".gitignore"), b"*\n", 0o644, sync=False)
         return locked(os.path.join(directory, name), LOCK_SECONDS)
 
-    def lock_beside(self, name: str, directory: str) -> locked_beside:
+    def lock_beside(self, name: str, *directory: str) -> locked_beside:
         """The same, and the lock directory that the original tools look at."""
-        make_dirs(os.path.dirname(directory))
-        return locked_beside(self.lock(name).path, directory, LOCK_SECONDS)
+        beside = self.path(*directory)
+        if not os.path.isdir(os.path.dirname(beside)):
+            beside = self.live_path(*directory)
+            make_dirs(os.path.dirname(beside))
+        return locked_beside(self.lock(name).path, beside, LOCK_SECONDS)
+
+    def blind(self) -> str:
+        """Why what others hold in the project's repository cannot be seen from here; nothing when it can."""
+        if not os.environ.get("HEIMDALL_PLANNING_DIR") or self.live != self.root:
+            return ""
+        project, theirs = repository.find(self.project), repository.find(_first_there(self.root))
+        if project is None or theirs is None or project.common == theirs.common:
+            return ""
+        return (
+            f"HEIMDALL_PLANNING_DIR is {self.root}, in another repository than {self.project}:"
+            " what is claimed here is not seen"
+        )
+
+
+def _first_there(path: str) -> str:
+    while not os.path.isdir(path) and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    return path
 
 
 def make_dirs(path: str) -> None:
@@ -117,8 +173,10 @@ class Document:
         field: str,
         version: str,
         lock: Callable[[], locked] | None = None,
+        *,
+        live: bool = False,
     ) -> None:
-        self.path = planning.path(*name.split("/"))
+        self.path = (planning.live_path if live else planning.path)(*name.split("/"))
         self.field = field
         self.version = version
         self.lock = lock or (lambda: planning.lock(name.replace("/", "-")))

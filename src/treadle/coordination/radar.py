@@ -30,7 +30,7 @@ def scan(claims: Claims, branches: Sequence[str] = ()) -> list[dict[str, Any]]:
             if files:
                 rows = [{"file": file, "holders": _holders(active, file)} for file in files]
                 found.append({"between": [one, other], "files": rows})
-    claims.planning.log("claim", "radar", f"lines={len(tips)} conflicts={len(found)}")
+    claims.planning.note("claim", "radar", f"lines={len(tips)} conflicts={len(found)}")
     return found
 
 

@@ -17,13 +17,13 @@ def receive(planning: Planning, lines: Iterable[bytes]) -> Iterator[tuple[Hashab
     for found in _attempts(receiver, lines):
         attempts += 1
         if receiver.state == ACCEPTED:
-            planning.log("validate", "accept" if attempts == 1 else "accept-retry", f"attempt={attempts}")
+            planning.note("validate", "accept" if attempts == 1 else "accept-retry", f"attempt={attempts}")
         elif receiver.state == ESCALATED:
-            planning.log("validate", "escalate", f"attempts={attempts}")
+            planning.note("validate", "escalate", f"attempts={attempts}")
         yield receiver.state, attempts, found
         if receiver.state in (ACCEPTED, ESCALATED):
             return
-    planning.log("validate", "escalate", f"stream-end attempts={attempts}")
+    planning.note("validate", "escalate", f"stream-end attempts={attempts}")
     yield ESCALATED, attempts, []
 
 

@@ -1,49 +1,296 @@
-"""Which identity a connected client acts under. Two live clients of one name are two identities.
+"""Which identity a session of an agent acts under, whichever way it comes: MCP, a hook, a command in its shell, git.
 
-A seat is a lock file that the server holds while its client is connected. When the server dies, in whatever way, the
-kernel frees the seat, so that the same client gets the same identity, and its claims, when it comes back.
+A seat is a file that says which agent process and which session an identity belongs to, beside a lock that the MCP
+server holds while its client is connected. When that dies, in whatever way, the kernel frees the lock. Two live
+sessions of one program are two identities; one session is one identity everywhere.
 """
 
 from __future__ import annotations
 
+import os
+
+from treadle.coordination import origin
 from treadle.coordination.identity import root_of, slug
-from treadle.coordination.planning import Planning
-from treadle.errors import Busy, LimitReached
-from treadle.io.files import locked
+from treadle.coordination.planning import Planning, make_dirs, read_text, write_text
+from treadle.errors import Busy, LimitReached, StorageError
+from treadle.io.files import is_locked, locked
+from treadle.light import TYPE_CHECKING
+from treadle.wire.common.jsontext import dumps, loads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
 MAX_SEATS = 256
+GONE_SECONDS = 7 * 24 * 3600
+"""How long the file of a session that ended is kept."""
+
+
+class Seat:
+    __slots__ = ("fields", "haid", "key", "name", "of", "path", "process")
+
+    def __init__(self, fields: dict[str, Any], path: str) -> None:
+        self.fields = fields
+        self.path = path
+        self.haid = str(fields["haid"])
+        self.name = str(fields.get("name", ""))
+        self.key = str(fields.get("session", ""))
+        """The session, as `claude:ID`; nothing where the program tells none."""
+        self.of = str(fields.get("of", ""))
+        """The identity of the session that a sub-agent belongs to."""
+        pid, start = fields.get("pid"), fields.get("start")
+        self.process = (pid, start) if isinstance(pid, int) and isinstance(start, int) else None
+
+    @property
+    def seen(self) -> str:
+        return str(self.fields.get("left") or self.fields.get("seen") or "")
 
 
 class Seats:
-    """The seats of one connection, by the name that the client gave."""
+    """The register, and the seats that one connection has taken, by the name that the client gave."""
 
-    def __init__(self, planning: Planning, root: str) -> None:
+    def __init__(self, planning: Planning, root: str, *, remote: bool = False) -> None:
+        """`remote`: the client is not who started us, so that neither our parent nor our environment is its own."""
         self.planning = planning
         self.root = root_of(root)
-        self._taken: dict[str, tuple[str, locked]] = {}
+        self.remote = remote
+        self.directory = planning.live_path("seats")
+        self._taken: dict[str, tuple[str, locked | None]] = {}
 
-    def haid(self, client: str) -> str:
-        """The identity for this name: `{root}/cursor`, or `{root}/cursor-2` while another live client has that."""
+    # One connection...
+
+    def haid(self, client: str, key: str = "", of: str = "") -> str:
+        """The identity for this name: `{root}/cursor`, or `{root}/cursor-2` while another live client has that.
+
+        `key` is the session that the call says it is from, `of` the identity that this one is a sub-agent of.
+        """
         name = slug(client) or "mcp-client"
-        if name not in self._taken:
-            self._taken[name] = self._take(name)
-        return self._taken[name][0]
+        place = f"{key} {name}" if key else name
+        if place not in self._taken:
+            if key and (known := self.find_key(key)) and not of:
+                self._taken[place] = known.haid, None
+            elif key and not of and (name in self._taken) and self._bind(self._taken[name][0], key):
+                self._taken[place] = self._taken[name][0], None
+            else:
+                self._taken[place] = self._sit(name, key, of)
+        return self._taken[place][0]
 
     def leave(self) -> None:
         """The client is gone; its identities are free for the next one of its name."""
-        for _, seat in self._taken.values():
-            seat.__exit__(None, None, None)
+        for haid, seat in self._taken.values():
+            if seat is not None:
+                self._forget_process(haid)
+                seat.__exit__(None, None, None)
         self._taken.clear()
 
-    def _take(self, name: str) -> tuple[str, locked]:
-        directory = self.planning.lock("seats").path
+    def taken(self) -> list[str]:
+        return list(dict.fromkeys(haid for haid, _ in self._taken.values()))
+
+    def _sit(self, name: str, key: str, of: str) -> tuple[str, locked | None]:
+        try:
+            with self.planning.lock("seats"):
+                return self._take(name, key, of)
+        except StorageError:
+            return f"{self.root}/{name}", None  # nothing can be written here, so nobody else is told either
+
+    def _take(self, name: str, key: str, of: str) -> tuple[str, locked | None]:
+        known = {seat.haid: seat for seat in self.all()}
+        process = None if self.remote else origin.starter()
+        keys = [key] if key else [] if self.remote else origin.session_keys(os.environ)
+        mine = None if of else self._mine(list(known.values()), name, keys, process)
+        if mine is not None:
+            lock = self._lock(mine.haid)
+            if lock is not None or mine.key:
+                self._write(mine.haid, name, mine.key or _own(keys, name), process, "")
+                return mine.haid, lock
         for number in range(1, MAX_SEATS + 1):
-            role = name if number == 1 else f"{name}-{number}"
-            haid = f"{self.root}/{role}"
-            seat = locked(f"{directory}-{haid.replace(':', '_').replace('/', '_')}", 0)
-            try:
-                seat.__enter__()
-            except Busy:
+            haid = self._numbered(name, number)
+            seat = known.get(haid)
+            if seat is not None and (self._is_anothers(seat, keys) or self.alive(seat) and not of):
                 continue
-            return haid, seat
+            lock = self._lock(haid)
+            if lock is not None:
+                self._write(haid, name, "" if of else _own(keys, name), process, of)
+                return haid, lock
         raise LimitReached(f"{MAX_SEATS} clients named {name} are connected already")
+
+    def _mine(self, known: list[Seat], name: str, keys: Sequence[str], process: origin.Key | None) -> Seat | None:
+        for seat in known:
+            if seat.key and seat.key in keys and seat.name == name and not seat.of:
+                return seat
+        same = [seat for seat in known if process and seat.process == process and seat.name == name and not seat.of]
+        same = [seat for seat in same if not seat.key or not keys]
+        return same[0] if len(same) == 1 else None
+
+    def _is_anothers(self, seat: Seat, keys: Sequence[str]) -> bool:
+        """Whether the seat is of a session that ended and still holds something: then it is not the next one's."""
+        return bool(seat.key) and seat.key not in keys and os.path.exists(self._claim_file(seat.haid))
+
+    def _lock(self, haid: str) -> locked | None:
+        lock = locked(self._lock_path(haid), 0)
+        try:
+            return lock.__enter__()
+        except Busy:
+            return None
+
+    # The register...
+
+    def all(self) -> list[Seat]:
+        try:
+            names = sorted(os.listdir(self.directory))
+        except OSError:
+            return []
+        found = [self._load(os.path.join(self.directory, name)) for name in names if name.endswith(".json")]
+        return [seat for seat in found if seat is not None]
+
+    def of(self, haid: str) -> Seat | None:
+        return self._load(self._path(haid))
+
+    def find_key(self, key: str) -> Seat | None:
+        return next((seat for seat in self.all() if seat.key == key and not seat.of), None)
+
+    def alive(self, seat: Seat) -> bool:
+        """Whether its session is there: its MCP server is connected, or its process runs."""
+        if seat.process is not None and origin.is_alive(seat.process):
+            return True
+        try:
+            return is_locked(self._lock_path(seat.haid))
+        except StorageError:
+            return False
+
+    def living(self, haid: str) -> bool:
+        seat = self.of(haid)
+        return seat is not None and (self.alive(seat) or bool(seat.of) and self.living(seat.of))
+
+    def gone_since(self, haid: str) -> str:
+        """Since when the session behind an identity is not there; nothing while it is, or where none is known."""
+        seat = self.of(haid)
+        return "" if seat is None or self.living(haid) else seat.seen
+
+    def recognise(self, keys: Sequence[str], processes: Iterable[origin.Key]) -> Seat | None:
+        """The seat of the session that we are part of: the innermost process of a known agent, else by session id."""
+        known = [seat for seat in self.all() if not seat.of]
+        if not known:
+            return None
+        by_process: dict[origin.Key, list[Seat]] = {}
+        for seat in known:
+            if seat.process is not None:
+                by_process.setdefault(seat.process, []).append(seat)
+        named = [seat for seat in known if seat.key and seat.key in keys]
+        for process in processes:
+            near = by_process.get(process, [])
+            mine = [seat for seat in near if seat in named] or [seat for seat in near if not keys or not seat.key]
+            if len(mine) == 1:
+                return mine[0]
+        return max(named, key=lambda seat: str(seat.fields.get("since", "")), default=None)
+
+    def enter(self, program: str, key: str, process: origin.Key | None) -> str:
+        """The identity of this session, by a hook or a command of it; a seat is taken when it has none."""
+        name = slug(origin.client_name(program))
+        if (known := self.find_key(key)) and (known.process or not process):
+            return known.haid
+        with self.planning.lock("seats"):
+            seats = self.all()
+            mine = self._mine(seats, name, [key], process)
+            haid = mine.haid if mine else self._free(name, key, {seat.haid: seat for seat in seats})
+            self._write(haid, name, key, process or (mine.process if mine else None), "")
+        return haid
+
+    def _free(self, name: str, key: str, taken: dict[str, Seat]) -> str:
+        for number in range(1, MAX_SEATS + 1):
+            haid = self._numbered(name, number)
+            seat = taken.get(haid)
+            used = self.alive(seat) or self._is_anothers(seat, [key]) if seat else is_locked(self._lock_path(haid))
+            if not used:
+                return haid
+        raise LimitReached(f"{MAX_SEATS} sessions named {name} are open already")
+
+    def _numbered(self, name: str, number: int) -> str:
+        return f"{self.root}/{name}" if number == 1 else f"{self.root}/{name}-{number}"
+
+    def family(self, haid: str) -> set[str]:
+        """The identities of one session: its own, and those of its sub-agents that said who they are."""
+        seat = self.of(haid)
+        head = seat.of if seat and seat.of else haid
+        return {haid, *(seat.haid for seat in self.all() if seat.of == head)} | ({head} if head != haid else set())
+
+    def _bind(self, haid: str, key: str) -> bool:
+        """Note which session a seat turned out to belong to; False when it has another one already."""
+        with self.planning.lock("seats"):
+            seat = self.of(haid)
+            if seat is None or seat.key not in ("", key):
+                return False
+            self._update(haid, lambda fields: fields.update(session=key))
+        return True
+
+    def bind_agent(self, key: str, haid: str, of: str) -> None:
+        """Note that the sub-agent with this key acts as `haid`, which belongs to the session of `of`."""
+        with self.planning.lock("seats"):
+            self._write(haid, haid.partition("/")[2], key, None, of)
+
+    def find_agent(self, key: str) -> Seat | None:
+        return next((seat for seat in self.all() if seat.key == key and seat.of), None)
+
+    def touch(self, haid: str) -> None:
+        """Say that the session was just seen."""
+        with self.planning.lock("seats"):
+            self._update(haid, lambda fields: fields.update(seen=self.planning.now()))
+
+    def _write(self, haid: str, name: str, key: str, process: origin.Key | None, of: str) -> None:
+        now = self.planning.now()
+        old = self.of(haid)
+        since = old.fields.get("since", now) if old is not None and old.key == key else now
+        fields: dict[str, Any] = {"haid": haid, "name": name, "session": key, "since": since, "seen": now}
+        if process is not None:
+            fields |= {"pid": process[0], "start": process[1]}
+        fields |= {"cwd": self.planning.project} | ({"of": of} if of else {})
+        make_dirs(self.directory)
+        write_text(self._path(haid), dumps(fields, 2) + "\n")
+
+    def _forget_process(self, haid: str) -> None:
+        """The client said goodbye: what else its starter runs is not this client."""
+        try:
+            with self.planning.lock("seats"):
+                self._update(haid, _left(self.planning.now()))
+        except (StorageError, Busy):
+            pass
+
+    def _update(self, haid: str, edit: Callable[[dict[str, Any]], Any]) -> None:
+        seat = self.of(haid)
+        if seat is not None:
+            edit(seat.fields)
+            write_text(seat.path, dumps(seat.fields, 2) + "\n")
+
+    def _load(self, path: str) -> Seat | None:
+        try:
+            text = read_text(path)
+            return None if text is None else Seat(loads(text), path)
+        except (ValueError, KeyError, TypeError, StorageError):
+            return None
+
+    def _path(self, haid: str) -> str:
+        return os.path.join(self.directory, file_name(haid) + ".json")
+
+    def _lock_path(self, haid: str) -> str:
+        return self.planning.live_path(".locks", f"seats-{file_name(haid)}")
+
+    def _claim_file(self, haid: str) -> str:
+        return self.planning.live_path("ledger", "claims", file_name(haid) + ".json")
+
+
+def file_name(haid: str) -> str:
+    return haid.replace("/", "_").replace(":", "_")
+
+
+def _own(keys: Sequence[str], name: str) -> str:
+    """The one of the sessions named in the environment that is this client's."""
+    return next((key for key in keys if origin.client_name(key.partition(":")[0]) == name), "")
+
+
+def _left(now: str) -> Callable[[dict[str, Any]], None]:
+    def edit(fields: dict[str, Any]) -> None:
+        fields.pop("pid", None)
+        fields.pop("start", None)
+        fields["left"] = now
+
+    return edit

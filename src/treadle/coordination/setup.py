@@ -11,6 +11,7 @@ from treadle.coordination.ledger import Ledger
 from treadle.coordination.planning import Planning, make_dirs, read_text, write_text
 from treadle.coordination.symbols import Symbols
 from treadle.errors import ConfigError
+from treadle.io.files import open_append
 from treadle.wire.common.jsontext import dumps, loads
 from treadle.wire.heimdall.messages import schema
 
@@ -22,10 +23,9 @@ def init(planning: Planning) -> None:
     make_dirs(planning.path("protocol", "capsules"))
     for document in (Symbols(planning).document, Blackboard(planning).document, Ledger(planning).baselines):
         document.create()
-    try:
-        os.close(os.open(Ledger(planning).path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
-    except OSError as error:
-        raise ConfigError(f"cannot make {Ledger(planning).path}: {error.strerror}") from error
+    ledger = Ledger(planning).path
+    make_dirs(os.path.dirname(ledger))
+    os.close(open_append(ledger, 0o644))
     write_text(planning.path("protocol", "message-schema.json"), dumps(schema(), 2) + "\n")
     planning.log("protocol", "init", planning.path("protocol"))
 

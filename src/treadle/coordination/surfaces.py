@@ -6,6 +6,8 @@ Paths are relative to the top of the repository. Whether two surfaces have anyth
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from itertools import takewhile
 
 from treadle.errors import ConfigError
 from treadle.policy import patterns
@@ -36,6 +38,21 @@ class Surface:
         surface.files = () if top and os.path.isdir(os.path.join(top, path)) else (surface.pattern,)
         return surface
 
+    @classmethod
+    def directory(cls, path: str) -> Surface:
+        """The surface that a path and all that is under it are."""
+        surface = cls.of(path)
+        surface.files = ()
+        return surface
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether it leaves the repository, or is nowhere in it."""
+        return self.pattern.startswith("/") or all(up > 0 for up, _ in patterns.parse(self.pattern).paths)
+
+    def is_same(self, other: Surface) -> bool:
+        return self.symbol == other.symbol and patterns.normalise(self.pattern) == patterns.normalise(other.pattern)
+
     def overlaps(self, other: Surface) -> bool:
         if self.symbol and other.symbol and patterns.normalise(self.pattern) == patterns.normalise(other.pattern):
             return self.symbol == other.symbol
@@ -58,3 +75,31 @@ def _relative(path: str, top: str) -> str:
             if os.path.realpath("/".join(names[:count]) or "/") == top:
                 return "/".join(names[count:]) or "."
     return path
+
+
+LOOK_AT = 20_000
+"""So many files are looked at before a glob is given the benefit of the doubt."""
+
+
+def literal_starts(pattern: str) -> Iterator[str]:
+    """For each alternative of a pattern, the path below which everything lies that it stands for in a repository."""
+    for up, names in patterns.parse(pattern).paths:
+        if up == 0:
+            yield "/".join(takewhile(lambda name: isinstance(name, str), names))  # type: ignore[arg-type]
+
+
+def matches_any(surface: Surface, top: str) -> bool:
+    """Whether any file or directory below `top` is covered."""
+    looked = 0
+    for start in literal_starts(surface.pattern):
+        place = os.path.join(top, start)
+        if start and os.path.lexists(place) and patterns.match(surface.pattern, start):
+            return True
+        for directory, directories, names in os.walk(place):
+            directories[:] = [name for name in directories if name != ".git"]
+            inside = os.path.relpath(directory, top)
+            for name in (*names, *directories):
+                looked += 1
+                if looked > LOOK_AT or patterns.match(surface.pattern, os.path.normpath(os.path.join(inside, name))):
+                    return True
+    return False

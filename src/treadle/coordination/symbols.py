@@ -18,7 +18,7 @@ class Symbols(Table):
         """The first id, in the order of the file, that stands for exactly this."""
         for key, known in self.document.read().items():
             if known == value:
-                self.planning.log(self.actor, "reverse", f"{value}->{key}")
+                self.planning.note(self.actor, "reverse", f"{value}->{key}")
                 return str(key)
-        self.planning.log(self.actor, "miss", f"{value}->")
+        self.planning.note(self.actor, "miss", f"{value}->")
         raise NotFound(f"no symbol stands for {value!r}", hint=f"`{self.lister}` shows what there is")

@@ -27,7 +27,7 @@ class Table:
 
     def get(self, key: str) -> str:
         found = self.find(key)
-        self.planning.log(self.actor, self.got if found is not None else "miss", key)
+        self.planning.note(self.actor, self.got if found is not None else "miss", key)
         if found is None:
             raise NotFound(f"no {self.what} {key!r}", hint=f"`{self.lister}` shows what there is")
         return found
@@ -43,7 +43,7 @@ class Table:
     def all(self) -> dict[str, str]:
         """Everything, in the order of the file."""
         entries = {key: _text(value) for key, value in self.document.read().items()}
-        self.planning.log(self.actor, "list", f"{len(entries)}")
+        self.planning.note(self.actor, "list", f"{len(entries)}")
         return entries
 
 

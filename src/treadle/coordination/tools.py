@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from treadle.coordination.mcp import Server
 
 
+_SOME = list_of(NON_EMPTY, 1)
+CAPSULES_PAGE = 50
+"""How many capsules one answer holds when the caller does not say."""
+
+
 class Tool:
     def __init__(
         self,
@@ -33,8 +38,12 @@ class Tool:
         run: Callable[..., dict[str, Any]],
         required: dict[str, Schema] | None = None,
         optional: dict[str, Schema] | None = None,
+        *,
+        reads: bool = False,
     ) -> None:
         self.name = name
+        self.reads = reads
+        """Whether it only looks; then it works also where nothing can be written."""
         self.description = description
         self.run = run
         self.schema = record(required or {}, {**(optional or {}), "client_identity": TEXT}, closed=True)
@@ -45,7 +54,7 @@ class Tool:
 
 def _read_claims(server: Server, haid: str) -> dict[str, Any]:
     active = [claim.as_json() for claim in server.claims.active()]
-    server.planning.log("mcp", "read_claims", f"{haid} count={len(active)}")
+    server.planning.note("mcp", "read_claims", f"{haid} count={len(active)}")
     return {"active_claims": active, "count": len(active)}
 
 
@@ -53,26 +62,41 @@ def _make_claim(
     server: Server, haid: str, surfaces: list[str], task: str, ttl_minutes: float | None = None
 ) -> dict[str, Any]:
     ttl = None if ttl_minutes is None else int(ttl_minutes)
+    _check_text(task, *surfaces)
     claim = server.claims.claim(haid, surfaces, f"{task} (via heimdall-ledger-mcp:{haid})", ttl)
-    return {
-        "result": f"claimed {len(claim.texts)} surface(s) for {haid} until {claim.expires_at}",
+    answer = {
+        "result": f"claimed {len(set(surfaces))} surface(s) for {haid} until {claim.expires_at}",
         "client_haid": haid,
         "task_ref": claim.task,
-        "surfaces": claim.texts,
+        "surfaces": list(dict.fromkeys(surfaces)),
+        "held": claim.texts,
         "task": task,
         "expires_at": claim.expires_at,
         "fence": claim.fence,
+        "commit": f"commit from this session's shell; elsewhere: HEIMDALL_HAID={haid} git commit ...",
     }
+    missed = server.claims.without_files(surfaces)
+    return {**answer, "warnings": [f"{text} matches no file" for text in missed]} if missed else answer
 
 
-def _release_claim(server: Server, acting: str, haid: str = "") -> dict[str, Any]:
+def _check_text(*texts: str) -> None:
+    """Half a surrogate pair is JSON and is no text: no file and no terminal can hold it."""
+    for text in texts:
+        text.encode()
+
+
+def _release_claim(server: Server, acting: str, haid: str = "", surfaces: list[str] | None = None) -> dict[str, Any]:
     target = checked(haid) if haid else acting
-    released = server.claims.release(acting, target)
+    released = server.claims.release(acting, target, surfaces or ())
     said = f"released claim for {target}" if released else f"no active claim for {target}"
-    return {"result": said, "released": released is not None, "released_haid": target}
+    given, left = (released.given, released.left) if released else ([], [])
+    done = {"result": said, "released": released is not None, "released_haid": target}
+    return {**done, "given_up": given, "held": left}
 
 
-def _read_capsules(server: Server, haid: str, id: str = "") -> dict[str, Any]:
+def _read_capsules(
+    server: Server, haid: str, id: str = "", limit: float = CAPSULES_PAGE, after: str = ""
+) -> dict[str, Any]:
     planning = server.planning
     found = []
     places = (("completed", planning.path("ledger", "completed")), ("protocol", planning.path("protocol", "capsules")))
@@ -82,12 +106,19 @@ def _read_capsules(server: Server, haid: str, id: str = "") -> dict[str, Any]:
             stem, extension = os.path.splitext(name)
             if extension == ".md" and name != "README.md" and id in ("", stem):
                 path = os.path.join(directory, name)
-                found.append({"id": stem, "source": source, "path": path, "body": read_text(path) or ""})
-    planning.log("mcp", "read_capsules", f"{haid} count={len(found)}")
-    return {"capsules": found, "count": len(found)}
+                found.append({"id": stem, "source": source, "path": path})
+    start = next((place + 1 for place, row in enumerate(found) if f"{row['source']}/{row['id']}" == after), 0)
+    page = [{**row, "body": read_text(row["path"]) or ""} for row in found[start : start + int(limit)]]
+    left = len(found) - start - len(page)
+    planning.note("mcp", "read_capsules", f"{haid} count={len(page)}")
+    answer: dict[str, Any] = {"capsules": page, "count": len(page)}
+    if left:
+        answer |= {"total": len(found), "next": f"{page[-1]['source']}/{page[-1]['id']}"}
+    return answer
 
 
 def _append_decision(server: Server, haid: str, title: str, body: str) -> dict[str, Any]:
+    _check_text(title, body)
     stamp = decisions.append(server.planning, title, body, _signed(haid))
     return {"appended": True, "timestamp": stamp, "title": title.strip()}
 
@@ -178,24 +209,30 @@ def _brief(
     return {"task": task, "brief": briefs.build(server.planning, task, spec, *wanted, strict=strict)}
 
 
-_SOME = list_of(NON_EMPTY, 1)
-
 SIX = (
-    Tool("read_claims", "Who is changing what at the moment, and until when.", _read_claims),
+    Tool("read_claims", "Who is changing what at the moment, and until when.", _read_claims, reads=True),
     Tool(
         "make_claim",
         "Claim paths, globs or file#symbol before you change them. Refused when somebody else holds any of them."
-        " Takes the place of what you held before.",
+        " Adds to what you hold. A sub-agent with a part of its own passes client_identity, a name of its own, here and"
+        " in every later call; what it claims is then its own, and others of the same session are refused it.",
         _make_claim,
         {"surfaces": _SOME, "task": NON_EMPTY},
         {"ttl_minutes": {"type": "integer", "minimum": 1}},
     ),
-    Tool("release_claim", "Give up your claim when you are done.", _release_claim, optional={"haid": TEXT}),
+    Tool(
+        "release_claim",
+        "Give up the surfaces you name, or without any all that you hold, when you are done.",
+        _release_claim,
+        optional={"haid": TEXT, "surfaces": _SOME},
+    ),
     Tool(
         "read_capsules",
-        "What was done before, in a few lines each: finished hand-offs and context capsules.",
+        "What was done before, in a few lines each: finished hand-offs and context capsules, a page at a time: `next`"
+        " of an answer is the `after` of the following call.",
         _read_capsules,
-        optional={"id": TEXT},
+        optional={"id": TEXT, "limit": {"type": "integer", "minimum": 1, "maximum": 1000}, "after": TEXT},
+        reads=True,
     ),
     Tool(
         "append_decision",
@@ -228,12 +265,13 @@ ALL = (
         optional={"ack": list_of(NON_EMPTY), "acknowledged": FLAG},
     ),
     Tool("set_fact", "Keep a fact for everybody, such as a port.", _set_fact, {"key": NON_EMPTY, "value": TEXT}),
-    Tool("get_fact", "Read a fact.", _get_fact, {"key": NON_EMPTY}),
+    Tool("get_fact", "Read a fact.", _get_fact, {"key": NON_EMPTY}, reads=True),
     Tool(
         "resolve",
         "What a symbol stands for, or which symbol stands for a value.",
         _resolve,
         optional={"id": TEXT, "value": TEXT},
+        reads=True,
     ),
     Tool("hydrate", "These capsules and all they build on, prerequisites first.", _hydrate, {"ids": _SOME}),
     Tool(

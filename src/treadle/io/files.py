@@ -84,6 +84,14 @@ def write_atomic(
             _forget(beside, dir_fd)
 
 
+def rename(old: str, new: str) -> None:
+    """Give a file another name; what had that name is gone."""
+    try:
+        os.rename(old, new)
+    except OSError as error:
+        raise storage_error(error, old, "rename") from error
+
+
 def forget_unfinished(dir_fd: int, seconds: float = 600.0) -> None:
     """Remove what killed writers left in this open directory: files of ours that nobody has written lately."""
     try:
@@ -399,6 +407,9 @@ class locked_beside(locked):
         os.pwrite(self._fd, self._MAKING, 0)
         try:
             os.mkdir(self.directory)
+        except FileNotFoundError:
+            os.pwrite(self._fd, left.ljust(64), 0)
+            return True  # the place where others look is gone, and with it whom to keep out
         except FileExistsError:
             os.pwrite(self._fd, left.ljust(64), 0)
             try:

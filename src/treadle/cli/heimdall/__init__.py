@@ -82,10 +82,11 @@ def _refuse_revoked() -> None:
     from treadle.coordination.planning import Planning, read_text
 
     planning = Planning()
-    if '"revoked"' in (read_text(planning.path("ledger", "agents.json")) or ""):
-        from treadle.coordination.identity import Agents, current
+    if '"revoked"' in (read_text(planning.live_path("ledger", "agents.json")) or ""):
+        from treadle.coordination.acting import acting
+        from treadle.coordination.identity import Agents
 
-        Agents(planning).require(current(planning.project))
+        Agents(planning).require(acting(planning))
 
 
 def _end(name: str) -> None:

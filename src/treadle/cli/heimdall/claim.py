@@ -1,23 +1,25 @@
 """heimdall-claim: who may change what in a repository, and for how long
 
 heimdall-claim claim SURFACE... --task T [--ttl MINUTES] [--shared]
-    take these, in place of what one held before; exit 3 when somebody else holds any of them
-    a surface is a path (with all under it), a glob such as src/**/*.ts, or file#symbol; --shared: only to read
-heimdall-claim release [--haid H] [--force --reason TEXT]
-    give it up; another's only with --force, and the reason is kept in decisions.md
+    take these beside what one holds; exit 3 when somebody else holds any of them
+    a surface is a path (with all under it), a quoted glob such as 'src/**/*.ts', or file#symbol; --shared: only to read
+heimdall-claim release [SURFACE...] [--haid H] [--force --reason TEXT]
+    give these up, or all; another's only with --force, and the reason is kept in decisions.md
 heimdall-claim heartbeat [--haid H]         renew it, before it ends
 heimdall-claim check SURFACE... [--shared] [--json]          exit 3 when somebody else holds any of them
 heimdall-claim check --diff [RANGE] [--json]
     the same for what the commits in RANGE change (in CI: origin/main..HEAD), each by whoever its Heimdall-Agent
     trailer names; without RANGE, for what is not committed yet
 heimdall-claim list [--json]                all active claims
+heimdall-claim who [--json]                 who is here, on what, since when, and who waits for whom
 heimdall-claim show [--haid H] [--json]     one of them
 heimdall-claim reap                         remove those that ended
 heimdall-claim guard install [--mode block|warn] | uninstall | status [--json]
     git hooks that refuse commits and pushes under somebody else's claim
     HEIMDALL_GUARD_BYPASS="why" lets one through, and the reason is kept in decisions.md
 heimdall-claim radar [BRANCH...] [--json]   which branches and worktrees would conflict if merged now (exit 3: some)
-Who acts is HEIMDALL_HAID, else the checkout's identity; --role R: the agent with that role in this checkout.
+Who acts is HEIMDALL_HAID, else the agent session that the command runs in, else the checkout's person;
+--role R: the agent with that role in this checkout.
 """
 
 from __future__ import annotations
@@ -27,9 +29,11 @@ from collections.abc import Callable
 
 from treadle.cli.heimdall import Arguments, Usage, err, out
 from treadle.coordination import repository
+from treadle.coordination.acting import acting
 from treadle.coordination.claims import Claim, Claims, Collision, Overlap
-from treadle.coordination.identity import checked, current, spawn
+from treadle.coordination.identity import checked, spawn
 from treadle.coordination.planning import Planning, one_line
+from treadle.coordination.waits import told
 from treadle.wire.common.jsontext import dumps
 
 
@@ -48,9 +52,10 @@ def main(arguments: list[str]) -> int:
         return 3
 
 
-def _caller(claims: Claims, args: Arguments) -> str:
-    project = claims.planning.project
-    return spawn(project, args.get("--role")) if args.get("--role") else current(project)
+def _caller(claims: Claims, args: Arguments, *, enter: bool = False) -> str:
+    if role := args.get("--role"):
+        return spawn(claims.planning.project, role)
+    return acting(claims.planning, enter=enter)
 
 
 def _claim(claims: Claims, args: Arguments) -> int:
@@ -59,22 +64,37 @@ def _claim(claims: Claims, args: Arguments) -> int:
         raise Usage("--ttl is a number of minutes")
     if not args.rest:
         raise Usage("expected at least one surface")
-    haid = _caller(claims, args)
+    haid = _caller(claims, args, enter=True)
     shared = "--shared" in args.flags
-    made = claims.claim(haid, args.rest, args.need("--task"), int(ttl) if ttl else None, shared=shared)
-    out(f"claimed {len(made.texts)} surface(s) for {haid} (task {made.task}, ttl {made.fields['ttl_minutes']}m)")
-    for text in made.texts:
-        out(f"  {text}")
-    out(f"{made.mode}, fence {made.fence}, expires_at {made.expires_at}")
+    task = args.need("--task")
+    made = claims.claim(haid, args.rest, task, int(ttl) if ttl else None, shared=shared)
+    asked = list(dict.fromkeys(args.rest))
+    out(f"claimed {len(asked)} surface(s) for {haid} (task {one_line(task)}, ttl {made.fields['ttl_minutes']}m)")
+    for text in asked:
+        out(f"  {one_line(text)}")
+    out(f"{'shared' if shared else 'exclusive'}, fence {made.fence}, expires_at {made.expires_at}")
+    if len(made.texts) > len(asked):
+        out(f"held in all: {' '.join(map(one_line, made.texts))}")
+    for text in claims.without_files(asked):
+        err(f"warning: {one_line(text)} matches no file")
+    _tell_of_waits(claims, haid)
     return 0
 
 
+def _tell_of_waits(claims: Claims, haid: str) -> None:
+    for wait in claims.waits.on(haid):
+        err(f"somebody waits for you: {one_line(told(wait))}")
+
+
 def _release(claims: Claims, args: Arguments) -> int:
-    args.exactly(0, "no surfaces: a release gives up the whole claim")
     caller = _caller(claims, args)
     haid = checked(args.get("--haid") or caller)
-    released = claims.release(caller, haid, force="--force" in args.flags, reason=args.get("--reason"))
+    released = claims.release(caller, haid, args.rest, force="--force" in args.flags, reason=args.get("--reason"))
     out(f"released claim for {haid}" if released else f"no active claim for {haid}")
+    if released:
+        out(f"given up: {' '.join(map(one_line, released.given))}")
+        if released.left:
+            out(f"still held: {' '.join(map(one_line, released.left))}")
     return 0
 
 
@@ -89,6 +109,8 @@ def _heartbeat(claims: Claims, args: Arguments) -> int:
         err(f"heimdall-claim: {error}")
         return 2
     out(f"heartbeat {haid} (expires_at {claim.expires_at})")
+    out(f"held: {' '.join(map(one_line, claim.texts))}")
+    _tell_of_waits(claims, haid)
     return 0
 
 
@@ -100,7 +122,7 @@ def _check(claims: Claims, args: Arguments) -> int:
         found = claims.check(haid, args.rest, shared="--shared" in args.flags)
     else:
         raise Usage("expected at least one surface, or --diff")
-    return _verdict(found, "--json" in args.flags)
+    return _verdict(claims, found, args)
 
 
 def _diff(claims: Claims, haid: str, rest: list[str]) -> list[Overlap]:
@@ -114,48 +136,82 @@ def _diff(claims: Claims, haid: str, rest: list[str]) -> list[Overlap]:
     else:
         revisions = rest[0] if ".." in rest[0] else f"{rest[0]}..HEAD"
         found = changes.check_commits(claims, haid, changes.commits(project, revisions))
-    claims.planning.log("claim", "check", f"{haid} overlaps={len(found)} --diff {' '.join(rest)}")
+    claims.planning.note("claim", "check", f"{haid} overlaps={len(found)} --diff {' '.join(rest)}")
     return found
 
 
-def _verdict(found: list[Overlap], as_json: bool) -> int:
-    if as_json:
-        out(dumps({"clear": not found, "overlaps": [overlap.as_json() for overlap in found]}, 2))
-        return 3 if found else 0
+def _verdict(claims: Claims, found: list[Overlap], args: Arguments) -> int:
+    """Clear only when all could be seen: exit 2 when a file or the directory of claims could not."""
+    unseen = claims.unseen()
+    fresh = not unseen and not claims.exists()
+    if fresh:
+        why = "no claims were ever made in this clone, and those of other clones are not seen"
+        unseen = [f"{claims.planning.live} is not there: {why}"] if "--diff" in args.flags and args.rest else []
+    if "--json" in args.flags:
+        clear = None if unseen and not found else not found
+        more = {"unseen": unseen} if unseen else {}
+        out(dumps({"clear": clear, "overlaps": [overlap.as_json() for overlap in found], **more}, 2))
+        return 3 if found else 2 if unseen else 0
+    for reason in unseen:
+        err(f"cannot tell: {reason}")
     if found:
         raise Collision(found, "change")
-    out("clear")
+    if unseen:
+        return 2
+    out("clear: nobody has claimed anything in this clone" if fresh else "clear")
     return 0
 
 
 def _list(claims: Claims, args: Arguments) -> int:
     active = claims.active()
-    claims.planning.log("claim", "list", str(len(active)))
+    claims.planning.note("claim", "list", str(len(active)))
+    _warn(claims)
     if "--json" in args.flags:
         out(dumps([claim.as_json() for claim in active], 2))
         return 0
     out(f"ACTIVE CLAIMS ({len(active)})" if active else "(no active claims)")
     for claim in active:
-        _show_claim(claim)
+        _show_claim(claims, claim)
     return 0
 
 
-def _show_claim(claim: Claim) -> None:
+def _warn(claims: Claims) -> None:
+    for reason in claims.unseen():
+        err(f"warning: {reason}")
+
+
+def _show_claim(claims: Claims, claim: Claim) -> None:
+    gone = claims.seats.gone_since(claim.haid)
     out(
-        f"  {claim.haid}  task {one_line(claim.task)}  {claim.mode}, fence {claim.fence}, expires_at {claim.expires_at}"
+        f"  {claim.haid}  task {one_line(claim.task)}  {claim.mode}, fence {claim.fence},"
+        f" expires_at {claim.expires_at}{f'; holder not connected since {gone}' if gone else ''}"
     )
     for text in claim.texts:
         out(f"    {one_line(text)}")
 
 
+def _who(claims: Claims, args: Arguments) -> int:
+    from treadle.coordination.who import lines, rows
+
+    found = rows(claims)
+    claims.planning.note("claim", "who", str(len(found)))
+    _warn(claims)
+    if "--json" in args.flags:
+        out(dumps(found, 2))
+    else:
+        for line in lines(found):
+            out(one_line(line))
+    return 0
+
+
 def _show(claims: Claims, args: Arguments) -> int:
     haid = checked(args.get("--haid") or _caller(claims, args))
     claim = claims.of(haid)
-    claims.planning.log("claim", "show", haid)
+    claims.planning.note("claim", "show", haid)
     if "--json" in args.flags:
         out(dumps(claim.as_json() if claim else None, 2))
     elif claim:
-        _show_claim(claim)
+        _show_claim(claims, claim)
     else:
         out(f"no active claim for {haid}")
     return 0
@@ -183,6 +239,8 @@ def _guard(claims: Claims, args: Arguments) -> int:
     elif what == "status":
         found = hooks.status(project)
         out(dumps(found, 2) if "--json" in args.flags else "\n".join(f"{hook}: {how}" for hook, how in found.items()))
+        if "absent" in found.values() and (why := hooks.why_absent(project)):
+            err(f"  {why}")
     elif what in hooks.HOOKS:
         return _hook(claims, args, what, mode)
     else:
@@ -201,7 +259,8 @@ def _hook(claims: Claims, args: Arguments, hook: str, mode: str) -> int:
         return 0
     except Collision as collision:
         err(collision.message)
-        err(f"  you are {haid}; if you are the holder, say so with HEIMDALL_HAID")
+        holder = collision.overlaps[0].claim.haid
+        err(f"  you are {haid}; if you are the holder, say so: HEIMDALL_HAID={holder} git ...")
         err(f'  to go ahead anyway, with the reason kept in decisions.md: {hooks.BYPASS}="why" git ...')
         return 3
 
@@ -229,6 +288,7 @@ _COMMANDS: dict[str, Callable[[Claims, Arguments], int]] = {
     "check": _check,
     "heartbeat": _heartbeat,
     "list": _list,
+    "who": _who,
     "show": _show,
     "reap": _reap,
     "guard": _guard,

@@ -1,6 +1,6 @@
 """heimdall-haid: who is who among the agents of a repository
 
-heimdall-haid [current]                     print who acts here (HEIMDALL_HAID, else the checkout's identity)
+heimdall-haid [current]                     print who acts here (HEIMDALL_HAID, the agent session, the checkout)
 heimdall-haid spawn ROLE                    print the identity of an agent with that role; registers nothing
 heimdall-haid register [--role R] [--haid H] [--tool T]      add it to the registry, or renew it; prints it
 heimdall-haid heartbeat [HAID]              say that it is alive
@@ -17,7 +17,8 @@ from __future__ import annotations
 import os
 
 from treadle.cli.heimdall import Arguments, Usage, err, out
-from treadle.coordination.identity import Agents, checked, current, spawn
+from treadle.coordination.acting import acting
+from treadle.coordination.identity import Agents, checked, spawn
 from treadle.coordination.planning import Planning
 from treadle.errors import NotFound
 from treadle.wire.common.jsontext import dumps
@@ -34,7 +35,7 @@ def main(arguments: list[str]) -> int:
         if len(rest) != 1:
             raise Usage("expected spawn ROLE")
         haid = spawn(planning.project, rest[0])
-        planning.log("haid", "spawn", haid)
+        planning.note("haid", "spawn", haid)
         out(haid)
         return 0
     if command == "list" and not rest:
@@ -57,12 +58,12 @@ _ACTIONS = {"current", "register", "heartbeat", "revoke", "reinstate", "check", 
 def _own(planning: Planning, command: str) -> str:
     if command in ("revoke", "reinstate"):
         raise Usage(f"expected {command} HAID")
-    return current(planning.project)
+    return acting(planning)
 
 
 def _act(agents: Agents, command: str, haid: str, args: Arguments) -> int:
     if command in ("current", "trailer", "get", "check"):
-        agents.planning.log("haid", command, haid)
+        agents.planning.note("haid", command, haid)
     if command == "current":
         out(haid)
     elif command == "register":
@@ -84,7 +85,7 @@ def _act(agents: Agents, command: str, haid: str, args: Arguments) -> int:
 
 def _list(agents: Agents, as_json: bool) -> int:
     known = agents.all()
-    agents.planning.log("haid", "list", str(len(known)))
+    agents.planning.note("haid", "list", str(len(known)))
     if as_json:
         out(dumps([{"haid": haid, **entry} for haid, entry in known.items()], 2))
         return 0

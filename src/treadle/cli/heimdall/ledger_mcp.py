@@ -43,10 +43,14 @@ def _http(planning: Planning, extended: bool, port: str) -> int:
 
     if not port.isdecimal() or int(port) > 65535:
         raise Usage("--port is a number up to 65535")
-    Server(planning, extended=extended).close()  # what is wrong here is said now, and not to the first client
+
+    def make() -> Server:
+        return Server(planning, extended=extended, remote=True)
+
+    make().close()  # what is wrong here is said now, and not to the first client
     token = os.environ.get("HEIMDALL_MCP_TOKEN") or secrets.token_urlsafe(32)
     try:
-        listener = Listener(lambda: Server(planning, extended=extended), token, int(port))
+        listener = Listener(make, token, int(port))
     except OSError as error:
         raise ConfigError(f"cannot listen on port {port}: {error.strerror}", hint="choose another --port") from error
     out(f"listening on {listener.url}\ntoken {token}")

@@ -61,6 +61,6 @@ def _log(rest: list[str]) -> int:
 
     from treadle.io.files import iter_lines
 
-    for line in deque(iter_lines(Planning().path("protocol.log")), int(number)):
+    for line in deque(iter_lines(Planning().live_path("protocol.log")), int(number)):
         out(line.decode(errors="surrogateescape"))
     return 0

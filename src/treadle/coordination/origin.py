@@ -1,0 +1,89 @@
+"""Which agent a process belongs to: the session ids that agents put into the environment, and the way up to the agent.
+
+The innermost one decides: an agent that another one started has the outer one's variables too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from treadle.io.process import table
+
+SESSION_VARIABLES = {
+    "TREADLE_SESSION": "",
+    "CLAUDE_CODE_SESSION_ID": "claude",
+    "CODEX_THREAD_ID": "codex",
+    "QWEN_CODE_SESSION_ID": "qwen",
+    "COPILOT_AGENT_SESSION_ID": "copilot",
+    "GEMINI_SESSION_ID": "gemini",
+}
+"""Variable -> the program whose session it names; `TREADLE_SESSION` says both, as in `opencode:ses_1`."""
+CLIENTS = {
+    "claude": "claude-code",
+    "codex": "codex-mcp-client",
+    "gemini": "gemini-cli-mcp-client",
+    "qwen": "qwen-cli-mcp-client",
+    "copilot": "copilot-cli",
+}
+"""Program -> the name that its MCP client gives, so that both ways lead to one identity."""
+_PIDS = {"CLAUDE_PID": "claude", "OPENCODE_PID": "opencode"}
+_SHELLS = {"sh", "bash", "dash", "zsh", "ash", "busybox"}
+_DEPTH = 64
+
+Key = tuple[int, int]
+"""A process by its number and its start time."""
+
+
+def client_name(program: str) -> str:
+    return CLIENTS.get(program, program)
+
+
+def session_keys(environ: Mapping[str, str]) -> list[str]:
+    """The sessions that the environment names, as `claude:ID`."""
+    found = []
+    for variable, program in SESSION_VARIABLES.items():
+        if value := environ.get(variable):
+            found.append(f"{program}:{value}" if program else value)
+    return found
+
+
+def declared_process(environ: Mapping[str, str], program: str) -> Key | None:
+    """The agent's process as its environment gives it."""
+    for variable, whose in _PIDS.items():
+        value = environ.get(variable, "")
+        if whose == program and value.isdecimal() and len(value) < 10:
+            return key_of(int(value))
+    return None
+
+
+def key_of(pid: int) -> Key | None:
+    found = table.look(pid)
+    return (found.pid, found.start) if found else None
+
+
+def is_alive(key: Key) -> bool:
+    found = table.look(key[0])
+    return found is not None and found.start == key[1] and found.state not in "ZX"
+
+
+def ancestors() -> Iterator[Key]:
+    """Our parent, its parent and so on, as far as they can be seen."""
+    pid = os.getppid()
+    for _ in range(_DEPTH):
+        found = table.look(pid) if pid > 1 else None
+        if found is None:
+            return
+        yield found.pid, found.start
+        pid = found.parent
+
+
+def starter() -> Key | None:
+    """The program that started us, a shell in between that only ran the one command being left out."""
+    for key in ancestors():
+        found = table.look(key[0])
+        words = table.command_line(key[0])
+        if found is not None and found.name in _SHELLS and "-c" in words[1:3]:
+            continue
+        return key
+    return None

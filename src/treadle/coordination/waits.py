@@ -1,0 +1,65 @@
+"""Who waits for whom: a claim that was refused is remembered, so that the holder is told of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from treadle.coordination.planning import Planning, read_text, seconds_of, write_text
+from treadle.coordination.seats import file_name
+from treadle.errors import StorageError
+from treadle.light import TYPE_CHECKING
+from treadle.wire.common.jsontext import dumps, loads
+
+if TYPE_CHECKING:
+    from typing import Any
+
+WAIT_SECONDS = 3600
+"""Whoever has not asked again for this long does not wait any more."""
+
+
+class Waits:
+    def __init__(self, planning: Planning) -> None:
+        self.planning = planning
+        self.directory = planning.live_path("waits")
+
+    def put(self, haid: str, surfaces: Sequence[str], task: str, holders: Sequence[str]) -> None:
+        old = self._load(self._path(haid))
+        now = self.planning.now()
+        since = old["since"] if old and old.get("surfaces") == list(surfaces) else now
+        wait = {"haid": haid, "surfaces": list(surfaces), "task": task, "since": since, "asked": now}
+        write_text(self._path(haid), dumps({**wait, "holders": sorted(set(holders))}, 2) + "\n")
+
+    def drop(self, haid: str) -> None:
+        try:
+            os.unlink(self._path(haid))
+        except OSError:
+            pass  # it waited for nothing
+
+    def all(self) -> list[dict[str, Any]]:
+        try:
+            names = sorted(os.listdir(self.directory))
+        except OSError:
+            return []
+        found = [self._load(os.path.join(self.directory, name)) for name in names if name.endswith(".json")]
+        return [wait for wait in found if wait is not None]
+
+    def on(self, haid: str) -> list[dict[str, Any]]:
+        """Who waits for something that this identity holds."""
+        return [wait for wait in self.all() if haid in wait["holders"]]
+
+    def _load(self, path: str) -> dict[str, Any] | None:
+        try:
+            wait = loads(read_text(path) or "")
+            asked = seconds_of(wait["asked"])
+            fresh = asked is not None and self.planning.clock() - asked < WAIT_SECONDS
+            return wait if fresh and isinstance(wait["holders"], list) and wait["haid"] and wait["surfaces"] else None
+        except (ValueError, KeyError, TypeError, StorageError):
+            return None
+
+    def _path(self, haid: str) -> str:
+        return os.path.join(self.directory, file_name(haid) + ".json")
+
+
+def told(wait: dict[str, Any]) -> str:
+    return f"{wait['haid']} waits for {' '.join(wait['surfaces'])} since {wait['since']} (task {wait['task']})"

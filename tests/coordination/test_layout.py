@@ -1,0 +1,139 @@
+"""Live state is where git's clean, stash, checkout and worktrees never reach; other tools find it in `.planning`."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.coordination.conftest import Run, git
+from treadle.coordination import layout
+from treadle.coordination.claims import Claims
+from treadle.coordination.planning import Planning
+
+ANN, BOB = "haid:ann.box-0001", "haid:bob.box-0002"
+
+
+@pytest.fixture
+def claims(project: Path) -> Claims:
+    claims = Claims(Planning(project=str(project)), str(project))
+    claims.claim(BOB, ["src/a/**"], "T-1")
+    return claims
+
+
+def held(project: Path) -> list[tuple[str, int]]:
+    return [(claim.haid, claim.fence) for claim in Claims(Planning(project=str(project))).active()]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["stash", "-u"],
+        ["clean", "-fd"],
+        ["clean", "-fdx"],
+        ["checkout", "-q", "-f", "other"],
+        ["reset", "-q", "--hard"],
+        ["rebase", "-q", "other"],
+    ],
+    ids=" ".join,
+)
+def test_no_claim_is_lost_whatever_git_does_to_the_worktree(claims: Claims, project: Path, words: list[str]) -> None:
+    git(project, "branch", "other")
+    (project / "new.txt").write_text("x")
+    git(project, *words)
+    assert held(project) == [(BOB, 1)]
+    claims.claim(ANN, ["docs"], "T-2")
+    assert held(project) == [(ANN, 2), (BOB, 1)]
+
+
+def test_all_worktrees_see_the_same_and_outlive_one_another(claims: Claims, project: Path, tmp_path: Path) -> None:
+    git(project, "worktree", "add", "-q", str(tmp_path / "two"), "-b", "two")
+    other = Claims(Planning(project=str(tmp_path / "two")), str(tmp_path / "two"))
+    other.claim(ANN, ["docs"], "T-2")
+    assert held(project) == held(tmp_path / "two") == [(ANN, 2), (BOB, 1)]
+    git(project, "worktree", "remove", "--force", str(tmp_path / "two"))
+    assert held(project) == [(ANN, 2), (BOB, 1)]
+
+
+def test_git_is_shown_nothing_of_it_and_add_takes_nothing_of_it(claims: Claims, project: Path) -> None:
+    assert git(project, "status", "--porcelain") == ""
+    git(project, "add", "-A")
+    assert git(project, "diff", "--cached", "--name-only") == ""
+
+
+def test_the_names_in_planning_still_lead_to_it(claims: Claims, project: Path) -> None:
+    (file,) = (project / ".planning/ledger/claims").glob("*.json")
+    assert json.loads(file.read_text())["haid"] == BOB
+    assert "\tclaim\tclaim\t" in (project / ".planning/protocol.log").read_text()
+    assert not os.readlink(project / ".planning/protocol.log").startswith("/")
+    git(project, "clean", "-fdxq")
+    assert not (project / ".planning").exists()
+    claims.release(BOB)
+    assert (project / ".planning/protocol.log").read_text().count("\n") == 2
+
+
+def older(root: Path) -> None:
+    """What a version that kept live state in `.planning` left behind."""
+    planning = Planning(str(root), project=str(root.parent))
+    Claims(planning).claim(BOB, ["src"], "T-1")
+    (root / "protocol/capsules").mkdir(parents=True)
+    (root / "protocol/capsules/w1.md").write_text("---\n")
+
+
+def test_an_older_layout_is_moved_once(project: Path) -> None:
+    older(project / ".planning")
+    git(project, "add", "-f", ".planning")
+    git(project, "commit", "-qm", "committed by mistake")
+    assert held(project) == [(BOB, 1)]
+    claims = Claims(Planning(project=str(project)))
+    claims.release(BOB)
+    assert (project / ".planning/protocol/capsules/w1.md").exists()
+    git(project, "checkout", "-q", "-f", "HEAD")  # brings the old claim back as a file, which is history now
+    assert held(project) == []
+    claims.claim(ANN, ["docs"], "T-2")
+    assert held(project) == [(ANN, 2)]
+
+
+def test_what_cannot_be_moved_is_read_where_it_is(project: Path) -> None:
+    older(project / ".planning")
+    (project / ".git/heimdall").write_text("not a directory")
+    assert layout.moved(str(project / ".planning"), str(project / ".git/heimdall")) == str(project / ".planning")
+    assert held(project) == [(BOB, 1)]
+
+
+READS = [
+    *(["claim", "list"], ["claim", "check", "docs"], ["claim", "who"], ["claim", "show"], ["resolve", "F1"]),
+    *(["resolve", "list"], ["blackboard", "get", "k"], ["capsule", "hydrate", "w1"], ["haid"], ["ledger", "report"]),
+    *(["brief", "build", "--task", "1", "--spec", "s"], ["validate"]),
+]
+MESSAGE = '{"type":"question","from":"a","msg_id":"m","question":"?"}'
+
+
+def test_where_nothing_can_be_written_everything_that_only_reads_works(heimdall: Run, project: Path) -> None:
+    heimdall("resolve", "set", "F1", "x")
+    heimdall("blackboard", "set", "k", "v")
+    heimdall("capsule", "write", "w1", "--what", "one")
+    heimdall("claim", "claim", "src", "--task", "T", HEIMDALL_HAID=BOB)
+    _forbid_writing(project / ".git/heimdall")
+    for words in READS:
+        done = heimdall(*words, stdin=MESSAGE)
+        assert (done.returncode, done.stderr) == (0, ""), words
+    calls = [
+        {"method": "initialize", "params": {"clientInfo": {"name": "cursor"}}},
+        *({"method": "tools/call", "params": {"name": name}} for name in ("read_claims", "read_capsules")),
+        {"method": "tools/call", "params": {"name": "make_claim", "arguments": {"surfaces": ["x"], "task": "T"}}},
+    ]
+    lines = "\n".join(json.dumps({"jsonrpc": "2.0", "id": number, **call}) for number, call in enumerate(calls))
+    answers = [json.loads(line)["result"] for line in heimdall("ledger-mcp", stdin=lines).stdout.splitlines()]
+    assert answers[1]["structuredContent"]["count"] == 1
+    assert answers[2]["structuredContent"]["capsules"][0]["id"] == "w1"
+    assert answers[3]["isError"] and "cannot" in answers[3]["content"][0]["text"]
+
+
+def _forbid_writing(live: Path) -> None:
+    """Nobody is kept out by permissions who is root: a file where a directory is needed, and the reverse, keeps all."""
+    shutil.rmtree(live / ".locks")
+    (live / ".locks").write_text("")
+    (live / "protocol.log").unlink()
+    (live / "protocol.log").mkdir()

@@ -1,0 +1,33 @@
+"""Which agent a process belongs to."""
+
+import os
+import subprocess
+import sys
+
+from treadle.coordination import origin
+
+
+def test_sessions_are_named_with_their_program() -> None:
+    environ = {"CLAUDE_CODE_SESSION_ID": "a1", "CODEX_THREAD_ID": "t2", "TREADLE_SESSION": "opencode:s3", "PATH": "/bin"}
+    assert sorted(origin.session_keys(environ)) == ["claude:a1", "codex:t2", "opencode:s3"]
+    assert origin.session_keys({"CLAUDE_PROJECT_DIR": "/x"}) == []  # four programs set it
+
+
+def test_a_process_is_its_number_and_its_start() -> None:
+    mine = origin.key_of(os.getpid())
+    assert mine is not None and origin.is_alive(mine)
+    assert not origin.is_alive((mine[0], mine[1] + 1))
+    assert origin.declared_process({"CLAUDE_PID": str(os.getpid())}, "claude") == mine
+    assert origin.declared_process({"CLAUDE_PID": "nonsense"}, "claude") is None
+    assert origin.declared_process({"CLAUDE_PID": str(os.getpid())}, "codex") is None
+
+
+CODE = "from treadle.coordination import origin; print(origin.starter(), list(origin.ancestors()))"
+
+
+def test_a_shell_that_only_runs_the_one_command_is_nobody() -> None:
+    mine = origin.key_of(os.getpid())
+    for argv in ([sys.executable, "-c", CODE], ["sh", "-c", f'"{sys.executable}" -c "{CODE}"; true']):
+        starter, _, rest = subprocess.check_output(argv, text=True).partition(") ")
+        assert f"{starter})" == str(mine)
+        assert str(mine) in rest
