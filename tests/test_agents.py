@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from treadle.agent.session import NativeSession
-from treadle.agents import find_agent
+from treadle.agents import bound_by_claims, find_agent
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import cards
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, Denied
 from treadle.events import ToolDenied, ToolEnded
-from treadle.session import Agent, SessionSpec
+from treadle.session import Access, Agent, Decision, Guards, SessionSpec
 from treadle.sessions.session import run_turn
 from treadle.settings.config import AgentSettings
 
@@ -88,8 +88,9 @@ text = "finished"
 """
 
 
+@pytest.mark.parametrize("named", [True, False], ids=["named", "without a name"])
 async def test_what_somebody_else_has_claimed_is_theirs_for_the_native_agent_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:
     script = tmp_path / "script.toml"
     script.write_text(SCRIPT)
@@ -102,7 +103,7 @@ async def test_what_somebody_else_has_claimed_is_theirs_for_the_native_agent_too
         _run(repository, BIN / "heimdall-haid", "register", "--haid", haid)
     monkeypatch.setenv("HEIMDALL_HAID", other)
     _run(repository, BIN / "heimdall-claim", "claim", "src/**", "--task", "rework")
-    monkeypatch.setenv("HEIMDALL_HAID", own)
+    monkeypatch.setenv("HEIMDALL_HAID", own) if named else monkeypatch.delenv("HEIMDALL_HAID")
     session = await find_agent().open(SessionSpec(cwd=str(repository), model=f"scripted:{script}", mode="full-auto"))
     events: list[Any] = [event async for event in run_turn(session, "go")]
     assert isinstance(session, NativeSession)
@@ -121,3 +122,39 @@ async def test_what_somebody_else_has_claimed_is_theirs_for_the_native_agent_too
 
 def _run(cwd: Path, *command: str | Path) -> str:
     return subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=True).stdout
+
+
+async def test_a_session_without_a_name_has_its_own_in_its_commands_and_keeps_the_guards_it_came_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HEIMDALL_HAID", raising=False)
+    _run(tmp_path, "git", "init", "-q")
+    unclaimed = bound_by_claims(SessionSpec(cwd=str(tmp_path)), {})
+    assert "/treadle-" in unclaimed.env["HEIMDALL_HAID"] and unclaimed.guards.judge is None
+    _run(tmp_path, BIN / "heimdall-claim", "claim", "src", "--task", "T")
+    asked: list[str] = []
+
+    def judge(access: Access) -> Decision:
+        asked.append(access.tool)
+        return Decision(verdict="deny" if access.tool == "never" else "allow", by="rule")
+
+    bound = bound_by_claims(SessionSpec(cwd=str(tmp_path), guards=Guards(judge=judge)), {})
+    assert bound.env["HEIMDALL_HAID"] != unclaimed.env["HEIMDALL_HAID"]
+    assert bound.guards.judge is not None and bound.guards.writing is not None
+    for tool, path, by in (("never", "docs/x", "rule"), ("write", "src/x", "claim")):
+        found = bound.guards.judge(Access(tool=tool, kind="write", paths=(str(tmp_path / path),)))
+        assert (found.verdict, found.by) == ("deny", by)
+    with pytest.raises(Denied), bound.guards.writing((str(tmp_path / "src/x"),)):
+        raise AssertionError("must not write")
+    assert asked == ["never", "write"]
+
+
+async def test_where_claims_cannot_be_seen_a_person_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HEIMDALL_HAID", raising=False)
+    _run(tmp_path, "git", "init", "-q")
+    _run(tmp_path, BIN / "heimdall-claim", "claim", "src", "--task", "T")
+    (tmp_path / ".git/heimdall/ledger/claims/haid_bob.box-0002.json").write_text("{")
+    bound = bound_by_claims(SessionSpec(cwd=str(tmp_path)), {})
+    assert bound.guards.judge is not None
+    found = bound.guards.judge(Access(tool="write", kind="write", paths=(str(tmp_path / "docs/x"),)))
+    assert found.verdict == "ask" and "haid_bob.box-0002.json" in found.reason

@@ -7,7 +7,8 @@ adds one in the settings, `[agents.NAME]`, by saying which of the drivers it is 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import msgspec
@@ -96,7 +97,7 @@ def agent_settings() -> Mapping[str, AgentSettings]:
 
 
 def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
-    """What others have claimed in this repository is theirs.
+    """In a repository where anybody claims anything, what others have claimed is theirs.
 
     Who acts is `HEIMDALL_HAID`; a session without one gets a name of its own, which its commands are told too.
     """
@@ -105,19 +106,51 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
     from treadle.coordination.repository import find
 
     haid = environ.get("HEIMDALL_HAID")
+    if not haid and find(spec.cwd) is None and not environ.get("HEIMDALL_PLANNING_DIR"):
+        return spec
     if not haid:
-        if find(spec.cwd) is None and not environ.get("HEIMDALL_PLANNING_DIR"):
-            return spec
         haid = own_identity(spec)
         spec = msgspec.structs.replace(spec, env={**spec.env, "HEIMDALL_HAID": haid})
     guarded = Guarded(Planning(project=spec.cwd), haid)
+    if not environ.get("HEIMDALL_HAID") and not guarded.claims.exists() and not guarded.claims.unseen():
+        return spec
 
     def watching() -> Callable[[], None]:
         before = guarded.watch()
         return lambda: guarded.check(before)
 
-    guards = Guards(judge=guarded.judge, writing=guarded.writing, watching=watching)
-    return msgspec.structs.replace(spec, guards=guards)
+    return msgspec.structs.replace(
+        spec, guards=_both(spec.guards, Guards(judge=guarded.judge, writing=guarded.writing, watching=watching))
+    )
+
+
+def _both(one: Guards, other: Guards) -> Guards:
+    """Guards that hold what each of the two holds."""
+    from treadle.policy.profile import strictest
+
+    judges = [judge for judge in (one.judge, other.judge) if judge is not None]
+    writers = [writing for writing in (one.writing, other.writing) if writing is not None]
+    watchers = [watching for watching in (one.watching, other.watching) if watching is not None]
+
+    @contextmanager
+    def writing(paths: tuple[str, ...]) -> Iterator[None]:
+        with ExitStack() as stack:
+            for each in writers:
+                stack.enter_context(each(paths))
+            yield
+
+    def watching() -> Callable[[], None]:
+        checks = [each() for each in watchers]
+
+        def check() -> None:
+            for each in checks:
+                each()
+
+        return check
+
+    return Guards(
+        judge=lambda access: strictest(*(judge(access) for judge in judges)), writing=writing, watching=watching
+    )
 
 
 def own_identity(spec: SessionSpec) -> str:

@@ -8,7 +8,12 @@ from treadle.coordination import origin
 
 
 def test_sessions_are_named_with_their_program() -> None:
-    environ = {"CLAUDE_CODE_SESSION_ID": "a1", "CODEX_THREAD_ID": "t2", "TREADLE_SESSION": "opencode:s3", "PATH": "/bin"}
+    environ = {
+        "CLAUDE_CODE_SESSION_ID": "a1",
+        "CODEX_THREAD_ID": "t2",
+        "TREADLE_SESSION": "opencode:s3",
+        "PATH": "/bin",
+    }
     assert sorted(origin.session_keys(environ)) == ["claude:a1", "codex:t2", "opencode:s3"]
     assert origin.session_keys({"CLAUDE_PROJECT_DIR": "/x"}) == []  # four programs set it
 

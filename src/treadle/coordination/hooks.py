@@ -15,7 +15,7 @@ from treadle.coordination import changes, decisions, repository
 from treadle.coordination.claims import Claims, Collision, Overlap
 from treadle.coordination.setup import command
 from treadle.errors import ConfigError, Denied
-from treadle.io.files import read_text, rename, write_atomic
+from treadle.io.files import move, read_text, write_atomic
 from treadle.workspace.git import git
 
 HOOKS = ("pre-commit", "pre-push")
@@ -59,7 +59,7 @@ def _beside(directory: str, mode: str) -> list[str]:
         if os.path.lexists(path) and not _is_ours(path):
             if os.path.lexists(path + _KEPT):
                 raise ConfigError(f"{path} and {path}{_KEPT} both exist", hint="put them together by hand first")
-            rename(path, path + _KEPT)
+            move(path, path + _KEPT)
         write_atomic(path, _script(hook, mode).encode(), 0o755)
         written.append(path)
     return written
@@ -75,7 +75,7 @@ def uninstall(project: str) -> list[str]:
             if _is_ours(path):
                 os.unlink(path)
                 if os.path.lexists(path + _KEPT):
-                    rename(path + _KEPT, path)
+                    move(path + _KEPT, path)
                 removed += [path] if hook in HOOKS else []
     if _setting(project, _SETTING, "--local") == _own_directory(found):
         before = _setting(project, _BEFORE, "--local") or "="

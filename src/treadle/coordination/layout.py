@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from treadle.errors import TreadleError
-from treadle.io.files import locked, write_atomic
+from treadle.io.files import locked, move, write_atomic
 
 MOVED = "moved"
 """A file in the live directory that says that the older layout was looked at."""
@@ -60,9 +60,7 @@ def _move(old: str, new: str) -> None:
             pass  # something was left in it
     elif not os.path.lexists(new):
         os.makedirs(os.path.dirname(new), exist_ok=True)
-        import shutil
-
-        shutil.move(old, new)  # the two may be on different file systems
+        move(old, new)
 
 
 def link(root: str, live: str) -> None:

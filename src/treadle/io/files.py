@@ -84,12 +84,14 @@ def write_atomic(
             _forget(beside, dir_fd)
 
 
-def rename(old: str, new: str) -> None:
-    """Give a file another name; what had that name is gone."""
+def move(old: str, new: str) -> None:
+    """Give a file another name, on another file system too; what had that name is gone."""
+    import shutil
+
     try:
-        os.rename(old, new)
+        shutil.move(old, new)
     except OSError as error:
-        raise storage_error(error, old, "rename") from error
+        raise storage_error(error, old, "move") from error
 
 
 def forget_unfinished(dir_fd: int, seconds: float = 600.0) -> None:
