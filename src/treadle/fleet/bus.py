@@ -95,8 +95,11 @@ class Bus:
         self._refused: dict[str, float] = {}
 
     @classmethod
-    async def connect(cls, address: Address, *, name: str = "treadle", patience: float = 2.0) -> Bus:
-        """A lasting connection. Whether there is anybody and who we are is found out first, within `patience`."""
+    async def connect(
+        cls, address: Address, *, name: str = "treadle", patience: float = 2.0, lasting: bool = True
+    ) -> Bus:
+        """A connection that comes back when it was lost, unless it is not `lasting`. Whether there is anybody and who
+        we are is found out first, within `patience`."""
         nats = _library()
         probe = nats.NATS()
         options = _options(address)
@@ -118,8 +121,7 @@ class Bus:
             disconnected_cb=_nothing,
             closed_cb=_nothing,
             ping_interval=5,
-            max_reconnect_attempts=-1,
-            reconnect_time_wait=0.2,
+            **({"max_reconnect_attempts": -1, "reconnect_time_wait": 0.2} if lasting else {"allow_reconnect": False}),
         )
         return bus
 

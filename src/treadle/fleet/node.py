@@ -27,6 +27,7 @@ from treadle.fleet.orders import encode, read_order, read_spec
 from treadle.fleet.pull import Pull
 from treadle.fleet.scheduler import Scheduler
 from treadle.io.files import locked, write_atomic
+from treadle.io.process import child
 from treadle.io.process.detached import detach
 from treadle.io.reading import read
 
@@ -72,6 +73,11 @@ class Node:
         if self.settings.schedule:  # a worker may not
             await layout.ensure(self.bus, replicas=self.fleet.replicas, lease=self.fleet.lease)
         told = await self.bus.serve(f"fleet.tell.{self.name}.node", self._told)
+        if self.fleet.private:
+            from treadle.fleet import joining
+
+            await joining.serve(self.bus)
+            self._tasks.append(asyncio.create_task(self._keep_tunnels()))
         scheduler = Scheduler(self.bus, self.name, self.fleet.lease)
         if self.settings.schedule:
             self._tasks.append(asyncio.create_task(scheduler.run()))
@@ -113,11 +119,39 @@ class Node:
         while True:
             if not server.is_up():
                 try:
-                    if await asyncio.to_thread(server.start, self.fleet):
+                    # As it is written now: machines may have been let in since we started.
+                    if await asyncio.to_thread(server.start, places.load()):
                         log.warning("the engine was gone and is started again")
                 except TreadleError as error:
                     log.error("the engine cannot be started: %s", error)
             await asyncio.sleep(0.25)
+
+    async def _keep_tunnels(self) -> None:
+        """One for each machine that was added over SSH: started again when it ends, ended when it is taken out."""
+        from treadle.fleet import machines
+
+        kept: dict[machines.Tunnel, asyncio.Task[None]] = {}
+        try:
+            while True:
+                wanted = await asyncio.to_thread(machines.tunnels)
+                for tunnel in [each for each in kept if each not in wanted]:
+                    await tasks.end([kept.pop(tunnel)])
+                for tunnel in wanted:
+                    if tunnel not in kept:
+                        kept[tunnel] = asyncio.create_task(self._keep_tunnel(tunnel.name, tunnel.argv))
+                await asyncio.sleep(0.5)
+        finally:
+            await tasks.end(kept.values())
+
+    async def _keep_tunnel(self, name: str, argv: tuple[str, ...]) -> None:
+        while True:
+            try:
+                async with await child.start(argv, stdout=None) as tunnel:
+                    await tunnel.wait()
+                    log.warning("the tunnel to %s ended: %s", name, tunnel.tail.text.strip()[-300:])
+            except TreadleError as error:
+                log.warning("the tunnel to %s cannot be made: %s", name, error)
+            await asyncio.sleep(1.0)
 
     async def _told(self, subject: str, data: bytes) -> bytes | None:
         said = msgspec.json.decode(data)

@@ -5,6 +5,7 @@
     watch   look at all
     node:NAME    be a node of this name: take its work, tell what became of it, be the scheduler
     worker:NAME  the same without being the scheduler
+    enrol:ID     ask once to be made a worker
 
 A node can be elected scheduler, so it can write the state of every order. A worker can not: it may report only as
 itself, on what was placed on it.
@@ -65,6 +66,8 @@ def permissions(role: str) -> dict[str, list[str]] | None:
             "$O.fleet.M.>",
         ]
         return {"publish": [*_LOOK, *mine], "subscribe": [inbox, f"fleet.tell.{name}.>"]}
+    if kind == "enrol":
+        return {"publish": [f"fleet.enrol.{name}"], "subscribe": [inbox]}
     raise ValueError(f"there is no role {role!r}")
 
 

@@ -184,6 +184,30 @@ def reload() -> None:
         _signal(found, signal.SIGHUP)
 
 
+def await_user(fleet: places.Fleet, role: str, seconds: float = 10.0) -> None:
+    """Until the private server, told to read its users again, has done so and lets this one in. Blocks."""
+    deadline = time.monotonic() + seconds
+    while not _lets_in(fleet, role):
+        if time.monotonic() > deadline:
+            raise LocalError("the engine does not take its new users", hint=f"see {directory()}/server.log")
+        time.sleep(0.02)
+
+
+def _lets_in(fleet: places.Fleet, role: str) -> bool:
+    address = fleet.address(role)
+    host, _, port = address.url.rpartition("//")[2].rpartition(":")
+    words = {"user": address.user, "pass": address.password, "verbose": False, "pedantic": False, "lang": "python"}
+    try:
+        with socket.create_connection((host, int(port)), timeout=2.0) as connection:
+            connection.sendall(b"CONNECT " + msgspec.json.encode(words) + b"\r\nPING\r\n")
+            said = b""
+            while b"PONG" not in said and b"-ERR" not in said and (more := connection.recv(4096)):
+                said += more
+            return b"PONG" in said
+    except OSError:
+        return False
+
+
 def stop(seconds: float = STOP_SECONDS) -> bool:
     """End the server of this store and wait for it; False when there was none."""
     found = running()

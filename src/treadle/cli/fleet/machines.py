@@ -172,31 +172,74 @@ def drain(name: str, undo: bool, why: str, wait: bool) -> None:
     with_bus(work)
 
 
+@click.command("add")
+@click.argument("url", metavar="ssh://HOST")
+@click.option("--name", default="", metavar="NAME", help="The node's name. Default: that machine's.")
+@click.option("--slots", default=4, show_default=True, metavar="N", help="How many orders it takes at once.")
+@click.option("--label", "labels", multiple=True, metavar="L", help="A label of the node; orders may ask for it.")
+@click.option("--ssh", default="ssh", metavar="CMD", help="The command that connects, such as 'ssh -i KEY'.")
+@click.option("--port", default=42220, show_default=True, metavar="N", help="The port there that leads to the engine.")
+def add(url: str, **options: Any) -> None:
+    """Make another machine a node, over SSH, in one step.
+
+    \b
+    treadle fleet add ssh://ana@builder --label gpu
+
+    Looks for the program there and brings this version when it is missing, lets the machine in with a code that is
+    used at once, and starts its node under the user's systemd, or in the background where there is none.
+    """
+    from treadle.fleet import machines as far
+
+    options["labels"] = tuple(options["labels"])
+    name = far.add(url, say=_progress(not sys.stderr.isatty()), **options)
+    click.echo(name)
+
+
+@click.command("remove")
+@click.argument("name", metavar="NODE")
+def remove(name: str) -> None:
+    """Take a machine out that was added or invited: its credentials are worth nothing from now on.
+
+    Its orders go to other nodes. Drain it first to let it finish them.
+    """
+    from treadle.errors import NotFound
+    from treadle.fleet import machines as far
+
+    if not far.remove(name):
+        raise NotFound(f"there are no credentials of a worker {name!r}", hint="`treadle fleet nodes` lists the nodes")
+
+
 @click.command("invite")
 @click.argument("name", metavar="NODE")
 @click.option("--url", default="", metavar="URL", help="The engine's address as that machine sees it.")
-def invite(name: str, url: str) -> None:
-    """Print a code with which another machine joins as the worker NODE. The code is a secret."""
+@click.option("--valid", default="1h", show_default=True, metavar="TIME", help="How long the code can be used.")
+def invite(name: str, url: str, valid: str) -> None:
+    """Print a code with which one machine joins, once, as the worker NODE."""
+    from treadle.cli.terminal import duration
     from treadle.fleet import joining
 
-    click.echo(joining.invite(name, url=url))
+    click.echo(joining.invite(name, url=url, seconds=duration(valid)))
 
 
 @click.command("join")
 @click.argument("code")
 @click.option("--slots", default=4, show_default=True, metavar="N", help="How many orders this machine takes at once.")
 @click.option("--label", "labels", multiple=True, metavar="L", help="A label of this node; orders may ask for it.")
-def join(code: str, slots: int, labels: tuple[str, ...]) -> None:
+@click.option("--service", is_flag=True, help="Keep the node under the user's systemd, where there is one.")
+@click.option("--ca", default="", metavar="FILE", help="The authority of the server's certificate.")
+@click.option("--patience", default=5.0, metavar="S", help="How long to wait for an engine that is not there yet.")
+def join(code: str, labels: tuple[str, ...], **options: Any) -> None:
     """Join a fleet as a worker, with a code from `treadle fleet invite`; - reads it from standard input.
 
     The private engine of a fleet listens on loopback. Bring it to another machine with a tunnel, such as
-    `ssh -L 4222:127.0.0.1:PORT first-machine`, and invite with --url nats://127.0.0.1:4222.
+    `ssh -L 4222:127.0.0.1:PORT first-machine`, and invite with --url nats://127.0.0.1:4222; or let the first machine
+    do all of it: `treadle fleet add ssh://THIS`.
     """
     from treadle.fleet import joining
 
     given = sys.stdin.readline() if code == "-" else code
-    name = asyncio.run(joining.join(given, slots=slots, labels=labels))
-    click.echo(f"{name} is a node of the fleet now", err=True)
+    name, kept = asyncio.run(joining.join(given, labels=tuple(labels), **options))
+    click.echo(f"{name} is a node of the fleet now, kept by {kept}", err=True)
 
 
-COMMANDS = (up, down, status, node, nodes, drain, invite, join)
+COMMANDS = (up, down, status, node, nodes, drain, add, remove, invite, join)
