@@ -65,10 +65,9 @@ def _start(here: Bench) -> None:
 
 
 def _family(place: Place) -> list[int]:
+    """The supervisor and its reaper."""
     supervisor = place.pids()[0]
-    found = table.look(supervisor)
-    assert found
-    return [supervisor, found.parent]
+    return [supervisor, *(process.pid for process in table.processes() if process.parent == supervisor)]
 
 
 def _memory(here: Bench) -> None:
@@ -79,10 +78,9 @@ def _memory(here: Bench) -> None:
         subprocess.run([TREADLE, *arguments], check=True, stdout=subprocess.DEVNULL)
     places = [Place(str(here.directory), f"m{number}") for number in range(count)]
     parts = [[pss(pid) for pid in _family(place)] for place in places]
-    supervisor, guard = (statistics.mean(part[index] for part in parts) / 1e6 for index in (0, 1))
+    supervisor, reaper = (statistics.mean(part[index] for part in parts) / 1e6 for index in (0, 1))
     print(
-        f"idle session {supervisor + guard:5.2f} MB proportional   (goal: 6; "
-        f"{supervisor:.2f} supervisor, {guard:.2f} guard)"
+        f"idle session {supervisor + reaper:5.2f} MB proportional   ({supervisor:.2f} supervisor, {reaper:.2f} reaper)"
     )
     if shutil.which("dtach"):
         before = {process.pid for process in table.processes()}

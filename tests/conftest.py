@@ -52,6 +52,7 @@ def state_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("TREADLE_HOME", str(home / "treadle"))
+    monkeypatch.setenv("TREADLE_WARM", "0")  # a warm parent would outlive the test
     yield home
 
 

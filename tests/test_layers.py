@@ -91,9 +91,9 @@ ACTS = {
 ACTING_METHODS = {"read_text", "write_text", "read_bytes", "write_bytes"}
 NOT_YET_IN_IO = {
     # The terminal forks without exec, to share memory, and stays small: its processes are its own.
-    **{"terminal/guard.py": 5, "terminal/launch.py": 4, "terminal/history.py": 3, "terminal/lock.py": 2},
+    **{"terminal/aftermath.py": 1, "terminal/launch.py": 4, "terminal/history.py": 3, "terminal/lock.py": 2},
     **{"terminal/pty.py": 2, "terminal/record.py": 2, "terminal/attach.py": 1, "terminal/config.py": 1},
-    **{"terminal/ending.py": 1, "terminal/places.py": 1, "terminal/reports.py": 1, "terminal/screen.py": 1},
+    **{"terminal/places.py": 1, "terminal/reports.py": 1, "terminal/screen.py": 1},
     **{"terminal/supervisor.py": 1, "cli/terminal/send.py": 1, "cli/terminal/tail.py": 1},
     # Tools of the agent judge a path and act on the same open file; logs of tasks are written as they come.
     **{"agent/tools/files.py": 2, "agent/tools/ignore.py": 2, "agent/tools/scan.py": 2, "agent/tools/grep.py": 1},

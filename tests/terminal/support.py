@@ -59,9 +59,8 @@ class Stage:
     def close(self) -> None:
         for path in self.directory.glob("*.pid"):
             supervisor, child = Place(str(self.directory), path.stem).pids()
-            family = table.look(supervisor)
-            if family and family.parent > 1:
-                for process in table.descendants(family.parent):
+            if found := table.look(supervisor):
+                for process in (*table.descendants(supervisor), found):
                     table.send(process, 9)
         assert self._launcher.stdin and self._launcher.stdout
         self._launcher.stdin.close()

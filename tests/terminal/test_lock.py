@@ -110,12 +110,12 @@ def test_one_whose_files_were_removed_leaves_those_of_the_next_alone(stage: Stag
 def test_one_that_was_killed_after_its_files_were_removed_leaves_those_of_the_next_alone(stage: Stage) -> None:
     first = stage.start("sleep", "60", id="x")
     before = first.pids()[0]
-    [guard] = [found.parent for found in [table.look(before)] if found]
+    (reaper,) = [found.pid for found in table.processes() if found.parent == before]
     for path in stage.directory.glob("x.*"):
         path.unlink()
     place = stage.start("sleep", "60", id="x")
     os.kill(before, signal.SIGKILL)
-    until(lambda: not alive(guard))
+    until(lambda: not alive(reaper))
     assert place.pids()[0] not in (0, before)
     with connected(place) as client:
         assert client.status().alive == 1

@@ -38,6 +38,10 @@ def _main() -> None:
 
     fill_gaps()
     if arguments and arguments[0] in TERMINAL:
+        from treadle.cli.warm import run_warm
+
+        if (code := run_warm(arguments[0], arguments[1:])) is not None:
+            sys.exit(code)
         from treadle.cli.terminal import main as run_terminal
 
         sys.exit(run_terminal(arguments[0], arguments[1:]))

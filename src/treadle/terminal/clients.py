@@ -18,9 +18,42 @@ from treadle.wire.terminal import frames as wire
 if TYPE_CHECKING:
     from collections.abc import Callable
     from socket import socket
-    from typing import Any
+    from typing import Any, Protocol
 
-    from treadle.terminal.supervisor import Supervisor
+    from treadle.terminal.history import Log
+    from treadle.terminal.loop import Loop
+    from treadle.terminal.pty import Pty
+    from treadle.terminal.scrollback import Scrollback
+    from treadle.terminal.settings import Settings
+    from treadle.terminal.state import Watch
+
+    class Session(Protocol):
+        """What clients are served of: one program in a terminal, and how it is going."""
+
+        settings: Settings
+        loop: Loop
+        log: Log
+        pty: Pty
+        watch: Watch
+        scrollback: Scrollback
+        size: tuple[int, int]
+        code: int | None
+        exit_frame: bytes | None
+        ending: bool
+        held: bool
+
+        @property
+        def input_full(self) -> bool: ...
+        def type(self, data: bytes) -> None: ...
+        def resize(self, cols: int, rows: int) -> None: ...
+        def read_on(self) -> None: ...
+        def look(self) -> None: ...
+        def status(self) -> wire.StatusReply: ...
+        def detail(self) -> dict[str, Any]: ...
+        def kill(self) -> None: ...
+        def end(self, grace: float) -> None: ...
+        def leave(self) -> None: ...
+
 
 ACCEPT_PAUSE = 0.2
 REPAINT_PAUSE = 0.05
@@ -31,11 +64,11 @@ TELLING = ("name", "wire", "agent", "waiting_for", "done", "settling", "tasks")
 
 
 class Clients:
-    def __init__(self, session: Supervisor, listener: socket) -> None:
+    def __init__(self, session: Session, listener: socket, path: str) -> None:
         self.session = session
         self.loop = session.loop
         self.listener = listener
-        self.path = session.place.sock
+        self.path = path
         self.identity = os.stat(self.path).st_ino
         self.every: dict[int, Client] = {}
         self.leader: Client | None = None
@@ -248,7 +281,7 @@ class Clients:
         if self.session.exit_frame is None:
             self.session.end(message.grace_ms / 1000)
         else:
-            if self.session.ending is None:
+            if not self.session.ending:
                 self.ended({"code": self.session.code, "ended": [], "survivors": [], "unseen": False})
             self.session.leave()
 

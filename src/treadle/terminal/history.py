@@ -95,7 +95,7 @@ class Log:
 
 
 def exit_record(path: str) -> dict[str, Any]:
-    """How a terminal ended, as its supervisor or guard wrote it down."""
+    """How a terminal ended, as its supervisor or its reaper wrote it down."""
     import json
 
     try:

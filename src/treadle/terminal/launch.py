@@ -4,26 +4,49 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import time
 
 from treadle.errors import Busy, TreadleError
 from treadle.io import paths
 from treadle.io.files import storage_error
+from treadle.io.process import warm
+from treadle.io.process.held import fork_reaper
+from treadle.light import TYPE_CHECKING
 from treadle.terminal import lock as locks
-from treadle.terminal.guard import guard, keep
+from treadle.terminal.history import Log
 from treadle.terminal.lock import Lock
 from treadle.terminal.places import Place, default_directory, free_id
 from treadle.terminal.settings import Settings
+
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+EXEC_PATIENCE = 5.0
+"""Seconds for the way to the program. One that takes longer, as on a disk that sleeps, is taken to run."""
 
 
 def launch(settings: Settings, *, leaving: bool = False) -> Place:
     """Start a terminal in the background. When this returns its socket answers and the program runs.
 
-    It forks and does not exec, which is fast and small, so call it from a process without threads. One that is
-    `leaving` soon need not care that the guard stays its child.
+    A copy of the warm parent becomes its supervisor. Where there is none we fork and do not exec, which is fast and
+    small too, so call it from a process without threads. One that is `leaving` soon need not care that the supervisor
+    stays its child.
     """
     place, lock = _prepare(settings)
     heard, tell = os.pipe()
+    if not warm.spawn("treadle.terminal.launch", "supervise", [vars(settings)], [lock.fd, tell]):
+        _fork(settings, lock, tell, leaving)
+    os.close(tell)
+    os.close(lock.fd)
+    with open(heard, "rb") as pipe:
+        said = pipe.read().decode(errors="replace").strip()
+    if said != "ok":
+        raise TreadleError(f"session {settings.id} did not start: {said or 'its supervisor died'}")
+    return place
+
+
+def _fork(settings: Settings, lock: Lock, tell: int, leaving: bool) -> None:
     collecting = gc.isenabled()
     gc.disable()  # a collection would write to every page that the processes to come could share
     gc.freeze()
@@ -32,32 +55,82 @@ def launch(settings: Settings, *, leaving: bool = False) -> Place:
         try:
             os.setsid()
             if not leaving and os.fork():
-                os._exit(0)  # the guard is the launcher's grandchild: nobody has to wait for it
+                os._exit(0)  # the supervisor is the launcher's grandchild: nobody has to wait for it
             _detach(keep=(tell, lock.fd))
-            keep(settings, place, lock, tell)
+            supervise(vars(settings), lock.fd, tell)
         finally:
             os._exit(1)
     if collecting:
         gc.enable()
-    os.close(tell)
-    os.close(lock.fd)
     if not leaving:
         os.waitpid(first, 0)
-    with open(heard, "rb") as pipe:
-        said = pipe.read().decode(errors="replace").strip()
-    if said != "ok":
-        raise TreadleError(f"session {settings.id} did not start: {said or 'its supervisor died'}")
-    return place
 
 
 def serve(settings: Settings) -> int:
-    """Be the terminal's guard in this process until it is over, for a service manager. The program's exit code."""
+    """Be the terminal's supervisor in this process until it is over, for a service manager. The program's exit code."""
+    from treadle.terminal.supervisor import Supervisor
+
     place, lock = _prepare(settings)
-    return guard(settings, place, lock, _notify)
+    lock.write(os.getpid())
+    supervisor = Supervisor(settings, place, lock, fork_reaper())
+    try:
+        supervisor.start()
+    except BaseException:
+        supervisor.put_away()
+        raise
+    if reason := supervisor.cannot_run(EXEC_PATIENCE):
+        sys.stderr.write(f"treadle: session {place.id} did not start: {reason}\n")
+    else:
+        _notify()
+    return supervisor.run()
+
+
+def supervise(given: dict[str, Any], locked: int, tell: int) -> NoReturn:
+    """The supervisor's process, from its first step to its last. `tell` gets one line: that it answers, or why not."""
+    code = 70
+    supervisor = None
+    settings = Settings()
+    vars(settings).update(given)
+    place = Place(settings.directory, settings.id)
+    lock = Lock(place, locked)
+    try:
+        from treadle.terminal.supervisor import Supervisor
+
+        reaper = fork_reaper()
+        if os.getsid(0) != os.getpid():
+            os.setsid()
+        try:
+            lock.write(os.getpid())
+            supervisor = Supervisor(settings, place, lock, reaper)
+            supervisor.start()
+        except Exception as error:
+            os.write(tell, f"{error or type(error).__name__}\n".encode(errors="replace"))
+            if supervisor:
+                supervisor.put_away()
+            else:
+                lock.remove()
+        else:
+            reason = supervisor.cannot_run(EXEC_PATIENCE)
+            os.write(tell, f"{reason or 'ok'}\n".encode(errors="replace"))
+            os.close(tell)
+            gc.freeze()
+            gc.enable()
+            code = supervisor.run()
+    except BaseException as error:
+        Log(settings.log_file or place.log, settings.id)("error", "the supervisor failed", reason=_trace(error))
+    finally:
+        os._exit(code & 0xFF)
+
+
+def _trace(error: BaseException) -> str:
+    import traceback
+
+    return "".join(traceback.format_exception(error))
 
 
 def _prepare(settings: Settings) -> tuple[Place, Lock]:
     directory = paths.private_dir(settings.directory or default_directory())
+    settings.directory = os.path.abspath(directory)
     settings.check()
     settings.id = settings.id or free_id(directory, settings.command[0])
     place = Place(directory, settings.id)

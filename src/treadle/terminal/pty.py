@@ -1,22 +1,19 @@
-"""A pty and the program in it."""
+"""A pty: what is read from it, and what waits to be typed into it."""
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import termios
 
-from treadle.io.process import signals
 from treadle.light import TYPE_CHECKING
 from treadle.terminal.scrollback import FRAME
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 SHORT = 1024
 """A read that gives less than this has very likely taken all there was: asking again would cost more than it finds."""
-NOT_FOUND = 127
 
 
 class Pty:
@@ -25,43 +22,10 @@ class Pty:
     def __init__(self, cols: int, rows: int) -> None:
         self.master, self.slave = os.openpty()
         os.set_blocking(self.master, False)
-        self.pid = 0
         self.hung_up = False
         self._input: list[memoryview] = []
         self.input_queued = 0
         self.resize(cols, rows)
-
-    def spawn(self, command: Sequence[str], env: Mapping[str, str], workdir: str) -> int:
-        """Start the program. The descriptor that comes back ends empty when it runs, else with why it does not."""
-        report, tell = os.pipe()
-        os.set_blocking(report, False)
-        signals.hold()
-        self.pid = os.fork()
-        if not self.pid:
-            self._become(command, env, workdir, tell)
-        signals.release()
-        os.close(tell)
-        os.close(self.slave)
-        return report
-
-    def _become(self, command: Sequence[str], env: Mapping[str, str], workdir: str, tell: int) -> None:
-        try:
-            os.setsid()
-            fcntl.ioctl(self.slave, termios.TIOCSCTTY, 0)
-            for fd in (0, 1, 2):
-                os.dup2(self.slave, fd)
-            os.dup2(tell, 3, inheritable=False)
-            os.closerange(4, os.sysconf("SC_OPEN_MAX"))
-            signals.reset()
-            os.chdir(workdir)
-            os.execvpe(command[0], list(command), dict(env))
-        except BaseException as error:
-            why = error.strerror if isinstance(error, OSError) and error.strerror else repr(error)
-            text = f"cannot run {command[0]!r} in {workdir}: {why}"
-            os.write(3, text.encode(errors="replace"))
-            os.write(2, f"treadle: {text}\n".encode(errors="replace"))
-        finally:
-            os._exit(NOT_FOUND)
 
     def resize(self, cols: int, rows: int) -> None:
         """The kernel tells the foreground group, if the size is another one."""

@@ -13,9 +13,10 @@ import time
 from treadle.errors import StorageError
 from treadle.io import sockets
 from treadle.io.files import write_atomic
-from treadle.io.process import registry, signals
+from treadle.io.process import signals, strays, table
+from treadle.io.process.held import Report, Tree, WaitingReaper
 from treadle.light import TYPE_CHECKING
-from treadle.terminal import ending
+from treadle.terminal import aftermath
 from treadle.terminal.clients import Clients
 from treadle.terminal.history import OUTPUT_MAX, Log, Rotated
 from treadle.terminal.lock import Lock
@@ -45,9 +46,12 @@ seconds of silence, or after DRAIN_MAX."""
 DRAIN_READS = 16
 """Reads in one turn of the loop, so that the other clients are served meanwhile."""
 GIVEN_BACK = 16 * 1024
+NOT_STARTED = 127
+"""The exit code when there is no such program, as shells have it."""
 LEFTOVERS_GRACE = 2.0
 STOP_GRACE = 5.0
 REOPEN = 0.5
+ENDING_PAUSE = 0.02
 HOLD_MAX = 5.0
 """Seconds for which the program is held up for an attached terminal that takes nothing. After that it loses output."""
 SOCKET_PAUSE = 3.0
@@ -55,12 +59,10 @@ SOCKET_PAUSE = 3.0
 
 
 class Supervisor:
-    def __init__(self, settings: Settings, place: Place, lock: Lock, guard: int, guarded: int) -> None:
+    def __init__(self, settings: Settings, place: Place, lock: Lock, reaper: WaitingReaper) -> None:
         self.settings = settings
         self.place = place
         self.lock = lock
-        self.guard = guard
-        self._guarded = guarded  # ends when the guard does
         self.loop = Loop()
         self.log = Log(settings.log_file or place.log, settings.id, settings.log_level)
         self.history = Rotated(place.out, OUTPUT_MAX)
@@ -71,45 +73,45 @@ class Supervisor:
         self.sizes = [(0, *self.size)]  # from which offset of the output on
         self.started = time.time()
         self.last_output = time.monotonic()
+        self.pid = 0  # of the program
         self.code: int | None = None
         self.reason = ""
-        self.exec_report = -1  # ends when the program runs
         self.held = False  # the program's output is not read, as an attached terminal is behind
         self.exit_frame: bytes | None = None
-        self.ending: ending.Ending | None = None
+        self.ending = False  # what belongs to the terminal has been asked to end
         self.done = False
         self.pty = Pty(*self.size)
-        self.clients = Clients(self, sockets.listen(place.sock, owned=True))
-        self._pidfd = -1
+        self.clients = Clients(self, sockets.listen(place.sock, owned=True), place.sock)
+        self._reaper = reaper
+        self._tree: Tree | None = None
+        self._report: Report | None = None  # how the tree ended
+        self._status: int | None = None  # how the program ended, if its reaper did not live to tell
         self._died = 0.0
-        self._note = ""
         self._waited: tuple[str, str | None] | None = None  # what a person has been notified of
-        self._helpers: list[int] = []
 
     # Starting and running...
 
     def start(self) -> None:
         """Start the program. The socket is there already, so that nobody comes too late for its first words."""
         settings = self.settings
-        self.loop.watch(self._guarded, READ, self._guard_gone)
         if settings.record:
             from treadle.terminal.record import Recorder
 
             self.recorder = Recorder(settings, time.monotonic())
         waiting = signals.pipe((signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD))
         self.loop.watch(waiting, READ, lambda events: self._signalled(signals.drain(waiting)))
-        env = child_environment(settings, self.place.state, os.environ)
-        report = self.pty.spawn(settings.command, env, settings.workdir)
-        self.lock.write(os.getpid(), self.pty.pid)
-        self.exec_report = report
-        self.loop.watch(report, READ, lambda events: self._exec_report(report))
+        self._tree = self._reaper.start(
+            settings.command,
+            env=child_environment(settings, self.place.state, os.environ),
+            cwd=settings.workdir,
+            terminal=self.pty.slave,
+            kept=[self.lock.fd],
+            afterwards=aftermath.program(self.place, settings.log_file or self.place.log, settings.command),
+        )
+        os.close(self.pty.slave)
+        self.loop.watch(self._tree.fileno(), READ, lambda events: self._tree_changed())
         self.loop.watch(self.pty.master, READ, self._terminal_ready)
-        if hasattr(os, "pidfd_open"):
-            self._pidfd = os.pidfd_open(self.pty.pid)
-            self.loop.watch(self._pidfd, READ, lambda events: self._child_changed())
         self.loop.at("socket", time.monotonic() + SOCKET_PAUSE, self._look_at_socket)
-        self._note = registry.note(os.getpid(), self.guard, self.pty.pid, settings.command)
-        self.log("info", "started", pid=self.pty.pid, command=list(settings.command), workdir=settings.workdir)
 
     def _look_at_socket(self) -> None:
         if not self.lock.replaced:
@@ -120,19 +122,33 @@ class Supervisor:
         """Serve until the program has ended and the linger time is over. Gives the program's exit code."""
         while not self.done:
             self.loop.turn()
-        self.clients.close()
-        for path in (self.place.state, self._note):
-            try:
-                os.unlink(path)
-            except OSError:
-                pass
-        self.lock.remove()
+        self.put_away()
         return self.code if self.code is not None else 1
+
+    def put_away(self) -> None:
+        """Leave nothing behind but what is kept of a terminal."""
+        self.clients.close()
+        if self._tree:
+            self._let_go(self._tree)
+        try:
+            os.unlink(self.place.state)
+        except OSError:
+            pass
+        self.lock.remove()
+
+    def _let_go(self, started: Tree) -> None:
+        """Leave what is left of the tree alone, and wait for the reaper: it would take our end for a killing."""
+        if not started.ended:
+            started.leave()
+        deadline = time.monotonic() + LEFTOVERS_GRACE
+        while started.reaper in table.children() and time.monotonic() < deadline:
+            self._collect()
+            time.sleep(0.001)
 
     def cannot_run(self, patience: float) -> str:
         """Why the program could not be started, as soon as that is known; "" when it runs."""
         deadline = time.monotonic() + patience
-        while self.exec_report >= 0 and time.monotonic() < deadline:
+        while not self.pid and self.code is None and time.monotonic() < deadline:
             self.loop.at("exec", deadline, lambda: None)
             self.loop.turn()
         self.loop.cancel("exec")
@@ -260,37 +276,67 @@ class Supervisor:
         env |= {"TREADLE_ID": self.settings.id, "TREADLE_STATE": detail["name"]}
         env |= {"TREADLE_MESSAGE": detail["message"] or "", "TREADLE_DIR": self.settings.workdir}
         try:
-            self._helpers.append(run_in_background(self.settings.notify, env))
+            run_in_background(self.settings.notify, env)
         except OSError as error:
             self.log("warn", "cannot notify", reason=str(error))
 
     # The end of the program...
 
-    def _exec_report(self, report: int) -> None:
-        self.reason = os.read(report, 4096).decode(errors="replace")
-        self.loop.forget(report)
-        os.close(report)
-        self.exec_report = -1
-        if self.reason:
-            self.log("error", "not started", reason=self.reason)
+    def _tree_changed(self) -> None:
+        """Take in what the reaper says of the program: that it runs or cannot, its exit, and that nothing is left."""
+        started = self._tree
+        assert started
+        started.update()
+        if started.pid and not self.pid:
+            self.pid = started.pid
+            self.lock.write(os.getpid(), self.pid)
+            self.log(
+                "info", "started", pid=self.pid, command=list(self.settings.command), workdir=self.settings.workdir
+            )
+        if started.failure and self.code is None:
+            self._failed(started.failure.message)
+        if started.ended:
+            self.loop.forget(started.fileno())
+            self._report = started.report or Report()
+            if not started.report and not started.failure:
+                self._reaper_gone(started)
+        if started.exit_code is not None:
+            self._exited(started.exit_code)
 
-    def _child_changed(self) -> None:
-        """Look whether the child has ended. One that has only been stopped has not."""
-        self._helpers = [pid for pid in self._helpers if not _ended(pid)]
+    def _failed(self, why: str) -> None:
+        """The program never ran: say so where its output would be."""
+        self.reason = f"{why} (in {self.settings.workdir})"
+        self.log("error", "not started", reason=self.reason)
+        self._output(f"treadle: {self.reason}\r\n".encode(errors="replace"))
+        self._exited(NOT_STARTED)
+
+    def _reaper_gone(self, started: Tree) -> None:
+        """Somebody killed it. What it held is below us now, and nobody would end that if we were killed too."""
+        self.log("warn", "the reaper is gone")
+        started.close()
+        ended, left = strays.end(self._below, LEFTOVERS_GRACE)
+        self._report = Report(ended, left=left)
+        self._exited(128 + signal.SIGKILL if self._status is None else self._status)
+        self.leave()
+
+    def _below(self) -> list[table.Process]:
+        self._collect()
+        return table.descendants(os.getpid())
+
+    def _collect(self) -> None:
+        """Take note of the dead: helpers, the reaper, and what became our child when that was killed."""
+        try:
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                if found[0] == self.pid:
+                    self._status = os.waitstatus_to_exitcode(found[1])
+        except ChildProcessError:
+            pass
+
+    def _exited(self, status: int) -> None:
+        """The program has ended: with an exit code, or a signal as a negative number."""
         if self.code is not None:
             return
-        try:
-            pid, status = os.waitpid(self.pty.pid, os.WNOHANG)
-        except ChildProcessError:
-            pid, status = self.pty.pid, -1
-        if not pid:
-            return
-        self.code = -1 if status == -1 else ending.exit_code(status)
-        if self.exec_report >= 0:  # why it never ran is to be in the exit record
-            self._exec_report(self.exec_report)
-        if self._pidfd >= 0:
-            self.loop.forget(self._pidfd)
-            os.close(self._pidfd)
+        self.code = 128 - status if status < 0 else status
         self.pty.drop_input()
         self.loop.cancel("reopen")
         self.pty.hung_up = False
@@ -335,7 +381,7 @@ class Supervisor:
             "reason": self.reason or None,
             "command": list(self.settings.command),
             "workdir": self.settings.workdir,
-            "pid": self.pty.pid,
+            "pid": self.pid,
             "started": timestamp(self.started),
             "ended": timestamp(time.time()),
             "output_bytes": self.scrollback.end,
@@ -354,7 +400,7 @@ class Supervisor:
             self.log("error", "exit record not kept", reason=str(error))
 
     def _linger_over(self) -> None:
-        if self.ending is None:
+        if not self.ending:
             self.done = True
         else:
             self.loop.at("linger", time.monotonic() + 0.05, self._linger_over)
@@ -363,37 +409,27 @@ class Supervisor:
 
     def kill(self) -> None:
         """The protocol's KILL: one SIGTERM, to the group."""
-        if self.code is None:
-            if self.settings.kill_process_group:
-                ending.signal_group(self.pty.pid, signal.SIGTERM)
-            else:
-                os.kill(self.pty.pid, signal.SIGTERM)  # not collected yet, so it is still the one
+        if self._tree and self.code is None:
+            self._tree.signal(signal.SIGTERM, group=self.settings.kill_process_group)
 
     def end(self, grace: float) -> None:
         """Ask, wait, kill, over all that belongs to the terminal. `clients.ended` is told when it is done."""
-        if self.ending is None:
-            self.ending = ending.Ending(self.pty.pid, self.guard, grace, time.monotonic(), self.place.state)
-        else:
-            self.ending.sooner(time.monotonic() + grace)
-        self._step_ending()
+        self.ending = True
+        if self._tree:
+            self._tree.ask_stop(grace)
+        self._ended()
 
-    def _step_ending(self) -> None:
-        if self.ending is None:
+    def _ended(self) -> None:
+        """Tell what came of an end as soon as nothing is left and all output is out."""
+        if self._report is None or self.exit_frame is None:
+            self.loop.at("ending", time.monotonic() + ENDING_PAUSE, self._ended)
             return
-        again = self.ending.step(time.monotonic())
-        if again is not None or self.exit_frame is None:
-            self.loop.at("ending", again or time.monotonic() + 0.02, self._step_ending)
-            return
-        if self.ending.ended:
-            self.log("info", "ended", processes=self.ending.ended)
-        report = {
-            "code": self.code,
-            "ended": self.ending.ended,
-            "survivors": self.ending.survivors,
-            "unseen": not self.guard,  # what left the tree would have become its child
-        }
-        self.ending = None
-        self.clients.ended(report)
+        ended = [{"pid": pid, "name": name, "by": signal.Signals(by).name} for pid, name, by in self._report.ended]
+        if ended:
+            self.log("info", "ended", processes=ended)
+        left = [{"pid": pid, "name": name} for pid, name in self._report.left]
+        self.ending = False
+        self.clients.ended({"code": self.code, "ended": ended, "survivors": left, "unseen": False})
 
     def leave(self) -> None:
         """End the program if it runs, then go without lingering."""
@@ -405,18 +441,11 @@ class Supervisor:
 
     def _signalled(self, numbers: bytes) -> None:
         if signal.SIGCHLD in numbers:
-            self._child_changed()
+            self._collect()
         for number in numbers:
             if number != signal.SIGCHLD:
                 self.log("info", "signal", number=number)
                 self.leave()
-
-    def _guard_gone(self, events: int) -> None:
-        """Nobody would end the program if we were killed now, so end it in order while we can."""
-        self.loop.forget(self._guarded)
-        self.guard = 0
-        self.log("warn", "the guard is gone")
-        self.leave()
 
     # Answers...
 
@@ -424,7 +453,7 @@ class Supervisor:
         idle = int((time.monotonic() - self.last_output) * 1000)
         alive = self.exit_frame is None
         state, since = self.watch.state(now_ms())
-        return wire.StatusReply.of(self.pty.pid, idle, alive, state, now_ms() - since)
+        return wire.StatusReply.of(self.pid, idle, alive, state, now_ms() - since)
 
     def detail(self) -> dict[str, Any]:
         cols, rows = self.size
@@ -432,7 +461,7 @@ class Supervisor:
             "format": 1,
             "id": self.settings.id,
             "supervisor": os.getpid(),
-            "pid": self.pty.pid,
+            "pid": self.pid,
             "alive": self.exit_frame is None,
             "code": self.code,
             "reason": self.reason or None,
@@ -454,10 +483,3 @@ class Supervisor:
             },
             "clients": self.clients.roster(),
         }
-
-
-def _ended(pid: int) -> bool:
-    try:
-        return os.waitpid(pid, os.WNOHANG)[0] == pid
-    except ChildProcessError:
-        return True

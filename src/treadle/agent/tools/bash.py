@@ -136,7 +136,7 @@ class Run:
             killed = f", {len(report.killed)} of them by force" if report.killed else ""
             self.notes.append(
                 f"[timed out after {self.timeout:g} s: the command and all it had started were stopped"
-                f" ({report.asked} processes{killed})]"
+                f" ({len(report.ended)} processes{killed})]"
             )
         except LocalError as error:
             self.notes.append(f"[{error}]")

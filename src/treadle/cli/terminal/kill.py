@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from treadle.terminal.places import Place
 
-GUARD = "treadle-guard"
+SUPERVISOR, REAPER = "treadle-termina", "treadle-reaper"  # the kernel keeps 15 bytes of a name
 
 
 def main(arguments: list[str]) -> int:
@@ -61,31 +61,39 @@ def _tell(name: str, report: dict[str, Any]) -> None:
     for entry in report["ended"]:
         sys.stdout.write(f"  {entry['by']:8} {entry['pid']} {entry['name']}\n")
     if report["unseen"]:
-        warn(f"  nobody can tell whether {name} left something behind: the guard that would adopt it is gone")
+        warn(f"  nobody can tell whether {name} left something behind: its supervisor adopts nothing")
     for entry in report["survivors"]:
         warn(f"  still there: {entry['pid']} {entry['name']}")
 
 
 def _from_outside(where: Place, grace: float) -> dict[str, Any]:
     """For a supervisor without our additions, or one that does not answer: the same steps from here."""
-    import time
+    from signal import Signals
 
-    from treadle.io.process import table
-    from treadle.terminal.ending import Ending
+    from treadle.io.process import strays, table
     from treadle.terminal.history import exit_record
+    from treadle.terminal.settings import STATE_FILE_VARIABLE
 
     supervisor, child = where.pids()
     if child <= 1:
         raise PeerStalled(f"the supervisor of {where.id} does not answer, and {where.pid} does not name its program")
-    found = table.look(supervisor) if supervisor else None
-    above = table.look(found.parent) if found else None
-    guards = above is not None and GUARD in (above.name, *table.command_line(above.pid)[:1])
-    guard = above.pid if above and guards else 0
-    ending = Ending(child, guard, grace, time.monotonic(), where.state, apart=supervisor)
-    while (again := ending.step(time.monotonic())) is not None:
-        time.sleep(max(0.0, again - time.monotonic()))
+    found = table.look(supervisor) if supervisor > 1 else None
+    adopts = found is not None and found.name == SUPERVISOR
+    entry = f"{STATE_FILE_VARIABLE}={where.state}"
+
+    def find() -> list[table.Process]:
+        if adopts:
+            return [each for each in table.descendants(supervisor) if each.name != REAPER]
+        return strays.related(child, entry, apart=supervisor)
+
+    ended, left = strays.end(find, grace)
     try:
         code = exit_record(where.exit).get("code")
     except Exception:
         code = None
-    return {"code": code, "ended": ending.ended, "survivors": ending.survivors, "unseen": not guard}
+    return {
+        "code": code,
+        "ended": [{"pid": pid, "name": name, "by": Signals(by).name} for pid, name, by in ended],
+        "survivors": [{"pid": pid, "name": name} for pid, name in left],
+        "unseen": not adopts,  # what leaves the tree becomes a supervisor's child, if it is one of ours
+    }

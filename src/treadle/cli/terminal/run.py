@@ -64,8 +64,20 @@ NUMBERS = {
 OPTIONS = " ".join([*TEXT, *NUMBERS, "--linger --kill-process-group", WHERE])
 
 
+def attaches(arguments: list[str]) -> bool:
+    """Whether it stays in this terminal, rather than only to start something in the background."""
+    try:
+        return "--detach" not in _parsed(arguments).flags
+    except Usage:
+        return False  # which is said without one
+
+
+def _parsed(arguments: list[str]) -> Arguments:
+    return Arguments(arguments, OPTIONS, "--detach --foreground --bar", many="--env", stop=True)
+
+
 def main(arguments: list[str]) -> int:
-    given = Arguments(arguments, OPTIONS, "--detach --foreground --bar", many="--env", stop=True)
+    given = _parsed(arguments)
     attaching = not given.flags & {"--detach", "--foreground"}
     if attaching and not os.isatty(0):
         raise Usage("there is no terminal to attach here: say --detach or --foreground")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Literal
 
-from treadle.io.process import handle, reaper, tree
+from treadle.io.process import held, reaper, tree
 from treadle.io.streams import FdStream, Waiting
 from treadle.io.within import within
 
@@ -161,7 +161,7 @@ class Child:
         """
         self.tree.ask_stop(grace)
         try:
-            async with within(grace + reaper.KILL_LIMIT + handle.ANSWER_TIMEOUT):
+            async with within(grace + reaper.KILL_LIMIT + held.ANSWER_TIMEOUT):
                 while not self.tree.ended:
                     await self._changed.wait()
         except TimeoutError:
@@ -193,7 +193,7 @@ class Child:
 
     async def _started(self) -> None:
         try:
-            async with within(handle.ANSWER_TIMEOUT):
+            async with within(held.ANSWER_TIMEOUT):
                 while not self.tree.pid and not self.tree.ended:
                     await self._changed.wait()
         except TimeoutError:

@@ -11,10 +11,9 @@ import threading
 
 from treadle.errors import LocalError
 from treadle.io.process import keeper, reaper
+from treadle.io.process.held import ANSWER_TIMEOUT
 from treadle.wire.common.framing import frame
 
-ANSWER_TIMEOUT = 10.0
-"""Seconds after which a reaper or the keeper that should answer is taken to be stuck."""
 _START = "import sys; sys.path.append(sys.argv[1]); from treadle.io.process.keeper import main; main()"
 
 

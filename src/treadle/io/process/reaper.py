@@ -4,6 +4,8 @@ The reaper is forked from the keeper for each tree and is a child-subreaper: wha
 fork or setsid or a dead parent, becomes its child and nobody else's. So a tree is exactly what descends from its
 reaper, and it is empty exactly when the reaper has no child left to wait for. Nothing has to be guessed.
 
+A terminal's supervisor forks its reaper itself (`held.fork_reaper`): it is its own keeper, and has one tree.
+
 It ends the tree when the owner says so, when the owner's socket closes, when the keeper dies, and then itself. The
 reaper of a detached tree outlives the owner, and ends what is left of the tree when the command exits.
 """
@@ -14,6 +16,7 @@ import marshal
 import os
 import select
 import signal
+import socket
 import time
 
 from treadle.io.process import launch, signals, table
@@ -21,13 +24,15 @@ from treadle.light import TYPE_CHECKING
 from treadle.wire.common.framing import FrameSplitter, frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any, NoReturn
 
 # Reaper to owner...
 STARTED, FAILED, EXITED, GONE = 1, 2, 3, 4
 # Owner to reaper...
-SIGNAL, STOP = 5, 6
+SIGNAL, STOP, LEAVE, START = 5, 6, 7, 8
+# Whom a signal is for...
+COMMAND, GROUP, EVERYONE = "command", "group", "everyone"
 
 GRACE = 5.0
 """Seconds that a tree is given to end by itself before it is killed."""
@@ -37,20 +42,27 @@ KILL_PATIENCE = 5.0
 """Seconds without a single death after which those that SIGKILL does not end (stuck, or not ours) count as left."""
 KILL_LIMIT = 30.0
 """Seconds of killing after which we give up on a tree that grows as fast as it dies."""
+HANGUP_AFTER = 0.5
+"""Seconds after which those on a terminal are also told that it is gone: interactive shells ignore SIGTERM."""
 REPORT_MAX = 200
+FDS_MAX = 16
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
+_library: list[Any] = []
 
 
-def mark(name: bytes, *, parent: int | None = None) -> None:
-    """Adopt orphans; with `parent`, get SIGTERM when it dies. On systems without this, do nothing."""
+def mark(name: bytes, *, parent: int | None = None, adopt: bool = True) -> None:
+    """Have this name, and adopt orphans; with `parent`, get SIGTERM when it dies. Where that is not, do nothing."""
     try:
-        import ctypes
+        if not _library:  # kept, so that forks share it
+            import ctypes
 
-        prctl = ctypes.CDLL(None).prctl
+            _library.append(ctypes.CDLL(None))
+        prctl = _library[0].prctl
     except (ImportError, AttributeError, OSError):
         return
-    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if adopt:
+        prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     prctl(_PR_SET_NAME, name, 0, 0, 0)
     if parent is not None:
         prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
@@ -58,19 +70,61 @@ def mark(name: bytes, *, parent: int | None = None) -> None:
             os._exit(1)
 
 
-def live(keeper: int, request: dict[str, Any], owner: int, stdio: list[int]) -> NoReturn:
-    """The life of a reaper, in the process forked for it with signals held back.
+def wait_for_tree(keeper: int, owner: socket.socket) -> NoReturn:
+    """The life of a reaper that is forked before its command is known. The keeper is the owner."""
+    code = 1
+    try:
+        launch.close_all_but([0, 1, 2, owner.fileno()])
+        splitter = FrameSplitter()
+        fds: list[int] = []
+        while True:
+            data, more, _, _ = socket.recv_fds(owner, 65536, FDS_MAX)
+            fds += more
+            found = [item for item in splitter.feed(data) if isinstance(item, tuple)]
+            if found:
+                (_, payload), *rest = found
+                live(keeper, marshal.loads(payload), owner.fileno(), [fds[0]] * 3, fds[1:], rest, signals_held=False)
+            if not data:
+                code = 0  # it never came to a command
+                break
+    finally:
+        os._exit(code)
 
-    A crash exits 1, and the keeper then ends what was below.
+
+def live(
+    keeper: int,
+    request: dict[str, Any],
+    owner: int,
+    stdio: list[int],
+    kept: Sequence[int] = (),
+    orders: Sequence[tuple[int, bytes]] = (),
+    *,
+    signals_held: bool = True,
+) -> NoReturn:
+    """The life of a reaper, in the process forked for it.
+
+    `kept` are descriptors for the program that comes afterwards, `orders` what the owner has said already.
+
+    A crash exits 1, and the keeper then ends what was below. When the keeper itself is gone in the end, there may be a
+    program that puts away what it left: it is told the pids that had to be killed, as its last argument.
     """
     code = 1
     try:
-        launch.close_all_but([0, 1, 2, owner, *stdio])
+        launch.close_all_but([0, 1, 2, owner, *stdio, *kept])
         reaper = Reaper(owner, outlives=request["detached"])
         mark(b"treadle-reaper", parent=keeper)
-        signals.release()
+        if signals_held:
+            signals.release()
         if reaper.start(request, stdio):
+            for order in orders:
+                reaper.obey(*order)
             reaper.tend()
+        if request["afterwards"] and os.getppid() != keeper:
+            signals.reset()
+            for target, fd in enumerate(kept, 3):  # in order, and each is at its number or above it
+                os.dup2(fd, target)
+            killed = b",".join(b"%d" % pid for pid, _ in reaper.killed)
+            os.execve(request["afterwards"][0], [*request["afterwards"], killed], request["env"])
         code = 0
     finally:
         os._exit(code)
@@ -86,11 +140,14 @@ class Reaper:
         self.poller.register(self.wake, select.POLLIN)
         self.poller.register(owner, select.POLLIN)
         self.root = 0
+        self.on_terminal = False
+        self.left_alone = False
         self.unasked = 0  # the wrapper that is not asked to end, if there is one
         self.record = b""
         self.began = 0.0  # when ending began
         self.deadline: float | None = None  # when asking turns into killing
-        self.asked: set[tuple[int, int]] = set()
+        self.hangup: float | None = None  # when those who are asked are also told that their terminal is gone
+        self.asked: dict[tuple[int, int], tuple[str, int]] = {}  # who, its name, and the last signal it got
         self.last_death = 0.0
         self.killed: dict[tuple[int, int], str] = {}
         self.left: list[table.Process] = []
@@ -109,6 +166,7 @@ class Reaper:
             self.tell(FAILED, failure)
             return False
         self.unasked = self.root if request["patient"] else 0
+        self.on_terminal = request["tty"]
         self.register(request)
         self.tell(STARTED, {"pid": self.root, "start": table.start_time(self.root), "reaper": os.getpid()})
         return True
@@ -129,24 +187,28 @@ class Reaper:
                     self.hear()
                 elif signal.SIGTERM in signals.drain(self.wake):
                     self.end(ORPHAN_GRACE)
+            if self.left_alone:
+                break
             if self.deadline is None:
                 continue
             if time.monotonic() < self.deadline:
                 self.ask()
+                self.hang_up()
             elif not self.kill():
                 break  # some cannot be killed
         self.forget()
         killed = [(pid, name) for (pid, _), name in self.killed.items()][:REPORT_MAX]
         left = [(process.pid, process.name) for process in self.left][:REPORT_MAX]
         took = time.monotonic() - self.began if self.began else 0.0
-        self.tell(GONE, {"asked": len(self.asked), "killed": killed, "left": left, "seconds": took})
+        ended = [(pid, name, by) for (pid, _), (name, by) in self.asked.items() if (pid, name) not in left][:REPORT_MAX]
+        self.tell(GONE, {"ended": ended, "killed": killed, "left": left, "seconds": took})
 
     def patience(self) -> int | None:
         if self.deadline is None:
             return None
         now = time.monotonic()
         if now < self.deadline:
-            return int((self.deadline - now) * 1000) + 1
+            return int((min(self.deadline, self.hangup or self.deadline) - now) * 1000) + 1
         return 2 if now < self.deadline + 1 else 50
 
     def hear(self) -> None:
@@ -160,15 +222,21 @@ class Reaper:
                 self.end(ORPHAN_GRACE)
         for item in self.commands.feed(data):
             if isinstance(item, tuple):
-                kind, payload = item
-                if kind == STOP:
-                    self.end(marshal.loads(payload))
-                elif kind == SIGNAL:
-                    self.signal(*marshal.loads(payload))
+                self.obey(*item)
 
-    def signal(self, signum: int, everyone: bool) -> None:
+    def obey(self, kind: int, payload: bytes) -> None:
+        if kind == STOP:
+            self.end(marshal.loads(payload))
+        elif kind == SIGNAL:
+            self.signal(*marshal.loads(payload))
+        elif kind == LEAVE:
+            self.left_alone = True
+
+    def signal(self, signum: int, scope: str) -> None:
+        if scope == GROUP:
+            return self._signal_group(signum)
         for process in table.descendants(os.getpid()):
-            if everyone or process.pid == self.root:
+            if scope == EVERYONE or process.pid == self.root:
                 table.send(process, signum)
 
     def reap(self) -> bool:
@@ -195,6 +263,7 @@ class Reaper:
             return
         self.began = now
         self.deadline = now + grace
+        self.hangup = now + HANGUP_AFTER if self.on_terminal else None
         if grace > 0:
             self.ask()
             if not table.HAS_PROC:
@@ -207,9 +276,16 @@ class Reaper:
             if key in self.asked:
                 continue
             if process.pid != self.unasked and table.send(process, signal.SIGTERM):
-                self.asked.add(key)
+                self.asked[key] = (process.name, int(signal.SIGTERM))
             if process.state in "Tt":
                 table.send(process, signal.SIGCONT)  # one that is stopped could not hear
+
+    def hang_up(self) -> None:
+        if self.hangup is not None and time.monotonic() >= self.hangup:
+            self.hangup = None
+            for process in table.descendants(os.getpid()):
+                if process.pid != self.unasked and table.send(process, signal.SIGHUP):
+                    self.asked[process.pid, process.start] = (process.name, int(signal.SIGHUP))
 
     def kill(self) -> bool:
         """One round of SIGKILL to all that is there now, again and again as they may fork while dying.
@@ -221,6 +297,7 @@ class Reaper:
         found = table.cull(self.reap)
         for process in found:
             self.killed.setdefault((process.pid, process.start), process.name)
+            self.asked[process.pid, process.start] = (process.name, int(signal.SIGKILL))
         if not table.HAS_PROC:
             self._signal_group(signal.SIGKILL)
         assert self.deadline is not None
@@ -231,7 +308,8 @@ class Reaper:
         return True
 
     def _signal_group(self, signum: int) -> None:
-        # Without /proc the process group is all we can name; who left it with setsid is missed.
+        # Without /proc the group is all we can name; who left it with setsid is missed. Its number is not another's:
+        # we collect the command, and forget it then.
         try:
             if self.root:
                 os.killpg(self.root, signum)

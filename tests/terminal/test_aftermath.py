@@ -26,7 +26,7 @@ def hide(levels):
             for fd in range(3):
                 os.close(fd)
             time.sleep(60)
-        os.wait()                                 # the one between; what it left is the guard's now
+        os.wait()                                 # the one between; what it left is the reaper's now
     print("ready", flush=True)
     time.sleep(60)
 hide(4)
@@ -34,11 +34,10 @@ hide(4)
 
 
 def family(place: Place) -> tuple[int, int, list[table.Process]]:
-    """The guard, the supervisor, and everybody below them."""
-    supervisor, _ = place.pids()
-    found = table.look(supervisor)
-    assert found
-    return found.parent, supervisor, table.descendants(found.parent)
+    """The reaper, the supervisor, and everybody below the reaper."""
+    supervisor, child = place.pids()
+    (reaper,) = [process for process in table.processes() if process.parent == supervisor]
+    return reaper.pid, supervisor, table.descendants(reaper.pid)
 
 
 def gone(members: list[table.Process]) -> bool:
@@ -49,15 +48,15 @@ def hostile(stage: Stage) -> tuple[Place, int, int, list[table.Process]]:
     place = stage.python(HOSTILE)
     with connected(place) as client:
         assert b"ready" in next(client.output(50))
-    guard, supervisor, members = family(place)
-    assert len(members) == 6  # the supervisor, the child and four that hide
-    return place, guard, supervisor, members
+    reaper, supervisor, members = family(place)
+    assert len(members) == 5  # the child and four that hide
+    return place, reaper, supervisor, members
 
 
 def test_killing_the_supervisor_leaves_nothing_of_a_hostile_tree(stage: Stage) -> None:
-    place, guard, supervisor, members = hostile(stage)
+    place, reaper, supervisor, members = hostile(stage)
     os.kill(supervisor, signal.SIGKILL)
-    until(lambda: gone(members) and not alive(guard))
+    until(lambda: gone(members) and not alive(reaper))
     assert not os.path.exists(place.sock) and not os.path.exists(place.pid)
     record = json.loads(Path(place.exit).read_text())
     assert record["code"] == 137 and "supervisor" in record["reason"]
@@ -65,19 +64,25 @@ def test_killing_the_supervisor_leaves_nothing_of_a_hostile_tree(stage: Stage) -
 
 
 def test_killing_the_supervisors_whole_session_leaves_nothing_either(stage: Stage) -> None:
-    place, guard, supervisor, members = hostile(stage)
+    place, reaper, supervisor, members = hostile(stage)
     os.killpg(os.getpgid(supervisor), signal.SIGKILL)
-    until(lambda: gone(members) and not alive(guard))
+    until(lambda: gone(members) and not alive(reaper))
     assert not os.path.exists(place.pid)
 
 
-def test_killing_the_guard_makes_the_supervisor_end_the_program_in_order(stage: Stage) -> None:
+def test_killing_the_reaper_makes_the_supervisor_end_the_program_in_order(stage: Stage) -> None:
     place = stage.start("sh", "-c", "sleep 60 & wait")
-    guard, _, members = family(place)
-    os.kill(guard, signal.SIGKILL)
-    until(lambda: gone(members))
+    reaper, supervisor, members = family(place)
+    os.kill(reaper, signal.SIGKILL)
+    until(lambda: gone(members) and not alive(supervisor))
     assert not os.path.exists(place.pid)
     assert json.loads(Path(place.exit).read_text())["code"] == 143
+
+
+def test_killing_the_reaper_of_a_hostile_tree_leaves_nothing_of_it(stage: Stage) -> None:
+    _, reaper, supervisor, members = hostile(stage)
+    os.kill(reaper, signal.SIGKILL)
+    until(lambda: gone(members) and not alive(supervisor))
 
 
 def test_killing_the_child_is_an_exit_like_any_other(stage: Stage) -> None:
@@ -108,7 +113,7 @@ def test_a_hostile_tree_is_ended_by_stop_with_a_report(stage: Stage) -> None:
     place, _, _, members = hostile(stage)
     with connected(place) as client:
         report = client.stop(grace=0.3)
-    assert gone([member for member in members if member.pid != place.pids()[0]])
+    assert gone(members)
     assert len(report["ended"]) == 5 and report["survivors"] == []
     assert "SIGKILL" in {entry["by"] for entry in report["ended"]}
 

@@ -1,0 +1,57 @@
+"""End processes that no reaper holds, because it was killed or is another program's: ask, wait, kill, and say who died.
+
+Who is one of them is for the caller to say, again and again, as they may fork while they die.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from treadle.io.process import reaper, table
+from treadle.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PATIENCE = 5.0
+"""Seconds after which one that SIGKILL does not end, being stuck in the kernel or another user's, is left and named."""
+PAUSE = 0.02
+
+
+def end(
+    find: Callable[[], list[table.Process]], grace: float
+) -> tuple[list[tuple[int, str, int]], list[tuple[int, str]]]:
+    """End all that `find` finds. Who died, with the last signal that it got; and who is left. Blocks."""
+    started = time.monotonic()
+    phases = [
+        (started, signal.SIGTERM),
+        (started + min(reaper.HANGUP_AFTER, grace), signal.SIGHUP),
+        (started + grace, signal.SIGKILL),
+    ]
+    sent: dict[tuple[int, int], tuple[str, int]] = {}
+    while (found := find()) and time.monotonic() < started + grace + PATIENCE:
+        due = [number for when, number in phases if when <= time.monotonic()][-1]
+        for process in found:
+            key = (process.pid, process.start)
+            if due == signal.SIGKILL or sent.get(key, ("", 0))[1] != due:
+                table.send(process, due)
+                table.send(process, signal.SIGCONT)  # one that is stopped hears nothing else
+                sent[key] = (process.name, int(due))
+        time.sleep(PAUSE)
+    left = {(process.pid, process.start) for process in found}
+    ended = [(pid, name, by) for (pid, start), (name, by) in sent.items() if (pid, start) not in left]
+    return ended, [(process.pid, process.name) for process in found]
+
+
+def related(pid: int, entry: str, apart: int = 0) -> list[table.Process]:
+    """The process, all below it, and all that were started with this variable (NAME=VALUE): there may be others."""
+    if pid <= 1:
+        return []  # not known, and everything descends from 0 and 1
+    every = table.processes()
+    found = {process.pid: process for process in every if process.pid == pid}  # first, so that it is signalled first
+    found |= {process.pid: process for process in table.descendants(pid, every)}
+    for process in every:
+        if process.pid not in found and process.state not in "ZX" and table.environment_has(process.pid, entry):
+            found[process.pid] = process
+    return [process for process in found.values() if process.pid != apart and process.state not in "ZX"]

@@ -1,0 +1,71 @@
+"""What is left to do when a supervisor was killed: say how the terminal ended, and put its files away.
+
+The reaper of the terminal's processes (`io.process.reaper`) has ended them all by then, and becomes this program. It
+still holds the lock on the pid file, so that nobody takes the id before this is done.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+from treadle.errors import StorageError
+from treadle.io.files import write_atomic
+from treadle.light import TYPE_CHECKING
+from treadle.terminal.history import Log
+from treadle.terminal.lock import Lock
+from treadle.terminal.places import Place
+from treadle.wire.common.jsontext import dumps, mended
+from treadle.wire.common.timestamps import timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LOCK = 3
+KILLED: int = 128 + signal.SIGKILL
+REASON = "its supervisor was killed, so everything in the terminal was killed"
+_START = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from treadle.terminal import aftermath; aftermath.main(sys.argv[2:])"
+)
+
+
+def program(place: Place, log: str, command: Sequence[str]) -> list[str]:
+    """The program as a command line, to be run with the lock's descriptor as 3 and the pids that were killed added."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    rest = [root, place.directory, place.id, log, *command]
+    return [sys.executable, "-I", "-S", "-c", _START, *rest]
+
+
+def main(arguments: list[str]) -> None:
+    directory, name, log, *command, killed = arguments
+    place = Place(directory, name)
+    lock = Lock(place, LOCK)
+    ended = [int(pid) for pid in killed.split(",") if pid]
+    Log(log, place.id)("error", "supervisor died", reason=REASON, ended=ended)
+    if not lock.replaced:
+        _leave_record(place, command)
+    lock.remove()
+
+
+def _leave_record(place: Place, command: list[str]) -> None:
+    record = {
+        "format": 1,
+        "id": place.id,
+        "code": KILLED,
+        "reason": REASON,
+        "command": command,
+        "pid": place.pids()[1],
+        "ended": timestamp(time.time()),
+    }
+    try:
+        if not os.path.exists(place.exit):
+            write_atomic(place.exit, f"{dumps(mended(record))}\n".encode(), sync=False)
+    except StorageError:
+        pass
+    for path in (place.sock, place.state):
+        try:
+            os.unlink(path)
+        except OSError:
+            pass

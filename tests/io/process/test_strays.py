@@ -1,0 +1,55 @@
+"""What no reaper holds is asked to end, then killed, and reported."""
+
+import signal
+import subprocess
+import time
+
+import pytest
+
+from treadle.io.process import strays, table
+
+DEAF = "trap '' TERM HUP; (trap - TERM; exec sleep 61) & sleep 62 & echo ready; wait; wait"
+
+
+def test_what_is_below_a_process_is_asked_and_then_killed_and_reported() -> None:
+    child = subprocess.Popen(["sh", "-c", DEAF], stdout=subprocess.PIPE)
+    assert child.stdout and child.stdout.readline() == b"ready\n"
+    while [process.name for process in table.descendants(child.pid)] != ["sleep", "sleep"]:
+        time.sleep(0.01)
+
+    def find() -> list[table.Process]:
+        child.poll()  # or it would stay as a zombie
+        return strays.related(child.pid, "NO_SUCH=variable")
+
+    ended, left = strays.end(find, 0.3)
+    by = {(name, number) for _, name, number in ended}
+    assert ("sleep", signal.SIGTERM) in by and ("sh", signal.SIGKILL) in by
+    assert left == [] and child.wait(50) == -signal.SIGKILL
+    child.stdout.close()
+
+
+def test_one_that_left_the_tree_is_known_by_a_variable() -> None:
+    child = subprocess.Popen(["sh", "-c", "setsid sleep 63 & echo $!; wait"], stdout=subprocess.PIPE)
+    marked = subprocess.Popen(["sleep", "64"], env={"MARK": "strays", "PATH": "/usr/bin:/bin"})
+    assert child.stdout and child.stdout.readline()
+    found = {process.pid for process in strays.related(child.pid, "MARK=strays")}
+    assert {child.pid, marked.pid} <= found
+    assert marked.pid not in {process.pid for process in strays.related(child.pid, "MARK=strays", apart=marked.pid)}
+    assert marked.pid not in {process.pid for process in strays.related(child.pid, "MARK=others")}
+
+    def find() -> list[table.Process]:
+        child.poll()
+        marked.poll()
+        return strays.related(child.pid, "MARK=strays")
+
+    assert strays.end(find, 20.0)[1] == []
+    child.stdout.close()
+
+
+def test_with_nobody_there_it_is_over_at_once() -> None:
+    assert strays.end(list, 60.0) == ([], [])
+
+
+@pytest.mark.parametrize("child", [0, 1, -1])
+def test_a_process_that_is_not_known_has_nobody_with_it(child: int) -> None:
+    assert strays.related(child, "A=b") == []
