@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check cover bench soak soak-fleet docs clean setup package test-agents record-agents test-all-pythons
+.PHONY: eval demo test check cover bench soak soak-fleet docs clean setup package test-agents record-agents test-all-pythons
 
 setup: $(VENV)/.ready
 
@@ -23,11 +23,19 @@ $(VENV)/.ready: $(VENV)/.installed
 	@touch $@
 
 demo: $(VENV)/.installed
-	@$(BIN)/treadle demo $(if $(ONE),--one)
+	@$(if $(filter local,$(MODEL)),$(PIP) -e '.[local]' && $(BIN)/treadle models pull)
+	@$(BIN)/treadle demo $(if $(ONE),--one) $(if $(MODEL),--model $(MODEL))
+
+# How good the agent is: make eval MODEL=local, or MODEL=anthropic:... with a key; SET=tiny|small|medium|all, REPEAT=3,
+# AGENT=claude, AGAINST=small=off (run two configurations in turn and compare them), OUT=file.json.
+eval: setup
+	@$(if $(filter local,$(or $(MODEL),local)),$(PIP) -e '.[local]' && $(BIN)/treadle models pull)
+	@$(BIN)/python -m evals run --agent $(or $(AGENT),native) $(if $(AGENT),$(if $(MODEL),--model $(MODEL)),--model $(or $(MODEL),local)) \
+		--tasks $(or $(SET),tiny) --repeat $(or $(REPEAT),1) $(if $(AGAINST),--against $(AGAINST)) $(if $(OUT),--out $(OUT))
 
 check: setup
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks evals
+	$(BIN)/ruff format --check src tests benchmarks evals
 	$(BIN)/mypy
 
 test: check

@@ -3,11 +3,14 @@
 import asyncio
 import json
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
+from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, Record, file_of, record_of
 from treadle.agent.providers.script import parse
-from treadle.cli.models import _list, models
+from treadle.cli.models import _before, _list, models
+from treadle.errors import ConfigError
 from treadle.testing.server import ModelServer
 
 SCRIPT = parse('model = "loom-1"\n[[reply]]\ntext = "hi"\n')
@@ -38,3 +41,27 @@ def test_a_service_that_does_not_answer_is_an_error_and_not_a_hang(
     monkeypatch.setenv("TREADLE_BASE_URL", "http://127.0.0.1:9/v1")
     assert asyncio.run(_list(["chat"], as_json=False, asked=True)) == 1
     assert "chat:" in capsys.readouterr().err
+
+
+def test_a_local_model_is_listed_and_pulled_again_without_fetching() -> None:
+    known = KNOWN[DEFAULT]
+    with open(file_of(DEFAULT), "wb") as file:
+        file.truncate(known.size)
+    record = Record(name=DEFAULT, sha256=known.sha256, size=known.size)
+    with open(record_of(DEFAULT), "wb") as file:
+        file.write(msgspec.json.encode(record))
+    assert CliRunner().invoke(models, ["local"]).output == f"local:{DEFAULT}\n"
+    result = CliRunner().invoke(models, ["pull"])
+    assert result.exit_code == 0 and f"--model local:{DEFAULT}" in result.output
+    result = CliRunner().invoke(models, ["pull", "--json"])
+    assert json.loads(result.output)["sha256"] == known.sha256
+
+
+def test_a_model_that_nobody_knows_is_not_fetched() -> None:
+    result = CliRunner().invoke(models, ["pull", "nothing"])
+    assert isinstance(result.exception, ConfigError) and DEFAULT in str(result.exception)
+
+
+def test_size_memory_and_speed_are_said_before_the_download() -> None:
+    said = _before(KNOWN[DEFAULT])
+    assert "1.1 GB to fetch" in said and "GB of memory" in said and "tokens a second" in said

@@ -10,6 +10,7 @@ import msgspec
 
 from treadle.agent.providers.base import Provider
 from treadle.agent.providers.names import ModelSettings, key_source, model_settings, resolve
+from treadle.agent.small.profile import chosen
 from treadle.errors import ConfigError
 from treadle.io.process.child import start
 from treadle.policy.environment import reduced
@@ -48,7 +49,15 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         return f"ignored, because this project is not trusted (`treadle trust`): {what}"
 
     def provider(self, model: str | None) -> Provider:
-        return resolve(model, self.env, self.models)
+        """With the profile for small models around it where that was asked for or the model is one."""
+        provider = resolve(model, self.env, self.models)
+        wish = self.spec.extra.get("small", self.settings.small)
+        profile = chosen(wish, provider.name, provider.model, provider.context_window)
+        if profile is None:
+            return provider
+        from treadle.agent.small.provider import SmallModel
+
+        return SmallModel(provider, profile, self.spec.cwd)
 
     def key_source(self, provider: Provider) -> str:
         return key_source(provider.name, self.env, self.models)

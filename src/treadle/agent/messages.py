@@ -59,3 +59,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_output_tokens: int | None = None
     temperature: float | None = None
     reasoning: Literal["low", "medium", "high"] | None = None
+    schema: dict[str, Any] | None = None
+    """JSON Schema that the text of the reply must fit, where the service can see to that."""
+    cached: bool = True
+    """Whether the service may keep what it reads for the next request, where that can be told it."""

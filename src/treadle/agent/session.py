@@ -28,6 +28,7 @@ from treadle.agent.program import ProgramHooks, ProgramTool
 from treadle.agent.providers.base import Provider
 from treadle.agent.repeats import Repeats
 from treadle.agent.replay import replay
+from treadle.agent.small.provider import small_persona, small_tools
 from treadle.agent.subagents import AGENT_TYPES, AgentType
 from treadle.agent.task_groups import Groups
 from treadle.agent.tasks import Tasks
@@ -73,7 +74,8 @@ class NativeSession(BaseSession):
     ) -> None:
         spec, settings = configuration.spec, configuration.settings
         tools = registry.builtin(
-            spec.tools.offered if spec.tools.offered is not None else settings.tools, spec.tools.denied
+            next((names for names in (spec.tools.offered, settings.tools) if names is not None), small_tools(provider)),
+            spec.tools.denied,
         )
         info = AgentInfo(name=NAME, version=__version__, capabilities=dict(CAPABILITIES))
         patience = settings.timeouts.question if spec.answer_seconds is None else spec.answer_seconds
@@ -275,7 +277,9 @@ class NativeSession(BaseSession):
         return prompts.build(
             cwd=self.spec.cwd,
             mode=self.mode,
-            persona=self.spec.instructions.system or self.configuration.settings.system_prompt,
+            persona=self.spec.instructions.system
+            or self.configuration.settings.system_prompt
+            or small_persona(self.provider),
             knowledge=self._knowledge,
             skills=project.offer(self._skills),
             append=self.spec.instructions.append or self.configuration.settings.append_system_prompt,

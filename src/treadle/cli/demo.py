@@ -25,21 +25,23 @@ PROMPT = "The test in check_prices.py fails. Find out why and mend the code."
 
 @click.command("demo")
 @click.option("--one", is_flag=True, help="The small one: one agent, one failing test.")
-def demo(one: bool) -> None:
+@click.option("--model", metavar="NAME", help="A real model does the small one; local needs no key, but its weights.")
+def demo(one: bool, model: str | None) -> None:
     """Watch a fleet of agents mend a shop in a temporary repository. Needs no key and no network.
 
     Four orders run at once, with claims. One waits for another's files, one asks and is answered, one has its runner
-    killed and is taken over; then all is merged and tested. With --one, a single agent mends a single test.
+    killed and is taken over; then all is merged and tested. With --one, a single agent mends a single test. With
+    --model, a model that you name does that: after `treadle models pull`, --model local is a real agent without a key.
     """
-    if not one:
+    if not one and model is None:
         from treadle.cli.fleet.demo import run
 
         sys.exit(run())
     with tempfile.TemporaryDirectory(prefix="treadle-demo-") as place:
-        sys.exit(asyncio.run(_demo(Path(place))))
+        sys.exit(asyncio.run(_demo(Path(place), model)))
 
 
-async def _demo(place: Path) -> int:
+async def _demo(place: Path, model: str | None) -> int:
     page = Page(lambda: shutil.get_terminal_size().columns, colour=colourful(sys.stdout), flowing=True)
 
     def show(text: str) -> None:
@@ -49,10 +51,10 @@ async def _demo(place: Path) -> int:
     repository = _repository(place)
     spec = SessionSpec(
         cwd=str(repository),
-        model=f"scripted:{PROJECT / 'script.toml'}",
+        model=model or f"scripted:{PROJECT / 'script.toml'}",
         mode="full-auto",
         env={"PATH": f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ.get('PATH', os.defpath)}"},
-        limits=Limits(max_iterations=10, max_seconds=50),
+        limits=Limits(max_iterations=10, max_seconds=50 if model is None else 1200),
         start=Start(persist=False),
     )
     show(page.note("bold", f"A repository with a failing test: {repository}"))
@@ -70,7 +72,8 @@ async def _demo(place: Path) -> int:
     show(page.note("bold", "What changed (git diff):"))
     diff = git("diff", cwd=str(repository)).stdout.decode()
     show(page.diff(diff))
-    show(page.note("bold", "The model's words were scripted; the loop, the tools, the edit and the test were real."))
+    real = "all of it was real" if model else "scripted; the loop, the tools, the edit and the test were real"
+    show(page.note("bold", f"The model's words: {real}."))
     return 0 if summary.outcome == "completed" and diff else 1
 
 

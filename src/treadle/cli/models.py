@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from importlib.util import find_spec
 
 import click
 import msgspec
 
+from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, KnownModel, Record, fetched
 from treadle.agent.providers.names import HOW, VENDORS, resolve
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import printable
@@ -23,15 +25,35 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-@click.command("models")
-@click.argument("vendor", required=False, type=click.Choice(list(VENDORS)))
+class Models(click.Group):
+    """`treadle models` lists, and so does every word after it that is not a command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or args[0] not in (*self.commands, "-h", "--help"):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("models", cls=Models)
+def models() -> None:
+    """List the models of every service that is set up, or fetch one that runs on this machine.
+
+    \b
+    treadle models                  what can be used right now
+    treadle models anthropic        of one service alone
+    treadle models pull             fetch a small coding model that needs no key
+    """
+
+
+@models.command("list")
+@click.argument("vendor", required=False, type=click.Choice([*VENDORS, "local"]))
 @json_option
-def models(vendor: str | None, as_json: bool) -> None:
+def list_models(vendor: str | None, as_json: bool) -> None:
     """List the models of every service that is set up, or of one.
 
     The names are what --model and TREADLE_MODEL take. Exits with 1 when there is none.
     """
-    sys.exit(asyncio.run(_list([vendor] if vendor else list(VENDORS), as_json, asked=vendor is not None)))
+    sys.exit(asyncio.run(_list([vendor] if vendor else [*VENDORS, "local"], as_json, asked=vendor is not None)))
 
 
 async def _list(names: list[str], as_json: bool, *, asked: bool) -> int:
@@ -55,6 +77,9 @@ def _show(found: list[Vendor], asked: bool) -> None:
 
 async def _ask(name: str) -> Vendor | None:
     """What this service offers; None when nothing is set up for it."""
+    if name == "local":
+        here = [record.name for record in fetched()]
+        return Vendor(name=name, models=here) if here else None
     try:
         provider = resolve(f"{name}:any", os.environ)
     except ConfigError:
@@ -68,3 +93,73 @@ async def _ask(name: str) -> Vendor | None:
         return Vendor(name=name, error=str(error))
     finally:
         await provider.aclose()
+
+
+@models.command("pull")
+@click.argument("model", default=DEFAULT, metavar="[NAME|URL]")
+@click.option("--sha256", default="", metavar="HEX", help="What the file at a URL must hash to.")
+@click.option("--name", default="", metavar="NAME", help="What to call a model from a URL; else as the file is called.")
+@json_option
+def pull(model: str, sha256: str, name: str, as_json: bool) -> None:
+    """Fetch a model that runs on this machine, and check its hash.
+
+    Without a name, the default: a small coding model that needs no key. Interrupted, the same command goes on where it
+    stopped. Then use it: treadle --model local:NAME, or --model local for the default.
+    """
+    record = asyncio.run(_pull(model, sha256, name))
+    if as_json:
+        show_json(record)
+    else:
+        click.echo(f"{record.name} is here; use it with --model local:{record.name}")
+
+
+async def _pull(model: str, sha256: str, name: str) -> Record:
+    from treadle.agent.providers.local import fetch
+
+    progress = Bar()
+    try:
+        if "://" in model:
+            click.echo(f"{model}: it needs at least as much memory as its file is large", err=True)
+            return await fetch.pull_address(model, sha256, progress.show, name)
+        known = KNOWN.get(model)
+        if known is None:
+            raise ConfigError(f"there is no model {model!r} to fetch", hint=f"a URL, or {', '.join(KNOWN)}")
+        for record in fetched():
+            if record.name == known.name and record.sha256 == known.sha256:
+                return record
+        click.echo(_before(known), err=True)
+        return await fetch.pull_known(known, progress.show)
+    finally:
+        progress.close()
+
+
+def _before(known: KnownModel) -> str:
+    """What a person wants to know before a gigabyte is fetched."""
+    extra = "" if find_spec("xllamacpp") else "; to run it: pip install 'treadle[local]'"
+    return (
+        f"{known.title}: {known.size / 1e9:.1f} GB to fetch, {known.memory / 1e9:.1f} GB of memory while it runs;"
+        f" {known.speed}{extra}"
+    )
+
+
+class Bar:
+    """How far a download is, on a terminal; nothing in a pipe."""
+
+    def __init__(self) -> None:
+        self._shown = sys.stderr.isatty()
+        self._last = ""
+
+    def show(self, size: int, total: int | None) -> None:
+        text = (
+            f"{size / 1e6:,.0f} of {total / 1e6:,.0f} MB ({100 * size // total} %)"
+            if total
+            else f"{size / 1e6:,.0f} MB"
+        )
+        if self._shown and text != self._last:
+            self._last = text
+            sys.stderr.write(f"\r{text}\033[K")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        if self._last:
+            sys.stderr.write("\n")

@@ -21,6 +21,7 @@ from treadle.wire.oneshot.names import OURS
 
 F = TypeVar("F", bound=Callable[..., Any])
 SANDBOX = "Confine commands to the working directory, or never; without it: in auto-edit and full-auto, where possible."
+SMALL = "Use the profile for small models, or never; without it: by the model's name and context size."
 NETWORK = "What confined commands may reach: on, off, or hosts with commas between."
 
 
@@ -48,6 +49,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: bool | None = None
     network: str | None = None
     trust: bool = False
+    small: bool | None = None
 
     def settings(self) -> Settings:
         return config.load(here(), trusted=True if self.trust else None).settings
@@ -74,6 +76,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             answers=answers,
             confinement=confinement(self.sandbox, self.network),
             trusted=self.trust,
+            extra={} if self.small is None else {"small": "on" if self.small else "off"},
         )
 
     def _tools(self) -> tuple[str, ...] | None:
@@ -203,4 +206,5 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--sandbox/--no-sandbox", default=None, help=SANDBOX),
     click.option("--network", metavar="WHAT", help=NETWORK),
     click.option("--trust", is_flag=True, help="Let this project's files widen what is allowed, this once."),
+    click.option("--small/--no-small", default=None, help=SMALL),
 ]

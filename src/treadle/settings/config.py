@@ -113,6 +113,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     permission_mode: str | None = None
     permissions: Rules = Rules()
     tools: tuple[str, ...] | None = None
+    small: str | None = None
+    """The profile for small models: on, off, or the parts to leave out, as in `-caps,-vary`; None: by the model."""
     add_dirs: tuple[str, ...] = ()
     sandbox: bool | None = None
     """True: always, or refuse; False: never; None: in auto-edit and full-auto, where the machine can."""
@@ -155,6 +157,7 @@ ENVIRONMENT: dict[str, tuple[str, ...]] = {
     "TREADLE_SANDBOX": ("sandbox",),
     "TREADLE_NETWORK": ("network",),
     "TREADLE_TOOLS": ("tools",),
+    "TREADLE_SMALL": ("small",),
     "TREADLE_MAX_ITERATIONS": ("limits", "max_iterations"),
     "TREADLE_MAX_COST_USD": ("limits", "max_cost_usd"),
     "TREADLE_MAX_TOKENS": ("limits", "max_tokens"),

@@ -48,6 +48,7 @@ class ModelServer:
 
     `faults` are spent one per model request, in order; None is a request that goes well. `batch` sends as many events
     per HTTP chunk as fit, which is fast; without it each event is a chunk of its own, as most services send them.
+    `socket` is the path of a Unix socket to serve at in place of a port.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class ModelServer:
         faults: Iterable[Fault | ErrorLine | None] = (),
         port: int = 0,
         batch: bool = True,
+        socket: str = "",
     ) -> None:
         self.player = Player(script)
         self.requests: list[Recorded] = []
@@ -64,6 +66,7 @@ class ModelServer:
         self._faults = list(faults)
         self._port = port
         self._batch = batch
+        self._socket = socket
         self._ids = itertools.count(1)
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.Task[None]] = set()
@@ -79,6 +82,9 @@ class ModelServer:
         return [request for request in self.requests if _format(request) is not None]
 
     async def __aenter__(self) -> ModelServer:
+        if self._socket:
+            self._server = await asyncio.start_unix_server(self._connected, self._socket)
+            return self
         self._server = await asyncio.start_server(self._connected, "127.0.0.1", self._port)
         self._port = self._server.sockets[0].getsockname()[1]
         return self

@@ -23,10 +23,11 @@ FINISH: dict[str, FinishReason] = {
 
 
 class ChatFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """`openrouter` adds what only that service understands."""
+    """`openrouter` and `llama` (llama.cpp) add what only these services understand."""
 
     path: str = "/chat/completions"
     openrouter: bool = False
+    llama: bool = False
 
     def headers(self, key: str) -> dict[str, str]:
         return {"authorization": f"Bearer {key}"} if key else {}
@@ -47,6 +48,11 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True):
             body["max_tokens"] = request.max_output_tokens
         if request.temperature is not None:
             body["temperature"] = request.temperature
+        if request.schema is not None:
+            form = {"name": "reply", "schema": request.schema, "strict": True}
+            body["response_format"] = {"type": "json_schema", "json_schema": form}
+        if self.llama and not request.cached:
+            body["cache_prompt"] = False
         if self.openrouter:
             body["usage"] = {"include": True}
         if request.reasoning is not None:

@@ -38,6 +38,7 @@ class Client:
                 **headers,
                 **endpoint.headers,
             },
+            transport=httpx2.AsyncHTTPTransport(uds=endpoint.socket) if endpoint.socket else None,
             timeout=httpx2.Timeout(connect=endpoint.connect_timeout, read=idle, write=idle, pool=None),
             # A server on this machine is reached without a proxy and without TLS, so no certificates are read.
             trust_env=not local,

@@ -66,6 +66,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     idle_timeout: float = 120.0
     connect_timeout: float = 15.0
     retry: RetryPolicy = RetryPolicy()
+    socket: str = ""
+    """A Unix socket to connect to in place of the address."""
 
     def __repr__(self) -> str:
         return f"Endpoint({self.name!r}, {self.shown_url!r})"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from treadle.agent.providers.base import Provider
+from treadle.agent.providers.local.settings import LocalSettings
 from treadle.agent.providers.prices import Price
 from treadle.agent.providers.retry import Clock, RetryPolicy
 from treadle.agent.providers.windows import window
@@ -33,13 +34,14 @@ VENDORS = {
     "ollama": Vendor(base_url="http://127.0.0.1:11434/v1", base="OLLAMA_HOST"),
     "chat": Vendor(),
 }
-PREFIXES = (*VENDORS, "scripted")
+PREFIXES = (*VENDORS, "local", "scripted")
 FAMILIES = {"claude-": "anthropic", r"gpt-|chatgpt-|codex-|o\d(-|$)": "openai"}
 
 HOW = (
     "set TREADLE_MODEL=anthropic:MODEL with ANTHROPIC_API_KEY, openai:MODEL with OPENAI_API_KEY,"
     " openrouter:VENDOR/MODEL with OPENROUTER_API_KEY, ollama:MODEL with Ollama running,"
-    " or chat:MODEL with TREADLE_BASE_URL for a server of your own"
+    " chat:MODEL with TREADLE_BASE_URL for a server of your own,"
+    " or local for a small model on this machine, after `treadle models pull`"
 )
 
 
@@ -53,6 +55,7 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     retry: RetryPolicy = RetryPolicy()
     prices: dict[str, Price] = {}
     windows: dict[str, int] = {}
+    local: LocalSettings = LocalSettings()
 
     def __repr__(self) -> str:
         return f"ModelSettings(base_url={self.base_url!r}, api_key={'set' if self.api_key else 'not set'})"
@@ -80,6 +83,11 @@ def resolve(
         from treadle.agent.providers.scripted import ScriptedProvider
 
         return ScriptedProvider(load(model), retry=settings.retry, clock=clock)
+    if vendor == "local":
+        from treadle.agent.providers.local.catalog import find
+        from treadle.agent.providers.local.provider import LocalProvider
+
+        return LocalProvider(find(model), settings.local, retry=settings.retry, clock=clock)
     from treadle.agent.providers.http import HttpProvider
 
     known = [settings.prices.get(f"{vendor}:{model}"), settings.prices.get(model)]
@@ -100,6 +108,10 @@ def choose(name: str, env: Mapping[str, str], settings: ModelSettings) -> tuple[
         if not rest:
             raise ConfigError(f"the model name {name!r} stops after its prefix")
         return prefix, rest
+    if name == "local":
+        from treadle.agent.providers.local.catalog import DEFAULT
+
+        return name, DEFAULT
     if env.get("TREADLE_BASE_URL") or settings.base_url:
         return "chat", name
     vendor, slash, model = name.partition("/")

@@ -1,0 +1,117 @@
+"""One process per model, for all who use it: started at the first use, ended after the last."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+
+import msgspec
+
+from treadle.agent.providers.local.catalog import Weights
+from treadle.agent.providers.local.serve import WITHOUT
+from treadle.agent.providers.local.settings import LocalSettings
+from treadle.errors import ConfigError, LocalError, ProviderError
+from treadle.io import reading
+from treadle.io.paths import private_dir
+from treadle.io.process.child import Child, start
+
+START_SECONDS = 300.0
+PROGRAM = (sys.executable, "-P", "-m", "treadle.agent.providers.local.serve")
+"""It is given its settings as one more argument, and says `ready`."""
+
+
+class LocalServer:
+    """The process that serves one model, while somebody holds it."""
+
+    def __init__(self, weights: Weights, settings: LocalSettings, program: tuple[str, ...] = PROGRAM) -> None:
+        self.weights = weights
+        self.socket = os.path.join(_runtime(), f"llama-{os.getpid()}-{secrets.token_hex(4)}.sock")
+        self.holders = 0
+        self._settings = settings
+        self._program = program
+        self._child: Child | None = None
+        self._lock = asyncio.Lock()
+
+    async def running(self) -> str:
+        """The socket at which it can be asked; starts it when it is not there, also after it died."""
+        async with self._lock:
+            if self._child is not None and self._child.exit_code is not None:
+                await self._end()
+            if self._child is None:
+                await self._start()
+        return self.socket
+
+    async def _start(self) -> None:
+        weights, settings = self.weights, self._settings
+        if weights.sha256 and not weights.checked:
+            found = await asyncio.to_thread(reading.sha256, weights.path)
+            if found != weights.sha256:
+                raise ConfigError(f"{weights.path} is not the file that was pinned: its SHA-256 is {found}")
+        wanted = {
+            "path": weights.path,
+            "socket": self.socket,
+            "context": settings.context,
+            "threads": settings.cores,
+        }
+        self._child = child = await start([*self._program, msgspec.json.encode(wanted).decode()])
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                said = await child.stdio.read()
+        except TimeoutError:
+            await self._end()
+            raise ProviderError(f"the local model {weights.name} was not loaded within {START_SECONDS:g} s") from None
+        if not said.startswith(b"ready"):
+            raise await self._failure(child)
+
+    async def _failure(self, child: Child) -> LocalError | ProviderError:
+        code, words = await child.wait(), (await child.last_words()).strip().splitlines()
+        await self._end()
+        if code == WITHOUT:
+            return ConfigError("local models need llama.cpp", hint="pip install 'treadle[local]'")
+        why = words[-1] if words else f"exit code {code}"
+        return ProviderError(f"the local model {self.weights.name} could not be loaded: {why}", provider="local")
+
+    async def _end(self) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            await child.stop()
+            child.close()
+
+    async def release(self) -> None:
+        self.holders -= 1
+        if self.holders <= 0:
+            async with self._lock:
+                await self._end()
+
+
+_servers: dict[tuple[int, str, LocalSettings], LocalServer] = {}
+
+
+def hold(weights: Weights, settings: LocalSettings, program: tuple[str, ...] = PROGRAM) -> LocalServer:
+    """The server of this model in the running event loop. Whoever holds it calls `release`."""
+    loop = asyncio.get_running_loop()
+    for key in [key for key, server in _servers.items() if server.holders <= 0]:
+        del _servers[key]
+    server = _servers.setdefault((id(loop), weights.path, settings), LocalServer(weights, settings, program))
+    server.holders += 1
+    return server
+
+
+def _runtime() -> str:
+    """A short private directory for sockets, without those that killed processes left there."""
+    base = os.environ.get("XDG_RUNTIME_DIR", "")
+    place = os.path.join(base, "treadle") if os.path.isabs(base) else f"/tmp/treadle-{os.geteuid()}"
+    for name in os.listdir(private_dir(place)):
+        parts = name.split("-")
+        if parts[0] == "llama" and len(parts) == 3 and parts[1].isdigit() and not _alive(int(parts[1])):
+            try:
+                os.unlink(os.path.join(place, name))
+            except OSError:
+                pass  # another process was first
+    return place
+
+
+def _alive(pid: int) -> bool:
+    return os.path.exists(f"/proc/{pid}") or not os.path.exists("/proc/self")

@@ -1,0 +1,124 @@
+"""Calls that cannot help, seen before they are made: the model is told why and asked again.
+
+Nothing here forbids anything. After a few objections a call is made as it is, and its result says the rest.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult
+from treadle.agent.small.render import argument
+from treadle.agent.tools import editing
+from treadle.errors import ToolError
+
+CHANGING = ("edit_file", "write_file", "bash")
+LARGEST = 256 << 10
+"""Bytes of a file that is looked at for this."""
+
+
+class Objection(msgspec.Struct, frozen=True, kw_only=True):
+    text: str
+    without: str = ""
+    """A tool that is not to be called now."""
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A call of this turn and its result."""
+
+    call: ToolCall
+    result: ToolResult
+
+
+def made_in(turn: Sequence[ChatMessage]) -> list[Made]:
+    calls = {call.id: call for message in turn if isinstance(message, AssistantMessage) for call in message.calls}
+    return [
+        Made(calls[message.call], message)
+        for message in turn
+        if isinstance(message, ToolResult) and message.call in calls
+    ]
+
+
+def to_call(call: ToolCall, turn: Sequence[ChatMessage], cwd: str) -> Objection | None:
+    made = made_in(turn)
+    since = _since_change(made)
+    if any((one.call.name, one.call.arguments) == (call.name, call.arguments) for one in since):
+        return Objection(text=_again(call, since), without=call.name)
+    path = argument(call, "file_path")
+    if call.name == "write_file" and path and _foreign(path, made, cwd):
+        return Objection(text=f"{path} exists already. Change it with edit_file.", without="write_file")
+    return _unsound(call, path, cwd) if call.name in ("edit_file", "write_file") else None
+
+
+def to_answer(text: str, turn: Sequence[ChatMessage]) -> Objection | None:
+    changed = any(one.result.ok and one.call.name in CHANGING[:2] for one in made_in(turn))
+    if "```" in text and not changed:
+        return Objection(
+            text="No file was changed. Put code into a file with edit_file or write_file.", without="answer"
+        )
+    return None
+
+
+def _since_change(made: list[Made]) -> list[Made]:
+    """What was done since files may last have changed: what was seen before may look different now."""
+    last = max((at for at, one in enumerate(made) if one.result.ok and one.call.name in CHANGING), default=-1)
+    return made[max(last, 0) :]
+
+
+def _again(call: ToolCall, since: list[Made]) -> str:
+    if call.name == "read_file":
+        return f"{argument(call, 'file_path')} is shown above. Go on: change it, or answer."
+    return "That call was made already, and its result is above. Make another one, or answer."
+
+
+def _foreign(path: str, made: list[Made], cwd: str) -> bool:
+    """Whether there is a file with something in it that this turn did not write."""
+    own = any(one.call.name == "write_file" and argument(one.call, "file_path") == path for one in made)
+    return not own and bool(_content(path, cwd))
+
+
+def _unsound(call: ToolCall, path: str, cwd: str) -> Objection | None:
+    """Python or JSON that could be read before and could not after this."""
+    before = _content(path, cwd) or ""
+    after = argument(call, "content")
+    if call.name == "edit_file":
+        old, new = argument(call, "old_string"), argument(call, "new_string")
+        try:
+            after = editing.apply(before, old, new).text
+        except ToolError:
+            return None  # the tool itself says it better, and shows the file
+    wrong = fault(path, after)
+    if not wrong or (before and fault(path, before)):
+        return None
+    return Objection(text=f"With that, {path} could not be read any more: {wrong}. Make the call again, correctly.")
+
+
+def fault(path: str, text: str) -> str:
+    """Why this is not what the file's name says; nothing when it is, or when nobody knows."""
+    try:
+        if path.endswith(".py"):
+            ast.parse(text)
+        elif path.endswith(".json"):
+            json.loads(text)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}: {(error.text or '').strip()}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return str(error)
+    return ""
+
+
+def _content(path: str, cwd: str) -> str | None:
+    from treadle.io.reading import read
+
+    place = os.path.join(cwd, path)
+    try:
+        if not os.path.isfile(place) or os.path.getsize(place) > LARGEST:
+            return None
+        return read(place).decode()
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,91 @@
+"""Which parts the profile has, and for which models it is used."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from treadle.errors import ConfigError
+
+TOOLS = ("read_file", "edit_file", "write_file", "bash")
+SMALL_WINDOW = 16_384
+"""A model that takes at most so many tokens is a small one, whatever its name."""
+_SIZE = re.compile(r"(?:^|[-_:/ ])(\d+(?:\.\d+)?)b(?![a-z0-9])", re.IGNORECASE)
+LARGEST = 9.0
+"""Billions of parameters, as names of models tell them (`qwen2.5-coder:1.5b`)."""
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """Every part is on unless it is switched off."""
+
+    tools: bool = True
+    """Four tools in place of all."""
+    prompt: bool = True
+    """A short system prompt."""
+    constrain: bool = True
+    """The service may only produce what the schema of a call allows."""
+    caps: bool = True
+    """No argument and no reply may be longer than a cap."""
+    path_first: bool = True
+    """The file's path is the first argument of a call."""
+    one_step: bool = True
+    """One call in each reply."""
+    look_first: bool = True
+    """Files that the prompt names are read, and the directory is listed, before the model is asked."""
+    show_file: bool = True
+    """After an edit, done or failed, the file is shown in place of the difference."""
+    spell_out: bool = True
+    """A wrong call is answered with the right one."""
+    vary: bool = True
+    """After a repeated call the next must be one of another tool, drawn at a higher temperature."""
+    object: bool = True
+    """A call that cannot help is sent back: one made before, one that writes over a file, code that does not parse."""
+    remind: bool = True
+    """The task stands below the newest result."""
+    cache: bool = True
+    """The service keeps what it has read of the conversation."""
+
+    def without(self, *parts: str) -> Profile:
+        return msgspec.structs.replace(self, **dict.fromkeys(map(_known, parts), False))
+
+
+PARTS = tuple(field.name for field in msgspec.structs.fields(Profile))
+
+
+def _known(part: str) -> str:
+    name = part.strip().replace("-", "_")
+    if name not in PARTS:
+        raise ConfigError(f"the profile for small models has no part {part!r}", hint=f"there are {', '.join(PARTS)}")
+    return name
+
+
+def parse(wish: str) -> Profile | None:
+    """`on`, `off`, or `on` without some parts: `-caps,-vary`. None is off."""
+    word = wish.strip().lower()
+    if word in ("on", "1", "true", "yes"):
+        return Profile()
+    if word in ("off", "0", "false", "no"):
+        return None
+    parts = [part.strip() for part in word.split(",")]
+    if not all(part.startswith("-") for part in parts):
+        raise ConfigError(f"small is {wish!r}", hint="write on, off, or the parts to leave out: -caps,-vary")
+    return Profile().without(*(part[1:] for part in parts))
+
+
+def is_small(vendor: str, model: str, window: int | None) -> bool:
+    """By the context size where it is known, else by the size in the name. A local model of unknown size is small."""
+    if window is not None and window <= SMALL_WINDOW:
+        return True
+    sizes = [float(size) for size in _SIZE.findall(model)]
+    if sizes:
+        return max(sizes) <= LARGEST
+    return vendor == "local"
+
+
+def chosen(wish: Any, vendor: str, model: str, window: int | None) -> Profile | None:
+    """What was asked for; when nothing was, by the model."""
+    if wish is not None:
+        return parse(str(wish))
+    return Profile() if is_small(vendor, model, window) else None

@@ -1,0 +1,212 @@
+"""Any provider, with the profile for small models around it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncGenerator, Sequence
+
+import msgspec
+
+from treadle.agent.messages import AssistantMessage, ChatMessage, ModelRequest, ToolCall, ToolResult, UserMessage
+from treadle.agent.providers.base import Provider, Reply, ReplyItem
+from treadle.agent.small import objections, words
+from treadle.agent.small.calls import Written, offered, read, reply_schema
+from treadle.agent.small.objections import Objection
+from treadle.agent.small.profile import TOOLS, Profile
+from treadle.agent.small.render import LOOK, argument, rendered
+from treadle.events import TextDelta, Usage
+from treadle.sessions.session import new_id
+
+REPLY_TOKENS = 1400
+WARM = 0.7
+OBJECTIONS = 2
+"""How often a reply may be sent back before it is taken as it is."""
+MOST_FILES = 3
+LARGEST_FILE = 6000
+"""Bytes: a longer file is not shown unasked."""
+_PATH = re.compile(r"[\w./-]*\w\.\w+|\b[A-Z][A-Za-z]+file\b")
+
+
+class SmallModel:
+    """What the loop sees is an ordinary provider that makes calls; what the model sees is words and a schema."""
+
+    def __init__(self, inner: Provider, profile: Profile, cwd: str) -> None:
+        self.inner = inner
+        self.profile = profile
+        self._cwd = cwd
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def model(self) -> str:
+        return self.inner.model
+
+    @property
+    def context_window(self) -> int | None:
+        return self.inner.context_window
+
+    async def models(self) -> list[str]:
+        return await self.inner.models()
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
+        if not request.tools:  # a summary, say: it is not held to any form
+            async for item in self.inner.stream(request):
+                yield item
+            return
+        unasked = self._unasked(request)
+        if unasked:
+            message = AssistantMessage(calls=unasked, model=self.model)
+            yield Reply(message=message, finish="tool_calls", usage=Usage(model=self.model, cost_usd=0.0))
+            return
+        asked, usage = self._asked(request), None
+        for left in reversed(range(1 + OBJECTIONS)):
+            raw = None
+            stream = self.inner.stream(asked)
+            try:
+                async for item in stream:
+                    if isinstance(item, Reply):
+                        raw = item
+                    elif not isinstance(item, TextDelta):
+                        yield item
+            finally:
+                await stream.aclose()
+            if raw is None:
+                return
+            reply, usage = _understood(raw), _sum(usage, raw.usage)
+            objection = self._objection(reply, request.messages) if left and self.profile.object else None
+            if objection is None:
+                break
+            asked = self._again(asked, raw.message.text, objection, request)
+        if reply.message.text:
+            yield TextDelta(text=reply.message.text)
+        yield msgspec.structs.replace(reply, usage=usage)
+
+    # What the model is asked
+
+    def _asked(self, request: ModelRequest) -> ModelRequest:
+        profile, tools = self.profile, offered(request.tools)
+        manual = words.manual(tools) + ("" if profile.one_step else f"\n{words.several_note()}")
+        again = _repeated(request.messages) if profile.vary else ""
+        allowed = [tool for tool in tools if tool.name != again]
+        return msgspec.structs.replace(
+            request,
+            system=f"{manual}\n\n{request.system}",
+            messages=rendered(request.messages, {tool.name: tool for tool in tools}, profile),
+            tools=(),
+            schema=reply_schema(allowed, profile) if profile.constrain else None,
+            max_output_tokens=REPLY_TOKENS if profile.caps else request.max_output_tokens,
+            temperature=WARM if again else 0.0,
+            cached=profile.cache,
+        )
+
+    def _again(self, asked: ModelRequest, said: str, objection: Objection, request: ModelRequest) -> ModelRequest:
+        """The same question with what was wrong about the answer. History never sees either."""
+        tools = [tool for tool in offered(request.tools) if tool.name != objection.without]
+        return msgspec.structs.replace(
+            asked,
+            messages=(*asked.messages, AssistantMessage(text=said), UserMessage(text=objection.text)),
+            schema=reply_schema(tools, self.profile, answer=objection.without != words.ANSWER)
+            if asked.schema is not None
+            else None,
+        )
+
+    def _objection(self, reply: Reply, messages: Sequence[ChatMessage]) -> Objection | None:
+        turn = _turn(messages)
+        for call in reply.message.calls:
+            if (found := objections.to_call(call, turn, self._cwd)) is not None:
+                return found
+        return objections.to_answer(reply.message.text, turn) if not reply.message.calls else None
+
+    # What needs no model
+
+    def _unasked(self, request: ModelRequest) -> tuple[ToolCall, ...]:
+        """Calls that are plainly the next step. They are judged and run like the model's own."""
+        names = {tool.name for tool in request.tools}
+        last = request.messages[-1] if request.messages else None
+        if isinstance(last, UserMessage) and self.profile.look_first and len(_turn(request.messages)) == 1:
+            return self._look(last.text, names)
+        if isinstance(last, ToolResult) and self.profile.show_file and "read_file" in names:
+            return self._show(last, request.messages)
+        return ()
+
+    def _look(self, prompt: str, names: set[str]) -> tuple[ToolCall, ...]:
+        calls = [_call("bash", command="ls")] if "bash" in names else []
+        if "read_file" in names:
+            paths = dict.fromkeys(match.removeprefix("./") for match in _PATH.findall(prompt))
+            calls += [_call("read_file", file_path=path) for path in paths if self._showable(path)][:MOST_FILES]
+        return tuple(calls)
+
+    def _show(self, result: ToolResult, messages: Sequence[ChatMessage]) -> tuple[ToolCall, ...]:
+        """The file that was to be changed, as it is now: what else is to be done is seen there."""
+        if result.name != "edit_file":
+            return ()
+        for message in reversed(messages):
+            for call in message.calls if isinstance(message, AssistantMessage) else ():
+                if call.id == result.call:
+                    path = argument(call, "file_path")
+                    return (_call("read_file", file_path=path),) if path and self._showable(path) else ()
+        return ()
+
+    def _showable(self, path: str) -> bool:
+        try:
+            return 0 < os.path.getsize(os.path.join(self._cwd, path)) <= LARGEST_FILE and os.path.isfile(
+                os.path.join(self._cwd, path)
+            )
+        except (OSError, ValueError):
+            return False
+
+
+def small_tools(provider: Provider) -> tuple[str, ...] | None:
+    """The tools that a session with this provider offers unless told otherwise; None: all."""
+    return TOOLS if isinstance(provider, SmallModel) and provider.profile.tools else None
+
+
+def small_persona(provider: Provider) -> str | None:
+    """The system prompt of a session with this provider unless told otherwise; None: the usual one."""
+    return words.PERSONA if isinstance(provider, SmallModel) and provider.profile.prompt else None
+
+
+def _call(name: str, **arguments: str) -> ToolCall:
+    return ToolCall(id=LOOK + new_id("call"), name=name, arguments=msgspec.json.encode(arguments).decode())
+
+
+def _turn(messages: Sequence[ChatMessage]) -> Sequence[ChatMessage]:
+    """From the newest message of the person on."""
+    start = max((at for at, message in enumerate(messages) if isinstance(message, UserMessage)), default=0)
+    return messages[start:]
+
+
+def _repeated(messages: Sequence[ChatMessage]) -> str:
+    """The tool of the newest call when that same call was made before in this turn: it may not be made once more."""
+    made = [message.calls for message in _turn(messages) if isinstance(message, AssistantMessage) and message.calls]
+    steps = [tuple((call.name, call.arguments) for call in calls) for calls in made]
+    return steps[-1][0][0] if len(steps) > 1 and steps[-1] in steps[:-1] else ""
+
+
+def _understood(reply: Reply) -> Reply:
+    written: Written = read(reply.message.text)
+    calls = tuple(ToolCall(id=new_id("call"), name=name, arguments=arguments) for name, arguments in written.calls)
+    message = msgspec.structs.replace(reply.message, text=written.answer or "", calls=calls)
+    return msgspec.structs.replace(reply, message=message, finish="tool_calls" if calls else "stop")
+
+
+def _sum(first: Usage | None, second: Usage | None) -> Usage | None:
+    """What two requests used together."""
+    if first is None or second is None:
+        return second
+    return msgspec.structs.replace(
+        second,
+        input_tokens=first.input_tokens + second.input_tokens,
+        output_tokens=first.output_tokens + second.output_tokens,
+        cache_read_tokens=first.cache_read_tokens + second.cache_read_tokens,
+        cache_write_tokens=first.cache_write_tokens + second.cache_write_tokens,
+        reasoning_tokens=first.reasoning_tokens + second.reasoning_tokens,
+        cost_usd=None if None in (first.cost_usd, second.cost_usd) else (first.cost_usd or 0) + (second.cost_usd or 0),
+        duration_ms=first.duration_ms + second.duration_ms,
+    )

@@ -1,0 +1,65 @@
+"""What a small model is told. Short: all of it is read again for every answer where nothing is cached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from treadle.agent.messages import ToolSchema
+
+ANSWER = "answer"
+PERSONA = """\
+You are a coding agent. You do the task by calling tools, one call at a time, and look at each result.
+- Do what was asked, completely, and nothing else. Keep all other code as it is.
+- Change an existing file with edit_file after reading it. Make a new one with write_file, where the task says.
+- old_string is copied exactly from the file, without line numbers. Use several whole lines when one is not unique.
+- When a call fails, read the error and do something else. Never make the same call twice.
+- When all is done, or to answer a question, call answer. Say what you did or found, with file names and values."""
+
+_EXAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
+    "read_file": ("look at a file", {"file_path": "shop.py"}),
+    "edit_file": (
+        "replace text in a file",
+        {
+            "file_path": "shop.py",
+            "old_string": "def total(items):\n    return 0",
+            "new_string": "def total(items):\n    return sum(items)",
+        },
+    ),
+    "write_file": (
+        "make a new file",
+        {"file_path": "colors.py", "content": 'RED = "#f00"\nBLUE = "#00f"\n'},
+    ),
+    "bash": ("run a command", {"command": "python3 shop.py"}),
+    ANSWER: ("end the task", {"text": "I made colors.py with RED and BLUE."}),
+}
+
+
+def example(name: str, arguments: dict[str, Any]) -> str:
+    """A call as it is written."""
+    return msgspec.json.encode({"tool": name, **arguments}).decode()
+
+
+def right_call(tool: ToolSchema) -> str:
+    """The call of this tool, spelled out; with its arguments' names where there is no better example."""
+    if tool.name in _EXAMPLES:
+        return example(tool.name, _EXAMPLES[tool.name][1])
+    required = tool.parameters.get("required", ())
+    return example(tool.name, dict.fromkeys(required, "..."))
+
+
+def manual(tools: Iterable[ToolSchema]) -> str:
+    """How calls are written, by example."""
+    lines = ["Answer with one JSON object and nothing else. These are the calls, by example:"]
+    for tool in tools:
+        purpose = _EXAMPLES[tool.name][0] if tool.name in _EXAMPLES else tool.description.split(". ")[0]
+        lines.append(f"{right_call(tool)}  <- {purpose}")
+    purpose, arguments = _EXAMPLES[ANSWER]
+    lines.append(f"{example(ANSWER, arguments)}  <- {purpose}")
+    return "\n".join(lines)
+
+
+def several_note() -> str:
+    return 'Several calls at once are written {"calls":[...]}.'

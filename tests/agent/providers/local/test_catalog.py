@@ -1,0 +1,65 @@
+"""Where a local model is found."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, Record, fetched, file_of, find, record_of
+from treadle.errors import ConfigError
+
+
+def put(name: str, data: bytes, size: int | None = None) -> Record:
+    Path(file_of(name)).write_bytes(data)
+    record = Record(name=name, sha256="a" * 64, size=len(data) if size is None else size)
+    Path(record_of(name)).write_bytes(msgspec.json.encode(record))
+    return record
+
+
+def test_a_fetched_model_is_found_by_its_name() -> None:
+    record = put("mine", b"weights")
+    assert fetched() == [record]
+    found = find("mine")
+    assert found.path == file_of("mine") and found.checked
+
+
+def test_a_file_that_is_cut_or_has_no_record_is_not_here() -> None:
+    put("cut", b"weights", size=99)
+    Path(file_of("unknown")).write_bytes(b"x")
+    Path(record_of("bad")).write_text("{")
+    assert fetched() == []
+    with pytest.raises(ConfigError, match="not on this machine"):
+        find("cut")
+
+
+def test_any_file_is_found_by_its_path_with_a_hash_where_one_is_given(tmp_path: Path) -> None:
+    file = tmp_path / "own.gguf"
+    file.write_bytes(b"x")
+    assert find(str(file)).name == "own" and not find(str(file)).sha256
+    pinned = find(f"{file}#sha256={'b' * 64}")
+    assert pinned.sha256 == "b" * 64 and not pinned.checked
+    for wrong in (f"{file}#sha256=xyz", str(tmp_path / "gone.gguf")):
+        with pytest.raises(ConfigError):
+            find(wrong)
+
+
+def test_what_is_missing_says_how_to_get_it() -> None:
+    with pytest.raises(ConfigError, match=f"treadle models pull {DEFAULT}"):
+        find(DEFAULT)
+    with pytest.raises(ConfigError, match="pull https://h.example/m.gguf"):
+        find("https://h.example/m.gguf")
+    put("mine", b"w")
+    with pytest.raises(ConfigError, match="there are mine"):
+        find("other")
+
+
+def test_another_hash_than_the_fetched_one_is_refused() -> None:
+    put("mine", b"w")
+    with pytest.raises(ConfigError, match="another hash"):
+        find(f"mine#sha256={'c' * 64}")
+
+
+def test_parts_of_a_known_model_add_up_to_its_size() -> None:
+    for model in KNOWN.values():
+        source = model.source
+        assert (source.count - 1) * source.part_size < model.size <= source.count * source.part_size

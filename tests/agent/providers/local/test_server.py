@@ -1,0 +1,92 @@
+"""The process of a local model: started when needed, shared, started again when it died, gone at the end."""
+
+import hashlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import until
+from treadle.agent.providers.local.catalog import Weights
+from treadle.agent.providers.local.server import LocalServer, hold
+from treadle.agent.providers.local.settings import LocalSettings
+from treadle.errors import ConfigError, ProviderError
+
+STAND_IN = (sys.executable, str(Path(__file__).with_name("stand_in.py")))
+SETTINGS = LocalSettings(threads=1)
+
+
+@pytest.fixture
+def weights(tmp_path: Path) -> Weights:
+    file = tmp_path / "m.gguf"
+    file.write_text('[[reply]]\ntext = "hi"\ntimes = "always"\n')
+    return Weights(name="m", path=str(file))
+
+
+def pid_of(server: LocalServer) -> int:
+    assert server._child is not None
+    return server._child.pid
+
+
+async def test_it_runs_from_the_first_use_until_the_last_holder_lets_go(weights: Weights) -> None:
+    one, two = hold(weights, SETTINGS, STAND_IN), hold(weights, SETTINGS, STAND_IN)
+    assert one is two and not os.path.exists(one.socket)
+    try:
+        assert os.path.exists(await one.running())
+        pid = pid_of(one)
+        assert await two.running() == one.socket and pid_of(two) == pid
+        assert os.stat(os.path.dirname(one.socket)).st_mode & 0o777 == 0o700
+        await one.release()
+        os.kill(pid, 0)
+    finally:
+        await two.release()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_one_that_died_is_started_again_at_the_next_use(weights: Weights) -> None:
+    server = hold(weights, SETTINGS, STAND_IN)
+    try:
+        await server.running()
+        first = server._child
+        assert first is not None
+        os.kill(first.pid, signal.SIGKILL)
+        await until(lambda: first.exit_code is not None)
+        await server.running()
+        assert pid_of(server) != first.pid
+    finally:
+        await server.release()
+
+
+async def test_weights_that_cannot_be_read_are_an_error_with_the_reason(weights: Weights) -> None:
+    Path(weights.path).write_text("broken")
+    server = hold(weights, SETTINGS, STAND_IN)
+    try:
+        with pytest.raises(ProviderError, match="cannot read the weights"):
+            await server.running()
+    finally:
+        await server.release()
+
+
+async def test_a_file_that_is_not_the_pinned_one_is_not_run(weights: Weights) -> None:
+    pinned = Weights(name="m", path=weights.path, sha256="0" * 64)
+    server = LocalServer(pinned, SETTINGS, STAND_IN)
+    with pytest.raises(ConfigError, match=hashlib.sha256(Path(weights.path).read_bytes()).hexdigest()):
+        await server.running()
+
+
+async def test_sockets_of_killed_processes_are_removed(weights: Weights) -> None:
+    server = LocalServer(weights, SETTINGS, STAND_IN)
+    left = os.path.join(os.path.dirname(server.socket), "llama-999999999-00.sock")
+    Path(left).touch()
+    LocalServer(weights, SETTINGS, STAND_IN)
+    assert not os.path.exists(left)
+
+
+async def test_the_real_program_says_what_is_missing_or_wrong(weights: Weights) -> None:
+    """Without the extra it names the extra; with it, llama.cpp refuses a file that is no model."""
+    server = LocalServer(weights, SETTINGS)
+    with pytest.raises((ConfigError, ProviderError), match=r"treadle\[local\]|could not be loaded"):
+        await server.running()

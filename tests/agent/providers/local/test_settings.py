@@ -1,0 +1,10 @@
+import os
+
+from treadle.agent.providers.local.settings import LocalSettings
+from treadle.agent.providers.names import model_settings
+
+
+def test_threads_are_as_many_as_cores_unless_set() -> None:
+    assert LocalSettings().cores == len(os.sched_getaffinity(0))
+    assert model_settings({"local": {"threads": 1, "context": 4096}}).local == LocalSettings(threads=1, context=4096)
+    assert LocalSettings(threads=3).cores == 3

@@ -1,0 +1,93 @@
+"""What a small model may write, and how what it wrote is read."""
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.agent.messages import ToolSchema
+from treadle.agent.small.calls import CAPS, offered, read, reply_schema
+from treadle.agent.small.profile import Profile
+from treadle.agent.tools import registry
+
+TOOLS = registry.builtin(("read_file", "edit_file", "write_file", "bash")).schemas()
+
+
+def fits(reply: Any, profile: Profile) -> bool:
+    return not list(jsonschema.Draft202012Validator(reply_schema(TOOLS, profile)).iter_errors(reply))
+
+
+def edit_order(profile: Profile) -> list[str]:
+    calls = reply_schema(TOOLS, profile)["anyOf"]
+    return next(list(call["properties"]) for call in calls if call["properties"]["tool"]["const"] == "edit_file")
+
+
+def test_one_call_with_what_it_requires_fits() -> None:
+    assert fits({"tool": "read_file", "file_path": "a.py"}, Profile())
+    assert fits({"tool": "answer", "text": "done"}, Profile())
+    assert not fits({"tool": "read_file"}, Profile())
+    assert not fits({"tool": "skill", "name": "x"}, Profile())
+    assert not fits({"tool": "read_file", "file_path": "a.py", "offset": 3}, Profile())
+
+
+def test_the_path_comes_first() -> None:
+    assert edit_order(Profile()) == ["tool", "file_path", "old_string", "new_string"]
+
+
+def test_caps_keep_arguments_short() -> None:
+    long = {"tool": "bash", "command": "x" * (CAPS["command"] + 1)}
+    assert not fits(long, Profile())
+    assert fits(long, Profile(caps=False))
+
+
+def test_several_calls_at_once_only_where_that_is_allowed() -> None:
+    several = {"calls": [{"tool": "read_file", "file_path": "a"}, {"tool": "read_file", "file_path": "b"}]}
+    assert not fits(several, Profile())
+    assert fits(several, Profile(one_step=False))
+    assert [name for name, _ in read(json.dumps(several)).calls] == ["read_file", "read_file"]
+
+
+def test_a_tool_that_cannot_be_written_flat_is_not_offered() -> None:
+    odd = ToolSchema(name="odd", description="", parameters={"properties": {"tool": {"type": "string"}}})
+    assert [tool.name for tool in offered([*TOOLS, odd])] == [tool.name for tool in TOOLS]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"tool":"read_file","file_path":"a.py"}',
+        '```json\n{"tool": "read_file", "file_path": "a.py"}\n```',
+        'I will read it: {"tool": "read_file", "file_path": "a.py"} now.',
+    ],
+)
+def test_a_call_is_found_also_in_a_fence_or_among_words(text: str) -> None:
+    assert read(text).calls == (("read_file", '{"file_path":"a.py"}'),)
+
+
+def test_an_answer_is_its_text() -> None:
+    assert read('{"tool":"answer","text":"It is 3."}').answer == "It is 3."
+    assert read("It is 3.").answer == "It is 3."
+
+
+def test_a_call_that_was_cut_off_stays_a_call_and_is_not_taken_for_an_answer() -> None:
+    cut = '{"tool":"write_file","file_path":"a.py","content":"def f('
+    assert read(cut).calls == (("write_file", cut),)
+
+
+@given(st.text())
+def test_any_text_is_a_call_or_an_answer(text: str) -> None:
+    written = read(text)
+    assert (written.answer is None) == bool(written.calls)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.dictionaries(st.sampled_from(["tool", "calls", "text", "x"]), inner | st.lists(inner)),
+    )
+)
+def test_any_json_is_read_without_failing(value: Any) -> None:
+    read(json.dumps(value))

@@ -1,0 +1,75 @@
+"""What a call is sent back for."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
+from treadle.agent.small.objections import Objection, fault, to_answer, to_call
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    (tmp_path / "b.json").write_text("{broken")
+    return tmp_path
+
+
+def step(name: str, ok: bool = True, **arguments: Any) -> tuple[ChatMessage, ...]:
+    call = ToolCall(id=f"{name}{arguments}", name=name, arguments=json.dumps(arguments))
+    return AssistantMessage(calls=(call,)), ToolResult(call=call.id, name=name, text="", ok=ok)
+
+
+def objects(place: Path, turn: tuple[ChatMessage, ...], name: str, **arguments: Any) -> Objection | None:
+    call = ToolCall(id="new", name=name, arguments=json.dumps(arguments))
+    return to_call(call, (UserMessage(text="go"), *turn), str(place))
+
+
+def test_reading_again_what_is_shown(place: Path) -> None:
+    read = step("read_file", file_path="a.py")
+    found = objects(place, read, "read_file", file_path="a.py")
+    assert found is not None and found.without == "read_file"
+    changed = step("edit_file", file_path="a.py", old_string="1", new_string="2")
+    assert objects(place, (*read, *changed), "read_file", file_path="a.py") is None
+
+
+def test_a_call_that_was_made_and_changed_nothing(place: Path) -> None:
+    failed = step("bash", ok=False, command="make")
+    assert objects(place, failed, "bash", command="make") is not None
+    edit = step("edit_file", file_path="a.py", old_string="1", new_string="2")
+    assert objects(place, (*failed, *edit), "bash", command="make") is None
+
+
+def test_writing_over_a_file_that_this_turn_did_not_write(place: Path) -> None:
+    found = objects(place, (), "write_file", file_path="a.py", content="y = 1\n")
+    assert found is not None and found.without == "write_file"
+    own = step("write_file", file_path="a.py", content="x = 1\n")
+    assert objects(place, own, "write_file", file_path="a.py", content="y = 1\n") is None
+    assert objects(place, (), "write_file", file_path="new.py", content="y = 1\n") is None
+
+
+def test_code_that_does_not_parse(place: Path) -> None:
+    found = objects(place, (), "write_file", file_path="new.py", content="def f(:\n")
+    assert found is not None and "line 1" in found.text and not found.without
+    assert objects(place, (), "write_file", file_path="new.json", content='{"a": 1,}') is not None
+    assert objects(place, (), "edit_file", file_path="a.py", old_string="1", new_string="(") is not None
+    assert objects(place, (), "edit_file", file_path="a.py", old_string="1", new_string="2") is None
+
+
+def test_a_file_that_was_broken_before_may_stay_so_and_an_edit_without_a_place_is_left_to_the_tool(place: Path) -> None:
+    assert objects(place, (), "edit_file", file_path="b.json", old_string="{", new_string="[") is None
+    assert objects(place, (), "edit_file", file_path="a.py", old_string="gone", new_string="(") is None
+    assert objects(place, (), "edit_file", file_path="gone.py", old_string="x", new_string="(") is None
+
+
+def test_an_answer_that_only_shows_code(place: Path) -> None:
+    code = "Here:\n```python\nx = 2\n```"
+    assert to_answer(code, ()) is not None and to_answer("x is 2", ()) is None
+    assert to_answer(code, step("write_file", file_path="new.py", content="")) is None
+
+
+def test_what_nobody_knows_is_no_fault() -> None:
+    assert fault("notes.txt", "((") == "" and fault("a.py", "x = 1") == ""
+    assert fault("a.py", "\0") and fault("a.json", "[" * 100_000)

@@ -1,0 +1,24 @@
+import json
+
+from treadle.agent.messages import ToolSchema
+from treadle.agent.small.words import manual, right_call
+from treadle.agent.tools import registry
+
+TOOLS = registry.builtin(("read_file", "edit_file", "write_file", "bash")).schemas()
+
+
+def test_every_example_is_a_call_that_its_tool_accepts() -> None:
+    for tool in TOOLS:
+        call = json.loads(right_call(tool))
+        assert call.pop("tool") == tool.name
+        registry.decode(registry.load(tool.name), json.dumps(call))
+
+
+def test_a_tool_that_we_do_not_know_is_shown_with_its_own_arguments() -> None:
+    tool = ToolSchema(name="mcp__x__y", description="Do y. At length.", parameters={"required": ["where"]})
+    assert right_call(tool) == '{"tool":"mcp__x__y","where":"..."}'
+    assert "<- Do y" in manual([tool])
+
+
+def test_the_manual_is_short() -> None:
+    assert len(manual(TOOLS)) < 1200

@@ -1,0 +1,117 @@
+"""Large files: gone on with after a break, taken only with the right hash."""
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from treadle.errors import NotFound, StorageError
+from treadle.io.downloads import append, fetch, finish, partial, size_of
+
+DATA = bytes(range(256)) * 4096
+HASH = hashlib.sha256(DATA).hexdigest()
+
+
+class Site:
+    """A real HTTP server with one file; it may break off, or not know ranges."""
+
+    def __init__(self) -> None:
+        self.breaks: list[int] = []
+        """After how many bytes each of the next answers breaks off."""
+        self.ranges = True
+        self.asked: list[str] = []
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                site.asked.append(self.headers.get("range", ""))
+                if self.path != "/m.gguf":
+                    return self.send_error(404)
+                start = int(site.asked[-1][6:-1]) if site.asked[-1] and site.ranges else 0
+                if start >= len(DATA):
+                    return self.send_error(416)
+                self.send_response(206 if start else 200)
+                self.send_header("content-length", str(len(DATA) - start))
+                self.end_headers()
+                cut = site.breaks.pop(0) if site.breaks else len(DATA)
+                self.wfile.write(DATA[start : start + cut])
+                self.close_connection = True
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/m.gguf"
+
+
+@contextmanager
+def serving() -> Iterator[Site]:
+    site = Site()
+    thread = threading.Thread(target=site.server.serve_forever)
+    thread.start()
+    try:
+        yield site
+    finally:
+        site.server.shutdown()
+        site.server.server_close()
+        thread.join()
+
+
+def test_a_file_comes_whole_and_tells_how_far_it_is(tmp_path: Path) -> None:
+    told: list[tuple[int, int | None]] = []
+    with serving() as site:
+        assert fetch(site.url, str(tmp_path / "m"), HASH, lambda *one: told.append(one)) == len(DATA)
+    assert (tmp_path / "m").read_bytes() == DATA and told[-1] == (len(DATA), len(DATA))
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_broken_connection_is_gone_on_with_where_it_broke(tmp_path: Path) -> None:
+    with serving() as site:
+        site.breaks = [300_000, 100_000]
+        fetch(site.url, str(tmp_path / "m"), HASH, lambda *_: None)
+    assert (tmp_path / "m").read_bytes() == DATA and len(site.asked) == 3
+    assert site.asked[0] == "" and all(one.startswith("bytes=") for one in site.asked[1:])
+
+
+def test_a_later_process_goes_on_too_and_a_server_without_ranges_begins_again(tmp_path: Path) -> None:
+    path = str(tmp_path / "m")
+    for ranges in (True, False):
+        append(path, [DATA[:1000]], at=0, progress=lambda _: None)
+        with serving() as site:
+            site.ranges = ranges
+            fetch(site.url, path, HASH, lambda *_: None)
+        assert (tmp_path / "m").read_bytes() == DATA and site.asked == ["bytes=1000-"]
+
+
+def test_what_was_there_already_is_only_checked(tmp_path: Path) -> None:
+    path = str(tmp_path / "m")
+    append(path, [DATA], at=0, progress=lambda _: None)
+    with serving() as site:
+        fetch(site.url, path, HASH, lambda *_: None)
+    assert (tmp_path / "m").read_bytes() == DATA
+
+
+def test_a_wrong_hash_leaves_nothing_behind(tmp_path: Path) -> None:
+    with serving() as site, pytest.raises(StorageError, match="not what was pinned"):
+        fetch(site.url, str(tmp_path / "m"), "0" * 64, lambda *_: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_not_there_and_a_server_that_is_not_are_said(tmp_path: Path) -> None:
+    with serving() as site, pytest.raises(NotFound, match="404"):
+        fetch(site.url.replace("m.gguf", "x"), str(tmp_path / "m"), HASH, lambda *_: None)
+    with pytest.raises(StorageError, match="could not be fetched"):
+        fetch("http://127.0.0.1:9/m", str(tmp_path / "m"), HASH, lambda *_: None)
+
+
+def test_adding_drops_what_lies_behind_the_place(tmp_path: Path) -> None:
+    path = str(tmp_path / "m")
+    append(path, [b"abcdef"], at=0, progress=lambda _: None)
+    append(path, [b"XY"], at=2, progress=lambda _: None)
+    assert Path(partial(path)).read_bytes() == b"abXY" and size_of(partial(path)) == 4
+    finish(path, hashlib.sha256(b"abXY").hexdigest())
+    assert size_of(path) == 4 and size_of(partial(path)) == 0
