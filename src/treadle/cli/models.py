@@ -116,7 +116,7 @@ def pull(model: str, sha256: str, name: str, as_json: bool) -> None:
 async def _pull(model: str, sha256: str, name: str) -> Record:
     from treadle.agent.providers.local import fetch
 
-    progress = Bar()
+    progress = DownloadBar()
     try:
         if "://" in model:
             click.echo(f"{model}: it needs at least as much memory as its file is large", err=True)
@@ -142,7 +142,7 @@ def _before(known: KnownModel) -> str:
     )
 
 
-class Bar:
+class DownloadBar:
     """How far a download is, on a terminal; nothing in a pipe."""
 
     def __init__(self) -> None:

@@ -10,43 +10,43 @@ from hypothesis import strategies as st
 
 from treadle.agent.messages import ToolSchema
 from treadle.agent.small.calls import CAPS, offered, read, reply_schema
-from treadle.agent.small.profile import Profile
+from treadle.agent.small.profile import SmallProfile
 from treadle.agent.tools import registry
 
 TOOLS = registry.builtin(("read_file", "edit_file", "write_file", "bash")).schemas()
 
 
-def fits(reply: Any, profile: Profile) -> bool:
+def fits(reply: Any, profile: SmallProfile) -> bool:
     return not list(jsonschema.Draft202012Validator(reply_schema(TOOLS, profile)).iter_errors(reply))
 
 
-def edit_order(profile: Profile) -> list[str]:
+def edit_order(profile: SmallProfile) -> list[str]:
     calls = reply_schema(TOOLS, profile)["anyOf"]
     return next(list(call["properties"]) for call in calls if call["properties"]["tool"]["const"] == "edit_file")
 
 
 def test_one_call_with_what_it_requires_fits() -> None:
-    assert fits({"tool": "read_file", "file_path": "a.py"}, Profile())
-    assert fits({"tool": "answer", "text": "done"}, Profile())
-    assert not fits({"tool": "read_file"}, Profile())
-    assert not fits({"tool": "skill", "name": "x"}, Profile())
-    assert not fits({"tool": "read_file", "file_path": "a.py", "offset": 3}, Profile())
+    assert fits({"tool": "read_file", "file_path": "a.py"}, SmallProfile())
+    assert fits({"tool": "answer", "text": "done"}, SmallProfile())
+    assert not fits({"tool": "read_file"}, SmallProfile())
+    assert not fits({"tool": "skill", "name": "x"}, SmallProfile())
+    assert not fits({"tool": "read_file", "file_path": "a.py", "offset": 3}, SmallProfile())
 
 
 def test_the_path_comes_first() -> None:
-    assert edit_order(Profile()) == ["tool", "file_path", "old_string", "new_string"]
+    assert edit_order(SmallProfile()) == ["tool", "file_path", "old_string", "new_string"]
 
 
 def test_caps_keep_arguments_short() -> None:
     long = {"tool": "bash", "command": "x" * (CAPS["command"] + 1)}
-    assert not fits(long, Profile())
-    assert fits(long, Profile(caps=False))
+    assert not fits(long, SmallProfile())
+    assert fits(long, SmallProfile(caps=False))
 
 
 def test_several_calls_at_once_only_where_that_is_allowed() -> None:
     several = {"calls": [{"tool": "read_file", "file_path": "a"}, {"tool": "read_file", "file_path": "b"}]}
-    assert not fits(several, Profile())
-    assert fits(several, Profile(one_step=False))
+    assert not fits(several, SmallProfile())
+    assert fits(several, SmallProfile(one_step=False))
     assert [name for name, _ in read(json.dumps(several)).calls] == ["read_file", "read_file"]
 
 

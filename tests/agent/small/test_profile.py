@@ -2,7 +2,7 @@
 
 import pytest
 
-from treadle.agent.small.profile import PARTS, Profile, chosen, is_small, parse
+from treadle.agent.small.profile import PARTS, SmallProfile, chosen, is_small, parse
 from treadle.errors import ConfigError
 
 
@@ -28,8 +28,8 @@ def test_a_model_is_small_by_its_window_or_its_name(vendor: str, model: str, win
 
 def test_what_was_asked_for_goes_before_what_the_model_is() -> None:
     assert chosen("off", "local", "mine", None) is None
-    assert chosen("on", "anthropic", "claude-x", None) == Profile()
-    assert chosen(None, "local", "mine", None) == Profile()
+    assert chosen("on", "anthropic", "claude-x", None) == SmallProfile()
+    assert chosen(None, "local", "mine", None) == SmallProfile()
     assert chosen(None, "anthropic", "claude-x", None) is None
 
 
@@ -38,7 +38,7 @@ def test_each_part_can_be_left_out() -> None:
         left = parse(f"-{part.replace('_', '-')}")
         assert left is not None
         assert [name for name in PARTS if not getattr(left, name)] == [part]
-    assert parse("-caps, -vary") == Profile(caps=False, vary=False)
+    assert parse("-caps, -vary") == SmallProfile(caps=False, vary=False)
 
 
 @pytest.mark.parametrize("wish", ["caps", "-nothing", "-caps,vary", ""])

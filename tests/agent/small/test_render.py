@@ -1,14 +1,14 @@
 """A conversation with calls, as the model reads it."""
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
-from treadle.agent.small.profile import Profile
+from treadle.agent.small.profile import SmallProfile
 from treadle.agent.small.render import LONGEST_RESULT, LOOK, SAME_AGAIN, rendered
 from treadle.agent.tools import registry
 
 TOOLS = {tool.name: tool for tool in registry.builtin(("read_file", "edit_file", "bash")).schemas()}
 
 
-PLAIN = Profile(remind=False)
+PLAIN = SmallProfile(remind=False)
 
 
 def call(name: str, arguments: str, id: str = "1") -> AssistantMessage:
@@ -19,7 +19,7 @@ def result(name: str, text: str, id: str = "1", ok: bool = True) -> ToolResult:
     return ToolResult(call=id, name=name, text=text, ok=ok)
 
 
-def words(*messages: ChatMessage, profile: Profile | None = None) -> list[str]:
+def words(*messages: ChatMessage, profile: SmallProfile | None = None) -> list[str]:
     return [f"{type(one).__name__[0]} {one.text}" for one in rendered(messages, TOOLS, profile or PLAIN)]
 
 
@@ -63,9 +63,9 @@ def test_a_file_that_is_shown_after_a_failed_edit_follows_the_error() -> None:
 
 def test_the_task_stands_below_the_newest_result_and_only_there() -> None:
     step = (call("bash", '{"command":"ls"}'), result("bash", "a.py"))
-    said = words(UserMessage(text="go"), *step, *step, profile=Profile(spell_out=False))
+    said = words(UserMessage(text="go"), *step, *step, profile=SmallProfile(spell_out=False))
     assert said[2] == "U Result of bash:\na.py" and "The task was: go" in said[-1]
-    assert words(UserMessage(text="go"), profile=Profile()) == ["U go"]
+    assert words(UserMessage(text="go"), profile=SmallProfile()) == ["U go"]
 
 
 def test_an_edit_that_was_made_is_told_without_its_difference_because_the_file_follows() -> None:
@@ -76,7 +76,7 @@ def test_an_edit_that_was_made_is_told_without_its_difference_because_the_file_f
 def test_a_wrong_call_is_answered_with_the_right_one() -> None:
     wrong = result("bash", "Error: bash: missing argument 'command'", ok=False)
     assert 'A right call: {"tool":"bash"' in words(call("bash", "{}"), wrong)[-1]
-    assert "right call" not in words(call("bash", "{}"), wrong, profile=Profile(spell_out=False, remind=False))[-1]
+    assert "right call" not in words(call("bash", "{}"), wrong, profile=SmallProfile(spell_out=False, remind=False))[-1]
     unknown = result("skill", "Error: there is no tool 'skill'", ok=False)
     assert '{"tool":"read_file"' in words(call("skill", "{}"), unknown)[-1]
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from treadle.agent.messages import ToolSchema
-from treadle.agent.small.profile import Profile
+from treadle.agent.small.profile import SmallProfile
 from treadle.agent.small.words import ANSWER
 
 CAPS = {"file_path": 160, "command": 400, "old_string": 1000, "new_string": 2000, "content": 4000, "text": 1500}
@@ -39,7 +39,7 @@ def offered(tools: Iterable[ToolSchema]) -> list[ToolSchema]:
     return [tool for tool in tools if "tool" not in tool.parameters.get("properties", {}) and tool.name != ANSWER]
 
 
-def reply_schema(tools: Sequence[ToolSchema], profile: Profile, *, answer: bool = True) -> dict[str, Any]:
+def reply_schema(tools: Sequence[ToolSchema], profile: SmallProfile, *, answer: bool = True) -> dict[str, Any]:
     calls = [_call(tool, profile) for tool in tools]
     if answer:
         calls.append(_call(_ANSWER, profile))
@@ -50,7 +50,7 @@ def reply_schema(tools: Sequence[ToolSchema], profile: Profile, *, answer: bool 
     return {"anyOf": [*calls, many]}
 
 
-def _call(tool: ToolSchema, profile: Profile) -> dict[str, Any]:
+def _call(tool: ToolSchema, profile: SmallProfile) -> dict[str, Any]:
     known = tool.parameters.get("properties", {})
     names = [name for name in known if name in tool.parameters.get("required", ())]
     if profile.path_first:
@@ -64,7 +64,7 @@ def _call(tool: ToolSchema, profile: Profile) -> dict[str, Any]:
     }
 
 
-def _value(name: str, schema: dict[str, Any], profile: Profile) -> dict[str, Any]:
+def _value(name: str, schema: dict[str, Any], profile: SmallProfile) -> dict[str, Any]:
     plain = {key: value for key, value in schema.items() if key not in ("description", "title", "default")}
     if profile.caps and plain.get("type") == "string" and "enum" not in plain:
         plain.setdefault("maxLength", CAPS.get(name, OTHER_CAP))

@@ -17,7 +17,7 @@ LARGEST = 9.0
 """Billions of parameters, as names of models tell them (`qwen2.5-coder:1.5b`)."""
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True):
+class SmallProfile(msgspec.Struct, frozen=True, kw_only=True):
     """Every part is on unless it is switched off."""
 
     tools: bool = True
@@ -47,11 +47,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     cache: bool = True
     """The service keeps what it has read of the conversation."""
 
-    def without(self, *parts: str) -> Profile:
+    def without(self, *parts: str) -> SmallProfile:
         return msgspec.structs.replace(self, **dict.fromkeys(map(_known, parts), False))
 
 
-PARTS = tuple(field.name for field in msgspec.structs.fields(Profile))
+PARTS = tuple(field.name for field in msgspec.structs.fields(SmallProfile))
 
 
 def _known(part: str) -> str:
@@ -61,17 +61,17 @@ def _known(part: str) -> str:
     return name
 
 
-def parse(wish: str) -> Profile | None:
+def parse(wish: str) -> SmallProfile | None:
     """`on`, `off`, or `on` without some parts: `-caps,-vary`. None is off."""
     word = wish.strip().lower()
     if word in ("on", "1", "true", "yes"):
-        return Profile()
+        return SmallProfile()
     if word in ("off", "0", "false", "no"):
         return None
     parts = [part.strip() for part in word.split(",")]
     if not all(part.startswith("-") for part in parts):
         raise ConfigError(f"small is {wish!r}", hint="write on, off, or the parts to leave out: -caps,-vary")
-    return Profile().without(*(part[1:] for part in parts))
+    return SmallProfile().without(*(part[1:] for part in parts))
 
 
 def is_small(vendor: str, model: str, window: int | None) -> bool:
@@ -84,8 +84,8 @@ def is_small(vendor: str, model: str, window: int | None) -> bool:
     return vendor == "local"
 
 
-def chosen(wish: Any, vendor: str, model: str, window: int | None) -> Profile | None:
+def chosen(wish: Any, vendor: str, model: str, window: int | None) -> SmallProfile | None:
     """What was asked for; when nothing was, by the model."""
     if wish is not None:
         return parse(str(wish))
-    return Profile() if is_small(vendor, model, window) else None
+    return SmallProfile() if is_small(vendor, model, window) else None

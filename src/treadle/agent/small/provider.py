@@ -13,7 +13,7 @@ from treadle.agent.providers.base import Provider, Reply, ReplyItem
 from treadle.agent.small import objections, words
 from treadle.agent.small.calls import Written, offered, read, reply_schema
 from treadle.agent.small.objections import Objection
-from treadle.agent.small.profile import TOOLS, Profile
+from treadle.agent.small.profile import TOOLS, SmallProfile
 from treadle.agent.small.render import LOOK, argument, rendered
 from treadle.events import TextDelta, Usage
 from treadle.sessions.session import new_id
@@ -31,7 +31,7 @@ _PATH = re.compile(r"[\w./-]*\w\.\w+|\b[A-Z][A-Za-z]+file\b")
 class SmallModel:
     """What the loop sees is an ordinary provider that makes calls; what the model sees is words and a schema."""
 
-    def __init__(self, inner: Provider, profile: Profile, cwd: str) -> None:
+    def __init__(self, inner: Provider, profile: SmallProfile, cwd: str) -> None:
         self.inner = inner
         self.profile = profile
         self._cwd = cwd

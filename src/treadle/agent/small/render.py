@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, ToolSchema, UserMessage
-from treadle.agent.small.profile import Profile
+from treadle.agent.small.profile import SmallProfile
 from treadle.agent.small.words import ANSWER, example, right_call
 
 LOOK = "look-"
@@ -26,7 +26,7 @@ SAME_AGAIN = "This is the same call as before, with the same result. Do somethin
 
 
 def rendered(
-    messages: Sequence[ChatMessage], tools: Mapping[str, ToolSchema], profile: Profile
+    messages: Sequence[ChatMessage], tools: Mapping[str, ToolSchema], profile: SmallProfile
 ) -> tuple[ChatMessage, ...]:
     """Neighbours that the same side said are one message: many templates want the sides to alternate."""
     told: list[ChatMessage] = []
@@ -43,7 +43,7 @@ def rendered(
 
 
 def _spoken(
-    messages: Sequence[ChatMessage], tools: Mapping[str, ToolSchema], profile: Profile
+    messages: Sequence[ChatMessage], tools: Mapping[str, ToolSchema], profile: SmallProfile
 ) -> Iterator[UserMessage | AssistantMessage]:
     calls: dict[str, ToolCall] = {}
     seen: dict[tuple[str, str], str] = {}
@@ -118,7 +118,7 @@ def written(call: ToolCall) -> str:
     return example(call.name, arguments) if isinstance(arguments, dict) else call.arguments
 
 
-def _result(message: ToolResult, tools: Mapping[str, ToolSchema], profile: Profile) -> str:
+def _result(message: ToolResult, tools: Mapping[str, ToolSchema], profile: SmallProfile) -> str:
     text = shown(message)
     if message.ok and message.name == "edit_file" and profile.show_file:
         text = text.partition("\n")[0]  # the file itself follows

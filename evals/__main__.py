@@ -1,0 +1,124 @@
+"""`python -m evals`: run tasks, compare results, list the tasks."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+import msgspec
+
+from evals import running, tables
+from evals.results import Attempt, Configuration, Results, load
+from evals.task import Task
+from evals.tasks import ALL, select
+from treadle.errors import ConfigError, TreadleError
+
+OPTIONS = {
+    "agent": "the agent: native, or any that `treadle agents` lists",
+    "model": "the model, as --model of treadle takes it; `local` needs no key",
+    "small": "the profile for small models: on, off, or parts to leave out (--small=-caps,-vary)",
+    "brief": "tell each task as a brief: verbatim (the whole plan) or delta",
+    "system": "a file whose text is the system prompt",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        code: int = options.do(options)
+        return code
+    except TreadleError as error:
+        print(f"evals: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m evals", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run = commands.add_parser("run", help="run tasks and print a table; results go to a JSON file")
+    for name, words in OPTIONS.items():
+        run.add_argument(f"--{name}", default="native" if name == "agent" else "", help=words)
+    run.add_argument("--tasks", default="tiny", metavar="SET", help="tiny, small, medium, all, or names with commas")
+    run.add_argument("--repeat", type=int, default=1, metavar="N", help="runs of each task")
+    run.add_argument("--out", type=Path, default=Path("eval-results/results.json"), help="where results are written")
+    run.add_argument(
+        "--against",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="run a second configuration in turn with the first, which differs in this; may be given again",
+    )
+    run.set_defaults(do=_run)
+    compare = commands.add_parser("compare", help="two results side by side, in pairs")
+    compare.add_argument("first", type=Path)
+    compare.add_argument("second", type=Path)
+    compare.set_defaults(do=lambda options: print(tables.comparison(load(options.first), load(options.second))) or 0)
+    show = commands.add_parser("show", help="the table of kept results")
+    show.add_argument("results", type=Path)
+    show.set_defaults(do=lambda options: print(tables.table(load(options.results))) or 0)
+    commands.add_parser("list", help="the tasks there are").set_defaults(do=_list)
+    return parser
+
+
+def _list(options: argparse.Namespace) -> int:
+    for task in ALL:
+        print(f"{task.name:24} {task.size:7} {task.kind:10} {task.prompt[:100]}")
+    return 0
+
+
+def _run(options: argparse.Namespace) -> int:
+    base = Configuration(**{name: getattr(options, name) for name in OPTIONS})
+    configurations = [base]
+    if options.against:
+        configurations.append(_changed(base, options.against))
+    attempts = asyncio.run(_all(configurations, select(options.tasks), options.repeat, options.out))
+    found = [Results.of(one, some) for one, some in zip(configurations, attempts, strict=True)]
+    for number, results in enumerate(found):
+        path = _path(options.out, number)
+        results.save(path)
+        print(f"\n{tables.table(results)}\nwritten to {path}")
+    if len(found) > 1:
+        print(f"\n{tables.comparison(*found)}")
+    return 0
+
+
+def _changed(base: Configuration, changes: list[str]) -> Configuration:
+    pairs = [change.partition("=") for change in changes]
+    for key, equals, _ in pairs:
+        if key not in OPTIONS or not equals:
+            raise ConfigError(f"--against {key} changes nothing", hint=f"KEY=VALUE, KEY one of {', '.join(OPTIONS)}")
+    return msgspec.structs.replace(base, **{key: value for key, _, value in pairs})
+
+
+def _path(out: Path, number: int) -> Path:
+    return out if not number else out.with_stem(f"{out.stem}-against")
+
+
+async def _all(
+    configurations: list[Configuration], tasks: tuple[Task, ...], repeat: int, out: Path
+) -> list[list[Attempt]]:
+    """Task by task, the configurations in turn: whatever else the machine does, both suffer it alike."""
+    done: list[list[Attempt]] = [[] for _ in configurations]
+    async with running.kept_loaded([one.model for one in configurations]):
+        for number in range(1, repeat + 1):
+            for task in tasks:
+                for which, configuration in enumerate(configurations):
+                    transcript = _path(out, which).with_suffix("") / f"{task.name}-{number}.txt"
+                    made = await running.attempt(task, configuration, number, transcript)
+                    done[which].append(made)
+                    _tell(made, configuration if len(configurations) > 1 else None)
+                    Results.of(configuration, done[which]).save(_path(out, which))  # what is done survives a stop
+    return done
+
+
+def _tell(made: Attempt, configuration: Configuration | None) -> None:
+    mark = "passed" if made.passed else "FAILED"
+    which = f" ({configuration.label})" if configuration else ""
+    tokens = f"{made.tokens:,} tokens"
+    print(f"{mark} {made.task}{which}: {made.seconds:.0f} s, {made.steps} steps, {tokens}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

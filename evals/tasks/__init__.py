@@ -1,0 +1,24 @@
+"""The tasks, by size. A set is a size, `all`, or names with commas between."""
+
+from __future__ import annotations
+
+from evals.task import SIZES, Task
+from evals.tasks.medium import MEDIUM
+from evals.tasks.small import SMALL
+from evals.tasks.tiny import TINY
+from treadle.errors import ConfigError
+
+ALL: tuple[Task, ...] = (*TINY, *SMALL, *MEDIUM)
+
+
+def select(wanted: str) -> tuple[Task, ...]:
+    if wanted == "all":
+        return ALL
+    if wanted in SIZES:
+        return tuple(task for task in ALL if task.size == wanted)
+    known = {task.name: task for task in ALL}
+    names = [name.strip() for name in wanted.split(",") if name.strip()]
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise ConfigError(f"there is no task or set {unknown or wanted}", hint="`python -m evals list` shows them")
+    return tuple(known[name] for name in names)

@@ -1,0 +1,32 @@
+"""Every task's check is checked: it refuses the repository as it was and accepts it solved."""
+
+import pytest
+from evals.checking import check, shell, workspace
+from evals.task import KINDS, SIZES, Task
+from evals.tasks import ALL, select
+
+from treadle.errors import ConfigError
+
+
+@pytest.mark.parametrize("task", ALL, ids=lambda task: task.name)
+async def test_a_check_refuses_an_idle_agent_and_accepts_the_solution(task: Task) -> None:
+    with workspace(task) as repository:
+        if task.setup:
+            await shell(task.setup, repository)
+        assert not (await check(task, repository, "I did it.")).passed
+        answer = await shell(task.solution, repository)
+        verdict = await check(task, repository, answer)
+        assert verdict.passed, verdict.why
+
+
+def test_there_are_thirty_in_three_sizes_and_of_every_kind() -> None:
+    assert [len(select(size)) for size in SIZES] == [10, 10, 10]
+    assert {task.kind for task in ALL} == set(KINDS)
+    assert len({task.name for task in ALL}) == len(select("all")) == 30
+
+
+def test_a_set_may_be_names_and_an_unknown_one_is_refused() -> None:
+    assert [task.name for task in select("tiny-fix, tiny-json")] == ["tiny-fix", "tiny-json"]
+    for wrong in ("huge", "tiny-fix,nothing", ""):
+        with pytest.raises(ConfigError):
+            select(wrong)
