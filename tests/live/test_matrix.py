@@ -23,7 +23,9 @@ from treadle.session import Answer, SessionSpec
 from treadle.testing.server import ModelServer
 
 TREADLE = str(Path(sys.executable).parent / "treadle")
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "agents-matrix.md"
+README = Path(__file__).parents[2] / "README.md"
+PAGE = README.parent / "docs" / "reference" / "agents-matrix.md"
+MARKS = ("<!-- made by make test-agents -->", "<!-- until here -->")
 SECONDS = 90.0
 OURS = Tools(
     lambda command: ("bash", {"command": command}),
@@ -326,41 +328,47 @@ def impossible(name: str, step: str) -> str | None:
 
 def test_the_results_are_a_table_in_the_docs() -> None:
     """Runs last: what the cells came to, in this run and in those before it."""
-    PAGE.write_text(page(kept()))
+    results = kept()
+    PAGE.write_text(page(results))
+    before, mark, rest = README.read_text().partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
+    assert mark and end, "the README has no place for the table"
+    README.write_text("\n".join([f"{before}{mark}", *table(results), f"{end}{after}"]))
+
+
+def table(results: dict[str, dict[str, str]]) -> list[str]:
+    """How many steps worked in each cell. A cell in which nothing was tried is empty."""
+    rows = ["| agent | " + " | ".join(WIRES) + " |", "|---" * (len(WIRES) + 1) + "|"]
+    for name in AGENTS:
+        cells = [results.get(f"{name} {wire}", {}) for wire in WIRES]
+        counts = [f"{sum(row.get(step) == 'ok' for step in STEPS)}/{len(STEPS)}" if row else "" for row in cells]
+        rows.append(f"| {name} | " + " | ".join(counts) + " |")
+    return rows
 
 
 def page(results: dict[str, dict[str, str]]) -> str:
-    agents, wires = AGENTS, list(WIRES)
     lines = [
         "# Every agent over every wire",
         "",
         "Made by `make test-agents` with the real programs at pinned versions, each against a scripted model: "
-        + ", ".join(f"{name} {PROGRAMS[name].version}" for name in agents if name in PROGRAMS)
+        + ", ".join(f"{name} {PROGRAMS[name].version}" for name in AGENTS if name in PROGRAMS)
         + ".",
         "A cell is how many of eight steps worked, judged by their effect: a turn with text, a tool, a file written, a",
         "permission allowed, one denied, an interrupt in the middle of a tool, a failure of the service, and a resumed",
         "session. Below the table is why a cell has fewer.",
         "",
-        "| agent | " + " | ".join(wires) + " |",
-        "|---" * (len(wires) + 1) + "|",
+        *table(results),
     ]
     why = []
-    for name in agents:
-        cells = []
-        untried: list[str] = []
-        for wire in wires:
+    for name in AGENTS:
+        untried = [wire for wire in WIRES if f"{name} {wire}" not in results]
+        for wire in WIRES:
             row = results.get(f"{name} {wire}", {})
-            done = [step for step in STEPS if row.get(step) == "ok"]
-            cells.append(f"{len(done)}/{len(STEPS)}" if row else "")
-            if not row:
-                untried.append(wire)
-                continue
             reasons: dict[str, list[str]] = {}
-            for step in STEPS:
+            for step in STEPS if row else []:
                 if row.get(step) != "ok":
                     reasons.setdefault(row.get(step, "not tried yet"), []).append(step)
             why += [f"- {name} over {wire}: {', '.join(steps)}: {reason}" for reason, steps in reasons.items()]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
         if untried:
             why.append(f"- {name} over {', '.join(untried)}: not tried yet")
     return "\n".join([*lines, "", *why]) + "\n"

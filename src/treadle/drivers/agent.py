@@ -24,8 +24,7 @@ from treadle.settings import config
 Bind: TypeAlias = Callable[[SessionSpec, Mapping[str, str]], SessionSpec]
 """Adds the guards that whoever makes the agent wants on every session, such as claims."""
 
-PATIENCE = Patience(handshake=60.0, cancel=2.0, shutdown=2.0, grace=1.0)
-"""Under load, agents written for Node took up to 16 s to answer the handshake."""
+PATIENCE = Patience(cancel=2.0, shutdown=2.0, grace=1.0)
 VERSION_SECONDS = 30.0
 
 

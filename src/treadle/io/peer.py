@@ -59,7 +59,8 @@ E = TypeVar("E", bound=RemoteError)
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that a program is given. The driver applies `cancel`; the rest are applied here."""
 
-    handshake: float = 10.0
+    handshake: float = 60.0
+    """Under load, agents written for Node took up to 16 s to answer, and one may stand behind a program of ours."""
     silence: float | None = None
     """Without a message from it, or without taking one of ours; None waits for messages for ever."""
     cancel: float = 5.0
