@@ -1,15 +1,18 @@
 """What a session's rules and mode make of its sandbox."""
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.io.sandbox.rooms import repository, sh
+from tests.machines import LANDLOCK_CREATE_RULESET, refusing
 from treadle.agent.confining import Confining
 from treadle.errors import Denied
 from treadle.io.disk import DISK
-from treadle.io.sandbox import methods
+from treadle.io.sandbox import landlock, methods
 from treadle.policy.rules import RuleSet
 from treadle.session import Confinement, Mode, Rules
 
@@ -103,12 +106,33 @@ def test_watching_asks_the_other_watcher_too(tmp_path: Path) -> None:
     assert told == ["before", "after"]
 
 
-def test_what_a_machine_cannot_keep_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = methods.Availability(method=None, problems=("bubblewrap: not there",))
-    monkeypatch.setattr(methods, "available", lambda: nothing)
-    made = confining(tmp_path)
-    assert made.unkept() == "commands run without a sandbox: bubblewrap: not there" and made.unkept() == ""
-    assert confining(tmp_path, "suggest").unkept() == ""
-    partly = methods.Availability(method="landlock", cannot=("hide files",))
-    monkeypatch.setattr(methods, "available", lambda: partly)
-    assert confining(tmp_path).unkept() == "the sandbox (landlock) cannot hide files"
+UNKEPT = """
+import sys
+from treadle.agent.confining import Confining
+from treadle.io.disk import DISK
+from treadle.policy.rules import RuleSet
+from treadle.session import Confinement, Rules
+
+for mode in ("suggest", "full-auto"):
+    made = Confining(sys.argv[1], (), Confinement(), session="s")
+    made.obey(RuleSet(Rules(), sys.argv[1], DISK), mode)
+    print(repr(made.unkept()))
+    print(repr(made.unkept()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        (refusing(LANDLOCK_CREATE_RULESET), "'commands run without a sandbox: bubblewrap: there is no program bwrap; "),
+        ("", "'the sandbox (landlock) cannot hide files that rules deny to read, "),
+    ],
+    ids=["with nothing", "with Landlock only"],
+)
+def test_what_a_machine_cannot_keep_is_told_once(tmp_path: Path, before: str, told: str) -> None:
+    if landlock.problem() is not None:
+        told = "'commands run without a sandbox: bubblewrap: there is no program bwrap; "
+    argv = [sys.executable, "-c", before + UNKEPT, str(tmp_path)]
+    done = subprocess.run(argv, env={"PATH": "/nowhere"}, capture_output=True, text=True, timeout=60)
+    first, second, third, fourth = done.stdout.splitlines()
+    assert (first, second, fourth) == ("''", "''", "''") and third.startswith(told), done.stderr

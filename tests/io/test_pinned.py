@@ -1,10 +1,13 @@
 """A path is what it was when it was judged, or an error."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.machines import OPENAT2, refusing
 from treadle.io import pinned
 
 
@@ -46,3 +49,35 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
         with pytest.raises(OSError):
             pinned.open_file(path)
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+WAYS = """
+import errno, os, sys
+from treadle.io import pinned
+
+os.chdir(sys.argv[1])
+os.makedirs("a/b")
+os.symlink("a", "link")
+open("a/b/file", "w").close()
+os.symlink("file", "a/b/last")
+root = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+said = ["by the kernel" if pinned._openat2() else "step by step"]
+for path in ("a/b/file", "link/b/file", "a/b/last", "a/b/none", "a/b/file/x"):
+    try:
+        os.close(pinned.open_from(root, path, os.O_RDONLY))
+        said.append("open")
+    except OSError as error:
+        said.append(errno.errorcode[error.errno])
+print(*said)
+"""
+
+
+def test_the_kernels_way_and_the_walk_come_to_the_same(tmp_path: Path) -> None:
+    """The walk is what a kernel without openat2 is left with: one that refuses the call is such a kernel."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    ways = [[sys.executable, "-c", WAYS, str(tmp_path / "one")]]
+    ways.append([sys.executable, "-c", refusing(OPENAT2) + WAYS, str(tmp_path / "two")])
+    fast, slow = (subprocess.run(way, capture_output=True, text=True, check=True).stdout.split() for way in ways)
+    assert fast[-5:] == ["open", "ELOOP", "ELOOP", "ENOENT", "ENOTDIR"]
+    assert slow == ["step", "by", "step", "open", "ENOTDIR", "ELOOP", "ENOENT", "ENOTDIR"]

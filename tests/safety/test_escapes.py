@@ -13,9 +13,10 @@ import msgspec
 import pytest
 
 from tests.io.sandbox.rooms import repository, room, sh, shown_place
+from tests.machines import path_without
 from tests.safety import escapes
 from treadle.io.paths import state_dir
-from treadle.io.sandbox import methods
+from treadle.io.sandbox import landlock, methods
 from treadle.session import Confinement
 
 USERS = ["root", "nobody"] if os.geteuid() == 0 else ["user"]
@@ -123,15 +124,22 @@ elif method == "landlock":
         assert out == [] and (world.outside / "file").read_text() == "as it was"
 
 
-async def test_landlock_keeps_writes_inside_where_it_is_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second choice, tried also where the first works."""
-    from treadle.io.sandbox import landlock
+@pytest.fixture
+def no_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine without the program, which is looked for once in each process."""
+    monkeypatch.setenv("PATH", path_without("bwrap", tmp_path / "programs"))
+    methods.available.cache_clear()
+    yield
+    monkeypatch.undo()
+    methods.available.cache_clear()
 
+
+async def test_landlock_keeps_writes_inside_where_it_is_there(world: World, no_bubblewrap: None) -> None:
+    """The second choice, tried also where the first works."""
     if landlock.problem() is not None:
-        assert method != "landlock"
+        assert methods.available().method is None
         return
-    found = methods.Availability(method="landlock", cannot=landlock.CANNOT)
-    monkeypatch.setattr(methods, "available", lambda: found)
+    assert methods.available().method == "landlock"
     left_open = (
         "chmod",
         "utime",

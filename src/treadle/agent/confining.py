@@ -93,35 +93,36 @@ class Confining:
 
         def watch() -> Callable[[], None]:
             check = other() if other is not None else None
-            missing = self._missing()
+            before = self._before()
 
             def after() -> None:
                 if check is not None:
                     check()
-                self._undo(missing)
+                self._undo(before)
 
             return after
 
         return watch
 
-    def _missing(self) -> tuple[list[str], set[str]]:
+    def _before(self) -> tuple[planted.Before, set[str]]:
         if not self.wanted:
-            return [], set()
-        return planted.absent(self._protected()), set(self._kept.find())
+            return planted.Before(()), set()
+        return planted.Before(self._protected()), set(self._kept.find())
 
     def _protected(self) -> list[str]:
         found = dict.fromkeys(path for place in self._write for path in places.protected_in(place))
         return [path for path in found if not self._allowed(path)]
 
-    def _undo(self, before: tuple[list[str], set[str]]) -> None:
-        missing, kept = before
+    def _undo(self, before: tuple[planted.Before, set[str]]) -> None:
+        protected, kept = before
         if not self.wanted:
             return
-        found = planted.appeared(missing) + [path for path in self._kept.find() if path not in kept]
+        found = protected.changed() + [path for path in self._kept.find() if path not in kept]
         if not found:
             return
         aside = os.path.join(private_dir(os.path.join(state_dir(), "removed")), self._session)
         moved = dict(planted.move_aside(found, aside))
+        protected.restore()
         listed = "".join(f"\n  {path}" + (f" (now {moved[path]})" if path in moved else "") for path in found)
         raise Denied(
             f"the command made files that it may not write, so they were taken out of the workspace:{listed}",

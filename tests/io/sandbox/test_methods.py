@@ -1,55 +1,81 @@
-"""What this machine can do, and what is said when it cannot."""
+"""What a machine can do, and what is said when it cannot."""
 
+import json
+import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
+from tests.machines import LANDLOCK_CREATE_RULESET, refusing
 from treadle.errors import ConfigError
-from treadle.io.sandbox import methods
+from treadle.io.sandbox import landlock, methods
 from treadle.session import Confinement, Mode
 
-NOTHING = methods.Availability(method=None, problems=("bubblewrap: no", "landlock: no"))
-LANDLOCK = methods.Availability(method="landlock", problems=("bubblewrap: no",))
+MODES: tuple[Mode | None, ...] = ("plan", "suggest", "auto-edit", "full-auto", "yolo", None)
+NOWHERE = "/nowhere"
+ASK = """
+import json
+from treadle.errors import ConfigError
+from treadle.io.sandbox import methods
+from treadle.session import Confinement
+
+def wanted(mode, **asked):
+    try:
+        return methods.wanted(Confinement(**asked), mode)
+    except ConfigError as error:
+        return str(error) + " / " + str(error.hint)
+
+found = methods.available()
+print(json.dumps({
+    "method": found.method, "problems": found.problems, "cannot": found.cannot, "network": found.network,
+    "auto": [wanted(mode) for mode in ("plan", "suggest", "auto-edit", "full-auto", "yolo", None)],
+    "on": wanted("suggest", use="on"), "offline": wanted("full-auto", use="on", network="off"),
+    "off": wanted("full-auto", use="off"),
+}))
+"""
 
 
-@pytest.fixture
-def can(monkeypatch: pytest.MonkeyPatch) -> object:
-    def be(found: methods.Availability) -> None:
-        monkeypatch.setattr(methods, "available", lambda: found)
-
-    return be
-
-
-def test_by_default_the_two_modes_that_ask_little_are_confined(can: object) -> None:
-    can(LANDLOCK)  # type: ignore[operator]
-    modes: tuple[Mode | None, ...] = ("plan", "suggest", "auto-edit", "full-auto", "yolo", None)
-    confined = [mode for mode in modes if methods.wanted(Confinement(), mode)]
-    assert confined == ["auto-edit", "full-auto"]
+def ask(before: str = "", **env: str) -> Any:
+    """Of a process on a machine that lacks what it is made to lack."""
+    argv = [sys.executable, "-c", before + ASK]
+    done = subprocess.run(argv, env={"PATH": os.environ["PATH"], **env}, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
-def test_what_is_demanded_and_cannot_be_kept_is_refused(can: object) -> None:
-    can(NOTHING)  # type: ignore[operator]
-    assert not methods.wanted(Confinement(), "full-auto")
-    with pytest.raises(ConfigError, match="--sandbox cannot be kept on this machine: bubblewrap: no; landlock: no"):
-        methods.wanted(Confinement(use="on"), "suggest")
-    can(LANDLOCK)  # type: ignore[operator]
-    assert methods.wanted(Confinement(use="on"), "yolo")
-    with pytest.raises(ConfigError, match="network cannot be kept off"):
-        methods.wanted(Confinement(use="on", network="off"), "full-auto")
+def test_with_neither_method_nothing_is_confined_and_what_is_demanded_is_refused() -> None:
+    said = ask(refusing(LANDLOCK_CREATE_RULESET), PATH=NOWHERE)
+    assert said["method"] is None and not said["network"]
+    assert said["problems"][0] == "bubblewrap: there is no program bwrap" and said["problems"][1].startswith("landlock")
+    assert said["auto"] == [False] * 6 and said["off"] is False
+    assert said["on"].startswith(
+        "--sandbox cannot be kept on this machine: bubblewrap: there is no program bwrap; land"
+    )
+    assert "install bubblewrap" in said["on"]
+
+
+if landlock.problem() is None:
+
+    def test_without_bubblewrap_it_is_landlock_which_cannot_keep_the_network_off() -> None:
+        said = ask(PATH=NOWHERE)
+        assert said["method"] == "landlock" and said["cannot"] == list(landlock.CANNOT) and not said["network"]
+        assert said["auto"] == [False, False, True, True, False, False] and said["on"] is True and said["off"] is False
+        assert said["offline"].startswith("the network cannot be kept off on this machine: bubblewrap: there is no")
+
+
+def test_by_default_the_two_modes_that_ask_little_are_confined() -> None:
+    can = methods.available().method is not None
+    confined = [mode for mode in MODES if methods.wanted(Confinement(), mode)]
+    assert confined == (["auto-edit", "full-auto"] if can else [])
     assert not methods.wanted(Confinement(use="off"), "full-auto")
+    if can:
+        assert methods.wanted(Confinement(use="on"), "yolo")
+    else:
+        with pytest.raises(ConfigError):
+            methods.wanted(Confinement(use="on"), "yolo")
 
 
 def test_no_variable_makes_it_believe_that_it_is_confined_already() -> None:
-    code = "from treadle.io.sandbox.methods import available; print(available().method)"
-    tried = [
-        subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
-        for env in ({"PATH": "/usr/bin:/bin"}, {"PATH": "/usr/bin:/bin", "TREADLE_IN_SANDBOX": "landlock"})
-    ]
-    assert tried[0] == tried[1]
-
-
-def test_without_the_program_it_says_so() -> None:
-    code = "from treadle.io.sandbox.methods import available; print(available().problems)"
-    said = subprocess.run([sys.executable, "-c", code], env={"PATH": "/nowhere"}, capture_output=True, text=True).stdout
-    assert "bubblewrap: there is no program bwrap" in said
+    assert ask() == ask(TREADLE_IN_SANDBOX="landlock")

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -17,6 +18,21 @@ from treadle.session import Confinement
 
 by_bubblewrap = methods.available().method == "bubblewrap"
 pytestmark = pytest.mark.filterwarnings("error")
+SWAP = """
+import os, sys
+work, outside = sys.argv[1:]
+os.chdir(work)
+while True:
+    try:
+        os.rename(".git", "real")
+        os.symlink(outside, ".git")
+        os.unlink(".git")
+    except OSError:  # where it has just found nothing, bubblewrap makes an empty directory
+        if os.path.isdir("real") and os.path.isdir(".git"):
+            os.rmdir(".git")
+    if os.path.isdir("real"):
+        os.rename("real", ".git")
+"""
 
 
 async def test_only_the_workspace_can_be_written(tmp_path: Path) -> None:
@@ -76,6 +92,51 @@ if by_bubblewrap:
         assert done.code == 0 and len(done.text.splitlines()) >= 6
         assert (tmp_path / ".git" / "config").read_bytes() == config
         assert not (tmp_path / ".git" / "hooks" / "pre-commit").exists()
+
+    async def test_a_protected_name_that_is_a_link_is_kept_where_it_leads(tmp_path: Path) -> None:
+        """Trap: bubblewrap refuses to mount on a link, and leaving it out would open what editors and git obey."""
+        workspace, outside = tmp_path / "w", tmp_path / "out"
+        for place in (workspace / "deep" / "editor", workspace / "git", outside):
+            place.mkdir(parents=True)
+        subprocess.run(["git", "init", "-q", f"--separate-git-dir={workspace}/git", str(tmp_path / "made")], check=True)
+        os.symlink("git", workspace / ".git")
+        os.symlink("deep/editor", workspace / ".vscode")
+        os.symlink(outside, workspace / ".claude")
+        os.symlink("nowhere", workspace / ".envrc")
+        config = (workspace / "git" / "config").read_bytes()
+        tried = (
+            "echo x > .vscode/tasks.json; echo x > deep/editor/tasks.json; mv deep d; echo x >> git/config;"
+            "echo x >> .git/config; echo x > .git/hooks/post-commit; mv git g; echo x > .claude/settings.json; echo end"
+        )
+        done = await sh(room(workspace), tried, workspace)
+        assert done.text.endswith("end\n")
+        assert os.listdir(workspace / "deep" / "editor") == [] and os.listdir(outside) == []
+        assert (workspace / "git" / "config").read_bytes() == config
+        assert not (workspace / "git" / "hooks" / "post-commit").exists()
+
+    async def test_a_place_that_is_swapped_while_the_sandbox_is_made_opens_nothing(tmp_path: Path) -> None:
+        """Trap: a program at work in the workspace puts a link where something is about to be mounted writable."""
+        workspace, outside = tmp_path / "w", tmp_path / "out"
+        for place in (workspace / ".git" / "hooks", workspace / "secrets", outside / "hooks"):
+            place.mkdir(parents=True)
+        (workspace / "secrets" / "key").write_text("canary")
+        swap = [sys.executable, "-I", "-S", "-c", SWAP, str(workspace), str(outside)]
+        walls = room(workspace, hidden=(str(workspace / "secrets"),))
+        began = refused = 0
+        with subprocess.Popen(swap) as swapping:
+            try:
+                for _ in range(25):
+                    try:
+                        done = await sh(walls, "echo x > .git/planted; cat s*/key; echo began", workspace)
+                    except LocalError:
+                        refused += 1
+                        continue
+                    began += "began" in done.text
+                    assert "canary" not in done.text
+            finally:
+                swapping.kill()
+        assert sorted(os.listdir(outside)) == ["hooks"] and os.listdir(outside / "hooks") == []
+        assert began + refused == 25
 
     async def test_no_name_is_left_in_the_workspace_by_the_sandbox_itself(tmp_path: Path) -> None:
         walls = room(tmp_path, hidden=(str(tmp_path / "not-there"),), read_only=(str(tmp_path / ".envrc"),))
@@ -195,7 +256,8 @@ if by_bubblewrap:
         liar = tmp_path / "bwrap"
         liar.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; "$@"; exit $?\n')
         liar.chmod(0o755)
-        monkeypatch.setattr("treadle.io.sandbox.bubblewrap.find", lambda: str(liar))
+        methods.available()  # by the real one, which somebody then replaces
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         with pytest.raises(LocalError, match="does not hold"):
             await sh(room(tmp_path), "touch ran", tmp_path)
         assert not (tmp_path / "ran").exists()

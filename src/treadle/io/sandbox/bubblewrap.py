@@ -40,19 +40,44 @@ def find() -> str | None:
     return shutil.which("bwrap")
 
 
-def keeps_capability(confinement: Confinement) -> bool:
-    """As root a workspace of another user can be written with one capability only, and not in a user namespace."""
-    return os.geteuid() == 0 and any(
-        os.path.exists(place) and os.stat(place).st_uid != 0 for place in confinement.write
-    )
+class Mounts:
+    """What is seen of the machine, and how. Each place is named where it really is, without a link."""
+
+    def __init__(self, confinement: Confinement) -> None:
+        write = [os.path.realpath(place) for place in confinement.write if os.path.exists(place)]
+        self.write = [*dict.fromkeys(write)]
+        self.pins = [place for place in _pins(self.write, _reals(confinement)) if place not in self.write]
+        self.read_only = [*dict.fromkeys(_kept(confinement.read_only, self.write))]
+        self.hidden = _masks(confinement, tuple(self.write))
+        self.keeps_capability = os.geteuid() == 0 and any(map(_is_anothers, self.write))
+        """As root a workspace of another user can be written with one capability only, and not in a user namespace."""
+
+    def inside(self, places_: list[str]) -> list[str]:
+        """Those of the places that a confined program could have moved while the sandbox was made."""
+        return [place for place in places_ if places.is_under(place, *self.write)]
+
+
+def _is_anothers(place: str) -> bool:
+    try:
+        return os.stat(place).st_uid != 0
+    except OSError:
+        return False  # gone since, which is found out before the program begins
 
 
 def command(
-    program: str, confinement: Confinement, cwd: str, *, filtered: bool, passage: tuple[str, str] | None = None
+    program: str,
+    confinement: Confinement,
+    cwd: str,
+    *,
+    filtered: bool,
+    passage: tuple[str, str] | None = None,
+    mounts: Mounts | None = None,
 ) -> list[str]:
     """Everything up to the program to run. `passage` is the proxy's socket, and where it is to be inside."""
     through = ["--bind", *passage] if passage else []
-    return [program, *_namespaces(confinement, filtered), *_mounts(confinement), *through, "--chdir", cwd, "--"]
+    mounts = mounts or Mounts(confinement)
+    namespaces = _namespaces(confinement, mounts.keeps_capability, filtered)
+    return [program, *namespaces, *_options(confinement, mounts), *through, "--chdir", cwd, "--"]
 
 
 def init(argv: list[str], *, linger: bool) -> list[str]:
@@ -66,22 +91,22 @@ def environment(env: dict[str, str]) -> dict[str, str]:
     return {**env, **caches, "XDG_RUNTIME_DIR": runtime, "TMPDIR": "/tmp"}
 
 
-def _namespaces(confinement: Confinement, filtered: bool) -> list[str]:
+def _namespaces(confinement: Confinement, keeps_capability: bool, filtered: bool) -> list[str]:
     options = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
-    if not keeps_capability(confinement):
+    if not keeps_capability:
         options.append("--unshare-user")
     if confinement.network == "off":
         options.append("--unshare-net")
     options += ["--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"]
-    if keeps_capability(confinement):
+    if keeps_capability:
         options += ["--cap-add", "CAP_DAC_OVERRIDE"]
     return [*options, "--seccomp", str(FILTER)] if filtered else options
 
 
-def _mounts(confinement: Confinement) -> list[str]:
-    write = tuple(dict.fromkeys(os.path.realpath(place) for place in confinement.write if os.path.exists(place)))
+def _options(confinement: Confinement, plan: Mounts) -> list[str]:
+    write = plan.write
     mounts = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    for place in KERNEL:
+    for place in KERNEL if os.geteuid() == 0 else ():  # to others the kernel refuses them by their owner
         if os.path.exists(place):
             mounts += ["--ro-bind", place, place]
     mounts += ["--bind", confinement.temp, "/tmp"] if confinement.temp else ["--perms", "1777", "--tmpfs", "/tmp"]
@@ -93,21 +118,19 @@ def _mounts(confinement: Confinement) -> list[str]:
             mounts += ["--ro-bind", place, place]
     private = [*places.ours(), *places.other_homes(write[0] if write else "/")]
     for place in private:
-        if not places.is_under(place, *write, *places.PRIVATE):
-            mounts += _empty(place)
+        gone = places.is_under(place, *places.PRIVATE) and not (confinement.state and place == state_dir())
+        if not gone and not places.is_under(place, *write):
+            mounts += _replaced(place, confinement)
     for place in write:
         mounts += ["--bind", place, place]
     for place in private:
         if any(places.is_under(place, one) and not places.is_under(one, place) for one in write):
-            mounts += _empty(place)
-    if confinement.state is not None:
-        mounts += ["--bind", confinement.state, os.path.realpath(state_dir())]
-    for place in _pins(write, (*confinement.read_only, *confinement.hidden)):
+            mounts += _replaced(place, confinement)
+    for place in plan.pins:
         mounts += ["--bind", place, place]
-    for place in confinement.read_only:
-        if _is_plain(place):
-            mounts += ["--ro-bind", place, place]
-    for place in _masks(confinement, write):
+    for place in plan.read_only:
+        mounts += ["--ro-bind", place, place]
+    for place in plan.hidden:
         mounts += _mask(place)
     for place in confinement.sockets:
         if os.path.exists(place):
@@ -121,7 +144,27 @@ def _resolver() -> list[str]:
     return ["--ro-bind", real, real] if places.is_under(real, *places.PRIVATE) and os.path.isfile(real) else []
 
 
-def _pins(write: tuple[str, ...], kept: tuple[str, ...]) -> list[str]:
+def _reals(confinement: Confinement) -> list[str]:
+    """What is kept or hidden, as it is named and where that leads."""
+    named = (*confinement.read_only, *confinement.hidden)
+    return [*dict.fromkeys((*named, *map(os.path.realpath, named)))]
+
+
+def _kept(read_only: tuple[str, ...], write: list[str]) -> list[str]:
+    """Where the names lead: bubblewrap refuses a link, and what is behind one is obeyed as if there were none.
+
+    A link that leads to where nothing can be written needs nobody to keep it. That the link itself is still the same
+    is looked at afterwards, as for names that are not there.
+    """
+    found = []
+    for path in read_only:
+        real = os.path.realpath(path)
+        if os.path.exists(real) and (real == path or places.is_under(real, *write)):
+            found.append(real)
+    return found
+
+
+def _pins(write: list[str], kept: list[str]) -> list[str]:
     """The directories between a writable place and something kept in it: a mount point cannot be renamed away."""
     found = set()
     for path in kept:
@@ -135,7 +178,7 @@ def _pins(write: tuple[str, ...], kept: tuple[str, ...]) -> list[str]:
 
 
 def _masks(confinement: Confinement, write: tuple[str, ...]) -> list[str]:
-    hidden = [place for place in confinement.hidden if os.path.exists(place)]
+    hidden = [os.path.realpath(place) for place in confinement.hidden if os.path.exists(place)]
     for path in places.listening_sockets():
         if path not in confinement.sockets and not places.is_under(path, *places.PRIVATE, *write):
             hidden.append(path)
@@ -147,21 +190,13 @@ def _masks(confinement: Confinement, write: tuple[str, ...]) -> list[str]:
     return masks
 
 
-def _is_plain(path: str) -> bool:
-    """There, and really where its name says: bubblewrap refuses a link, which is checked for afterwards instead."""
-    return os.path.lexists(path) and os.path.realpath(path) == path
-
-
 def _mask(path: str) -> list[str]:
-    if not os.path.lexists(path):
-        return []
-    real = os.path.realpath(path)
-    if os.path.isdir(real):
-        return ["--perms", "0000", "--tmpfs", real]
-    return ["--ro-bind", "/dev/null", real]
+    return ["--perms", "0000", "--tmpfs", path] if os.path.isdir(path) else ["--ro-bind", "/dev/null", path]
 
 
-def _empty(path: str) -> list[str]:
-    """Seen as empty and not as forbidden: a workspace may lie below it."""
+def _replaced(path: str, confinement: Confinement) -> list[str]:
+    """Seen as empty and not as forbidden, as a workspace may lie below it; our state as the one that is given."""
     real = os.path.realpath(path)
+    if confinement.state is not None and path == state_dir():
+        return ["--bind", confinement.state, real]
     return ["--tmpfs", real] if stat.S_ISDIR(os.stat(real).st_mode) else ["--ro-bind", "/dev/null", real]

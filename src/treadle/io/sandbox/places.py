@@ -53,9 +53,12 @@ def protected_in(workspace: str) -> tuple[str, ...]:
     """The names in a workspace that decide what runs later, whether they are there or not."""
     found = [os.path.join(workspace, name) for name in protected.WORKSPACE]
     directories = git_directories(workspace)
+    place = os.path.join(workspace, ".git")
+    if os.path.islink(place) or os.path.isfile(place):  # it names another place, where git looks for all the rest
+        found.append(place)
     if len(directories) > 1:
         own = directories[1]
-        found += [os.path.join(workspace, ".git"), os.path.join(own, "commondir"), os.path.join(own, "gitdir")]
+        found += [os.path.join(own, "commondir"), os.path.join(own, "gitdir")]
     common = directories[0] if directories else os.path.join(workspace, ".git")
     found += [os.path.join(common, name) for name in protected.GIT]
     modules = os.path.join(common, "modules")

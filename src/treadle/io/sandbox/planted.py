@@ -1,11 +1,13 @@
-"""What a command made that a mount could not prevent: names that were not there when it started.
+"""What a command made that a mount could not prevent: names that were not there when it started, or were links.
 
-A path that does not exist cannot be bound read-only. So we look afterwards: a protected file that a command made is
-moved aside, where a person finds it, before anything outside of the sandbox can act on it.
+A path that does not exist cannot be bound read-only, and neither can a link. So we look afterwards: a protected file
+that a command made is moved aside, where a person finds it, before anything outside of the sandbox can act on it, and
+a link that it changed is put back.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -19,13 +21,33 @@ HARMLESS_SETTINGS = re.compile(
 """What `git init`, `git clone` and everyday use write. Everything else in a new .git/config could run something."""
 
 
-def absent(paths: Iterable[str]) -> list[str]:
-    return [path for path in paths if not os.path.lexists(path)]
+class Before:
+    """How these names were before a command."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self.absent: list[str] = []
+        self.links: dict[str, str] = {}
+        for path in paths:
+            if not os.path.lexists(path):
+                self.absent.append(path)
+            elif os.path.islink(path):
+                self.links[path] = os.readlink(path)
+
+    def changed(self) -> list[str]:
+        """Those that are there now, without what git itself makes in a new repository, and links that are others."""
+        made = [path for path in self.absent if os.path.lexists(path) and not _is_of_a_new_repository(path)]
+        return made + [path for path, target in self.links.items() if _link(path) != target]
+
+    def restore(self) -> None:
+        """Make the links again, once what took their place has been moved aside."""
+        for path, target in self.links.items():
+            if not os.path.lexists(path):
+                with contextlib.suppress(OSError):
+                    os.symlink(target, path)
 
 
-def appeared(before: Iterable[str]) -> list[str]:
-    """Those of the names that are there now, without what git itself makes in a new repository."""
-    return [path for path in before if os.path.lexists(path) and not _is_of_a_new_repository(path)]
+def _link(path: str) -> str | None:
+    return os.readlink(path) if os.path.islink(path) else None
 
 
 def move_aside(paths: Iterable[str], directory: str) -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ from typing import Literal
 from treadle.errors import LocalError, NotFound
 from treadle.io.process import child as children
 from treadle.io.process.child import Child
-from treadle.io.sandbox import bubblewrap, landlock, methods, seccomp
+from treadle.io.sandbox import bubblewrap, landlock, methods, seccomp, seen
 from treadle.io.sandbox.proxy import PLACE, VARIABLES, Proxy, relayed
 from treadle.io.within import within
 from treadle.session import Confinement
@@ -96,10 +96,12 @@ async def start(
 
 
 class _Wrapped:
-    def __init__(self, argv: list[str], confinement: Confinement, *, namespaces: bool, filtered: bool) -> None:
+    def __init__(
+        self, argv: list[str], confinement: Confinement, *, mounts: bubblewrap.Mounts | None, filtered: bool
+    ) -> None:
         self.argv = argv
         self.confinement = confinement
-        self.namespaces = namespaces
+        self.mounts = mounts
         self.filtered = filtered
 
 
@@ -113,12 +115,15 @@ def _wrapped(
             raise LocalError("the sandbox cannot be made: the program bwrap has gone")
         filtered = seccomp.program() is not None
         passage = (proxy.path, PLACE) if proxy is not None else None
-        outer = bubblewrap.command(program, confinement, os.path.realpath(cwd), filtered=filtered, passage=passage)
+        mounts = bubblewrap.Mounts(confinement)
+        outer = bubblewrap.command(
+            program, confinement, os.path.realpath(cwd), filtered=filtered, passage=passage, mounts=mounts
+        )
         inner = bubblewrap.init(argv, linger=linger)
-        wrapped = _Wrapped([*outer, *inner], confinement, namespaces=True, filtered=filtered)
+        wrapped = _Wrapped([*outer, *inner], confinement, mounts=mounts, filtered=filtered)
         return wrapped, bubblewrap.environment(env)
     if method == "landlock":
-        wrapped = _Wrapped([*landlock.command(confinement), *argv], confinement, namespaces=False, filtered=False)
+        wrapped = _Wrapped([*landlock.command(confinement), *argv], confinement, mounts=None, filtered=False)
         return wrapped, {**env, "TMPDIR": confinement.temp} if confinement.temp else env
     raise LocalError("the sandbox cannot be made: " + "; ".join(methods.available().problems))
 
@@ -158,17 +163,17 @@ async def _handshake(started: Child, ready: int, go: int, wrapped: _Wrapped) -> 
     started.tree.update()
     if said != b"r" or started.tree.exit_code is not None or started.tree.ended:
         raise LocalError(f"the sandbox could not be made: {await _complaint(started)}", hint="see treadle doctor")
-    if wrapped.namespaces:
-        prove(started.pid, wrapped.confinement)
+    if wrapped.mounts is not None:
+        prove(started.pid, wrapped.confinement, wrapped.mounts)
     os.write(go, b"g\n")
 
 
-def prove(wrapper: int, confinement: Confinement) -> None:
+def prove(wrapper: int, confinement: Confinement, mounts: bubblewrap.Mounts) -> None:
     """Look at the first process inside from outside; raises LocalError unless it is confined as it should be."""
     for first in _children(wrapper):
         own = [*NAMESPACES, *(["net"] if confinement.network == "off" else [])]
         capabilities = 0
-        if bubblewrap.keeps_capability(confinement):
+        if mounts.keeps_capability:
             capabilities = 1 << bubblewrap.CAP_DAC_OVERRIDE
         else:
             own.append("user")
@@ -176,6 +181,7 @@ def prove(wrapper: int, confinement: Confinement) -> None:
         status = _status(first)
         if shared or status.get("NoNewPrivs") != "1" or int(status.get("CapEff", "f"), 16) != capabilities:
             raise LocalError(f"the sandbox does not hold: shared {', '.join(shared) or 'privileges'} with this process")
+        seen.check(first, mounts)
         return
     raise LocalError("the sandbox does not hold: nothing runs in it")
 

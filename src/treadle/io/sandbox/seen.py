@@ -1,0 +1,78 @@
+"""What a confined program is about to see, looked at from outside before it begins.
+
+Between our look at a path and bubblewrap's mount a program that runs in the same workspace, such as a background task,
+can put a link in its place. So each place in the workspace is opened as the program would see it, with no link on the
+way, and must be the one that we meant: the same file, read-only, or hidden.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from treadle.errors import LocalError
+from treadle.io import pinned
+from treadle.io.sandbox.bubblewrap import Mounts
+from treadle.io.sandbox.places import is_under
+
+_PATH = os.O_PATH | os.O_NOFOLLOW if hasattr(os, "O_PATH") else os.O_RDONLY | os.O_NOFOLLOW
+
+
+def check(first: int, mounts: Mounts) -> None:
+    """`first` is the first process inside. Raises LocalError."""
+    here = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    there = os.open(f"/proc/{first}/root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        kept = [place for place in mounts.inside(mounts.read_only) if not is_under(place, *mounts.hidden)]
+        for place in [*mounts.write, *mounts.pins, *kept]:
+            if not is_under(place, *mounts.hidden) and _identity(here, place) != _identity(there, place):
+                raise _moved(place)
+        for place in kept:
+            if not _is_read_only(there, place):
+                raise _moved(place)
+        for place in mounts.inside(mounts.hidden):
+            if not _is_hidden(there, place):
+                raise _moved(place)
+    finally:
+        os.close(here)
+        os.close(there)
+
+
+def _moved(place: str) -> LocalError:
+    said = f"the sandbox does not hold: {place} was moved while it was made"
+    return LocalError(said, hint="try again; something else is at work in this directory")
+
+
+def _open(root: int, place: str) -> int:
+    try:
+        return pinned.open_from(root, place.lstrip("/") or ".", _PATH)
+    except OSError as error:
+        raise _moved(place) from error
+
+
+def _identity(root: int, place: str) -> tuple[int, int]:
+    fd = _open(root, place)
+    try:
+        found = os.fstat(fd)
+    finally:
+        os.close(fd)
+    return found.st_dev, found.st_ino
+
+
+def _is_read_only(root: int, place: str) -> bool:
+    fd = _open(root, place)
+    try:
+        return bool(os.fstatvfs(fd).f_flag & os.ST_RDONLY)
+    finally:
+        os.close(fd)
+
+
+def _is_hidden(root: int, place: str) -> bool:
+    fd = _open(root, place)
+    try:
+        found = os.fstat(fd)
+    finally:
+        os.close(fd)
+    if stat.S_ISDIR(found.st_mode):
+        return stat.S_IMODE(found.st_mode) == 0
+    return stat.S_ISCHR(found.st_mode) and found.st_rdev == os.stat("/dev/null").st_rdev
