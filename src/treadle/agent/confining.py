@@ -104,16 +104,16 @@ class Confining:
 
         return watch
 
-    def _before(self) -> tuple[planted.Before, set[str]]:
+    def _before(self) -> tuple[planted.ProtectedNames, set[str]]:
         if not self.wanted:
-            return planted.Before(()), set()
-        return planted.Before(self._protected()), set(self._kept.find())
+            return planted.ProtectedNames(()), set()
+        return planted.ProtectedNames(self._protected()), set(self._kept.find())
 
     def _protected(self) -> list[str]:
         found = dict.fromkeys(path for place in self._write for path in places.protected_in(place))
         return [path for path in found if not self._allowed(path)]
 
-    def _undo(self, before: tuple[planted.Before, set[str]]) -> None:
+    def _undo(self, before: tuple[planted.ProtectedNames, set[str]]) -> None:
         protected, kept = before
         if not self.wanted:
             return

@@ -11,7 +11,7 @@ from treadle.io.sandbox import places, planted
 
 
 def test_a_new_repository_made_by_git_is_nobodys_trap(tmp_path: Path) -> None:
-    before = planted.Before(places.protected_in(str(tmp_path)))
+    before = planted.ProtectedNames(places.protected_in(str(tmp_path)))
     repository(tmp_path)
     subprocess.run(["git", "-C", str(tmp_path), "config", "user.name", "a"], check=True)
     subprocess.run(["git", "-C", str(tmp_path), "remote", "add", "origin", "https://example.com/x.git"], check=True)
@@ -32,7 +32,7 @@ def test_a_new_repository_made_by_git_is_nobodys_trap(tmp_path: Path) -> None:
     ],
 )
 def test_a_config_that_could_run_something_is_found(tmp_path: Path, config: str) -> None:
-    before = planted.Before(places.protected_in(str(tmp_path)))
+    before = planted.ProtectedNames(places.protected_in(str(tmp_path)))
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "config").write_bytes(config.encode("latin-1"))
     assert before.changed() == [str(tmp_path / ".git" / "config")]
@@ -42,7 +42,7 @@ def test_a_config_that_could_run_something_is_found(tmp_path: Path, config: str)
 def test_a_protected_name_that_is_new_is_found_and_taken_away(tmp_path: Path, name: str) -> None:
     workspace = tmp_path / "w"
     workspace.mkdir()
-    before = planted.Before(places.protected_in(str(workspace)))
+    before = planted.ProtectedNames(places.protected_in(str(workspace)))
     path = workspace / name
     path.parent.mkdir(exist_ok=True)
     if name in (".vscode", ".git/hooks"):
@@ -64,7 +64,7 @@ def test_two_of_one_name_are_both_kept(tmp_path: Path) -> None:
 
 def test_a_link_is_never_harmless(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
-    before = planted.Before(places.protected_in(str(tmp_path)))
+    before = planted.ProtectedNames(places.protected_in(str(tmp_path)))
     (tmp_path / "good").write_text("")
     os.symlink(tmp_path / "good", tmp_path / ".git" / "config")
     assert before.changed() == [str(tmp_path / ".git" / "config")]
@@ -75,7 +75,7 @@ def test_a_protected_link_is_put_back_as_it_was(tmp_path: Path, how: str) -> Non
     workspace = tmp_path / "w"
     (workspace / "config").mkdir(parents=True)
     os.symlink("config", workspace / ".vscode")
-    before = planted.Before(places.protected_in(str(workspace)))
+    before = planted.ProtectedNames(places.protected_in(str(workspace)))
     assert before.changed() == []
     (workspace / ".vscode").unlink()
     if how == "another link":

@@ -21,7 +21,7 @@ HARMLESS_SETTINGS = re.compile(
 """What `git init`, `git clone` and everyday use write. Everything else in a new .git/config could run something."""
 
 
-class Before:
+class ProtectedNames:
     """How these names were before a command."""
 
     def __init__(self, paths: Iterable[str]) -> None:
