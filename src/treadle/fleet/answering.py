@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,6 +16,9 @@ from treadle.fleet.placing import explain_wait, over_budget
 
 if TYPE_CHECKING:
     from treadle.fleet.scheduler import Scheduler
+
+WHYS_AT_WORK, WHYS_WAITING = 500, 100
+"""How many orders `fleet.ask.all` tells of."""
 
 
 class Answering:
@@ -70,10 +74,12 @@ class Answering:
         return answer
 
     async def ask(self, subject: str, data: bytes) -> bytes | None:
-        """`fleet.ask.why.ORDER`, `fleet.ask.nodes`, `fleet.ask.status`."""
+        """`fleet.ask.why.ORDER`, `fleet.ask.all`, `fleet.ask.nodes`, `fleet.ask.status`."""
         parts = subject.split(".")
         if parts[2] == "why":
             return encode(self._why(parts[3]))
+        if parts[2] == "all":
+            return encode(self._all())
         if parts[2] == "nodes":
             return encode([self._view(view) for view in self.scheduler.book.nodes.values()])
         if parts[2] == "status":
@@ -103,6 +109,13 @@ class Answering:
             "collisions": book.collisions(row),
             "over_budget": over_budget(book, row),
         }
+
+    def _all(self) -> dict[str, Any]:
+        """Why each order waits or what it does, for so many as somebody can look at."""
+        book = self.scheduler.book
+        at_work = [name for name, row in book.rows.items() if row.order.state in AT_WORK][:WHYS_AT_WORK]
+        waiting = [row.spec.id for row in islice(book.queued(), WHYS_WAITING)]
+        return {name: self._why(name) for name in (*at_work, *waiting)}
 
     def _view(self, view: NodeView) -> dict[str, Any]:
         book = self.scheduler.book

@@ -210,6 +210,15 @@ async def why(bus: Bus, name: str) -> dict[str, Any]:
     return found or {"state": order.state, "waits": {"kind": "order", "text": "the scheduler has not seen it yet"}}
 
 
+async def whys(bus: Bus) -> dict[str, dict[str, Any]]:
+    """The same for all orders that have not ended, as many as one answer holds: at work first, then by their turn."""
+    try:
+        found: dict[str, dict[str, Any]] = await bus.ask("fleet.ask.all", timeout=2.0)
+        return found if isinstance(found, dict) and "error" not in found else {}
+    except Unreachable:
+        return {}
+
+
 def events(bus: Bus, name: str, *, start: int = 1, follow: bool = False) -> AsyncIterator[Seen]:
     """Its events, from a place on. Any number of readers; none costs another anything."""
     return event_log.read(bus, name, start=start, follow=follow)
@@ -390,14 +399,35 @@ async def answer(
     if decision not in ("allow", "deny"):
         raise ConfigError(f"{decision!r} is no answer", hint="allow or deny")
     given = {"decision": decision, "text": text, "scope": scope, "by": by or me(), "at": time.time()}
+    before = await bus.get(f"answer.{key}")
+    first = msgspec.json.decode(before.value) if before else {"withdrawn": 0}
     try:
-        await bus.put(f"answer.{key}", encode(given), expect=0)
+        if "withdrawn" not in first:
+            raise Stale
+        await bus.put(f"answer.{key}", encode(given), expect=before.revision if before else 0)
     except Stale:
         entry = await bus.get(f"answer.{key}")
         first = msgspec.json.decode(entry.value) if entry else {}
         ago = time.time() - float(first.get("at", time.time()))
         said = f"{first.get('by', 'somebody')} {ago:.0f} s ago: {first.get('decision', '?')}"
         raise Denied(f"{key} was answered by {said}") from None
+
+
+async def withdraw(bus: Bus, name: str, number: int) -> None:
+    """Take an answer back that the runner has not taken yet: the question is open again."""
+    key = f"{name}.{number}"
+    entry = await bus.get(f"answer.{key}")
+    if entry is None or "withdrawn" in msgspec.json.decode(entry.value):
+        raise NotFound(f"{key} has no answer that could be taken back")
+    try:
+        # Whoever writes this first has the answer: the runner, or whoever takes it back.
+        await bus.put(f"taken.{key}.{entry.revision}", encode({"withdrawn": True}), expect=0)
+        gone = {"withdrawn": time.time(), **msgspec.json.decode(entry.value)}
+        await bus.put(f"answer.{key}", encode(gone), expect=entry.revision)
+    except Stale:
+        raise LocalError(
+            f"the answer to {key} was taken by the runner", hint="say something to it, or cancel"
+        ) from None
 
 
 async def say(bus: Bus, name: str, text: str, *, when: str = "", by: str = "") -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from treadle.errors import TreadleError
 from treadle.events import Asked
-from treadle.fleet.bus import STATE, Unreachable
+from treadle.fleet.bus import STATE, Stale, Unreachable
 from treadle.fleet.pull import Pull
 from treadle.io.disk import DISK
 from treadle.policy.rules import RuleSet
@@ -99,6 +99,9 @@ class Questions:
             "paths": list(asked.paths),
             "command": asked.command,
             "options": list(asked.options),
+            "always": list(asked.always),
+            "claims": list(spec.claims),
+            "mode": spec.mode,
             "args": asked.args,
         }
         again = await self._asked_before(content)
@@ -169,6 +172,20 @@ class Questions:
             if found.get("open_ask") and found.get("attempt") == self.execution.runner.job.attempt:
                 return str(found["open_ask"])
 
+    async def _take(self, key: str, revision: int) -> bool:
+        """Have this answer for good; False when whoever gave it has withdrawn it."""
+        runner = self.execution.runner
+        mine = msgspec.json.encode({"by": runner.job.node, "attempt": runner.job.attempt})
+        while True:
+            try:
+                await runner.bus.put(f"taken.{key}.{revision}", mine, expect=0)
+                return True
+            except Stale:
+                entry = await runner.bus.get(f"taken.{key}.{revision}")
+                return entry is not None and entry.value == mine  # ours, where the answer to a try was lost
+            except Unreachable:
+                await asyncio.sleep(0.2)
+
     async def _answered(self, key: str) -> dict[str, Any]:
         bus = self.execution.runner.bus
         pull = Pull(bus, STATE, filters=(f"$KV.fleet.answer.{key}",))
@@ -176,6 +193,7 @@ class Questions:
             while True:
                 for message in await pull.next(30.0):
                     found: dict[str, Any] = msgspec.json.decode(message.data)
-                    return found
+                    if "withdrawn" not in found and await self._take(key, message.metadata.sequence.stream):
+                        return found
         finally:
             await pull.close()

@@ -38,6 +38,7 @@ _LOOK = [
 _SUBMIT = [
     "$KV.fleet.spec.*",
     "$KV.fleet.answer.>",
+    "$KV.fleet.taken.>",
     "$KV.fleet.say.>",
     "fleet.in.wish.>",
     "$O.fleet.C.>",
@@ -59,6 +60,7 @@ def permissions(role: str) -> dict[str, list[str]] | None:
         mine = [
             f"$KV.fleet.node.{name}",
             "$KV.fleet.say.>",
+            "$KV.fleet.taken.>",
             f"fleet.in.node.{name}.>",
             f"fleet.beat.{name}.>",
             f"fleet.ev.*.*.{name}",

@@ -18,6 +18,12 @@ from treadle.wire.sidecar.connection import PolicyProfile
 from treadle.workspace.git import Repository, git
 
 
+def commit_of(root: str) -> str:
+    """What a directory's repository is at now, for an order to start from; empty where there is none."""
+    found = Repository.find(root) if os.path.isdir(root) else None
+    return found.commit() if found is not None else ""
+
+
 def policy_of(spec: Spec) -> PolicyProfile:
     return msgspec.convert({name: spec.policy.get(name, []) for name in PolicyProfile.__struct_fields__}, PolicyProfile)
 

@@ -50,12 +50,12 @@ class Cell:
 class Screen:
     """A terminal that nobody looks at. Feed it output; ask what is on it."""
 
-    def __init__(self, cols: int, rows: int) -> None:
+    def __init__(self, cols: int, rows: int, scrollback: int = 0) -> None:
         try:
             from pyghostty import Terminal
         except ImportError:
             raise MissingExtra("a view of the screen", "screen") from None
-        self._terminal = Terminal(*_bounded(cols, rows), scrollback=0)
+        self._terminal = Terminal(*_bounded(cols, rows), scrollback=scrollback)
 
     def __enter__(self) -> Screen:
         return self
@@ -101,6 +101,10 @@ class Screen:
         found = [line.rstrip() for line in self._terminal.text().split("\n")]
         return found + [""] * (self.size[1] - len(found))
 
+    def everything(self) -> list[str]:
+        """All lines, also those that have scrolled away, long ones in one piece."""
+        return [line.rstrip() for line in str(self._terminal.contents()).split("\n")]
+
     def cells(self, row: int) -> list[Cell]:
         """The characters of a row; the second half of a wide one is empty."""
         from pyghostty import ffi, lib
@@ -114,6 +118,55 @@ class Screen:
             text = "".join(map(chr, points[0 : count[0]])) if ok else ""
             found.append(Cell(text, self._terminal.style(col, row)))
         return found
+
+    def runs(self, row: int) -> list[tuple[str, str, str, int]]:
+        """The row as pieces of one look each: text, colour, background (`#rrggbb`, or nothing), and how it is set.
+
+        Much faster than `cells`, since it asks once for a row's place and looks at a style only where it changes.
+        """
+        from pyghostty import ffi, lib
+
+        ref, style = self._terminal.ref(0, row), ffi.new("GhosttyStyle *")
+        style.size = ffi.sizeof("GhosttyStyle")
+        count, points = ffi.new("size_t *"), ffi.new("uint32_t[32]")
+        raw = ffi.buffer(style)
+        found: list[tuple[str, str, str, int]] = []
+        look, last, text = ("", "", 0), b"", ""
+        for col in range(self.size[0]):
+            ref.x = col
+            if lib.ghostty_grid_ref_style(ref, style) == lib.GHOSTTY_SUCCESS and (now := raw[:]) != last:
+                if text:
+                    found.append((text, *look))
+                look, last, text = _look(style, lib), now, ""
+            got = lib.ghostty_grid_ref_graphemes(ref, points, 32, count) == lib.GHOSTTY_SUCCESS
+            text += "".join(map(chr, points[0 : count[0]])) if got and count[0] else "" if _follows_wide(text) else " "
+        if text.rstrip() or look != ("", "", 0):
+            found.append((text if look[1] or look[2] & INVERSE else text.rstrip(), *look))
+        return found
+
+
+BOLD, FAINT, ITALIC, UNDERLINED, INVERSE, STRUCK = 1, 2, 4, 8, 16, 32
+
+
+def _look(style: Any, lib: Any) -> tuple[str, str, int]:
+    def shown(value: Any) -> str:
+        if value.tag == lib.GHOSTTY_STYLE_COLOR_PALETTE:
+            red, green, blue = palette(value.value.palette)
+            return f"#{red:02x}{green:02x}{blue:02x}"
+        if value.tag == lib.GHOSTTY_STYLE_COLOR_RGB:
+            return f"#{value.value.rgb.r:02x}{value.value.rgb.g:02x}{value.value.rgb.b:02x}"
+        return ""
+
+    flags = BOLD * bool(style.bold) | FAINT * bool(style.faint) | ITALIC * bool(style.italic)
+    flags |= UNDERLINED * bool(style.underline) | INVERSE * bool(style.inverse) | STRUCK * bool(style.strikethrough)
+    return shown(style.fg_color), shown(style.bg_color), flags
+
+
+def _follows_wide(text: str) -> bool:
+    """Whether the cell before holds a character that takes this one too."""
+    import unicodedata
+
+    return bool(text) and unicodedata.east_asian_width(text[-1]) in "WF"
 
 
 def _bounded(cols: int, rows: int) -> tuple[int, int]:
@@ -151,17 +204,21 @@ def palette(number: int) -> tuple[int, int, int]:
 class Story:
     """How a session's screen came about: its output up to now, and its sizes with the offset from which each held."""
 
-    def __init__(self, sizes: list[tuple[int, int, int]], start: int, parts: Iterator[bytes]) -> None:
+    def __init__(
+        self, sizes: list[tuple[int, int, int]], start: int, parts: Iterator[bytes], end: int | None = None
+    ) -> None:
         self.sizes = sizes
         self.start = start
         self.parts = parts
+        self.end = end
+        """The offset at which what comes later begins; None from a supervisor that does not tell."""
 
-    def screen(self) -> Screen:
+    def screen(self, scrollback: int = 0) -> Screen:
         sizes = list(self.sizes)
         _, cols, rows = sizes.pop(0)
         while sizes and sizes[0][0] <= self.start:
             _, cols, rows = sizes.pop(0)
-        screen, at = Screen(cols, rows), self.start
+        screen, at = Screen(cols, rows, scrollback), self.start
         for data in self.parts:
             while sizes and sizes[0][0] <= at + len(data):
                 offset, cols, rows = sizes.pop(0)
@@ -206,7 +263,7 @@ def _from_files(place: Place, sizes: list[tuple[int, int, int]], end: int, size:
         if size:
             yield from _read(place.out, size)
 
-    return Story(sizes, max(0, end - older - size), parts())
+    return Story(sizes, max(0, end - older - size), parts(), end)
 
 
 def _read(path: str, size: int) -> Iterator[bytes]:
@@ -229,7 +286,7 @@ def _from_scrollback(client: Client, sizes: list[tuple[int, int, int]], start: i
                 break
             if isinstance(message, wire.Exit):
                 raise PeerStalled("the supervisor ended its output too early")
-    return Story(sizes, start, iter(found))
+    return Story(sizes, start, iter(found), end)
 
 
 def replayed(client: Client) -> bytes:

@@ -190,13 +190,12 @@ def _when(text: str | None) -> float:
 def _spec(fields: dict[str, Any]) -> Any:
     from treadle.fleet.client import me
     from treadle.fleet.orders import Spec, new_id
-    from treadle.workspace.git import Repository
+    from treadle.fleet.sources import commit_of
 
     key = fields.pop("key", "") or ""
     root = os.path.abspath(os.path.expanduser(fields["root"])) if fields.get("root") else ""
-    if root and not fields.get("base") and not fields.get("in_place") and os.path.isdir(root):
-        found = Repository.find(root)
-        fields["base"] = found.commit() if found is not None else ""
+    if root and not fields.get("base") and not fields.get("in_place"):
+        fields["base"] = commit_of(root)
     fields |= {"root": root, "id": new_id(key), "created": time.time(), "by": me()}
     try:
         return msgspec.convert(fields, Spec, strict=False)

@@ -40,7 +40,8 @@ def main(arguments: list[str]) -> int:
 
 def _choose(where: str) -> Place:
     """The only terminal that runs, or the one that the person picks."""
-    from treadle.cli.terminal.ls import rows, words
+    from treadle.cli.terminal.ls import words
+    from treadle.terminal.listing import rows
     from treadle.terminal.places import Place
 
     living = [row for row in rows(where) if row["alive"]]

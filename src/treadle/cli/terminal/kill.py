@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> int:
     given = Arguments(arguments, f"--grace {WHERE}", "--json --all")
     grace = given.number("--grace", 5.0)
     if "--all" in given.flags:
-        from treadle.cli.terminal.ls import rows
+        from treadle.terminal.listing import rows
 
         given.exactly(0, "no ids together with --all")
         names = [row["id"] for row in rows(directory(given)) if row["alive"]]

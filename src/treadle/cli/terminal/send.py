@@ -34,8 +34,8 @@ from treadle.cli.terminal import (
     place,
     warn,
 )
-from treadle.errors import ConfigError, PeerStalled
-from treadle.wire.terminal import frames as wire
+from treadle.errors import PeerStalled
+from treadle.terminal import typing
 
 if TYPE_CHECKING:
     from typing import Any
@@ -43,11 +43,6 @@ if TYPE_CHECKING:
     from treadle.terminal.client import Client
     from treadle.terminal.places import Place
 
-SETTLED = 120
-SETTLE_MAX = 3.0
-LEAST = 0.05
-LINE_MAX = 4095
-"""What the kernel keeps of one line that a program has not read yet."""
 BEGIN = 20.0
 """Seconds in which a program that was given a prompt has begun to work. Agents take seconds on a busy machine.
 TREADLE_SUBMIT_SECONDS sets another limit."""
@@ -100,43 +95,16 @@ def _send_plainly(client: Client, where: Place, data: bytes, enter: bool, anyway
     client.input(data)
     client.status()  # answered after the input was taken
     if enter:
-        _settle(client)
+        typing.settle(client)
         client.input(b"\r")
         client.status()
     return 0
 
 
 def _type(client: Client, where: Place, detail: dict[str, Any], data: bytes, enter: bool, anyway: bool) -> int:
-    """Type the text, and Enter when the program has drawn it. 0, or the exit code that says why not."""
-    how = wire.ANYWAY if anyway else wire.PRESSES_ENTER if enter else 0
-    if detail["canonical"]:
-        _check_lines(data)
-    elif detail["modes"].get("paste") and (enter or not data.endswith((b"\r", b"\n"))):
-        from treadle.terminal.manners import as_paste
-
-        data = as_paste(data)
-    if data and (code := _typed(client, where, data, how)):
-        return code
-    if enter:
-        if data:
-            _settle(client)
-        return _typed(client, where, b"\r", how)
-    return 0
-
-
-def _typed(client: Client, where: Place, data: bytes, how: int) -> int:
-    """Type when the state allows it. One that is just changing is waited for."""
-    deadline = time.monotonic() + SETTLE_MAX
-    size = wire.FRAME_CAP // 2
-    for at in range(0, len(data), size):
-        while True:
-            answer = client.type_in(data[at : at + size], how)
-            if answer["typed"]:
-                break
-            if answer["why"] != "settling" or time.monotonic() > deadline:
-                return _refuse(where, answer["state"], answer["why"])
-            time.sleep(0.05)
-    return 0
+    """0, or the exit code that says why it was not typed."""
+    refused = typing.type_text(client, detail, data, enter, anyway)
+    return 0 if refused is None else _refuse(where, refused["state"], refused["why"])
 
 
 def _refuse(where: Place, state: dict[str, Any], why: str) -> int:
@@ -158,25 +126,6 @@ def _refuse(where: Place, state: dict[str, Any], why: str) -> int:
         hint += f"; `treadle explain {where.id}` says why; --anyway types all the same"
     warn(f"  {hint}")
     return NEEDS_A_PERSON
-
-
-def _check_lines(data: bytes) -> None:
-    longest = max((len(line) for line in data.replace(b"\r", b"\n").split(b"\n")), default=0)
-    if longest > LINE_MAX:
-        raise ConfigError(
-            f"a line of {longest} bytes would be cut: the program reads whole lines, of which the kernel keeps "
-            f"{LINE_MAX} bytes",
-            hint="put newlines into it, or give it to the program as a file",
-        )
-
-
-def _settle(client: Client) -> None:
-    """Programs that draw their own input take text and Enter in one piece for a paste: let them draw the text first."""
-    started = time.monotonic()
-    while (waited := time.monotonic() - started) < SETTLE_MAX:
-        if waited >= LEAST and client.status().idle_ms >= SETTLED:
-            return
-        time.sleep(0.02)
 
 
 def _follow(client: Client, where: Place, before: dict[str, Any], deadline: float | None, anyway: bool) -> int:

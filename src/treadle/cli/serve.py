@@ -1,0 +1,108 @@
+"""`treadle serve`: the page and the HTTP interface."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+import click
+
+from treadle.cli.as_json import json_option, show_json
+
+
+@click.command("serve")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
+@click.option("--port", default=7474, show_default=True, metavar="N", help="0 takes any that is free.")
+@click.option("--unix", default="", metavar="SOCKET", help="Listen on a Unix socket instead.")
+@click.option("--name", "names", multiple=True, metavar="NAME", help="A name that browsers reach this server by.")
+@click.option("--tls-cert", default="", metavar="FILE", help="A certificate, for other addresses than loopback.")
+@click.option("--tls-key", default="", metavar="FILE", help="Its key, when that is in another file.")
+@click.option("--behind-proxy", is_flag=True, help="A proxy on this machine does TLS; give its name with --name.")
+@click.option("--terminals", default="", metavar="DIR", help="Where the terminals are. Default: those of `treadle ls`.")
+@click.option("--right", type=click.Choice(["watch", "answer", "all"]), default="all", help="What the link allows.")
+@click.option("--link", is_flag=True, help="Print a new link to the server that runs, and end.")
+@click.option("--token", is_flag=True, help="Print a token for scripts, and end.")
+@click.option("--devices", is_flag=True, help="List the devices that hold a token, and end.")
+@click.option("--revoke", default="", metavar="DEVICE", help="Take a device's token back, and end.")
+@json_option
+def serve(as_json: bool, link: bool, token: bool, devices: bool, revoke: str, right: Any, **options: Any) -> None:
+    """Serve the page and the HTTP interface: watch and steer the fleet and the terminals from a browser.
+
+    \b
+    treadle serve                        prints a link that works once; open it
+    treadle serve --link --right watch   another link, for who may only look
+    treadle serve --host 0.0.0.0 --tls-cert fleet.pem --name fleet.example
+    treadle serve --devices; treadle serve --revoke NAME
+
+    It needs no fleet: without one it shows the terminals, and finds a fleet that comes up later.
+    """
+    from treadle.fleet.api import running
+    from treadle.fleet.api.tokens import Tokens
+
+    tokens = Tokens()
+    if revoke:
+        gone = tokens.revoke(revoke)
+        click.echo(f"{gone.name or gone.id} may do nothing any more", err=True)
+    elif devices:
+        _devices(tokens, as_json)
+    elif token:
+        made, secret = tokens.make("script", right)
+        show_json({"device": made.id, "right": right, "token": secret}) if as_json else click.echo(secret)
+    elif link:
+        url = running.link(tokens, right)
+        show_json({"url": url}) if as_json else click.echo(url)
+    else:
+        _serve(tokens, right, as_json, options)
+
+
+def _devices(tokens: Any, as_json: bool) -> None:
+    from treadle.cli.fleet.common import age, table
+
+    found = tokens.read().devices
+    if as_json:
+        fields = ("id", "name", "right", "created", "used")
+        return show_json([{name: getattr(each, name) for name in fields} for each in found])
+    rows = [["DEVICE", "RIGHT", "SEEN", "NAME"]]
+    for each in found:
+        rows.append([each.id, each.right, f"{age(each.used)} ago" if each.used else "never", each.name or "-"])
+    table(rows)
+
+
+def _serve(tokens: Any, right: Any, as_json: bool, options: dict[str, Any]) -> None:
+    from treadle.fleet.api import running
+    from treadle.fleet.api.serve import Listening, WebServer, run
+
+    terminals = options.pop("terminals")
+    listening = Listening(**options)
+
+    async def work() -> None:
+        server = WebServer(address=listening.address, names=listening.names, terminals=terminals, tokens=tokens)
+        ready = asyncio.Event()
+        serving = asyncio.create_task(run(server, listening, ready))
+        waiting = asyncio.create_task(ready.wait())
+        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if ready.is_set():
+            with running.noted(listening):
+                _announce(tokens, listening, right, as_json)
+                await serving
+        else:
+            await serving
+
+    try:
+        asyncio.run(work())
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _announce(tokens: Any, listening: Any, right: Any, as_json: bool) -> None:
+    url = f"{listening.address}/#{tokens.link('', right)}"
+    if as_json:
+        show_json({"url": url, "port": listening.port, "unix": listening.unix})
+    else:
+        click.echo(f"Open this link, once, within ten minutes:\n  {url}")
+        if listening.unix:
+            click.echo(f"It listens on {listening.unix}", err=True)
+        click.echo("Ctrl-C ends it.", err=True)
+    sys.stdout.flush()

@@ -1,0 +1,12 @@
+"""The fleet and the terminals over HTTP: for scripts as REST and server-sent events, for the page over one WebSocket.
+
+envelope   errors and answers as JSON
+tokens     who may do what: devices, one-time links
+gate       every request passes it: host, origin, token, sizes, rates, headers
+calls      the table of what can be called, and how a call becomes a function call
+openapi    the same table as a document
+feed       both streams of the engine, read once for all who watch
+board      what needs a person, works, waits, is done
+socket     one connection per tab: topics, each with a place to go on from
+serve      all of it as a server
+"""

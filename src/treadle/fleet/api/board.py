@@ -1,0 +1,182 @@
+"""What a person has to know at a glance: who needs them, what works, what waits, what is done. Worked out once for all.
+
+Needs you, in this order: questions by deadline; failed, out of budget; finished and not reviewed; stalled or lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from treadle.errors import TreadleError
+from treadle.fleet import client, liveness, tasks
+from treadle.fleet.bus import Entry
+from treadle.fleet.index import OrderFilter, OrderRow
+from treadle.fleet.orders import AT_WORK, ENDED
+
+if TYPE_CHECKING:
+    from treadle.fleet.api.machines import ClaimRow
+    from treadle.fleet.api.reviews import Merging
+    from treadle.fleet.api.serve import WebServer
+
+log = logging.getLogger(__name__)
+
+SHOWN = 200
+"""Rows of each section; how many more there are is told."""
+DONE_SHOWN = 20
+EVERY = 1.0
+"""Seconds between two looks at what orders are doing, while somebody watches."""
+RANK = {"asks": 0, "failed": 1, "budget": 1, "review": 2, "stalled": 3, "lost": 3}
+
+
+class Board:
+    def __init__(self, server: WebServer) -> None:
+        self.server = server
+        self.whys: dict[str, dict[str, Any]] = {}
+        self.nodes: list[dict[str, Any]] = []
+        self.control: dict[str, Any] = {}
+        self.rows: dict[str, dict[str, Any]] = {}
+        self.sections: dict[str, list[str]] = {"needs": [], "working": [], "waiting": [], "done": []}
+        self.more: dict[str, int] = {}
+        self.counts: dict[str, int] = {}
+        self.watchers = 0
+        self.changed: set[Any] = set()
+        """Called after the board was worked out anew."""
+        self._stale = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(self._work_out()), asyncio.create_task(self._look())]
+
+    async def close(self) -> None:
+        await tasks.end(self._tasks)
+
+    def on_state(self, entries: list[Entry], rows: list[OrderRow]) -> None:
+        self._stale.set()
+
+    def merge_changed(self, merging: Merging) -> None:
+        self._stale.set()
+
+    def wake(self) -> None:
+        """Somebody came to watch: what is known may be old."""
+        self._stale.set()
+
+    async def _work_out(self) -> None:
+        while True:
+            await self._stale.wait()
+            self._stale.clear()
+            if self.server.index is not None:
+                try:
+                    await asyncio.to_thread(self._sections)
+                except TreadleError as error:
+                    log.warning("the board cannot be worked out: %s", error)
+            for call in list(self.changed):
+                call()
+            await asyncio.sleep(0.1)
+
+    async def _look(self) -> None:
+        """Ask the scheduler what everybody does. Only while somebody wants to know."""
+        while True:
+            if self.watchers and self.server.bus is not None:
+                try:
+                    self.whys = await client.whys(self.server.bus)
+                    self.nodes = await client.nodes(self.server.bus)
+                    self.control = msgspec.to_builtins(await client.control(self.server.bus))
+                except TreadleError as error:
+                    log.info("the scheduler cannot be asked: %s", error)
+                self._stale.set()
+            await asyncio.sleep(EVERY)
+
+    def _sections(self) -> None:
+        index = self.server.fleet_index()
+        needs = index.orders(OrderFilter(needs="asks"), count=SHOWN).orders
+        for kind in ("failed", "review"):
+            needs += index.orders(OrderFilter(needs=kind), count=SHOWN).orders
+        working = index.orders(OrderFilter(states=AT_WORK), count=SHOWN)
+        waiting = index.orders(OrderFilter(states=("queued",)), count=SHOWN)
+        done = index.orders(OrderFilter(states=ENDED), count=DONE_SHOWN)
+        rows = {row.id: self._row(row) for row in (*needs, *working.orders, *waiting.orders, *done.orders)}
+        needing = [name for name, row in rows.items() if row.get("needs")]
+        needing.sort(key=lambda name: _urgency(rows[name]))
+        counts = index.counts()
+        self.rows = rows
+        self.sections = {
+            "needs": needing,
+            "working": [row.id for row in working.orders if not rows[row.id].get("needs")],
+            "waiting": [row.id for row in waiting.orders if not rows[row.id].get("needs")],
+            "done": [row.id for row in done.orders if not rows[row.id].get("needs")],
+        }
+        self.counts = counts
+        self.more = {
+            "needs": max(0, sum(index.orders(OrderFilter(needs=kind), count=1).total for kind in RANK) - len(needing)),
+            "working": working.left_out,
+            "waiting": waiting.left_out,
+            "done": done.left_out,
+        }
+
+    def _row(self, row: OrderRow) -> dict[str, Any]:
+        made: dict[str, Any] = msgspec.to_builtins(row)
+        why = self.whys.get(row.id)
+        if why and row.state not in ENDED and why.get("state", row.state) == row.state:
+            made |= activity(liveness.judged(why))
+        if not made.get("needs"):
+            if made.get("verdict") in ("stalled", "lost"):
+                made["needs"] = made["verdict"]
+            elif made.get("waits") == "budget":
+                made["needs"] = "budget"
+        if row.open_ask and (found := self.server.fleet_index().ask(row.open_ask)):
+            ask, given = found
+            made["ask"] = {name: ask.get(name) for name in ("number", "kind", "text", "tool", "command", "deadline")}
+            made["answered"] = given
+        return made
+
+    async def claims(self) -> list[ClaimRow]:
+        from treadle.fleet.api.machines import ClaimRow
+
+        bus = self.server.fleet_bus()
+        found = []
+        whys = await client.whys(bus)
+        for name in whys:
+            spec = await client.get_spec(bus, name)
+            if spec.claims:
+                order = await client.get_order(bus, name)
+                waits = whys[name].get("waits") or {}
+                blocked = waits.get("kind") == "claim"
+                found.append(
+                    ClaimRow(
+                        order=name,
+                        title=order.title,
+                        place=spec.place,
+                        claims=spec.claims,
+                        state=order.state,
+                        node=order.node,
+                        waits_for=str(waits.get("holder", "")) if blocked else "",
+                        text=str(waits.get("text", "")) if blocked else "",
+                    )
+                )
+        return found
+
+
+def activity(judged: dict[str, Any]) -> dict[str, Any]:
+    """What an order does now or waits for, since when, and what that was told by."""
+    if waits := judged.get("waits"):
+        return {"now": waits.get("text", ""), "waits": waits.get("kind", ""), "until": waits.get("until")}
+    said = judged.get("activity") or {}
+    return {
+        "now": said.get("doing", "") or "starting",
+        "since": said.get("since"),
+        "verdict": judged.get("verdict", ""),
+        "evidence": judged.get("evidence") or [],
+        "heard": judged.get("heard_seconds_ago"),
+    }
+
+
+def _urgency(row: dict[str, Any]) -> tuple[int, float]:
+    rank = RANK.get(row["needs"], 4)
+    if rank == 0:
+        return rank, float((row.get("ask") or {}).get("deadline") or time.time())
+    return rank, float(row["changed"])

@@ -1,0 +1,77 @@
+"""The HTTP server's own settings, and connections that are closed when no request is completed on them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from treadle.fleet.api.serve import CONNECTIONS_MAX, IDLE_SECONDS, tls_context
+
+if TYPE_CHECKING:
+    from treadle.fleet.api.serve import Listening, WebServer
+
+MESSAGE_MAX = 64 * 1024
+"""The largest message that a tab may send."""
+
+
+class Connection(H11Protocol):
+    """Closed when its bytes come so slowly that no request gets done: one of those costs nothing to open."""
+
+    idle_seconds = IDLE_SECONDS
+    _checking: asyncio.TimerHandle | None = None
+    _last: Any = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._check_later()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._checking is not None:
+            self._checking.cancel()
+        super().connection_lost(exc)
+
+    def _check_later(self) -> None:
+        self._checking = asyncio.get_running_loop().call_later(self.idle_seconds, self._check)
+
+    def _check(self) -> None:
+        if self.transport.get_protocol() is not self:  # it has become a WebSocket
+            return
+        busy = self.cycle is not None and not self.cycle.response_complete
+        if not busy and self.cycle is self._last:
+            self.transport.close()
+            return
+        self._last = self.cycle
+        self._check_later()
+
+
+def make_config(server: WebServer, listening: Listening) -> uvicorn.Config:
+    config = uvicorn.Config(
+        server.gate,
+        http=Connection,
+        ws="websockets-sansio",
+        ws_max_size=MESSAGE_MAX,
+        ws_per_message_deflate=False,  # its memory, for each tab, is more than all else here
+        ws_ping_interval=20.0,
+        ws_ping_timeout=20.0,
+        lifespan="off",
+        access_log=False,  # addresses of answer links are secrets
+        server_header=False,
+        proxy_headers=listening.behind_proxy,
+        forwarded_allow_ips="127.0.0.1",
+        timeout_keep_alive=10,
+        timeout_graceful_shutdown=2,
+        limit_concurrency=CONNECTIONS_MAX,
+        h11_max_incomplete_event_size=32 * 1024,
+        log_config=None,
+    )
+    config.load()
+    if listening.tls is not None:
+        config.ssl = tls_context(*listening.tls)
+    return config
+
+
+def make_server(config: uvicorn.Config) -> uvicorn.Server:
+    return uvicorn.Server(config)

@@ -1,0 +1,149 @@
+"""What orders left: to read as a diff, to send back with comments, to merge with verify running, to throw away."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from treadle.errors import ConfigError, NotFound, TreadleError
+from treadle.fleet import client, results
+from treadle.fleet.api.calls import Asking, Done, call
+from treadle.fleet.api.orders import Text
+from treadle.fleet.client import Given
+from treadle.fleet.results import Step
+
+MERGES_KEPT = 50
+
+
+class Merging(msgspec.Struct, kw_only=True):
+    """Orders being merged, one after the other. `state` is running, merged or stopped."""
+
+    id: str
+    orders: list[str]
+    into: str
+    verify: str
+    by: str
+    started: float
+    state: str = "running"
+    at: str = ""
+    """The order that is being merged and verified now."""
+    steps: list[Step] = []
+    problem: str = ""
+    ended: float = 0.0
+
+
+@call("GET", "/orders/{id}/diff", returns=bytes)
+async def show_diff(asking: Asking) -> Response:
+    """What an order changed, as a patch in plain text."""
+    data = await results.diff(asking.bus, await asking.order())
+    return Response(data, media_type="text/plain; charset=utf-8")
+
+
+class Comment(msgspec.Struct, frozen=True, kw_only=True):
+    text: Text
+    path: Annotated[str, Meta(max_length=4096)] = ""
+    line: Annotated[int, Meta(ge=0, le=1 << 31)] = 0
+    quote: Annotated[str, Meta(max_length=2000)] = ""
+
+
+class SentBack(msgspec.Struct, frozen=True, kw_only=True):
+    comments: Annotated[tuple[Comment, ...], Meta(max_length=500)] = ()
+    text: Annotated[str, Meta(max_length=100_000)] = ""
+
+
+@call("POST", "/orders/{id}/send-back", right="all", body=SentBack, returns=Given, status=201)
+async def send_back(asking: Asking) -> Given:
+    """Have finished work done over by the same agent, from what it left, with all comments at once."""
+    given: SentBack = asking.body
+    parts = [given.text.strip()] if given.text.strip() else []
+    for comment in given.comments:
+        where = f"{comment.path}:{comment.line}" if comment.line else comment.path
+        quote = f"\n    {comment.quote.strip()}" if comment.quote.strip() else ""
+        parts.append(f"{where}{quote}\n{comment.text.strip()}".strip())
+    if not parts:
+        raise ConfigError("there is nothing to send back", hint="say what is to be different")
+    name = await asking.order()
+    sent = await client.send_back(asking.bus, name, "\n\n".join(parts), by=asking.by)
+    return sent
+
+
+@call("POST", "/orders/{id}/reviewed", right="answer")
+async def mark_reviewed(asking: Asking) -> Done:
+    """Note that a person has seen what became of the order; it needs nobody then."""
+    name = await asking.order()
+    await client.note_result(asking.bus, name, "seen", {"reviewed": asking.by}, by=asking.by)
+    return Done()
+
+
+@call("POST", "/orders/{id}/discard", right="all")
+async def discard_order(asking: Asking) -> Done:
+    """Throw the work of an order away: its branch goes, receipt and patch stay."""
+    await results.discard(asking.bus, await asking.order(), by=asking.by)
+    return Done()
+
+
+class NewMerge(msgspec.Struct, frozen=True, kw_only=True):
+    orders: Annotated[list[str], Meta(min_length=1, max_length=100)]
+    into: Annotated[str, Meta(max_length=4096)] = ""
+    """A worktree on the server's machine; empty is the directory that the first order was given for."""
+    verify: Annotated[str, Meta(max_length=10_000)] | None = None
+    """Run after each step, and taken back when it fails; left out is the orders' own."""
+
+
+@call("POST", "/merges", right="all", body=NewMerge, returns=Merging, status=202)
+async def start_merge(asking: Asking) -> Merging:
+    """Merge finished orders, each verified, in the background; look at it with its id."""
+    given: NewMerge = asking.body
+    names = [await client.resolve(asking.bus, name) for name in given.orders]
+    spec = await client.get_spec(asking.bus, names[0])
+    into = given.into or spec.root
+    if not into:
+        raise ConfigError("nobody knows where to merge to", hint="name a worktree on the server's machine: into")
+    verify = spec.verify if given.verify is None else given.verify
+    made = Merging(id=secrets.token_hex(6), orders=names, into=into, verify=verify, by=asking.by, started=time.time())
+    asking.server.merges[made.id] = made
+    while len(asking.server.merges) > MERGES_KEPT:
+        del asking.server.merges[next(iter(asking.server.merges))]
+    asking.server.start_task(_merge(asking, made))
+    return made
+
+
+async def _merge(asking: Asking, made: Merging) -> None:
+    try:
+        for name in made.orders:
+            made.at = name
+            asking.server.board.merge_changed(made)
+            steps = await results.merge(asking.bus, [name], made.into, verify=made.verify, by=made.by)
+            made.steps = [*made.steps, *steps]
+            if not all(step.merged for step in steps):
+                break
+        made.state = "merged" if all(step.merged for step in made.steps) else "stopped"
+    except TreadleError as error:
+        made.state, made.problem = "stopped", str(error)
+    except asyncio.CancelledError:
+        made.state, made.problem = "stopped", "the server was stopped"
+        raise
+    finally:
+        made.at, made.ended = "", time.time()
+        asking.server.board.merge_changed(made)
+
+
+@call("GET", "/merges/{id}", returns=Merging)
+async def show_merge(asking: Asking) -> Merging:
+    """How far a merge has come."""
+    found = asking.server.merges.get(asking.path("id"))
+    if found is None:
+        raise NotFound("there is no such merge; only the last ones of this server are known")
+    return found
+
+
+@call("GET", "/merges", returns=list[Merging])
+async def list_merges(asking: Asking) -> list[Any]:
+    """The merges that this server has run, the latest first."""
+    return list(asking.server.merges.values())[::-1]

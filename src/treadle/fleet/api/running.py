@@ -1,0 +1,62 @@
+"""The server that runs on this machine: where it is, for commands that make links to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from treadle.errors import NotFound
+from treadle.fleet.api.tokens import Right, Tokens, directory
+from treadle.io.files import write_atomic
+from treadle.io.process import table
+from treadle.io.reading import read_if_there
+
+if TYPE_CHECKING:
+    from treadle.fleet.api.serve import Listening
+
+
+class ServerNote(msgspec.Struct, frozen=True, kw_only=True):
+    pid: int
+    start: int
+    """When the process was started, as the kernel counts it: another process may get the same number."""
+    address: str
+    unix: str = ""
+
+
+def _path() -> str:
+    return os.path.join(directory(), "server.json")
+
+
+@contextmanager
+def noted(listening: Listening) -> Iterator[None]:
+    """Have others know of this server while it runs."""
+    mine = table.look(os.getpid())
+    note = ServerNote(pid=os.getpid(), start=mine.start if mine else 0, address=listening.address, unix=listening.unix)
+    write_atomic(_path(), msgspec.json.encode(note))
+    try:
+        yield
+    finally:
+        if find() == note:
+            os.unlink(_path())
+
+
+def find() -> ServerNote | None:
+    """The server that runs, or None."""
+    data = read_if_there(_path())
+    try:
+        note = msgspec.json.decode(data, type=ServerNote) if data else None
+    except msgspec.MsgspecError:
+        return None
+    process = table.look(note.pid) if note else None
+    return note if note and process is not None and process.start == note.start else None
+
+
+def link(tokens: Tokens, right: Right, name: str = "") -> str:
+    note = find()
+    if note is None:
+        raise NotFound("no server runs here", hint="`treadle serve` starts one and prints a link")
+    return f"{note.address}/#{tokens.link(name, right)}"

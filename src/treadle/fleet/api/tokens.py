@@ -1,0 +1,198 @@
+"""Who may use the page and the API: a token for each device, kept as a hash, with what it may do.
+
+    watch    look at everything
+    answer   watch, and answer what agents ask
+    all      everything that the command line can do
+
+A link carries a code in its fragment, which no server and no log sees; the page exchanges it, once, for a token of its
+own. Tokens, codes and the key that signs answer links are in one private file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from treadle.errors import ConfigError, NotFound, StorageError
+from treadle.io.files import locked, write_atomic
+from treadle.io.paths import private_dir, state_dir
+from treadle.io.reading import read_if_there
+
+FORMAT = 1
+Right: TypeAlias = Literal["watch", "answer", "all"]
+RIGHTS: tuple[Right, ...] = ("watch", "answer", "all")
+LINK_SECONDS = 600.0
+USED_EVERY = 60.0
+"""Seconds between two notes of when a device was last seen."""
+T = TypeVar("T")
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """One that holds a token. The token itself is kept nowhere, only what it can be recognised by."""
+
+    id: str
+    name: str
+    right: Right
+    created: float
+    sha256: str
+    used: float = 0.0
+
+
+class OneTimeLink(msgspec.Struct, frozen=True, kw_only=True):
+    sha256: str
+    name: str
+    right: Right
+    expires: float
+
+
+class TokenFile(msgspec.Struct, frozen=True, kw_only=True):
+    format: int = FORMAT
+    devices: tuple[Device, ...] = ()
+    links: tuple[OneTimeLink, ...] = ()
+    key: str = ""
+    """Signs the links with which a question is answered."""
+    answered: dict[str, float] = {}
+    """Signed links that were used, until they would have expired anyway."""
+
+
+def directory() -> str:
+    return private_dir(os.path.join(state_dir(), "web"))
+
+
+class Tokens:
+    def __init__(self, path: str = "") -> None:
+        self.path = path or os.path.join(directory(), "tokens.json")
+        self._seen: tuple[tuple[int, int], TokenFile] | None = None
+
+    def read(self) -> TokenFile:
+        """What is kept now; read again only when the file has changed, since another process may write it."""
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return TokenFile()
+        mark = (found.st_mtime_ns, found.st_ino)
+        if self._seen is None or self._seen[0] != mark:
+            data = read_if_there(self.path)
+            try:
+                kept = TokenFile() if data is None else msgspec.json.decode(data, type=TokenFile)
+            except msgspec.MsgspecError as error:
+                raise StorageError(
+                    f"{self.path} is damaged: {error}", hint="remove it: all devices sign in anew"
+                ) from None
+            if kept.format != FORMAT:
+                raise StorageError(f"{self.path} has format {kept.format}, and this program knows {FORMAT}")
+            self._seen = (mark, kept)
+        return self._seen[1]
+
+    def _change(self, change: Callable[[TokenFile], tuple[TokenFile, T]]) -> T:
+        with locked(f"{self.path}.lock"):
+            kept, result = change(self.read())
+            write_atomic(self.path, msgspec.json.encode(kept))
+            self._seen = None
+        return result
+
+    def make(self, name: str, right: Right) -> tuple[Device, str]:
+        """A device of this name, with its token, which is told only here."""
+        token = secrets.token_urlsafe(32)
+        device = Device(id=secrets.token_hex(4), name=name, right=right, created=time.time(), sha256=_hash(token))
+        self._change(lambda kept: (replace(kept, devices=(*kept.devices, device)), None))
+        return device, token
+
+    def link(self, name: str, right: Right, seconds: float = LINK_SECONDS) -> str:
+        """A code that can be exchanged once for a token, until it expires."""
+        if right not in RIGHTS:
+            raise ConfigError(f"{right!r} is no right", hint="watch, answer or all")
+        code = secrets.token_urlsafe(24)
+        made = OneTimeLink(sha256=_hash(code), name=name, right=right, expires=time.time() + seconds)
+        self._change(lambda kept: (replace(kept, links=(*_living(kept.links), made)), None))
+        return code
+
+    def exchange(self, code: str, agent: str = "") -> tuple[Device, str] | None:
+        """The token for a code, which is used up; None for one that is unknown, expired or used."""
+        wanted = _hash(code)
+
+        def take(kept: TokenFile) -> tuple[TokenFile, OneTimeLink | None]:
+            links = _living(kept.links)
+            found = next((link for link in links if hmac.compare_digest(link.sha256, wanted)), None)
+            return replace(kept, links=tuple(link for link in links if link is not found)), found
+
+        link = self._change(take)
+        return None if link is None else self.make(link.name or _program(agent), link.right)
+
+    def check(self, token: str) -> Device | None:
+        wanted = _hash(token)
+        found = next((each for each in self.read().devices if hmac.compare_digest(each.sha256, wanted)), None)
+        if found is not None and time.time() - found.used > USED_EVERY:
+            self._note_use(found)
+        return found
+
+    def _note_use(self, device: Device) -> None:
+        def note(kept: TokenFile) -> tuple[TokenFile, None]:
+            devices = tuple(replace(each, used=time.time()) if each.id == device.id else each for each in kept.devices)
+            return replace(kept, devices=devices), None
+
+        self._change(note)
+
+    def revoke(self, name: str) -> Device:
+        """Take a device's token back, by its id or name."""
+
+        def remove(kept: TokenFile) -> tuple[TokenFile, Device]:
+            found = [each for each in kept.devices if name in (each.id, each.name)]
+            if len(found) != 1:
+                raise NotFound(f"{len(found) or 'no'} devices are called {name!r}", hint="`treadle serve --devices`")
+            return replace(kept, devices=tuple(each for each in kept.devices if each is not found[0])), found[0]
+
+        return self._change(remove)
+
+    # Signed links, with which one question is answered...
+
+    def sign(self, what: str, expires: float) -> str:
+        """A signature of this text, for a link that can be used once until it expires."""
+        return hmac.new(self._key(), f"{what} {expires:.0f}".encode(), hashlib.sha256).hexdigest()[:40]
+
+    def signed(self, what: str, expires: float, signature: str) -> bool:
+        return time.time() < expires and hmac.compare_digest(self.sign(what, expires), signature)
+
+    def use(self, signature: str, expires: float) -> bool:
+        """Use a signed link up; False when it was used before."""
+
+        def note(kept: TokenFile) -> tuple[TokenFile, bool]:
+            living = {each: until for each, until in kept.answered.items() if until > time.time()}
+            return replace(kept, answered={**living, signature: expires}), signature not in living
+
+        return self._change(note)
+
+    def _key(self) -> bytes:
+        if not self.read().key:
+            fresh = secrets.token_hex(32)
+            self._change(lambda kept: (replace(kept, key=kept.key or fresh), None))
+        return bytes.fromhex(self.read().key)
+
+
+def _living(links: tuple[OneTimeLink, ...]) -> tuple[OneTimeLink, ...]:
+    return tuple(link for link in links if link.expires > time.time())
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _program(agent: str) -> str:
+    """What a browser calls itself, in two words."""
+    system = next(
+        (name for name in ("iPhone", "iPad", "Android", "Windows", "Macintosh", "Linux") if name in agent), ""
+    )
+    program = next((name for name in ("Firefox", "Edg", "Chrome", "Safari") if name in agent), "browser")
+    return f"{'Edge' if program == 'Edg' else program}{f' on {system}' if system else ''}"
+
+
+def may(device: Any, right: Right) -> bool:
+    return RIGHTS.index(device.right) >= RIGHTS.index(right)

@@ -1,0 +1,353 @@
+"""What a tab can follow over its socket. A topic makes its next message when it is sent, from what is true then: one
+who reads slowly misses states in between, and never gets old ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+
+from treadle.errors import TreadleError
+from treadle.fleet import client
+from treadle.fleet.api.event_pages import Shown, event_page, joined, unpacked
+from treadle.fleet.api.orders import detail
+from treadle.fleet.bus import Entry
+from treadle.fleet.index import OrderFilter, OrderRow
+from treadle.terminal.listing import rows as terminal_rows
+
+if TYPE_CHECKING:
+    from treadle.fleet.api.serve import WebServer
+    from treadle.fleet.api.socket import Tab
+
+CHUNK = 64 * 1024
+BEHIND_MAX = 4000
+"""Events that a tab may have waiting; one that is further behind is shown the newest page instead."""
+PAGE = 300
+
+
+class Topic:
+    pause: ClassVar[float] = 0.1
+    """Seconds between two messages, at least."""
+    every: ClassVar[float] = 0.0
+    """Seconds after which it is looked at anew by itself."""
+
+    def __init__(self, tab: Tab, name: str, params: dict[str, Any]) -> None:
+        self.tab = tab
+        self.server: WebServer = tab.server
+        self.name = name
+        self.params = params
+        self.dirty = True
+        self.sent_at = 0.0
+
+    async def open(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    async def message(self) -> dict[str, Any] | None:
+        """What to send now; None when there is nothing new."""
+        raise NotImplementedError
+
+    @property
+    def argument(self) -> str:
+        return self.name.partition(":")[2]
+
+    def mark(self) -> None:
+        self.dirty = True
+        self.tab.wake.set()
+
+
+class BoardTopic(Topic):
+    """Sections as lists of ids, and the rows that changed since the last message."""
+
+    pause = 0.2
+
+    async def open(self) -> None:
+        self._sent: dict[str, dict[str, Any]] = {}
+        self._first = True
+        self.server.board.watchers += 1
+        self.server.board.changed.add(self.mark)
+        self.server.board.wake()
+
+    def close(self) -> None:
+        self.server.board.watchers -= 1
+        self.server.board.changed.discard(self.mark)
+
+    async def message(self) -> dict[str, Any] | None:
+        board = self.server.board
+        rows = {name: row for name, row in board.rows.items() if self._sent.get(name) != row}
+        self._sent = dict(board.rows)
+        made = {
+            "full": self._first,
+            "rows": rows,
+            "sections": board.sections,
+            "more": board.more,
+            "counts": board.counts,
+            "nodes": [sum(bool(each.get("alive")) for each in board.nodes), len(board.nodes)],
+            "gone": [each["name"] for each in board.nodes if not each.get("alive")],
+            "budgets": board.control.get("budgets", {}),
+            "pauses": board.control.get("pauses", {}),
+            "merges": msgspec.to_builtins(list(self.server.merges.values())[-5:]),
+            "fleet": self.server.fleet_state(),
+        }
+        self._first = False
+        return made
+
+
+class OrderTopic(Topic):
+    pause = 0.2
+
+    async def open(self) -> None:
+        self._sent: bytes = b""
+        self.server.board.watchers += 1
+        self.server.board.changed.add(self.mark)
+        if self.server.feed is not None:
+            self.server.feed.on_state.add(self._on_state)
+
+    def close(self) -> None:
+        self.server.board.watchers -= 1
+        self.server.board.changed.discard(self.mark)
+        if self.server.feed is not None:
+            self.server.feed.on_state.discard(self._on_state)
+
+    def _on_state(self, entries: list[Entry], rows: list[OrderRow]) -> None:
+        if any(f".{self.argument}" in entry.key for entry in entries):
+            self.mark()
+
+    async def message(self) -> dict[str, Any] | None:
+        found = msgspec.to_builtins(await detail(self.server, self.argument))
+        seen = msgspec.json.encode(found)
+        if seen == self._sent:
+            return None
+        self._sent = seen
+        return {"detail": found}
+
+
+class RunTopic(Topic):
+    """Events of an order: the newest page, or all after the place that the tab has come to; then each as it comes."""
+
+    pause = 0.0
+
+    async def open(self) -> None:
+        self._waiting: deque[Shown] = deque()
+        self._reset = False
+        self._loaded = False
+        self._at = int(self.params.get("after") or 0)
+        assert self.server.feed is not None
+        self._feed = self.server.feed
+        self._feed.on_events.add(self._on_events)
+
+    def close(self) -> None:
+        self._feed.on_events.discard(self._on_events)
+
+    def _on_events(self, order: str, seq: int, attempt: int, body: dict[str, Any]) -> None:
+        if order != self.argument:
+            return
+        if len(self._waiting) > BEHIND_MAX:
+            self._waiting.clear()
+            self._loaded, self._at, self._reset = False, 0, True
+        self._waiting.extend(unpacked(seq, attempt, body))
+        self.mark()
+
+    async def message(self) -> dict[str, Any] | None:
+        if not self._loaded:
+            return await self._load()
+        if not self._waiting:
+            return None
+        events: list[Shown] = []
+        size = 0
+        while self._waiting and size < CHUNK and len(events) < 500:
+            each = self._waiting.popleft()
+            if each.seq > self._at or (events and each.seq == events[-1].seq):
+                events.append(each)
+                size += len(msgspec.json.encode(each))
+        if self._waiting:
+            self.dirty = True
+        if not events:
+            return None
+        return {"events": msgspec.to_builtins(joined(events)), "after": events[-1].seq}
+
+    async def _load(self) -> dict[str, Any] | None:
+        """What there is already; the rest of it follows, since one message is not to hold up the others."""
+        after = self._at or None
+        page = await event_page(
+            self.server.fleet_bus(), self.server.fleet_index(), self.argument, after=after, count=PAGE
+        )
+        if after and page.events and len(page.events) >= PAGE:
+            # Too much was missed to be worth reading in full: the newest page, and older ones on demand.
+            page = await event_page(self.server.fleet_bus(), self.server.fleet_index(), self.argument, count=PAGE)
+            after = None
+        self._loaded = True
+        later = [each for each in self._waiting if each.seq > max(page.after, self._at)]
+        if after is not None:
+            self._waiting = deque([*page.events, *later])
+            self.dirty = bool(self._waiting)
+            return None
+        shown = _newest(page.events)
+        cut = len(shown) < len(page.events)
+        self._at = page.after
+        self._waiting = deque(later)
+        self.dirty = bool(later)
+        return {
+            "reset": True,
+            "events": msgspec.to_builtins(shown),
+            "before": shown[0].seq if cut else page.before,
+            "after": page.after,
+            "total": page.total,
+        }
+
+
+def _newest(events: list[Shown]) -> list[Shown]:
+    """The last of them that one message should hold, cut where a message of the stream begins."""
+    size, first = 0, len(events)
+    for place in range(len(events) - 1, -1, -1):
+        size += len(msgspec.json.encode(events[place]))
+        if size > CHUNK and first < len(events):
+            break
+        if place == 0 or events[place - 1].seq != events[place].seq:
+            first = place
+    return events[first:]
+
+
+class TableTopic(Topic):
+    """A window of the orders that a filter leaves, with how many there are, and counts of what else there is."""
+
+    pause = 0.5
+
+    async def open(self) -> None:
+        self._wanted = msgspec.convert(self.params.get("wanted") or {}, OrderFilter)
+        self._offset = max(0, int(self.params.get("offset") or 0))
+        self._count = min(200, max(1, int(self.params.get("count") or 60)))
+        assert self.server.feed is not None
+        self._feed = self.server.feed
+        self._feed.on_state.add(self._on_state)
+
+    def close(self) -> None:
+        self._feed.on_state.discard(self._on_state)
+
+    def _on_state(self, entries: list[Entry], rows: list[OrderRow]) -> None:
+        if rows:
+            self.mark()
+
+    async def message(self) -> dict[str, Any] | None:
+        index = self.server.fleet_index()
+        listed = await asyncio.to_thread(index.orders, self._wanted, count=1, facets=True)
+        rows = await asyncio.to_thread(index.window, self._wanted, self._offset, self._count)
+        whys = self.server.board.rows
+        shown = [{**msgspec.to_builtins(row), **_now(whys.get(row.id))} for row in rows]
+        return {"offset": self._offset, "total": listed.total, "facets": listed.facets, "rows": shown}
+
+
+def _now(row: dict[str, Any] | None) -> dict[str, Any]:
+    return {name: row[name] for name in ("now", "since", "verdict") if name in row} if row else {}
+
+
+class LookedAt(Topic):
+    """Something that is looked at every few seconds and sent when it changed."""
+
+    every = 2.0
+
+    async def open(self) -> None:
+        self._sent = b""
+
+    async def look(self) -> Any:
+        raise NotImplementedError
+
+    async def message(self) -> dict[str, Any] | None:
+        found = await self.look()
+        seen = msgspec.json.encode(found)
+        if seen == self._sent:
+            return None
+        self._sent = seen
+        return {"value": msgspec.to_builtins(found)}
+
+
+class NodesTopic(LookedAt):
+    async def look(self) -> Any:
+        return await client.nodes(self.server.fleet_bus())
+
+
+class ClaimsTopic(LookedAt):
+    async def look(self) -> Any:
+        return await self.server.board.claims()
+
+
+class MoneyTopic(LookedAt):
+    async def look(self) -> Any:
+        control = await client.control(self.server.fleet_bus())
+        spent = await asyncio.to_thread(self.server.fleet_index().spent)
+        return {"control": msgspec.to_builtins(control), "spent": spent}
+
+
+class TerminalsTopic(LookedAt):
+    every = 1.5
+
+    async def look(self) -> Any:
+        found = await asyncio.to_thread(terminal_rows, self.server.terminals)
+        # Times that only tell how long ago something was would make every look a change.
+        return [{key: value for key, value in row.items() if key not in ("idle_ms", "state_ms")} for row in found]
+
+
+class ScreenTopic(Topic):
+    """A terminal's screen: whole once, then changed rows. `level` is focus or wall."""
+
+    async def open(self) -> None:
+        self._live = await self.server.screens.watch(self.argument)
+        self._at = 0
+        self._seen: tuple[Any, ...] = ()
+        self._following = asyncio.create_task(self._follow())
+
+    def close(self) -> None:
+        self._following.cancel()
+        self.server.screens.leave(self._live)
+
+    async def _follow(self) -> None:
+        pause = 1 / 30 if self.params.get("level") == "focus" else 0.5
+        while True:
+            try:
+                async with asyncio.timeout(1.0):
+                    await self._live.changed.wait()
+            except TimeoutError:
+                pass
+            self._live.changed.clear()
+            if self.tab.visible or self.params.get("level") == "focus":
+                self.mark()
+            await asyncio.sleep(pause)
+
+    async def message(self) -> dict[str, Any] | None:
+        frame = self._live.frame(self._at)
+        seen = (frame["rows"], frame.get("cursor"), frame.get("state"), frame.get("ended"))
+        if self._at and seen == self._seen:
+            return None
+        self._seen = ({}, *seen[1:])
+        self._at = frame["at"]
+        return frame
+
+
+KINDS: dict[str, type[Topic]] = {
+    "board": BoardTopic,
+    "order": OrderTopic,
+    "run": RunTopic,
+    "table": TableTopic,
+    "nodes": NodesTopic,
+    "claims": ClaimsTopic,
+    "money": MoneyTopic,
+    "terminals": TerminalsTopic,
+    "screen": ScreenTopic,
+}
+
+
+def make(tab: Tab, name: str, params: dict[str, Any]) -> Topic | None:
+    kind = KINDS.get(name.partition(":")[0])
+    return kind(tab, name, params) if kind is not None else None
+
+
+async def said(topic: Topic) -> dict[str, Any] | None:
+    """Its message, or what went wrong as one: a topic that fails takes no other with it."""
+    try:
+        return await topic.message()
+    except TreadleError as error:
+        return {"error": error.envelope()}

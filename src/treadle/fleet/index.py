@@ -1,0 +1,513 @@
+"""All orders and what was said in their runs, in a form that can be filtered, counted and searched.
+
+A SQLite file beside the fleet's other things, fed from the engine's two streams. It holds nothing of its own: a file
+that is lost, damaged, or of another fleet or format is made anew from the first message on.
+
+    index = OrderIndex(path, fleet="the streams that it is of")
+    index.take_state(entries)                      # each with the place that the next reader goes on from
+    found = index.orders(OrderFilter(states=("failed",)), count=50)
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from treadle.errors import StorageError
+from treadle.fleet.bus import Entry
+from treadle.fleet.orders import Order, begun, encode, read_order, read_spec
+
+FORMAT = 1
+TEXT_MAX = 20_000
+"""Characters of one text that are searched; the rest of a longer one is not found."""
+FACETS = ("state", "agent", "project", "node")
+_SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE orders (id TEXT PRIMARY KEY, revision INTEGER, state TEXT, agent TEXT, project TEXT, place TEXT,
+  node TEXT, title TEXT, labels TEXT, needs TEXT, changed REAL, row BLOB) WITHOUT ROWID;
+CREATE INDEX orders_by_revision ON orders (revision);
+CREATE INDEX orders_by_state ON orders (state, revision);
+CREATE INDEX orders_by_needs ON orders (needs, revision) WHERE needs != '';
+CREATE TABLE asks (key TEXT PRIMARY KEY, body BLOB, answer BLOB) WITHOUT ROWID;
+CREATE TABLE chunks (seq INTEGER PRIMARY KEY, of TEXT, attempt INTEGER, first INTEGER, count INTEGER);
+CREATE INDEX chunks_by_order ON chunks (of, seq);
+CREATE TABLE errors (of TEXT, seq INTEGER, n INTEGER, PRIMARY KEY (of, seq, n)) WITHOUT ROWID;
+CREATE VIRTUAL TABLE texts USING fts5 (text, of UNINDEXED, kind UNINDEXED, seq UNINDEXED);
+"""
+
+
+class OrderRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An order as lists show it."""
+
+    id: str
+    revision: int
+    state: str
+    changed: float
+    created: float = 0.0
+    title: str = ""
+    agent: str = ""
+    place: str = ""
+    project: str = ""
+    labels: tuple[str, ...] = ()
+    priority: int = 5
+    attempt: int = 0
+    node: str = ""
+    why: str = ""
+    tokens: int = 0
+    usd: float | None = None
+    open_ask: str = ""
+    asks: int = 0
+    files: int = 0
+    stat: str = ""
+    verified: bool | None = None
+    merged: bool = False
+    discarded: bool = False
+    reviewed: bool = False
+    retried_as: str = ""
+    started: float = 0.0
+    """When it was first placed."""
+    lost: int = 0
+    """Attempts that were taken over from a node that was gone."""
+    runs: int = 0
+    """Attempts that have ended."""
+    ran: float = 0.0
+    """Seconds that those took together."""
+    needs: str = ""
+    """Why a person should look: asks, failed, review; nothing when nobody has to."""
+
+
+class OrderFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which orders; what is empty does not narrow."""
+
+    states: tuple[str, ...] = ()
+    agent: str = ""
+    project: str = ""
+    place: str = ""
+    node: str = ""
+    label: str = ""
+    needs: str = ""
+    text: str = ""
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """Some orders of all that were wanted, the one that changed last first."""
+
+    orders: list[OrderRow]
+    total: int
+    left_out: int
+    """How many more there are after these."""
+    next: int | None = None
+    """Give this as `before` to go on; None when these are the last."""
+    facets: dict[str, dict[str, int]] = {}
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    order: str
+    title: str
+    state: str
+    kind: str
+    """task, turn, command or file."""
+    text: str
+    """The words around it; what was found is between \\x01 and \\x02."""
+    seq: int
+    """The place in the order's events, 0 for the task itself."""
+
+
+class Chunk(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of the event stream: where it is and which events of which attempt it holds."""
+
+    seq: int
+    attempt: int
+    first: int
+    count: int
+
+
+def row_of(order: Order, revision: int) -> OrderRow:
+    result = order.result
+    reviewed = bool(result.get("reviewed") or result.get("merged") or result.get("discarded") or order.retried_as)
+    needs = ""
+    if order.open_ask:
+        needs = "asks"
+    elif order.state == "failed" and not reviewed:
+        needs = "failed"
+    elif order.state == "done" and result.get("patch") and not reviewed:
+        needs = "review"
+    fields: dict[str, Any] = {
+        name: getattr(order, name)
+        for name in OrderRow.__struct_fields__
+        if name in Order.__struct_fields__ and name != "result"
+    }
+    return OrderRow(
+        **fields,
+        revision=revision,
+        tokens=order.used.tokens,
+        usd=order.used.usd,
+        files=int(result.get("files") or 0),
+        stat=str(result.get("stat") or ""),
+        verified=result.get("verified"),
+        merged=bool(result.get("merged")),
+        discarded=bool(result.get("discarded")),
+        reviewed=reviewed,
+        started=order.attempts[0].placed if order.attempts else 0.0,
+        lost=sum(attempt.outcome == "lost" for attempt in order.attempts),
+        runs=sum(bool(attempt.ended) for attempt in order.attempts),
+        ran=sum(attempt.ended - attempt.placed for attempt in order.attempts if attempt.ended),
+        needs=needs,
+    )
+
+
+_rows = msgspec.json.Decoder(OrderRow)
+
+
+class OrderIndex:
+    def __init__(self, path: str, fleet: str) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._db = self._open(fleet)
+
+    def _open(self, fleet: str) -> sqlite3.Connection:
+        for anew in (False, True):
+            if anew:
+                _forget(self.path)
+            try:
+                db = _connect(self.path)
+                if _belongs(db, fleet):
+                    return db
+                db.close()
+            except sqlite3.DatabaseError:
+                continue
+        raise StorageError(f"the index {self.path} cannot be made", hint="is the disk full?")
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    # Feeding it...
+
+    @property
+    def state_at(self) -> int:
+        """The revision from which the state is to be read on."""
+        return int(self._meta("state_at", 1))
+
+    @property
+    def events_at(self) -> int:
+        return int(self._meta("events_at", 1))
+
+    def take_state(self, entries: Sequence[Entry]) -> list[OrderRow]:
+        """Take in changes of `order.*`, `spec.*`, `ask.>` and `answer.>`, and give the rows that they changed."""
+        changed: dict[str, OrderRow] = {}
+        with self._writing() as db:
+            at = self._cursor(db, "state_at")
+            for entry in entries:
+                if entry.revision < at:
+                    continue
+                kind, _, name = entry.key.partition(".")
+                if kind == "order":
+                    row = row_of(read_order(entry), entry.revision)
+                    changed[row.id] = row
+                    _put(db, row)
+                elif kind == "spec":
+                    if (new := _take_spec(db, entry, name)) is not None:
+                        changed[new.id] = new
+                elif kind == "ask":
+                    db.execute(
+                        "INSERT INTO asks (key, body) VALUES (?, ?) "
+                        "ON CONFLICT (key) DO UPDATE SET body = excluded.body",
+                        (name, entry.value),
+                    )
+                elif kind == "answer":
+                    db.execute(
+                        "INSERT INTO asks (key, answer) VALUES (?, ?) "
+                        "ON CONFLICT (key) DO UPDATE SET answer = excluded.answer",
+                        (name, entry.value),
+                    )
+            if entries:
+                _set(db, "state_at", max(at, entries[-1].revision + 1))
+        return list(changed.values())
+
+    def take_events(self, messages: Iterable[tuple[str, int, bytes]]) -> None:
+        """Take in messages of the event stream: subject, sequence, body."""
+        with self._writing() as db:
+            at = self._cursor(db, "events_at")
+            last = at - 1
+            for subject, seq, data in messages:
+                if seq < at:
+                    continue
+                last = seq
+                _, _, order, attempt, _ = subject.split(".", 4)
+                body = msgspec.json.decode(data)
+                events = body.get("events", [])
+                db.execute(
+                    "INSERT OR REPLACE INTO chunks VALUES (?, ?, ?, ?, ?)",
+                    (seq, order, int(attempt), body.get("n", 0), len(events)),
+                )
+                for number, event in enumerate(events, body.get("n", 1)):
+                    for kind, text in texts_of(event):
+                        db.execute("INSERT INTO texts VALUES (?, ?, ?, ?)", (text[:TEXT_MAX], order, kind, seq))
+                    if is_error(event):
+                        db.execute("INSERT OR IGNORE INTO errors VALUES (?, ?, ?)", (order, seq, number))
+            _set(db, "events_at", last + 1)
+
+    # Asking it...
+
+    def orders(self, wanted: OrderFilter, *, count: int, before: int | None = None, facets: bool = False) -> Listed:
+        where, values = _where(wanted)
+        with self._reading() as db:
+            (total,) = db.execute(f"SELECT count(*) FROM orders {where}", values).fetchone()
+            more = where + (" AND " if where else "WHERE ") + "revision < ?" if before is not None else where
+            bound = [*values, before] if before is not None else values
+            found = db.execute(
+                f"SELECT row FROM orders {more} ORDER BY revision DESC LIMIT ?", [*bound, count + 1]
+            ).fetchall()
+            rest = 0
+            rows = [_rows.decode(data) for (data,) in found[:count]]
+            if len(found) > count:
+                last = rows[-1].revision
+                tail = where + (" AND " if where else "WHERE ") + "revision < ?"
+                (rest,) = db.execute(f"SELECT count(*) FROM orders {tail}", [*values, last]).fetchone()
+            counts = {name: _facet(db, wanted, name) for name in FACETS} if facets else {}
+        return Listed(
+            orders=rows, total=total, left_out=rest, next=rows[-1].revision if rest and rows else None, facets=counts
+        )
+
+    def window(self, wanted: OrderFilter, offset: int, count: int) -> list[OrderRow]:
+        """Rows by their place in the list, for a table that is scrolled."""
+        where, values = _where(wanted)
+        query = f"SELECT row FROM orders {where} ORDER BY revision DESC LIMIT ? OFFSET ?"
+        with self._reading() as db:
+            return [_rows.decode(data) for (data,) in db.execute(query, [*values, count, offset])]
+
+    def counts(self) -> dict[str, int]:
+        with self._reading() as db:
+            return dict(db.execute("SELECT state, count(*) FROM orders GROUP BY state"))
+
+    def spent(self, hours: int = 168) -> list[dict[str, Any]]:
+        """What orders used, by the hour in which they last changed."""
+        query = """SELECT CAST(changed / 3600 AS INTEGER) * 3600.0, coalesce(sum(j ->> '$.usd'), 0),
+                   coalesce(sum(j ->> '$.tokens'), 0), count(*)
+                   FROM (SELECT changed, CAST(row AS TEXT) AS j FROM orders WHERE changed > ?)
+                   GROUP BY 1 ORDER BY 1"""
+        with self._reading() as db:
+            found = db.execute(query, (time.time() - hours * 3600,)).fetchall()
+        return [{"hour": hour, "usd": usd, "tokens": tokens, "orders": count} for hour, usd, tokens, count in found]
+
+    def totals(self) -> dict[str, float]:
+        """Sums over all orders, for figures that only grow."""
+        sums = {
+            "tokens": "sum(j ->> '$.tokens')",
+            "usd": "sum(j ->> '$.usd')",
+            "retries": "sum(max(0, coalesce(j ->> '$.attempt', 0) - 1))",
+            "lost": "sum(j ->> '$.lost')",
+            "waited": "sum(CASE WHEN j ->> '$.started' > 0 THEN max(0, j ->> '$.started' - (j ->> '$.created')) END)",
+            "started": "count(j ->> '$.started')",
+            "ran": "sum(j ->> '$.ran')",
+            "runs": "sum(j ->> '$.runs')",
+        }
+        query = f"SELECT {', '.join(sums.values())} FROM (SELECT CAST(row AS TEXT) AS j FROM orders)"
+        with self._reading() as db:
+            found = db.execute(query).fetchone()
+        return {name: float(value or 0) for name, value in zip(sums, found, strict=True)}
+
+    def row(self, name: str) -> OrderRow | None:
+        with self._reading() as db:
+            found = db.execute("SELECT row FROM orders WHERE id = ?", (name,)).fetchone()
+        return _rows.decode(found[0]) if found else None
+
+    def ask(self, key: str) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
+        """A question with its answer, when it has one."""
+        with self._reading() as db:
+            found = db.execute("SELECT body, answer FROM asks WHERE key = ?", (key,)).fetchone()
+        if not found or found[0] is None:
+            return None
+        answer = None if found[1] is None else msgspec.json.decode(found[1])
+        return msgspec.json.decode(found[0]), None if answer is None or "withdrawn" in answer else answer
+
+    def chunks(self, order: str, *, before: int | None = None, after: int = 0, most: int = 100) -> list[Chunk]:
+        """Where an order's events are: the last before a place, or the first after one; the earliest first."""
+        with self._reading() as db:
+            if before is not None or not after:
+                query = (
+                    "SELECT seq, attempt, first, count FROM chunks WHERE of = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
+                )
+                limit = 1 << 62 if before is None else before
+                found = db.execute(query, (order, limit, most)).fetchall()[::-1]
+            else:
+                query = "SELECT seq, attempt, first, count FROM chunks WHERE of = ? AND seq > ? ORDER BY seq LIMIT ?"
+                found = db.execute(query, (order, after, most)).fetchall()
+        return [Chunk(seq=seq, attempt=attempt, first=first, count=count) for seq, attempt, first, count in found]
+
+    def event_count(self, order: str) -> int:
+        with self._reading() as db:
+            return int(db.execute("SELECT coalesce(sum(count), 0) FROM chunks WHERE of = ?", (order,)).fetchone()[0])
+
+    def first_error(self, order: str) -> tuple[int, int] | None:
+        with self._reading() as db:
+            found = db.execute("SELECT seq, n FROM errors WHERE of = ? ORDER BY seq, n LIMIT 1", (order,)).fetchone()
+        return (found[0], found[1]) if found else None
+
+    def search(self, words: str, *, count: int = 25, kind: str = "") -> tuple[list[Hit], int]:
+        """The best hits, one for each order and kind, and how many texts matched in all."""
+        query = " ".join('"' + word.replace('"', '""') + '"*' for word in words.replace("\0", " ").split())
+        if not query:
+            return [], 0
+        only, values = (" AND kind = ?", [query, kind]) if kind else ("", [query])
+        with self._reading() as db:
+            (total,) = db.execute(f"SELECT count(*) FROM texts WHERE texts MATCH ?{only}", values).fetchone()
+            found = db.execute(
+                "SELECT t.of, o.title, o.state, t.kind, t.seq, snippet(texts, 0, char(1), char(2), '…', 16) "
+                f"FROM texts t LEFT JOIN orders o ON o.id = t.of WHERE texts MATCH ?{only.replace('kind', 't.kind')} "
+                "ORDER BY rank LIMIT 500",
+                values,
+            ).fetchall()
+        hits: dict[tuple[str, str], Hit] = {}
+        for of, title, state, which, seq, text in found:
+            hits.setdefault(
+                (of, which), Hit(order=of, title=title or "", state=state or "", kind=which, text=text, seq=seq)
+            )
+        return list(hits.values())[:count], total
+
+    def _meta(self, name: str, default: int) -> Any:
+        with self._reading() as db:
+            return self._cursor(db, name, default)
+
+    def _cursor(self, db: sqlite3.Connection, name: str, default: int = 1) -> int:
+        found = db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return int(found[0]) if found else default
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                yield self._db
+            except sqlite3.Error as error:
+                raise StorageError(f"the index {self.path} cannot be read: {error}") from error
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction; also among processes, since a command may feed the same file."""
+        with self._reading() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+            except BaseException:
+                db.execute("ROLLBACK")
+                raise
+            db.execute("COMMIT")
+
+
+# The file...
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=10.0, isolation_level=None, check_same_thread=False)
+    if path != ":memory:":
+        os.chmod(path, 0o600)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = OFF")  # a power cut may damage it, and then it is made anew
+    return db
+
+
+def _belongs(db: sqlite3.Connection, fleet: str) -> bool:
+    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if not tables:
+        db.executescript("BEGIN;" + _SCHEMA + "COMMIT;")
+        _set(db, "fleet", f"{FORMAT} {fleet}")
+    found = db.execute("SELECT value FROM meta WHERE name = 'fleet'").fetchone()
+    return bool(found) and found[0] == f"{FORMAT} {fleet}"
+
+
+def _forget(path: str) -> None:
+    for end in ("", "-wal", "-shm"):
+        try:
+            os.unlink(path + end)
+        except FileNotFoundError:
+            pass
+
+
+def _set(db: sqlite3.Connection, name: str, value: Any) -> None:
+    db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+
+def _put(db: sqlite3.Connection, row: OrderRow) -> None:
+    labels = "".join(f"\n{label}\n" for label in row.labels)
+    values = (row.id, row.revision, row.state, row.agent, row.project, row.place, row.node)
+    db.execute(
+        "INSERT OR REPLACE INTO orders VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*values, row.title, labels, row.needs, row.changed, encode(row)),
+    )
+
+
+def _take_spec(db: sqlite3.Connection, entry: Entry, name: str) -> OrderRow | None:
+    try:
+        spec = read_spec(entry.value)
+    except StorageError:
+        return None  # the scheduler says so in the order
+    db.execute("INSERT INTO texts VALUES (?, ?, 'task', 0)", (f"{spec.title}\n{spec.task}"[:TEXT_MAX], name))
+    if db.execute("SELECT 1 FROM orders WHERE id = ?", (name,)).fetchone():
+        return None
+    row = row_of(begun(spec), entry.revision)
+    _put(db, row)
+    return row
+
+
+def _where(wanted: OrderFilter, without: str = "") -> tuple[str, list[Any]]:
+    parts: list[str] = []
+    values: list[Any] = []
+    if wanted.states and without != "state":
+        parts.append(f"state IN ({', '.join('?' * len(wanted.states))})")
+        values += wanted.states
+    for name in ("agent", "project", "place", "node", "needs"):
+        if (value := getattr(wanted, name)) and without != name:
+            parts.append(f"{name} = ?")
+            values.append(value)
+    if wanted.label:
+        parts.append("instr(labels, ?) > 0")
+        values.append(f"\n{wanted.label}\n")
+    if wanted.text:
+        parts.append("instr(lower(title || ' ' || id), lower(?)) > 0")
+        values.append(wanted.text)
+    return ("WHERE " + " AND ".join(parts) if parts else ""), values
+
+
+def _facet(db: sqlite3.Connection, wanted: OrderFilter, name: str) -> dict[str, int]:
+    """How many there would be of each value, were it not narrowed by this one."""
+    where, values = _where(wanted, without=name)
+    query = f"SELECT {name}, count(*) FROM orders {where} GROUP BY {name} ORDER BY 2 DESC LIMIT 50"
+    return {str(value): count for value, count in db.execute(query, values)}
+
+
+# What of an event is searched...
+
+
+def texts_of(event: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    kind = event.get("type")
+    if kind == "message" and event.get("kind", "text") == "text" and event.get("text"):
+        yield "turn", str(event["text"])
+    elif kind == "turn_started" and event.get("prompt"):
+        yield "turn", str(event["prompt"])
+    elif kind == "tool_started":
+        if event.get("command"):
+            yield "command", str(event["command"])
+        for path in event.get("paths") or ():
+            yield "file", str(path)
+    elif kind == "command_run" and not event.get("call"):
+        yield "command", str(event.get("command", ""))
+    elif kind == "file_changed":
+        yield "file", str(event.get("path", ""))
+
+
+def is_error(event: dict[str, Any]) -> bool:
+    kind = event.get("type")
+    return (
+        kind == "failed"
+        or (kind == "tool_ended" and event.get("ok", True) is False)
+        or (kind == "command_run" and event.get("exit_code") not in (0, None))
+        or (kind == "turn_ended" and event.get("outcome") == "failed")
+    )

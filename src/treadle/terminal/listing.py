@@ -1,0 +1,64 @@
+"""Which terminals there are, and what each of them does, as plain data for lists."""
+
+from __future__ import annotations
+
+from treadle.errors import PeerStalled, TreadleError
+from treadle.io.files import is_locked
+from treadle.light import TYPE_CHECKING
+from treadle.terminal.client import Client
+from treadle.terminal.history import exit_record
+from treadle.terminal.places import Place, ids
+
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def rows(where: str) -> list[dict[str, Any]]:
+    """All of them in this directory, those that have ended too."""
+    return [row(Place(where, name)) for name in ids(where)]
+
+
+def row(place: Place) -> dict[str, Any]:
+    try:
+        with Client(place.sock, timeout=2) as client:
+            status = client.status()
+            if status.alive:
+                return _living(place, client, status)
+    except PeerStalled:
+        return _silent(place, "its supervisor does not answer")
+    except TreadleError:
+        if is_locked(place.pid):  # what its supervisor holds says more than a socket file that somebody removed
+            return _silent(place, "its socket was removed, and is being made anew")
+    try:
+        record = exit_record(place.exit)
+    except TreadleError:
+        record = {"code": None, "reason": "its supervisor left no exit record"}
+    return {
+        "id": place.id,
+        "alive": False,
+        "state": "dead",
+        **{key: record.get(key) for key in ("code", "reason", "ended")},
+    }
+
+
+def _silent(place: Place, why: str) -> dict[str, Any]:
+    pid = place.pids()[1] or None
+    return {"id": place.id, "alive": True, "pid": pid, "state": "unknown", "idle_ms": None, "reason": why}
+
+
+def _living(place: Place, client: Any, status: Any) -> dict[str, Any]:
+    try:
+        detail = client.detail()
+    except PeerStalled:  # a supervisor that has only the protocol
+        detail = {"state": {"name": status.state_name, "since_ms": status.state_ms}}
+    state = detail["state"]
+    return {
+        "id": place.id,
+        "alive": True,
+        "pid": status.pid,
+        "state": state["name"],
+        "state_ms": state["since_ms"],
+        "idle_ms": status.idle_ms,
+        **{key: state.get(key) for key in ("agent", "message", "hint")},
+        **{key: detail.get(key) for key in ("command", "workdir", "started", "last_line")},
+    }

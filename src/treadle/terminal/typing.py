@@ -1,0 +1,70 @@
+"""Typing a text into a program as a careful person would: not while it asks, pasted where it can be, Enter last."""
+
+from __future__ import annotations
+
+import time
+
+from treadle.errors import ConfigError
+from treadle.light import TYPE_CHECKING
+from treadle.terminal.client import Client
+from treadle.terminal.manners import as_paste
+from treadle.wire.terminal import frames as wire
+
+if TYPE_CHECKING:
+    from typing import Any
+
+SETTLED = 120
+SETTLE_MAX = 3.0
+LEAST = 0.05
+LINE_MAX = 4095
+"""What the kernel keeps of one line that a program has not read yet."""
+
+
+def type_text(client: Client, detail: dict[str, Any], data: bytes, enter: bool, anyway: bool) -> dict[str, Any] | None:
+    """Type the text, and Enter when the program has drawn it. None, or why not with the state that forbids it."""
+    how = wire.ANYWAY if anyway else wire.PRESSES_ENTER if enter else 0
+    if detail["canonical"]:
+        _check_lines(data)
+    elif detail["modes"].get("paste") and (enter or not data.endswith((b"\r", b"\n"))):
+        data = as_paste(data)
+    if data and (refused := typed(client, data, how)):
+        return refused
+    if enter:
+        if data:
+            settle(client)
+        return typed(client, b"\r", how)
+    return None
+
+
+def typed(client: Client, data: bytes, how: int) -> dict[str, Any] | None:
+    """Type when the state allows it. One that is just changing is waited for."""
+    deadline = time.monotonic() + SETTLE_MAX
+    size = wire.FRAME_CAP // 2
+    for at in range(0, len(data), size):
+        while True:
+            answer = client.type_in(data[at : at + size], how)
+            if answer["typed"]:
+                break
+            if answer["why"] != "settling" or time.monotonic() > deadline:
+                return answer
+            time.sleep(0.05)
+    return None
+
+
+def settle(client: Client) -> None:
+    """Programs that draw their own input take text and Enter in one piece for a paste: let them draw the text first."""
+    started = time.monotonic()
+    while (waited := time.monotonic() - started) < SETTLE_MAX:
+        if waited >= LEAST and client.status().idle_ms >= SETTLED:
+            return
+        time.sleep(0.02)
+
+
+def _check_lines(data: bytes) -> None:
+    longest = max((len(line) for line in data.replace(b"\r", b"\n").split(b"\n")), default=0)
+    if longest > LINE_MAX:
+        raise ConfigError(
+            f"a line of {longest} bytes would be cut: the program reads whole lines, of which the kernel keeps "
+            f"{LINE_MAX} bytes",
+            hint="put newlines into it, or give it to the program as a file",
+        )
