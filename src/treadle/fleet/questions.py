@@ -144,6 +144,8 @@ class Questions:
         if ask is None or answer is None:
             return ""
         asked, given = msgspec.json.decode(ask.value), msgspec.json.decode(answer.value)
+        if "withdrawn" in given:
+            return ""
         what = asked.get("command") or asked.get("text") or asked.get("tool")
         said = f" with the words: {given['text']}" if given.get("text") else ""
         if given.get("decision") == "allow":
@@ -181,8 +183,9 @@ class Questions:
                 await runner.bus.put(f"taken.{key}.{revision}", mine, expect=0)
                 return True
             except Stale:
+                # Ours from a try whose answer was lost, or of the attempt before, which did not come to act on it.
                 entry = await runner.bus.get(f"taken.{key}.{revision}")
-                return entry is not None and entry.value == mine  # ours, where the answer to a try was lost
+                return entry is not None and "withdrawn" not in msgspec.json.decode(entry.value)
             except Unreachable:
                 await asyncio.sleep(0.2)
 

@@ -174,10 +174,10 @@ async def test_work_is_sent_back_with_comments_merged_with_verify_and_thrown_awa
     empty = await web.http.post(f"/api/v1/orders/{order.id}/send-back", json={})
     assert empty.status_code == 422
     edits(tmp_path, "x", "a.txt", "three")  # what the model does the second time
-    comments = [{"path": "a.txt", "line": 1, "quote": "two", "text": "write three"}, {"text": "and be quick"}]
+    comments = [{"path": "a.txt", "line": 1, "text": "write three"}, {"text": "and be quick"}]
     again = await web.post(f"/orders/{order.id}/send-back", {"comments": comments}, status=201)
-    task = (await client.get_spec(bus, again["id"])).task
-    assert "a.txt:1\n    two\nwrite three" in task and "and be quick" in task
+    task = (await client.get_spec(bus, again["id"])).comments
+    assert "a.txt:1\n> two\nwrite three" in task and "and be quick" in task
     await client.wait(bus, again["id"], 90)
     made = await web.post("/merges", {"orders": [again["id"]], "verify": "test -e a.txt"}, status=202)
     async with asyncio.timeout(90):

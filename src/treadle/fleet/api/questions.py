@@ -55,6 +55,8 @@ async def withdraw_answer(asking: Asking) -> Done:
 
 class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
     text: Text
+    when: Literal["", "now", "turn"] = ""
+    """`now` ends the running turn for it, `turn` waits for its end; nothing is the agent's next step."""
 
 
 class MessageKey(msgspec.Struct, frozen=True):
@@ -64,7 +66,8 @@ class MessageKey(msgspec.Struct, frozen=True):
 @call("POST", "/orders/{id}/messages", right="answer", body=NewMessage, returns=MessageKey, status=201)
 async def say_to_order(asking: Asking) -> MessageKey:
     """Leave a message for the agent, given to it at its next step."""
-    return MessageKey(await client.say(asking.bus, await asking.order(), asking.body.text, by=asking.by))
+    given: NewMessage = asking.body
+    return MessageKey(await client.say(asking.bus, await asking.order(), given.text, when=given.when, by=asking.by))
 
 
 @call("GET", "/orders/{id}/messages", returns=list[dict[str, Any]])

@@ -12,11 +12,11 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from treadle.errors import ConfigError, NotFound, TreadleError
-from treadle.fleet import client, results
+from treadle.fleet import client, results, reviews
 from treadle.fleet.api.calls import Asking, Done, call
-from treadle.fleet.api.orders import Text
 from treadle.fleet.client import Given
 from treadle.fleet.results import Step
+from treadle.fleet.reviews import Comment
 
 MERGES_KEPT = 50
 
@@ -45,32 +45,15 @@ async def show_diff(asking: Asking) -> Response:
     return Response(data, media_type="text/plain; charset=utf-8")
 
 
-class Comment(msgspec.Struct, frozen=True, kw_only=True):
-    text: Text
-    path: Annotated[str, Meta(max_length=4096)] = ""
-    line: Annotated[int, Meta(ge=0, le=1 << 31)] = 0
-    quote: Annotated[str, Meta(max_length=2000)] = ""
-
-
 class SentBack(msgspec.Struct, frozen=True, kw_only=True):
     comments: Annotated[tuple[Comment, ...], Meta(max_length=500)] = ()
-    text: Annotated[str, Meta(max_length=100_000)] = ""
+    """On lines of the new files, or without a path on the work as a whole."""
 
 
 @call("POST", "/orders/{id}/send-back", right="all", body=SentBack, returns=Given, status=201)
 async def send_back(asking: Asking) -> Given:
     """Have finished work done over by the same agent, from what it left, with all comments at once."""
-    given: SentBack = asking.body
-    parts = [given.text.strip()] if given.text.strip() else []
-    for comment in given.comments:
-        where = f"{comment.path}:{comment.line}" if comment.line else comment.path
-        quote = f"\n    {comment.quote.strip()}" if comment.quote.strip() else ""
-        parts.append(f"{where}{quote}\n{comment.text.strip()}".strip())
-    if not parts:
-        raise ConfigError("there is nothing to send back", hint="say what is to be different")
-    name = await asking.order()
-    sent = await client.send_back(asking.bus, name, "\n\n".join(parts), by=asking.by)
-    return sent
+    return await reviews.send(asking.bus, await asking.order(), asking.body.comments, by=asking.by)
 
 
 @call("POST", "/orders/{id}/reviewed", right="answer")
