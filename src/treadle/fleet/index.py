@@ -108,7 +108,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     facets: dict[str, dict[str, int]] = {}
 
 
-class Hit(msgspec.Struct, frozen=True, kw_only=True):
+class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
     order: str
     title: str
     state: str
@@ -352,7 +352,7 @@ class OrderIndex:
             found = db.execute("SELECT seq, n FROM errors WHERE of = ? ORDER BY seq, n LIMIT 1", (order,)).fetchone()
         return (found[0], found[1]) if found else None
 
-    def search(self, words: str, *, count: int = 25, kind: str = "") -> tuple[list[Hit], int]:
+    def search(self, words: str, *, count: int = 25, kind: str = "") -> tuple[list[SearchHit], int]:
         """The best hits, one for each order and kind, and how many texts matched in all."""
         query = " ".join('"' + word.replace('"', '""') + '"*' for word in words.replace("\0", " ").split())
         if not query:
@@ -366,10 +366,10 @@ class OrderIndex:
                 "ORDER BY rank LIMIT 500",
                 values,
             ).fetchall()
-        hits: dict[tuple[str, str], Hit] = {}
+        hits: dict[tuple[str, str], SearchHit] = {}
         for of, title, state, which, seq, text in found:
             hits.setdefault(
-                (of, which), Hit(order=of, title=title or "", state=state or "", kind=which, text=text, seq=seq)
+                (of, which), SearchHit(order=of, title=title or "", state=state or "", kind=which, text=text, seq=seq)
             )
         return list(hits.values())[:count], total
 

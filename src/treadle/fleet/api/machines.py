@@ -11,7 +11,7 @@ from treadle.fleet import client
 from treadle.fleet.api.calls import Asking, Done, call
 from treadle.fleet.api.orders import Reason
 from treadle.fleet.control import Control
-from treadle.fleet.index import Hit
+from treadle.fleet.index import SearchHit
 
 Scope = Annotated[str, Meta(min_length=1, max_length=300)]
 
@@ -135,7 +135,7 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    hits: list[Hit]
+    hits: list[SearchHit]
     total: int
 
 
