@@ -64,10 +64,28 @@ def test_a_file_that_was_broken_before_may_stay_so_and_an_edit_without_a_place_i
     assert objects(place, (), "edit_file", file_path="gone.py", old_string="x", new_string="(") is None
 
 
-def test_an_answer_that_only_shows_code(place: Path) -> None:
-    code = "Here:\n```python\nx = 2\n```"
-    assert to_answer(code, ()) is not None and to_answer("x is 2", ()) is None
-    assert to_answer(code, step("write_file", file_path="new.py", content="")) is None
+@pytest.mark.parametrize("text", ["Here:\n```python\nx = 2\n```", "I renamed x to y.", "Created new.py"])
+def test_an_answer_that_says_that_something_was_done_which_was_not(place: Path, text: str) -> None:
+    looked = (
+        AssistantMessage(calls=(ToolCall(id="look-1", name="bash", arguments="{}"),)),
+        ToolResult(call="look-1", name="bash", text="a.py"),
+    )
+    found = to_answer(text, looked, str(place))
+    assert found is not None and found.without == "answer"
+    assert to_answer("x is 1", looked, str(place)) is None
+    assert to_answer(text, step("write_file", file_path="a.py", content=""), str(place)) is None
+
+
+def test_an_answer_that_leaves_a_name_without_its_definition(place: Path) -> None:
+    (place / "a.py").write_text("def circle_area(r):\n    return r\n\n\nprint(area(1))\n")
+    edited = step("edit_file", file_path="a.py", old_string="x", new_string="y")
+    found = to_answer("Renamed it.", edited, str(place))
+    assert found is not None and "Line 5 of a.py uses area" in found.text
+
+
+def test_a_file_that_is_not_there_is_not_read(place: Path) -> None:
+    assert objects(place, (), "read_file", file_path="gone.py") is not None
+    assert objects(place, (), "read_file", file_path="a.py") is None
 
 
 def test_what_nobody_knows_is_no_fault() -> None:

@@ -55,6 +55,7 @@ def place(tmp_path: Path) -> Path:
 
 
 EDIT = '{"tool":"edit_file","file_path":"calc.py","old_string":"a - b","new_string":"a + b"}'
+HELLO = '{"tool":"answer","text":"Hello."}'
 DONE = '{"tool":"answer","text":"Fixed add."}'
 
 
@@ -66,7 +67,7 @@ async def test_a_task_is_done_step_by_step_and_the_answer_is_plain_text(place: P
 
 
 async def test_files_that_the_prompt_names_are_read_before_the_model_is_asked(place: Path) -> None:
-    played = await play(place, "Fix add in calc.py, not in gone.py.", DONE)
+    played = await play(place, "Fix add in calc.py, not in gone.py.", HELLO)
     assert played.calls == [("bash", {"command": "ls"}), ("read_file", {"file_path": "calc.py"})]
     [body] = played.bodies
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
@@ -75,11 +76,18 @@ async def test_files_that_the_prompt_names_are_read_before_the_model_is_asked(pl
 
 
 async def test_the_service_is_held_to_the_schema_of_one_call(place: Path) -> None:
-    [body] = (await play(place, "hello", DONE)).bodies
+    (place / "more.py").touch()
+    [body] = (await play(place, "hello", HELLO)).bodies
     calls = body["response_format"]["json_schema"]["schema"]["anyOf"]
     names = [call["properties"]["tool"]["const"] for call in calls]
     assert names == ["read_file", "edit_file", "write_file", "bash", "answer"]
     assert body["temperature"] == 0 and body["max_tokens"] == REPLY_TOKENS and "tools" not in body
+
+
+async def test_when_every_file_is_shown_there_is_nothing_to_read(place: Path) -> None:
+    [body] = (await play(place, "Look at calc.py", HELLO)).bodies
+    calls = body["response_format"]["json_schema"]["schema"]["anyOf"]
+    assert "read_file" not in [call["properties"]["tool"]["const"] for call in calls]
 
 
 async def test_the_file_is_shown_after_an_edit_that_failed(place: Path) -> None:
@@ -125,10 +133,12 @@ async def test_a_reply_that_was_cut_off_is_an_error_with_the_right_call(place: P
 
 
 async def test_parts_that_are_left_out_are_not_there(place: Path) -> None:
-    [body] = (await play(place, "hello calc.py", DONE, small="-constrain,-caps,-look_first,-tools,-prompt")).bodies
+    [body] = (
+        await play(place, "hello calc.py", HELLO, small="-constrain,-caps,-look_first,-tools,-prompt,-manual")
+    ).bodies
     assert "response_format" not in body and "max_tokens" not in body
     assert "calc.py holds" not in body["messages"][1]["content"]
-    assert '"tool":"grep"' in body["messages"][0]["content"] and "You are Treadle" in body["messages"][0]["content"]
+    assert "grep: " in body["messages"][0]["content"] and "You are Treadle" in body["messages"][0]["content"]
 
 
 async def test_without_the_profile_the_service_gets_the_tools_as_they_are(place: Path) -> None:

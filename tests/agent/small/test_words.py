@@ -1,7 +1,7 @@
 import json
 
 from treadle.agent.messages import ToolSchema
-from treadle.agent.small.words import manual, right_call
+from treadle.agent.small.words import descriptions, manual, right_call
 from treadle.agent.tools import registry
 
 TOOLS = registry.builtin(("read_file", "edit_file", "write_file", "bash")).schemas()
@@ -18,6 +18,11 @@ def test_a_tool_that_we_do_not_know_is_shown_with_its_own_arguments() -> None:
     tool = ToolSchema(name="mcp__x__y", description="Do y. At length.", parameters={"required": ["where"]})
     assert right_call(tool) == '{"tool":"mcp__x__y","where":"..."}'
     assert "<- Do y" in manual([tool])
+
+
+def test_descriptions_say_all_and_are_much_longer() -> None:
+    text = descriptions(TOOLS)
+    assert all(tool.description in text for tool in TOOLS) and len(text) > 2 * len(manual(TOOLS))
 
 
 def test_the_manual_is_short() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -49,8 +50,7 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True):
         if request.temperature is not None:
             body["temperature"] = request.temperature
         if request.schema is not None:
-            form = {"name": "reply", "schema": request.schema, "strict": True}
-            body["response_format"] = {"type": "json_schema", "json_schema": form}
+            body |= self._held_to(request.schema)
         if self.llama and not request.cached:
             body["cache_prompt"] = False
         if self.openrouter:
@@ -62,6 +62,15 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True):
                 else {"reasoning_effort": request.reasoning}
             )
         return msgspec.json.encode(body)
+
+    def _held_to(self, schema: dict[str, Any]) -> dict[str, Any]:
+        if self.llama:
+            from treadle.agent.providers.local.grammar import Unsuitable, compact
+
+            with suppress(Unsuitable):
+                return {"grammar": compact(schema)}
+        form = {"name": "reply", "schema": schema, "strict": True}
+        return {"response_format": {"type": "json_schema", "json_schema": form}}
 
     def _messages(self, request: ModelRequest, provider: str, model: str) -> list[dict[str, Any]]:
         # Reasoning belongs to the turn it was thought in; services drop or refuse that of earlier turns.

@@ -8,15 +8,21 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 from collections.abc import Sequence
 
 import msgspec
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult
-from treadle.agent.small.render import argument
+from treadle.agent.small.names import undefined
+from treadle.agent.small.render import argument, is_look
+from treadle.agent.small.words import ANSWER
 from treadle.agent.tools import editing
 from treadle.errors import ToolError
 
+_CLAIM = re.compile(
+    r"\b(made|created|wrote|added|fixed|renamed|changed|updated|moved|replaced|committed)\b", re.IGNORECASE
+)
 CHANGING = ("edit_file", "write_file", "bash")
 LARGEST = 256 << 10
 """Bytes of a file that is looked at for this."""
@@ -50,17 +56,23 @@ def to_call(call: ToolCall, turn: Sequence[ChatMessage], cwd: str) -> Objection 
     if any((one.call.name, one.call.arguments) == (call.name, call.arguments) for one in since):
         return Objection(text=_again(call, since), without=call.name)
     path = argument(call, "file_path")
+    if call.name == "read_file" and path and not os.path.exists(os.path.join(cwd, path)):
+        return Objection(
+            text=f"There is no file {path}. Make it with write_file, or read another.", without="read_file"
+        )
     if call.name == "write_file" and path and _foreign(path, made, cwd):
         return Objection(text=f"{path} exists already. Change it with edit_file.", without="write_file")
     return _unsound(call, path, cwd) if call.name in ("edit_file", "write_file") else None
 
 
-def to_answer(text: str, turn: Sequence[ChatMessage]) -> Objection | None:
-    changed = any(one.result.ok and one.call.name in CHANGING[:2] for one in made_in(turn))
-    if "```" in text and not changed:
-        return Objection(
-            text="No file was changed. Put code into a file with edit_file or write_file.", without="answer"
-        )
+def to_answer(text: str, turn: Sequence[ChatMessage], cwd: str) -> Objection | None:
+    """One that says that something was done which was not, and one that leaves a name without its definition."""
+    done = [one for one in made_in(turn) if one.result.ok and one.call.name in CHANGING and not is_look(one.result)]
+    if not done and ("```" in text or _CLAIM.search(text)):
+        return Objection(text="Nothing was changed yet. Do it now with edit_file, write_file or bash.", without=ANSWER)
+    for path in dict.fromkeys(argument(one.call, "file_path") for one in done):
+        for name, line in undefined(_content(path, cwd) or "").items() if path.endswith(".py") else ():
+            return Objection(text=f"Line {line} of {path} uses {name}, which nothing defines. Mend that first.")
     return None
 
 

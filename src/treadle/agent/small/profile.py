@@ -24,6 +24,8 @@ class SmallProfile(msgspec.Struct, frozen=True, kw_only=True):
     """Four tools in place of all."""
     prompt: bool = True
     """A short system prompt."""
+    manual: bool = True
+    """The tools by one example each, in place of their descriptions."""
     constrain: bool = True
     """The service may only produce what the schema of a call allows."""
     caps: bool = True

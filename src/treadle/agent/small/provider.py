@@ -14,7 +14,7 @@ from treadle.agent.small import objections, words
 from treadle.agent.small.calls import Written, offered, read, reply_schema
 from treadle.agent.small.objections import Objection
 from treadle.agent.small.profile import TOOLS, SmallProfile
-from treadle.agent.small.render import LOOK, argument, rendered
+from treadle.agent.small.render import LOOK, argument, is_look, rendered
 from treadle.events import TextDelta, Usage
 from treadle.sessions.session import new_id
 
@@ -91,9 +91,11 @@ class SmallModel:
 
     def _asked(self, request: ModelRequest) -> ModelRequest:
         profile, tools = self.profile, offered(request.tools)
-        manual = words.manual(tools) + ("" if profile.one_step else f"\n{words.several_note()}")
+        manual = (words.manual if profile.manual else words.descriptions)(tools)
+        manual += "" if profile.one_step else f"\n{words.several_note()}"
         again = _repeated(request.messages) if profile.vary else ""
-        allowed = [tool for tool in tools if tool.name != again]
+        seen = "read_file" if profile.look_first and _all_shown(request.messages) else ""
+        allowed = [tool for tool in tools if tool.name not in (again, seen)]
         return msgspec.structs.replace(
             request,
             system=f"{manual}\n\n{request.system}",
@@ -121,7 +123,7 @@ class SmallModel:
         for call in reply.message.calls:
             if (found := objections.to_call(call, turn, self._cwd)) is not None:
                 return found
-        return objections.to_answer(reply.message.text, turn) if not reply.message.calls else None
+        return objections.to_answer(reply.message.text, turn, self._cwd) if not reply.message.calls else None
 
     # What needs no model
 
@@ -180,6 +182,14 @@ def _turn(messages: Sequence[ChatMessage]) -> Sequence[ChatMessage]:
     """From the newest message of the person on."""
     start = max((at for at, message in enumerate(messages) if isinstance(message, UserMessage)), default=0)
     return messages[start:]
+
+
+def _all_shown(messages: Sequence[ChatMessage]) -> bool:
+    """Whether every file of the directory was shown, so that there is nothing else to read."""
+    looks = [message for message in _turn(messages) if isinstance(message, ToolResult) and is_look(message)]
+    listed = {line.strip() for look in looks if look.name == "bash" for line in look.text.splitlines()}
+    calls = [call for message in _turn(messages) if isinstance(message, AssistantMessage) for call in message.calls]
+    return bool(listed) and listed <= {argument(call, "file_path") for call in calls if call.name == "read_file"}
 
 
 def _repeated(messages: Sequence[ChatMessage]) -> str:

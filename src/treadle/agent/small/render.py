@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, ToolSchema, UserMessage
+from treadle.agent.small.names import undefined
 from treadle.agent.small.profile import SmallProfile
 from treadle.agent.small.words import ANSWER, example, right_call
 
@@ -49,20 +50,20 @@ def _spoken(
     seen: dict[tuple[str, str], str] = {}
     task = ""
     for at, message in enumerate(messages):
-        if task and not _is_look(message):  # what was looked at stands before the task, which is read last
+        if task and not is_look(message):  # what was looked at stands before the task, which is read last
             yield UserMessage(text=f"Task: {task}")
             task = ""
         if isinstance(message, UserMessage):
             seen.clear()
-            if at + 1 < len(messages) and _is_look(messages[at + 1]):
+            if at + 1 < len(messages) and is_look(messages[at + 1]):
                 task = message.text
             else:
                 yield message
         elif isinstance(message, AssistantMessage):
             calls |= {call.id: call for call in message.calls}
-            if not _is_look(message):
+            if not is_look(message):
                 yield AssistantMessage(text="\n".join(map(written, message.calls)) or _answered(message.text))
-        elif _is_look(message):
+        elif is_look(message):
             yield UserMessage(text=_looked(message, calls.get(message.call)))
         else:
             call = calls.get(message.call)
@@ -74,7 +75,7 @@ def _spoken(
         yield UserMessage(text=f"Task: {task}")
 
 
-def _is_look(message: ChatMessage) -> bool:
+def is_look(message: ChatMessage) -> bool:
     """Whether it is a call that we made for the model, or its result."""
     if isinstance(message, AssistantMessage):
         return bool(message.calls) and all(call.id.startswith(LOOK) for call in message.calls)
@@ -84,7 +85,7 @@ def _is_look(message: ChatMessage) -> bool:
 def _first_look(messages: Sequence[ChatMessage]) -> bool:
     """Whether nothing but our own looking has followed the person's words, which then stand last anyway."""
     start = max((at for at, message in enumerate(messages) if isinstance(message, UserMessage)), default=0)
-    return all(_is_look(message) for message in messages[start + 1 :])
+    return all(is_look(message) for message in messages[start + 1 :])
 
 
 def _task(messages: Sequence[ChatMessage]) -> str:
@@ -93,7 +94,12 @@ def _task(messages: Sequence[ChatMessage]) -> str:
 
 def _looked(message: ToolResult, call: ToolCall | None) -> str:
     path = argument(call, "file_path") if call else ""
-    return f"{path} holds:\n{shown(message)}" if path else f"Files here:\n{shown(message)}"
+    if not path:
+        return f"Files here:\n{shown(message)}"
+    text = f"{path} holds:\n{shown(message)}"
+    for name, line in undefined(shown(message)).items() if path.endswith(".py") and message.ok else ():
+        text += f"\nLine {line} uses {name}, which nothing defines."
+    return text
 
 
 def _answered(text: str) -> str:

@@ -13,13 +13,12 @@ ANSWER = "answer"
 PERSONA = """\
 You are a coding agent. You do the task by calling tools, one call at a time, and look at each result.
 - Do what was asked, completely, and nothing else. Keep all other code as it is.
-- Change an existing file with edit_file after reading it. Make a new one with write_file, where the task says.
+- Change an existing file with edit_file. Make a new one with write_file. Files that are shown need not be read again.
 - old_string is copied exactly from the file, without line numbers. Use several whole lines when one is not unique.
 - When a call fails, read the error and do something else. Never make the same call twice.
 - When all is done, or to answer a question, call answer. Say what you did or found, with file names and values."""
 
 _EXAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
-    "read_file": ("look at a file", {"file_path": "shop.py"}),
     "edit_file": (
         "replace text in a file",
         {
@@ -33,6 +32,7 @@ _EXAMPLES: dict[str, tuple[str, dict[str, Any]]] = {
         {"file_path": "colors.py", "content": 'RED = "#f00"\nBLUE = "#00f"\n'},
     ),
     "bash": ("run a command", {"command": "python3 shop.py"}),
+    "read_file": ("look at a file", {"file_path": "shop.py"}),
     ANSWER: ("end the task", {"text": "I made colors.py with RED and BLUE."}),
 }
 
@@ -53,12 +53,19 @@ def right_call(tool: ToolSchema) -> str:
 def manual(tools: Iterable[ToolSchema]) -> str:
     """How calls are written, by example."""
     lines = ["Answer with one JSON object and nothing else. These are the calls, by example:"]
-    for tool in tools:
+    for tool in sorted(tools, key=lambda tool: tool.name == "read_file"):  # what comes first is called most
         purpose = _EXAMPLES[tool.name][0] if tool.name in _EXAMPLES else tool.description.split(". ")[0]
         lines.append(f"{right_call(tool)}  <- {purpose}")
     purpose, arguments = _EXAMPLES[ANSWER]
     lines.append(f"{example(ANSWER, arguments)}  <- {purpose}")
     return "\n".join(lines)
+
+
+def descriptions(tools: Iterable[ToolSchema]) -> str:
+    """The same, with all that is known of every tool."""
+    lines = ['Answer with one JSON object and nothing else: {"tool":NAME, ...ARGUMENTS}. The tools are:']
+    lines += [f"{tool.name}: {tool.description} {msgspec.json.encode(tool.parameters).decode()}" for tool in tools]
+    return "\n".join([*lines, f"{ANSWER}: End the task. {example(ANSWER, _EXAMPLES[ANSWER][1])}"])
 
 
 def several_note() -> str:

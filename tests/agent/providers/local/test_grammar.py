@@ -1,0 +1,58 @@
+"""Schemas as grammars without white space. That llama.cpp takes them is seen in `make eval MODEL=local`."""
+
+from typing import Any
+
+import pytest
+
+from treadle.agent.messages import ModelRequest
+from treadle.agent.providers.chat import ChatFormat
+from treadle.agent.providers.local.grammar import Unsuitable, compact
+from treadle.agent.small.calls import reply_schema
+from treadle.agent.small.profile import TOOLS, SmallProfile
+from treadle.agent.tools import registry
+
+
+def obj(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def root(schema: dict[str, Any]) -> str:
+    return compact(schema).splitlines()[0]
+
+
+def test_an_object_is_its_properties_in_order_and_nothing_between() -> None:
+    schema = obj(tool={"const": "bash"}, command={"type": "string", "maxLength": 9})
+    want = r'''root ::= "{" "\"tool\":" "\"bash\"" "," "\"command\":" "\"" char{0,9} "\"" "}"'''
+    assert root(schema) == want
+
+
+@pytest.mark.parametrize(
+    ("schema", "rule"),
+    [
+        ({"type": "string"}, r'"\"" char* "\""'),
+        ({"type": "integer"}, "number"),
+        ({"type": "boolean"}, "boolean"),
+        ({"enum": ["a", "b"]}, r'("\"a\"" | "\"b\"")'),
+        ({"anyOf": [{"type": "number"}, {"type": "boolean"}]}, "(number | boolean)"),
+        ({"type": "array", "items": {"type": "integer"}, "maxItems": 4}, '"[" number ("," number){0,3} "]"'),
+        ({"type": "array", "items": {"type": "integer"}}, '"[" number ("," number)* "]"'),
+    ],
+)
+def test_every_kind_of_value_has_its_rule(schema: dict[str, Any], rule: str) -> None:
+    assert root(schema) == f"root ::= {rule}"
+
+
+def test_what_it_knows_nothing_of_is_left_to_the_service() -> None:
+    optional = {"type": "object", "properties": {"a": {"type": "string"}}, "required": []}
+    for schema in (optional, {"type": "null"}, {}):
+        with pytest.raises(Unsuitable):
+            compact(schema)
+    body = ChatFormat(llama=True).body(ModelRequest(system="", messages=(), schema=optional), "local", "m")
+    assert b"response_format" in body and b"grammar" not in body
+
+
+@pytest.mark.parametrize("profile", [SmallProfile(), SmallProfile(caps=False), SmallProfile(one_step=False)])
+def test_calls_of_the_four_tools_have_a_grammar(profile: SmallProfile) -> None:
+    schema = reply_schema(registry.builtin(TOOLS).schemas(), profile)
+    body = ChatFormat(llama=True).body(ModelRequest(system="", messages=(), schema=schema), "local", "m")
+    assert b"grammar" in body and b"response_format" not in body
