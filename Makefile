@@ -29,7 +29,7 @@ demo: $(VENV)/.installed
 # How good the agent is: make eval MODEL=local, or MODEL=anthropic:... with a key; SET=tiny|small|medium|all, REPEAT=3,
 # AGENT=claude, AGAINST=small=off (run two configurations in turn and compare them), OUT=file.json.
 eval: setup
-	@$(if $(filter local,$(or $(MODEL),local)),$(PIP) -e '.[local]' && $(BIN)/treadle models pull)
+	@$(if $(filter local,$(or $(MODEL),$(if $(AGENT),,local))),$(PIP) -e '.[local]' && $(BIN)/treadle models pull)
 	@$(BIN)/python -m evals run --agent $(or $(AGENT),native) $(if $(AGENT),$(if $(MODEL),--model $(MODEL)),--model $(or $(MODEL),local)) \
 		--tasks $(or $(SET),tiny) --repeat $(or $(REPEAT),1) $(if $(AGAINST),--against $(AGAINST)) $(if $(OUT),--out $(OUT))
 
