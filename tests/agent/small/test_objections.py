@@ -50,6 +50,11 @@ def test_writing_over_a_file_that_this_turn_did_not_write(place: Path) -> None:
     assert objects(place, (), "write_file", file_path="new.py", content="y = 1\n") is None
 
 
+def test_an_edit_that_changes_nothing(place: Path) -> None:
+    found = objects(place, (), "edit_file", file_path="a.py", old_string="x", new_string="x")
+    assert found is not None and "the same" in found.text
+
+
 def test_code_that_does_not_parse(place: Path) -> None:
     found = objects(place, (), "write_file", file_path="new.py", content="def f(:\n")
     assert found is not None and "line 1" in found.text and not found.without

@@ -16,7 +16,7 @@ import msgspec
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult
 from treadle.agent.small.names import undefined
 from treadle.agent.small.render import argument, is_look
-from treadle.agent.small.words import ANSWER
+from treadle.agent.small.words import ANSWER, undefined_note
 from treadle.agent.tools import editing
 from treadle.errors import ToolError
 
@@ -62,6 +62,10 @@ def to_call(call: ToolCall, turn: Sequence[ChatMessage], cwd: str) -> Objection 
         )
     if call.name == "write_file" and path and _foreign(path, made, cwd):
         return Objection(text=f"{path} exists already. Change it with edit_file.", without="write_file")
+    if call.name == "edit_file" and argument(call, "old_string") == argument(call, "new_string"):
+        return Objection(
+            text="old_string and new_string are the same. new_string must be the text as it should become."
+        )
     return _unsound(call, path, cwd) if call.name in ("edit_file", "write_file") else None
 
 
@@ -71,8 +75,9 @@ def to_answer(text: str, turn: Sequence[ChatMessage], cwd: str) -> Objection | N
     if not done and ("```" in text or _CLAIM.search(text)):
         return Objection(text="Nothing was changed yet. Do it now with edit_file, write_file or bash.", without=ANSWER)
     for path in dict.fromkeys(argument(one.call, "file_path") for one in done):
-        for name, line in undefined(_content(path, cwd) or "").items() if path.endswith(".py") else ():
-            return Objection(text=f"Line {line} of {path} uses {name}, which nothing defines. Mend that first.")
+        text = (_content(path, cwd) or "") if path.endswith(".py") else ""
+        for name, line in undefined(text).items():
+            return Objection(text=undefined_note(path, text, name, line))
     return None
 
 

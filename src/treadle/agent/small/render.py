@@ -13,7 +13,7 @@ import msgspec
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, ToolSchema, UserMessage
 from treadle.agent.small.names import undefined
 from treadle.agent.small.profile import SmallProfile
-from treadle.agent.small.words import ANSWER, example, right_call
+from treadle.agent.small.words import ANSWER, example, right_call, undefined_note
 
 LOOK = "look-"
 """How the ids of calls begin that we made for the model."""
@@ -96,10 +96,10 @@ def _looked(message: ToolResult, call: ToolCall | None) -> str:
     path = argument(call, "file_path") if call else ""
     if not path:
         return f"Files here:\n{shown(message)}"
-    text = f"{path} holds:\n{shown(message)}"
-    for name, line in undefined(shown(message)).items() if path.endswith(".py") and message.ok else ():
-        text += f"\nLine {line} uses {name}, which nothing defines."
-    return text
+    text = shown(message)
+    missing = undefined(text) if path.endswith(".py") and message.ok else {}
+    notes = [undefined_note(path, text, name, line) for name, line in list(missing.items())[:1]]
+    return "\n".join([f"{path} holds:\n{text}", *notes])
 
 
 def _answered(text: str) -> str:

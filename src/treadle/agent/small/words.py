@@ -50,6 +50,13 @@ def right_call(tool: ToolSchema) -> str:
     return example(tool.name, dict.fromkeys(required, "..."))
 
 
+def undefined_note(path: str, text: str, name: str, line: int) -> str:
+    """Which line uses a name that nothing defines, and the call that mends it, but for the new line."""
+    old = text.splitlines()[line - 1]
+    call = example("edit_file", {"file_path": path, "old_string": old, "new_string": "..."})
+    return f"Line {line} of {path} uses {name}, which nothing defines: {old.strip()}\nMend that line: {call}"
+
+
 def manual(tools: Iterable[ToolSchema]) -> str:
     """How calls are written, by example."""
     lines = ["Answer with one JSON object and nothing else. These are the calls, by example:"]
