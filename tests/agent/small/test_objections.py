@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
+from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, ToolSchema, UserMessage
 from treadle.agent.small.objections import Objection, fault, to_answer, to_call
+from treadle.agent.small.words import right_call
 
 
 @pytest.fixture
@@ -48,6 +49,19 @@ def test_writing_over_a_file_that_this_turn_did_not_write(place: Path) -> None:
     own = step("write_file", file_path="a.py", content="x = 1\n")
     assert objects(place, own, "write_file", file_path="a.py", content="y = 1\n") is None
     assert objects(place, (), "write_file", file_path="new.py", content="y = 1\n") is None
+
+
+def test_a_file_that_could_not_be_edited_may_be_written_anew(place: Path) -> None:
+    failed = step("edit_file", ok=False, file_path="a.py", old_string="q", new_string="r")
+    assert objects(place, failed, "write_file", file_path="a.py", content="y = 1\n") is None
+
+
+def test_a_call_or_an_answer_that_is_our_own_example(place: Path) -> None:
+    example = json.loads(right_call(ToolSchema(name="write_file", description="", parameters={})))
+    name = example.pop("tool")
+    call = ToolCall(id="1", name=name, arguments=json.dumps(example, separators=(",", ":")))
+    assert to_call(call, (), str(place)) is not None
+    assert to_answer("I made colors.py with RED and BLUE.", (), str(place)) is not None
 
 
 def test_an_edit_that_changes_nothing(place: Path) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult
 from treadle.agent.small.names import undefined
 from treadle.agent.small.render import argument, is_look
-from treadle.agent.small.words import ANSWER, undefined_note
+from treadle.agent.small.words import ANSWER, is_example, undefined_note
 from treadle.agent.tools import editing
 from treadle.errors import ToolError
 
@@ -56,6 +56,8 @@ def to_call(call: ToolCall, turn: Sequence[ChatMessage], cwd: str) -> Objection 
     if any((one.call.name, one.call.arguments) == (call.name, call.arguments) for one in since):
         return Objection(text=_again(call, since), without=call.name)
     path = argument(call, "file_path")
+    if is_example(call.name, call.arguments):
+        return Objection(text="That was only an example of a call. Make the call that the task needs.")
     if call.name == "read_file" and path and not os.path.exists(os.path.join(cwd, path)):
         return Objection(
             text=f"There is no file {path}. Make it with write_file, or read another.", without="read_file"
@@ -71,11 +73,13 @@ def to_call(call: ToolCall, turn: Sequence[ChatMessage], cwd: str) -> Objection 
 
 def to_answer(text: str, turn: Sequence[ChatMessage], cwd: str) -> Objection | None:
     """One that says that something was done which was not, and one that leaves a name without its definition."""
+    if is_example(ANSWER, msgspec.json.encode({"text": text}).decode()):
+        return Objection(text="That was only an example of an answer. Say what you did or found.")
     done = [one for one in made_in(turn) if one.result.ok and one.call.name in CHANGING and not is_look(one.result)]
     if not done and ("```" in text or _CLAIM.search(text)):
         return Objection(text="Nothing was changed yet. Do it now with edit_file, write_file or bash.", without=ANSWER)
     for path in dict.fromkeys(argument(one.call, "file_path") for one in done):
-        text = (_content(path, cwd) or "") if path.endswith(".py") else ""
+        text = (content(path, cwd) or "") if path.endswith(".py") else ""
         for name, line in undefined(text).items():
             return Objection(text=undefined_note(path, text, name, line))
     return None
@@ -94,14 +98,18 @@ def _again(call: ToolCall, since: list[Made]) -> str:
 
 
 def _foreign(path: str, made: list[Made], cwd: str) -> bool:
-    """Whether there is a file with something in it that this turn did not write."""
-    own = any(one.call.name == "write_file" and argument(one.call, "file_path") == path for one in made)
-    return not own and bool(_content(path, cwd))
+    """Whether there is a file with something in it that this turn neither wrote nor failed to edit."""
+    own = any(
+        argument(one.call, "file_path") == path
+        and (one.call.name == "write_file" or (one.call.name == "edit_file" and not one.result.ok))
+        for one in made
+    )
+    return not own and bool(content(path, cwd))
 
 
 def _unsound(call: ToolCall, path: str, cwd: str) -> Objection | None:
     """Python or JSON that could be read before and could not after this."""
-    before = _content(path, cwd) or ""
+    before = content(path, cwd) or ""
     after = argument(call, "content")
     if call.name == "edit_file":
         old, new = argument(call, "old_string"), argument(call, "new_string")
@@ -129,7 +137,8 @@ def fault(path: str, text: str) -> str:
     return ""
 
 
-def _content(path: str, cwd: str) -> str | None:
+def content(path: str, cwd: str) -> str | None:
+    """What is in a file of the workspace; None when it is not there, too large, or no text."""
     from treadle.io.reading import read
 
     place = os.path.join(cwd, path)

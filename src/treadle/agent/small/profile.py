@@ -42,6 +42,8 @@ class SmallProfile(msgspec.Struct, frozen=True, kw_only=True):
     """A wrong call is answered with the right one."""
     vary: bool = True
     """After a repeated call the next must be one of another tool, drawn at a higher temperature."""
+    mend: bool = True
+    """An edit whose place is plain is made there, although blank lines or white space differ."""
     object: bool = True
     """A call that cannot help is sent back: one made before, one that writes over a file, code that does not parse."""
     remind: bool = True

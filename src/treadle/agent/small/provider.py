@@ -12,6 +12,7 @@ from treadle.agent.messages import AssistantMessage, ChatMessage, ModelRequest, 
 from treadle.agent.providers.base import Provider, Reply, ReplyItem
 from treadle.agent.small import objections, words
 from treadle.agent.small.calls import Written, offered, read, reply_schema
+from treadle.agent.small.mending import mended
 from treadle.agent.small.objections import Objection
 from treadle.agent.small.profile import TOOLS, SmallProfile
 from treadle.agent.small.render import LOOK, argument, is_look, rendered
@@ -78,7 +79,7 @@ class SmallModel:
                 await stream.aclose()
             if raw is None:
                 return
-            reply, usage = _understood(raw), _sum(usage, raw.usage)
+            reply, usage = self._mended(_understood(raw)), _sum(usage, raw.usage)
             objection = self._objection(reply, request.messages) if left and self.profile.object else None
             if objection is None:
                 break
@@ -117,6 +118,17 @@ class SmallModel:
             if asked.schema is not None
             else None,
         )
+
+    def _mended(self, reply: Reply) -> Reply:
+        if not self.profile.mend:
+            return reply
+        calls = tuple(
+            mended(call, objections.content(argument(call, "file_path"), self._cwd) or "")
+            if call.name == "edit_file"
+            else call
+            for call in reply.message.calls
+        )
+        return msgspec.structs.replace(reply, message=msgspec.structs.replace(reply.message, calls=calls))
 
     def _objection(self, reply: Reply, messages: Sequence[ChatMessage]) -> Objection | None:
         turn = _turn(messages)

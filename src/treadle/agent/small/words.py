@@ -42,6 +42,11 @@ def example(name: str, arguments: dict[str, Any]) -> str:
     return msgspec.json.encode({"tool": name, **arguments}).decode()
 
 
+def is_example(name: str, arguments: str) -> bool:
+    """Whether these are the arguments of our example, which a model that is at its wits' end repeats."""
+    return name in _EXAMPLES and arguments == msgspec.json.encode(_EXAMPLES[name][1]).decode()
+
+
 def right_call(tool: ToolSchema) -> str:
     """The call of this tool, spelled out; with its arguments' names where there is no better example."""
     if tool.name in _EXAMPLES:
