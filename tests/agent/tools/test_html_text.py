@@ -25,11 +25,21 @@ def f():
 def test_structure_survives_and_code_does_not() -> None:
     assert to_text(PAGE, "https://example.org/dir/page") == (
         "The title\n\n# Head & shoulders\n\n"
-        "One paragraph over two lines with bold, [a link](https://example.org/rel?a=1&b=2) and an anchor.\n\n"
-        "- first\n- second item\n\n"
-        "def f():\n    return 1 < 2\n\n"
-        "a | b\n1 | 2"
+        "One paragraph\nover two lines with **bold**, [a link](https://example.org/rel?a=1&b=2)"
+        " and [an anchor](https://example.org/dir/page#x).\n\n"
+        "- first\n- second *item*\n\n"
+        "```\ndef f():\n    return 1 < 2\n```\n\n"
+        "| a | b |\n| --- | --- |\n| 1 | 2 |"
     )
+
+
+def test_what_is_no_text_is_left_out() -> None:
+    page = "<p>x<svg><text>t</text></svg><textarea>ta</textarea><iframe src=y>i</iframe><img src=z alt=w>y"
+    assert to_text(page) == "xy"
+
+
+def test_a_page_without_a_title_keeps_its_first_lines() -> None:
+    assert to_text("---\na\n---\nb") == "---\na\n---\nb"
 
 
 @pytest.mark.parametrize(
@@ -39,7 +49,7 @@ def test_structure_survives_and_code_does_not() -> None:
         ("a < b and c > d", "a < b and c > d"),
         ("open <!-- never closed", "open"),
         ("open <a href='x", "open"),
-        ("<script>never closed", ""),
+        ("<script>never closed", "never closed"),
         ("<SCRIPT>x</ScRiPt >after", "after"),
         ("&#65;&nbsp;&unknown;", "A &unknown;"),
         ("</p></p></a>x", "x"),
