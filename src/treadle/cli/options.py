@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 import msgspec
@@ -13,11 +13,11 @@ import msgspec
 from treadle.agent.tools import BUILTIN
 from treadle.errors import ConfigError
 from treadle.io.paths import here
-from treadle.policy.network import parse_network
 from treadle.session import Confinement, Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset, parse_mode
-from treadle.settings import config
-from treadle.settings.config import Settings
 from treadle.wire.oneshot.names import OURS
+
+if TYPE_CHECKING:  # the options are there before the settings are read
+    from treadle.settings.config import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 SANDBOX = "Confine commands to the working directory, or never; without it: in auto-edit and full-auto, where possible."
@@ -52,6 +52,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     small: bool | None = None
 
     def settings(self) -> Settings:
+        from treadle.settings import config
+
         return config.load(here(), trusted=True if self.trust else None).settings
 
     def spec(self, *, answers: bool, default_mode: Mode) -> SessionSpec:
@@ -106,6 +108,8 @@ def confinement(sandbox: bool | None, network: str | None = None) -> Confinement
 
     Raises ConfigError when this machine cannot keep it.
     """
+    from treadle.policy.network import parse_network
+
     reach, hosts = parse_network(network or "on")
     if reach == "off":
         if sandbox is False:

@@ -65,9 +65,10 @@ class ChatTerminal:
         return self._wait(lambda text: re.search(pattern, text) is None, f"no {pattern}")
 
     def ready(self) -> str:
-        """The input is empty, and nothing runs."""
+        """The agent has started, the input is empty, and nothing runs."""
         return self._wait(
-            lambda text: bool(re.search(r"(?m)^>$", text)) and "waiting for" not in text, "an empty input"
+            lambda text: bool(re.search(r"(?m)^>$", text)) and not re.search(r"waiting for|(?m:^starting)", text),
+            "an empty input",
         )
 
     def ended(self) -> int:

@@ -13,7 +13,7 @@ COMMANDS = [CommandInfo(name="model", description="Change it.", arguments="[NAME
 
 
 def offered(cwd: Path, text: str) -> list[str]:
-    completer = ChatCompleter(lambda: COMMANDS, str(cwd))
+    completer = ChatCompleter(str(cwd), lambda: COMMANDS)
     return [one.text for one in completer.get_completions(Document(text), CompleteEvent())]
 
 
@@ -40,7 +40,7 @@ def test_without_git_hidden_files_are_left_out(tmp_path: Path) -> None:
 
 
 def test_files_that_came_later_are_found_by_the_next_at(tmp_path: Path) -> None:
-    completer = ChatCompleter(lambda: (), str(tmp_path))
+    completer = ChatCompleter(str(tmp_path))
 
     def find(text: str) -> list[str]:
         return [one.text for one in completer.get_completions(Document(text), CompleteEvent())]

@@ -51,7 +51,7 @@ async def talking(
     session = ScriptedSession(SessionSpec(cwd=str(cwd), answers=True), list(turns))
     view = Remembers(answer)
     talk = Talk(session, view, Page(lambda: 80, colour=False), Status(session), str(cwd))
-    running = [asyncio.create_task(talk.run(None)), asyncio.create_task(talk.watch())]
+    running = [asyncio.create_task(talk.run()), asyncio.create_task(talk.watch())]
     try:
         yield talk, view, session
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import shlex
 import shutil
@@ -14,22 +15,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from treadle import __version__
-from treadle.agents import find_agent
-from treadle.cli.chat.last import last_words
-from treadle.cli.notes import opening_notes
 from treadle.cli.options import RunOptions, run_options, take
 from treadle.cli.render import colourful, printable
 from treadle.io.paths import here
 from treadle.io.process.private import hold_secrets
 from treadle.io.process.programs import run_program
-from treadle.session import Session, SessionSpec
 
 if TYPE_CHECKING:  # `treadle --help` lists this command: it must not load what draws the chat
+    from treadle.cli.chat.early import Early
     from treadle.cli.chat.page import Page
     from treadle.cli.chat.plain import Lines
+    from treadle.cli.chat.progress import Progress
     from treadle.cli.chat.screen import Screen
-    from treadle.cli.chat.status import Status
     from treadle.cli.chat.talk import Talk
+    from treadle.session import Session, SessionSpec
 
 
 @click.command("chat")
@@ -55,58 +54,97 @@ def chat(prompt: str | None, plain: bool, **values: Any) -> None:
     sys.exit(asyncio.run(_chat(prompt, options, simple)))
 
 
+class Opened:
+    """What there is once the agent has started."""
+
+    def __init__(self, session: Session, talk: Talk) -> None:
+        self.session = session
+        self.talk = talk
+
+
 async def _chat(first: str | None, options: RunOptions, plain: bool) -> int:
+    """The input is there first: what an agent needs to start is loaded while the person begins to type."""
+    from treadle.cli.chat.early import Early
+    from treadle.cli.chat.progress import Progress
+
+    progress = Progress()
+    view = _view(progress, options, plain)
+    view.actions = early = Early([first] if first else [])
+    opened: list[Opened] = []
+    talking = asyncio.create_task(_converse(view, progress, early, options, opened))
+    early.gave_up = talking.cancel
+    typing = asyncio.create_task(view.run())
+    killed = _signals(talking, (lambda: view.actions.interrupt()) if plain else None)
+    try:
+        await asyncio.wait([talking])
+    finally:
+        await view.close()
+        if plain:
+            typing.cancel()
+        await asyncio.wait([typing])
+        for one in opened:
+            await one.session.close()
+    if not opened and talking.cancelled() and not killed:
+        return 0  # left before it began
+    return _leave(talking, opened[0].talk if opened else None, options.agent, killed)
+
+
+async def _converse(
+    view: Screen | Lines, progress: Progress, early: Early, options: RunOptions, opened: list[Opened]
+) -> None:
+    """Start the agent and talk with it until the person leaves."""
+    await view.shown.wait()
+    progress.begin(f"{options.agent} to start")
+    native = ["treadle.agent.native"] if options.agent == "native" else []
+    for heavy in ["treadle.cli.chat.talk", "treadle.agents", *native]:
+        await asyncio.to_thread(importlib.import_module, heavy)
+    from treadle.agents import find_agent
     from treadle.cli.chat.page import Page
     from treadle.cli.chat.status import Status
     from treadle.cli.chat.talk import Talk
 
     spec = options.spec(answers=True, default_mode="suggest")
     session = await find_agent(options.agent).open(spec)
-    page = Page(lambda: shutil.get_terminal_size().columns, colour=colourful(sys.stdout), flowing=plain)
-    status = Status(session, _branch(spec.cwd))
-    view = _view(page, session, status, spec, plain)
+    page = Page(_columns, colour=colourful(sys.stdout), flowing=view.plain, progress=progress)
+    status = Status(session, await asyncio.to_thread(_branch, spec.cwd))
     talk = Talk(session, view, page, status, spec.cwd)
-    _connect(view, talk, options.agent)
-    _greet(session, spec, page.draw)
-    talking = asyncio.create_task(talk.run(first))
-    typing = asyncio.create_task(view.run())
-    beside = [asyncio.create_task(talk.watch()), asyncio.create_task(talk.reporter.remind()), typing]
-    killed = _signals(talking, talk.interrupt if plain else None)
+    opened.append(Opened(session, talk))
+    progress.end()
+    view.print(_greeting(session, spec, page))
+    view.connect(talk)
+    if options.agent == "native":
+        talk.pickers = view.pickers(session, spec.cwd)
+    for text in early.typed:
+        talk.queue(text)
+    beside = [asyncio.create_task(talk.watch()), asyncio.create_task(talk.reporter.remind())]
     try:
-        await asyncio.wait([talking])
+        await talk.run()
     finally:
-        await view.close()
-        if not plain:
-            await asyncio.wait([typing])
         for task in beside:
             task.cancel()
-        await session.close()
-    return _leave(talking, talk, options.agent, killed)
 
 
-def _view(page: Page, session: Session, status: Status, spec: SessionSpec, plain: bool) -> Screen | Lines:
+def _columns() -> int:
+    return shutil.get_terminal_size().columns
+
+
+def _view(progress: Progress, options: RunOptions, plain: bool) -> Screen | Lines:
     if plain:
         from treadle.cli.chat.plain import Lines
 
-        return Lines(page)
+        return Lines()
     from treadle.cli.chat.completion import ChatCompleter
     from treadle.cli.chat.history import Typed
     from treadle.cli.chat.screen import Screen
 
-    completer = ChatCompleter(session.commands, spec.cwd)
-    colour = colourful(sys.stdout)
-    return Screen(page, history=Typed(), completer=completer, status=status.words, colour=colour)
-
-
-def _connect(view: Screen | Lines, talk: Talk, agent: str) -> None:
-    from treadle.cli.chat.pickers import pickers
-    from treadle.cli.chat.screen import Screen
-
-    view.actions = talk
-    if isinstance(view, Screen):
-        view.queued = lambda: list(talk.queued)
-        if agent == "native":
-            talk.pickers = pickers(talk.session, view.choose, talk.cwd)
+    starting = f"starting {options.agent}" if options.agent != "native" else "starting"
+    return Screen(
+        progress,
+        history=Typed(),
+        completer=ChatCompleter(here()),
+        status=lambda: [starting],
+        colour=colourful(sys.stdout),
+    )
 
 
 def _signals(talking: asyncio.Task[None], interrupt: Callable[[], bool] | None) -> list[int]:
@@ -125,25 +163,28 @@ def _signals(talking: asyncio.Task[None], interrupt: Callable[[], bool] | None) 
     return came
 
 
-def _greet(session: Session, spec: SessionSpec, draw: Callable[..., str]) -> None:
+def _greeting(session: Session, spec: SessionSpec, page: Page) -> str:
     from rich.text import Text
+
+    from treadle.cli.chat.last import last_words
+    from treadle.cli.notes import opening_notes
 
     models = ", ".join(session.info.models)
     title = f"treadle {__version__} · {session.info.name} · {models or 'its own model'}"
-    sys.stdout.write(draw(Text(printable(title), style="bold")))
-    sys.stdout.write(draw(Text("Esc interrupts, Ctrl-D leaves, /help lists commands.", style="dim")))
-    for note in opening_notes(session):
-        print(printable(note), file=sys.stderr)
+    parts = [page.draw(Text(printable(title), style="bold"))]
+    parts.append(page.note("dim", "Esc interrupts, Ctrl-D leaves, /help lists commands."))
+    parts += [page.note("yellow", note) for note in opening_notes(session)]
     if spec.start.resume is not None:
-        sys.stdout.write(last_words(session.id, draw))
-    sys.stdout.flush()
+        parts.append(last_words(session.id, page.draw))
+    return "".join(parts)
 
 
-def _leave(talking: asyncio.Task[None], talk: Talk, agent: str, killed: list[int]) -> int:
+def _leave(talking: asyncio.Task[None], talk: Talk | None, agent: str, killed: list[int]) -> int:
     if talking.cancelled() or killed:
         return 1
     try:
         talking.result()
+        assert talk is not None
         talk.reporter.say("clear")
         with_agent = "" if agent == "native" else f" --agent {shlex.quote(agent)}"
         print(f"\nsession {talk.session.id} is kept: treadle{with_agent} --resume {talk.session.id}")

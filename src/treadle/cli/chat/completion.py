@@ -18,8 +18,8 @@ AT = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
 
 
 class ChatCompleter(Completer):
-    def __init__(self, commands: Callable[[], Sequence[CommandInfo]], cwd: str) -> None:
-        self._commands = commands
+    def __init__(self, cwd: str, commands: Callable[[], Sequence[CommandInfo]] = tuple) -> None:
+        self.commands = commands
         self._cwd = cwd
         self._files: list[str] | None = None
 
@@ -31,7 +31,7 @@ class ChatCompleter(Completer):
             yield from self._paths(found[1])
 
     def _slash(self, begun: str) -> Iterable[Completion]:
-        for command in sorted(self._commands(), key=lambda one: one.name):
+        for command in sorted(self.commands(), key=lambda one: one.name):
             if command.name.startswith(begun):
                 meta = " ".join(filter(None, [command.arguments, command.description]))
                 yield Completion(command.name, -len(begun), display=f"/{command.name}", display_meta=meta)

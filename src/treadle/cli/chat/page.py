@@ -62,11 +62,12 @@ class Page:
         colour: bool = True,
         flowing: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        progress: Progress | None = None,
     ) -> None:
         self._width = width
         self._colour = colour
         self._flowing = flowing
-        self.progress = Progress(clock)
+        self.progress = progress or Progress(clock)
         self._text = ""
         self._streamed = False
         self._open_line = False

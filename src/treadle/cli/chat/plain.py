@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from typing import TYPE_CHECKING
 
 from treadle.cli.chat.keys import Actions
-from treadle.cli.chat.page import Page
 from treadle.cli.chat.question import Question, diff_of
 from treadle.cli.lines import TypedLines
 from treadle.cli.render import printable
-from treadle.session import Answer
+from treadle.session import Answer, Session
+
+if TYPE_CHECKING:
+    from treadle.cli.chat.talk import Picker
 
 WORDS = {"yes": "y", "session": "s", "always": "a", "no": "n", "": "n"}
 
@@ -20,11 +23,21 @@ class Lines:
 
     actions: Actions
     glance = 0.0
+    plain = True
 
-    def __init__(self, page: Page) -> None:
-        self.page = page
+    def __init__(self) -> None:
         self.typed = TypedLines()
-        self._asking = asyncio.Lock()
+        self.shown = asyncio.Event()
+        self.shown.set()
+        self._begun = asyncio.Event()
+
+    def connect(self, talk: Actions) -> None:
+        self.actions = talk
+        self._begun.set()
+
+    def pickers(self, session: Session, cwd: str) -> dict[str, Picker]:
+        """None: a list that one moves in cannot be read out line by line."""
+        return {}
 
     def print(self, text: str) -> None:
         sys.stdout.write(text)
@@ -53,6 +66,7 @@ class Lines:
 
     async def run(self) -> None:
         """Read prompts, one at a time, until the input ends. Then the conversation ends too."""
+        await self._begun.wait()
         try:
             while True:
                 await self.actions.rest()

@@ -8,11 +8,11 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.completion import Completer
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
@@ -33,13 +33,17 @@ from prompt_toolkit.output import ColorDepth, DummyOutput
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
+from treadle.cli.chat.completion import ChatCompleter
 from treadle.cli.chat.keys import Actions, bindings
-from treadle.cli.chat.page import Page
-from treadle.cli.chat.progress import clock_words
+from treadle.cli.chat.progress import Progress, clock_words
 from treadle.cli.chat.question import Question, diff_of
 from treadle.cli.render import printable
 from treadle.events import Asked
-from treadle.session import Answer
+from treadle.session import Answer, Session
+
+if TYPE_CHECKING:  # the input is drawn before what draws a conversation is loaded
+    from treadle.cli.chat.page import Page
+    from treadle.cli.chat.talk import Picker, Talk
 
 FRAMES = 12
 """Times a second that the live part is drawn again while something runs."""
@@ -58,11 +62,23 @@ class Screen:
 
     actions: Actions
     glance = GLANCE + 0.05
+    plain = False
 
     def __init__(
-        self, page: Page, *, history: History, completer: Completer, status: Callable[[], Sequence[str]], colour: bool
+        self,
+        progress: Progress,
+        *,
+        history: History,
+        completer: ChatCompleter,
+        status: Callable[[], Sequence[str]],
+        colour: bool,
     ) -> None:
-        self.page = page
+        self.progress = progress
+        self.page: Page | None = None
+        """What draws the conversation, once there is one."""
+        self.shown = asyncio.Event()
+        """Set when the input is on the screen."""
+        self._completer = completer
         self.question: Question | None = None
         self.queued: Callable[[], Sequence[str]] = tuple
         self.hint = ""
@@ -94,7 +110,20 @@ class Screen:
         self.app.ttimeoutlen = 0.05
         self.app.timeoutlen = 0.3
         self.app.before_render += self._bounded
+        self.app.after_render += lambda _: self.shown.set()
         self.app.key_processor.before_key_press += lambda _: self.touched()
+
+    def connect(self, talk: Talk) -> None:
+        """From now on there is a conversation."""
+        self.actions, self.page = talk, talk.page
+        self._status = talk.status.words
+        self.queued = lambda: list(talk.queued)
+        self._completer.commands = talk.session.commands
+
+    def pickers(self, session: Session, cwd: str) -> dict[str, Picker]:
+        from treadle.cli.chat.pickers import pickers
+
+        return pickers(session, self.choose, cwd)
 
     # Layout
 
@@ -115,7 +144,7 @@ class Screen:
         )
         body = HSplit(
             [
-                _text(self._live, Condition(lambda: bool(self.page.progress.active))),
+                _text(self._live, Condition(lambda: self.progress.active)),
                 _text(self._queued, Condition(lambda: bool(self.queued()))),
                 _text(self._keys, asking),
                 ConditionalContainer(self._field, answering),
@@ -128,7 +157,7 @@ class Screen:
         return Layout(FloatContainer(body, [menu]), focused_element=self._input)
 
     def _live(self) -> ANSI:
-        return ANSI(self.page.live())
+        return ANSI(self.page.live() if self.page is not None else self.progress.says())
 
     def _queued(self) -> StyleAndTextTuples:
         rows: StyleAndTextTuples = [("class:queued", f"  next: {_first(text)}") for text in self.queued()]
@@ -196,6 +225,7 @@ class Screen:
     def _whole(self, question: Question) -> str:
         """All that would happen: the whole command and where, or the whole diff."""
         asked, page = question.asked, self.page
+        assert page is not None, "questions come from a conversation"
         parts = [page.note("bold yellow", f"? {asked.text}")]
         if asked.command:
             parts += [
@@ -240,7 +270,7 @@ class Screen:
 
     def unfold(self) -> None:
         """Show the newest folded thing; asked again, the one before it."""
-        if self._opened >= len(self.page.folded):
+        if self.page is None or self._opened >= len(self.page.folded):
             self.hint = "nothing more to show"
             self.app.invalidate()
             return
@@ -304,7 +334,7 @@ class Screen:
     async def _ticking(self) -> None:
         while True:
             await asyncio.sleep(1 / FRAMES)
-            if self.page.progress.active or self.question is not None:
+            if self.progress.active or self.question is not None:
                 self.app.invalidate()
 
 

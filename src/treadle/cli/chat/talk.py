@@ -132,10 +132,8 @@ class Talk:
 
     # The conversation
 
-    async def run(self, first: str | None) -> None:
+    async def run(self) -> None:
         """Until the person leaves."""
-        if first:
-            self.queue(first)
         self.reporter.say("idle")
         while True:
             while not self.queued:

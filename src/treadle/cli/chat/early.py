@@ -1,0 +1,35 @@
+"""What a person types while the agent is still starting: kept, and handed on when it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Early:
+    """The Actions of a chat that has no conversation yet."""
+
+    busy = False
+
+    def __init__(self, typed: list[str]) -> None:
+        self.typed = typed
+        self.gave_up: Callable[[], object] = lambda: None
+        """Called when the person leaves before there is anything to talk to."""
+
+    def enter(self, text: str) -> None:
+        self.typed.append(text)
+
+    queue = enter
+
+    def unqueue(self) -> str | None:
+        return self.typed.pop() if self.typed else None
+
+    def interrupt(self) -> bool:
+        return False
+
+    def leave(self) -> None:
+        self.gave_up()
+
+    quit = leave
+
+    async def rest(self) -> None:
+        """There is nothing to wait for."""
