@@ -184,6 +184,8 @@ class Asked(Event, frozen=True, kw_only=True, tag="asked"):
     options: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
     """The rules that an answer with scope `always` would keep; empty when no rule can say it."""
+    confined: str | None = None
+    """How the kernel would confine the command, in words; empty: not at all; None: no command, or nobody knows."""
     deadline: float | None = None
 
 

@@ -57,6 +57,14 @@ class Confining:
         """Whether a command can reach nothing but the workspace, so that there is nothing to ask about."""
         return self.wanted and self.asked.network == "off" and not self.asked.hosts and methods.available().network
 
+    def said(self) -> str:
+        """What a command that is started now is kept to, in words; empty when it is not confined."""
+        if not self.wanted:
+            return ""
+        hosts = ", ".join(self.asked.hosts)
+        network = "no network" if self.asked.network == "off" and not hosts else f"network: {hosts or 'all'}"
+        return f"by {methods.available().method}: writes only to {', '.join(self._write)} and a private /tmp; {network}"
+
     def unkept(self) -> str:
         """What of the sandbox that this mode should have is not kept on this machine; for the record, told once."""
         if self._told or self.asked.use == "off" or self._mode not in methods.CONFINED_MODES:

@@ -106,6 +106,7 @@ class Permissions:
                 paths=access.paths,
                 command=access.command,
                 always=as_rules(access),
+                confined=None if access.command is None else "" if access.outside else self._confining.said(),
                 deadline=self._deadline(),
             )
         )

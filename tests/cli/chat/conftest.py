@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,15 +85,26 @@ def work(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def chat(tmp_path: Path, work: Path, state_home: Path) -> Iterator[Callable[..., ChatTerminal]]:
+def begin(tmp_path: Path, work: Path, state_home: Path) -> Iterator[Callable[..., ChatTerminal]]:
+    """A chat that is just starting."""
     script = tmp_path / "script.toml"
     script.write_text(SCRIPT)
     env = {**os.environ, "TERM": "xterm-256color", "TREADLE_MODEL": f"scripted:{script}", "PROMPT_TOOLKIT_NO_CPR": ""}
     with ExitStack() as stack:
 
         def start(*options: str, cols: int = 100, rows: int = 40, **more: str) -> ChatTerminal:
-            terminal = stack.enter_context(ChatTerminal([TREADLE, *options], work, {**env, **more}, cols, rows))
-            terminal.ready()
-            return terminal
+            return stack.enter_context(ChatTerminal([TREADLE, *options], work, {**env, **more}, cols, rows))
 
         yield start
+
+
+@pytest.fixture
+def chat(begin: Callable[..., ChatTerminal]) -> Callable[..., ChatTerminal]:
+    """A chat that has started."""
+
+    def start(*options: str, **more: Any) -> ChatTerminal:
+        terminal = begin(*options, **more)
+        terminal.ready()
+        return terminal
+
+    return start

@@ -31,7 +31,8 @@ def test_a_no_with_a_reason_is_read_by_the_model(chat: Chat) -> None:
     terminal = chat()
     terminal.say("list it")
     seen = terminal.until("y yes · n no")
-    assert "bash: echo a; echo b; echo c" in seen
+    assert "bash: echo a; echo b; echo c" in seen and "names no file that is here" in seen
+    assert "not confined: it can do all that you can" in seen
     terminal.until("waiting for you 0:01")
     terminal.keys("n")
     terminal.until("why not?")
@@ -48,6 +49,32 @@ def test_a_command_can_be_changed_before_it_runs(chat: Chat, work: Path) -> None
     terminal.keys("; echo changed > changed.txt\r")
     terminal.until("That was it.")
     assert (work / "changed.txt").read_text() == "changed\n"
+
+
+def test_a_confined_command_says_to_what_it_is_kept(chat: Chat, work: Path) -> None:
+    terminal = chat("--sandbox", cols=200)
+    terminal.say("list it")
+    seen = terminal.until("y yes · n no")
+    assert re.search(rf"confined by (bubblewrap|landlock): writes only to {work}", seen)
+
+
+def test_what_is_typed_while_the_agent_starts_is_its_first_prompt(begin: Chat) -> None:
+    terminal = begin()
+    terminal.say("still there?")
+    terminal.until("Yes, I am.")
+
+
+def test_an_agent_that_cannot_start_gives_the_terminal_back_and_says_why(begin: Chat) -> None:
+    terminal = begin("--model", "nobody:x")
+    assert terminal.ended() == 1 and "treadle: " in terminal.text and "nobody" in terminal.text
+    assert termios.tcgetattr(terminal.master)[3] & termios.ECHO
+
+
+def test_leaving_while_the_agent_starts_is_no_failure(begin: Chat) -> None:
+    terminal = begin()
+    terminal.until("(?m)^>$")
+    terminal.keys(CTRL_D)
+    assert terminal.ended() == 0
 
 
 def test_what_was_being_typed_when_the_question_came_does_not_answer_it(chat: Chat, work: Path) -> None:

@@ -7,7 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from treadle.cli.chat.keys import Actions
-from treadle.cli.chat.question import Question, diff_of
+from treadle.cli.chat.question import Question, confinement_words, diff_of
+from treadle.cli.chat.touched import touched
 from treadle.cli.lines import TypedLines
 from treadle.cli.render import printable
 from treadle.session import Answer, Session
@@ -50,6 +51,10 @@ class Lines:
         asked = question.asked
         about = asked.command or diff_of(asked, question.cwd) or ", ".join(asked.paths) or str(asked.args or "")
         shown = asked.text if asked.kind != "permission" else f"{asked.text}\n  {about}\n  in {question.cwd}"
+        if asked.command:
+            shown += f"\n  {touched(asked.command, question.cwd)}"
+        if asked.confined is not None:
+            shown += f"\n{confinement_words(asked.confined)[1]}"
         print(printable(shown))
         for number, option in enumerate(asked.options, 1):
             print(f"  {number}. {printable(option)}")

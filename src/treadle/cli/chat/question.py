@@ -102,6 +102,13 @@ class Question:
         return self.asked.command is not None and isinstance(self.asked.args, dict) and "command" in self.asked.args
 
 
+def confinement_words(confined: str) -> tuple[str, str]:
+    """A style, and what is said of how a command would be confined."""
+    if confined:
+        return "green", f"  confined {confined}"
+    return "yellow", "  not confined: it can do all that you can"
+
+
 def diff_of(asked: Asked, cwd: str) -> str:
     """What an edit or write would change, as a unified diff; empty when the arguments do not tell or nothing would."""
     args = asked.args if isinstance(asked.args, dict) else {}

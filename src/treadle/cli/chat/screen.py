@@ -36,7 +36,8 @@ from prompt_toolkit.widgets import SearchToolbar
 from treadle.cli.chat.completion import ChatCompleter
 from treadle.cli.chat.keys import Actions, bindings
 from treadle.cli.chat.progress import Progress, clock_words
-from treadle.cli.chat.question import Question, diff_of
+from treadle.cli.chat.question import Question, confinement_words, diff_of
+from treadle.cli.chat.touched import touched
 from treadle.cli.render import printable
 from treadle.events import Asked
 from treadle.session import Answer, Session
@@ -231,7 +232,10 @@ class Screen:
             parts += [
                 page.note("bold", f"  {asked.name or 'run'}: {asked.command}"),
                 page.note("dim", f"  in {question.cwd}"),
+                page.note("dim", f"  {touched(asked.command, question.cwd)}"),
             ]
+            if asked.confined is not None:
+                parts.append(page.note(*confinement_words(asked.confined)))
         elif diff := diff_of(asked, question.cwd):
             parts += [page.note("dim", f"  {asked.name}: {', '.join(asked.paths)}"), page.diff(diff)]
             page.seen.add(asked.call or "")
