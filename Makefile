@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: eval demo test check cover bench soak soak-fleet docs clean setup package test-agents record-agents test-all-pythons
+.PHONY: eval demo test check cover bench soak soak-fleet docs clean setup pictures package test-agents record-agents test-all-pythons
 
 setup: $(VENV)/.ready
 
@@ -52,6 +52,10 @@ record-agents: setup
 # Is each module of wire, policy and sessions covered by its own test file?
 cover: setup
 	$(BIN)/python -m tests.cover
+
+# The pictures in the docs, drawn anew from the program as it is now.
+pictures: setup
+	$(BIN)/python -m tests.pictures
 
 # Wheel and sdist, built, installed in an environment of their own and tried there.
 package: setup

@@ -61,8 +61,9 @@ class Confining:
         """What a command that is started now is kept to, in words; empty when it is not confined."""
         if not self.wanted:
             return ""
-        hosts = ", ".join(self.asked.hosts)
-        network = "no network" if self.asked.network == "off" and not hosts else f"network: {hosts or 'all'}"
+        network = "network open" if self.asked.network == "on" else "no network"
+        if self.asked.hosts:
+            network = f"network only to {', '.join(self.asked.hosts)}"
         return f"by {methods.available().method}: writes only to {', '.join(self._write)} and a private /tmp; {network}"
 
     def unkept(self) -> str:

@@ -33,6 +33,9 @@ def brief(event: ToolStarted) -> str:
     if event.command:
         return first_line(event.command)
     if isinstance(event.args, dict):
+        named = event.args.get("file_path")
+        if event.kind == "write" and isinstance(named, str):
+            return first_line(named)  # what it becomes is in the diff
         return first_line(" ".join(_value(value) for value in event.args.values()))
     return ""
 

@@ -20,7 +20,7 @@ def test_the_change_is_seen_before_it_is_allowed_and_not_made_before(chat: Chat,
     terminal.say("make it")
     seen = terminal.until("y yes · n no")
     assert "I will write the file." in seen and "+hello" in seen and "+world" in seen
-    assert "a always (write_file(" in seen and not (work / "made.txt").exists()
+    assert "always keeps this rule: write_file(" in seen and not (work / "made.txt").exists()
     terminal.until("waiting for you 0:01")
     terminal.keys("y")
     seen = terminal.until("It is written.")

@@ -11,6 +11,7 @@ from rich.console import Console, RenderableType
 from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.text import Text
+from rich.theme import Theme
 
 from treadle.cli.chat.progress import Progress
 from treadle.cli.render import brief, first_line, one_line, printable
@@ -38,6 +39,8 @@ DIFF_LINES = 24
 KEPT_CALLS = 50
 KEPT_BYTES = 256 << 10
 LIVE_LINES = 12
+STYLES = {"markdown.code": "cyan", "markdown.code_block": "cyan", "markdown.item.number": "bold"}
+"""Code without a background of its own: terminals are light or dark."""
 MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 
 
@@ -94,13 +97,15 @@ class Page:
             emoji=False,
             markup=False,
             legacy_windows=False,
+            theme=Theme(STYLES),
         )
         for one in what:
             console.print(one)
         return "\n".join(line.rstrip(" ") for line in out.getvalue().split("\n"))
 
-    def note(self, style: str, text: str) -> str:
-        return self.draw(Text(printable(text), style=style))
+    def note(self, style: str, text: str, indent: int = 0) -> str:
+        said = Text(printable(text), style=style)
+        return self.draw(Padding(said, (0, 0, 0, indent)) if indent else said)
 
     # Events
 
@@ -125,6 +130,8 @@ class Page:
 
     def _message(self, event: Message) -> str:
         if event.kind == "thinking":
+            if any(one.text == printable(event.text) for one in self.folded[-1:]):
+                return ""  # it was shown as it streamed, and the text behind it has begun
             self._thinking = self._thinking or printable(event.text)
             return self._end_thinking()
         if not self._streamed:
@@ -137,7 +144,8 @@ class Page:
         since, self._thinking_since = self._thinking_since, None
         if not text.strip():
             return ""
-        took = f" for {self._clock() - since:.0f} s" if since is not None else ""
+        seconds = self._clock() - since if since is not None else 0.0
+        took = f" for {seconds:.0f} s" if seconds >= 0.5 else ""
         self._fold(f"thought{took}", text)
         return self.note("dim italic", f"✻ thought{took} (ctrl-o shows it)")
 
@@ -155,7 +163,10 @@ class Page:
         return self._markdown(done)
 
     def _markdown(self, text: str) -> str:
-        return self.draw(Markdown(text.strip("\n"), hyperlinks=False)).strip("\n") + "\n\n" if text.strip() else ""
+        if not text.strip():
+            return ""
+        drawn = self.draw(Markdown(text.strip("\n"), code_theme="ansi_dark", hyperlinks=False))
+        return drawn.strip("\n") + "\n\n"
 
     def _other(self, event: AnyEvent) -> str:
         match event:
@@ -193,13 +204,13 @@ class Page:
         if event.name == "todo" and started is not None and isinstance(started.args, dict):
             return self._todo(started.args.get("todos"))
         if self._flowing:
-            return self.note("dim" if event.ok else "red", f"  ⎿ {first_line(event.result)}")
+            return self.note("dim" if event.ok else "red", f"  └ {first_line(event.result)}")
         lines = event.result.strip().count("\n") + 1 if event.result.strip() else 0
         size = f"{lines} lines" if lines > 1 else one_line(event.result.strip())[:60] or "nothing"
         mark, style = ("●", "cyan") if event.ok else ("✗", "red")
         line = Text(f"{mark} {one_line(what)}", style=style, overflow="ellipsis", no_wrap=True)
         line.truncate(max(self._width() - len(size) - 5, 20), overflow="ellipsis")
-        return self.draw(Text.assemble(line, (f"  ⎿ {size}", "dim" if event.ok else "red")))
+        return self.draw(Text.assemble(line, (f"  └ {size}", "dim" if event.ok else "red")))
 
     def _todo(self, items: Any) -> str:
         rows = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []

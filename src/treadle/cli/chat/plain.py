@@ -54,7 +54,7 @@ class Lines:
         if asked.command:
             shown += f"\n  {touched(asked.command, question.cwd)}"
         if asked.confined is not None:
-            shown += f"\n{confinement_words(asked.confined)[1]}"
+            shown += f"\n  {confinement_words(asked.confined)[1]}"
         print(printable(shown))
         for number, option in enumerate(asked.options, 1):
             print(f"  {number}. {printable(option)}")

@@ -42,8 +42,14 @@ class Question:
             return "arrows and Enter choose, or type an answer" if self.asked.options else "your answer"
         if self.asked.kind == "plan":
             return "y go ahead · n not like this"
-        always = f" ({', '.join(self.asked.always)})" if self.asked.always else ""
-        return f"y yes · n no · s for this session · a always{always} · e change it"
+        return "y yes · n no · s for this session · a always · e change it"
+
+    @property
+    def rule(self) -> str:
+        """Which rule "always" makes, in words; empty when there is none to make now."""
+        if self.want != "keys" or self.asked.kind != "permission" or not self.asked.always:
+            return ""
+        return f"always keeps this rule: {', '.join(self.asked.always)}"
 
     def press(self, key: str) -> Answer | None:
         """A single key, while keys are wanted."""
@@ -105,8 +111,8 @@ class Question:
 def confinement_words(confined: str) -> tuple[str, str]:
     """A style, and what is said of how a command would be confined."""
     if confined:
-        return "green", f"  confined {confined}"
-    return "yellow", "  not confined: it can do all that you can"
+        return "green", f"confined {confined}"
+    return "yellow", "not confined: it can do all that you can"
 
 
 def diff_of(asked: Asked, cwd: str) -> str:

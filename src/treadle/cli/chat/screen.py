@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -166,7 +167,9 @@ class Screen:
 
     def _keys(self) -> StyleAndTextTuples:
         assert self.question is not None
-        parts: StyleAndTextTuples = [("class:keys", printable(self.question.keys))]
+        parts: StyleAndTextTuples = [("class:keys", wrapped(self.question.keys))]
+        if self.question.rule:
+            parts.append(("class:queued", f"\n{wrapped(self.question.rule)}"))
         for at, option in self._options(self.question):
             here = at == self.question.chosen
             parts.append(("class:keys" if here else "", f"\n{'❯' if here else ' '} {_first(option)}"))
@@ -230,17 +233,17 @@ class Screen:
         parts = [page.note("bold yellow", f"? {asked.text}")]
         if asked.command:
             parts += [
-                page.note("bold", f"  {asked.name or 'run'}: {asked.command}"),
-                page.note("dim", f"  in {question.cwd}"),
-                page.note("dim", f"  {touched(asked.command, question.cwd)}"),
+                page.note("bold", f"{asked.name or 'run'}: {asked.command}", 2),
+                page.note("dim", f"in {question.cwd}", 2),
+                page.note("dim", touched(asked.command, question.cwd), 2),
             ]
             if asked.confined is not None:
-                parts.append(page.note(*confinement_words(asked.confined)))
+                parts.append(page.note(*confinement_words(asked.confined), 2))
         elif diff := diff_of(asked, question.cwd):
-            parts += [page.note("dim", f"  {asked.name}: {', '.join(asked.paths)}"), page.diff(diff)]
+            parts += [page.note("dim", f"{asked.name}: {', '.join(asked.paths)}", 2), page.diff(diff)]
             page.seen.add(asked.call or "")
         elif asked.kind == "permission":
-            parts.append(page.note("bold", f"  {asked.name}: {', '.join(asked.paths) or asked.args or ''}"))
+            parts.append(page.note("bold", f"{asked.name}: {', '.join(asked.paths) or asked.args or ''}", 2))
         return "".join(parts)
 
     # What the keys need
@@ -345,6 +348,11 @@ class Screen:
 def _text(content: Callable[[], object], shown: Condition) -> ConditionalContainer:
     control = FormattedTextControl(content, focusable=False)  # type: ignore[arg-type]
     return ConditionalContainer(Window(control, dont_extend_height=True, wrap_lines=True), shown)
+
+
+def wrapped(text: str) -> str:
+    """At words, as wide as the terminal."""
+    return textwrap.fill(printable(text), max(shutil.get_terminal_size().columns, 20), break_on_hyphens=False)
 
 
 def _first(text: str) -> str:
