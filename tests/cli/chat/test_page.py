@@ -79,7 +79,7 @@ def test_flowing_text_comes_out_as_it_streams_and_ends_its_line() -> None:
         ToolEnded(call="c", name="bash", result="a\nb\nc"),
         flowing=True,
     )
-    assert text == "Looking\n● bash ls -l (+1 lines)\n  ⎿ a (+2 lines)\n"
+    assert text == "Looking\n● bash ls -l (+1 lines)\n  └ a (+2 lines)\n"
 
 
 def test_a_tool_is_live_while_it_runs_and_one_line_afterwards() -> None:
@@ -87,7 +87,7 @@ def test_a_tool_is_live_while_it_runs_and_one_line_afterwards() -> None:
     assert made.feed(ToolStarted(call="c", name="bash", command="make")) == ""
     made.feed(ToolOutput(call="c", text="1\n2\n3\n4\n5\n6\n"))
     assert made.live() == "◐ bash make\n    2\n    3\n    4\n    5\n    6\n⠋ waiting for bash 0:00"
-    assert made.feed(ToolEnded(call="c", name="bash", result="1\n2\n3\n4\n5\n6")) == "● bash make  ⎿ 6 lines\n"
+    assert made.feed(ToolEnded(call="c", name="bash", result="1\n2\n3\n4\n5\n6")) == "● bash make  └ 6 lines\n"
     assert "bash" not in made.live()
     assert (made.folded[0].title, made.folded[0].text) == ("bash make", "1\n2\n3\n4\n5\n6")
 
@@ -95,7 +95,7 @@ def test_a_tool_is_live_while_it_runs_and_one_line_afterwards() -> None:
 def test_a_failed_tool_is_told_from_one_that_worked() -> None:
     run = ToolStarted(call="c", name="bash", command="false")
     assert (
-        shown(run, ToolEnded(call="c", name="bash", result="exit code 1", ok=False)) == "✗ bash false  ⎿ exit code 1\n"
+        shown(run, ToolEnded(call="c", name="bash", result="exit code 1", ok=False)) == "✗ bash false  └ exit code 1\n"
     )
 
 

@@ -54,14 +54,6 @@ def chat(prompt: str | None, plain: bool, **values: Any) -> None:
     sys.exit(asyncio.run(_chat(prompt, options, simple)))
 
 
-class Opened:
-    """What there is once the agent has started."""
-
-    def __init__(self, session: Session, talk: Talk) -> None:
-        self.session = session
-        self.talk = talk
-
-
 async def _chat(first: str | None, options: RunOptions, plain: bool) -> int:
     """The input is there first: what an agent needs to start is loaded while the person begins to type."""
     from treadle.cli.chat.early import Early
@@ -70,7 +62,7 @@ async def _chat(first: str | None, options: RunOptions, plain: bool) -> int:
     progress = Progress()
     view = _view(progress, options, plain)
     view.actions = early = Early([first] if first else [])
-    opened: list[Opened] = []
+    opened: list[Talk] = []
     talking = asyncio.create_task(_converse(view, progress, early, options, opened))
     early.gave_up = talking.cancel
     typing = asyncio.create_task(view.run())
@@ -86,11 +78,11 @@ async def _chat(first: str | None, options: RunOptions, plain: bool) -> int:
             await one.session.close()
     if not opened and talking.cancelled() and not killed:
         return 0  # left before it began
-    return _leave(talking, opened[0].talk if opened else None, options.agent, killed)
+    return _leave(talking, opened[0] if opened else None, options.agent, killed)
 
 
 async def _converse(
-    view: Screen | Lines, progress: Progress, early: Early, options: RunOptions, opened: list[Opened]
+    view: Screen | Lines, progress: Progress, early: Early, options: RunOptions, opened: list[Talk]
 ) -> None:
     """Start the agent and talk with it until the person leaves."""
     await view.shown.wait()
@@ -108,7 +100,7 @@ async def _converse(
     page = Page(_columns, colour=colourful(sys.stdout), flowing=view.plain, progress=progress)
     status = Status(session, await asyncio.to_thread(_branch, spec.cwd))
     talk = Talk(session, view, page, status, spec.cwd)
-    opened.append(Opened(session, talk))
+    opened.append(talk)
     progress.end()
     view.print(_greeting(session, spec, page))
     view.connect(talk)
