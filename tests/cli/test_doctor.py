@@ -1,23 +1,103 @@
 """`treadle doctor`."""
 
+import asyncio
 import json
+import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from treadle.agent.providers.script import parse
+from treadle.cli import checks
 from treadle.cli.doctor import doctor
+from treadle.io.paths import config_file
+from treadle.testing.server import ModelServer
+
+
+@pytest.fixture(autouse=True)
+def afresh() -> Iterator[None]:
+    """Settings are read once in a process, and each test has its own."""
+    checks._configuration.cache_clear()
+    yield
+    checks._configuration.cache_clear()
+
+
+def told(*options: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    checks._configuration.cache_clear()
+    result = CliRunner().invoke(doctor, ["--json", *options])
+    return int(result.exit_code), {f"{check['area']} {check['name']}": check for check in json.loads(result.stdout)}
 
 
 def test_it_says_what_works_and_never_shows_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-    result = CliRunner().invoke(doctor)
+    result = CliRunner().invoke(doctor, ["--offline"])
     assert result.exit_code == 0 and "OPENAI_API_KEY set" in result.output and "very-secret" not in result.output
+    assert "https://api.openai.com/v1" in result.output and "not contacted" in result.output
 
 
 def test_a_state_directory_that_cannot_be_used_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "file" / "x"))
-    result = CliRunner().invoke(doctor, ["--json"])
-    [state] = [check for check in json.loads(result.output) if check["name"] == "directory"]
-    assert result.exit_code == 1 and not state["ok"] and "TREADLE_HOME" in state["says"]
+    code, found = told("--offline")
+    assert code == 1 and not found["state directory"]["ok"] and "TREADLE_HOME" in found["state directory"]["fix"]
+
+
+def test_settings_that_every_run_refuses_are_not_ok() -> None:
+    file = Path(config_file())
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text('permission_mode = "recklessly"\n')
+    code, found = told("--offline")
+    assert code == 1 and not found["settings here"]["ok"] and "recklessly" in found["settings here"]["says"]
+    file.write_text('[models]\nidle_timeout = "long"\n')
+    assert told("--offline")[0] == 1
+
+
+def test_a_model_that_cannot_be_used_is_a_failure_and_none_at_all_is_only_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, found = told("--offline")
+    assert code == 0 and not found["models chosen"]["ok"] and "TREADLE_MODEL" in found["models chosen"]["fix"]
+    monkeypatch.setenv("TREADLE_MODEL", "anthropic:x")
+    code, found = told("--offline")
+    assert code == 1 and "ANTHROPIC_API_KEY" in found["models chosen"]["fix"]
+
+
+def test_a_service_is_contacted_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "x" * 20)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    _, found = told()
+    assert not found["models openai"]["ok"] and "http://127.0.0.1:9/v1" in found["models openai"]["says"]
+    assert "treadle models openai" in found["models openai"]["fix"]
+
+
+async def test_a_service_that_answers_is_told_with_its_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ModelServer(parse('[[reply]]\ntext = "hi"\n')) as server:
+        monkeypatch.setenv("TREADLE_BASE_URL", f"{server.url}/v1")
+        monkeypatch.setenv("TREADLE_MODEL", "chat:any")
+        code, found = await asyncio.to_thread(told)
+    assert code == 0 and found["models chosen"]["ok"]
+    assert found["models chat"]["ok"] and f"{server.url}/v1: " in found["models chat"]["says"]
+
+
+def test_an_agent_that_does_not_speak_as_it_should_cannot_be_driven(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "codex"
+    program.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo codex-cli 0.166.0 && exit 0\necho no such thing >&2; exit 3\n'
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    _, found = told("--offline")
+    assert found["agents codex"]["ok"] and "0.166.0" in found["agents codex"]["says"]
+    _, found = told()
+    assert not found["agents codex"]["ok"] and "cannot be driven" in found["agents codex"]["says"]
+    assert found["agents codex"]["fix"].startswith("treadle agents codex")
+
+
+def test_the_last_lines_say_what_to_do_next() -> None:
+    shown = CliRunner().invoke(doctor, ["--offline"]).output
+    assert "\nNext:\n" in shown and "TREADLE_MODEL" in shown.partition("\nNext:\n")[2]

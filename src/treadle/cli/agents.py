@@ -78,9 +78,10 @@ def agents(name: str | None, losses: str | None, over: str | None, ask: bool, as
     sys.exit(name is not None and not all(each.answers for each in found))
 
 
-def installed(settings: Mapping[str, AgentSettings] | None = None) -> list[Found]:
-    """Every agent that is a program, without starting more of it than `--version`."""
-    return asyncio.run(_look(agent_settings() if settings is None else settings, None, None))
+def installed(settings: Mapping[str, AgentSettings] | None = None, *, greet: bool = False) -> list[Found]:
+    """Every agent that is a program: asked for its version, and with `greet` also started and greeted."""
+    found = asyncio.run(_look(agent_settings() if settings is None else settings, None, False if greet else None))
+    return [each for each in found if each.name != "native"]
 
 
 async def _look(settings: Mapping[str, AgentSettings], name: str | None, ask: bool | None) -> list[Found]:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from treadle.agent.providers.local.catalog import DEFAULT, KNOWN, KnownModel, Record, fetched
-from treadle.agent.providers.names import HOW, VENDORS, resolve
+from treadle.agent.providers.names import HOW, VENDORS, ModelSettings, resolve
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.render import printable
 from treadle.errors import ConfigError, TreadleError
@@ -57,7 +57,7 @@ def list_models(vendor: str | None, as_json: bool) -> None:
 
 
 async def _list(names: list[str], as_json: bool, *, asked: bool) -> int:
-    found = [vendor for vendor in await asyncio.gather(*map(_ask, names)) if vendor is not None]
+    found = [vendor for vendor in await asyncio.gather(*map(ask, names)) if vendor is not None]
     if as_json:
         show_json(found)
     else:
@@ -75,13 +75,13 @@ def _show(found: list[Vendor], asked: bool) -> None:
         click.echo(f"no service is set up: {HOW}", err=True)
 
 
-async def _ask(name: str) -> Vendor | None:
+async def ask(name: str, settings: ModelSettings | None = None) -> Vendor | None:
     """What this service offers; None when nothing is set up for it."""
     if name == "local":
         here = [record.name for record in fetched()]
         return Vendor(name=name, models=here) if here else None
     try:
-        provider = resolve(f"{name}:any", os.environ)
+        provider = resolve(f"{name}:any", os.environ, settings)
     except ConfigError:
         return None
     try:
