@@ -10,13 +10,14 @@ import queue
 import sys
 import threading
 from datetime import UTC, datetime
+from typing import Any
 
 BACKEND = {"id": "example-python", "backend_version": "1.0.0", "adapter_version": None}
 CAPABILITIES = {"streaming": "native", "tool_write": "native"}
 lock = threading.Lock()
 
 
-def say(message: dict) -> None:
+def say(message: dict[str, Any]) -> None:
     with lock:  # pongs are written by another thread
         sys.stdout.write(json.dumps(message) + "\n")
         sys.stdout.flush()
@@ -26,7 +27,7 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def read(orders: queue.Queue, cancelled: set) -> None:
+def read(orders: queue.Queue[Any], cancelled: set[str]) -> None:
     """Commands come in while we work, so a thread reads them. The end of input only means that no more will come."""
     for line in sys.stdin:
         message = json.loads(line)
@@ -39,7 +40,7 @@ def read(orders: queue.Queue, cancelled: set) -> None:
     orders.put(None)
 
 
-def work(run: dict, cancelled: set) -> None:
+def work(run: dict[str, Any], cancelled: set[str]) -> None:
     ref, order, started, trace = run["id"], run["work_order"], now(), []
 
     def event(type: str, **fields: object) -> None:
@@ -78,8 +79,8 @@ def main() -> None:
             "mode": "mapped",
         }
     )
-    orders: queue.Queue = queue.Queue()
-    cancelled: set = set()
+    orders: queue.Queue[Any] = queue.Queue()
+    cancelled: set[str] = set()
     threading.Thread(target=read, args=(orders, cancelled), daemon=True).start()
     while (run := orders.get()) is not None:
         work(run, cancelled)

@@ -6,6 +6,8 @@ Prints the answer as it is written and what the tools do. Ctrl-C cancels the sen
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 model, message = sys.argv[1:]
 worker = subprocess.Popen(
@@ -15,20 +17,22 @@ worker = subprocess.Popen(
     encoding="utf-8",
     start_new_session=True,  # so that Ctrl-C reaches us and not the worker
 )
+assert worker.stdin is not None and worker.stdout is not None
+requests, replies = worker.stdin, worker.stdout
 
 
-def ask(**request):
-    worker.stdin.write(json.dumps(request) + "\n")
-    worker.stdin.flush()
+def ask(**request: Any) -> None:
+    requests.write(json.dumps(request) + "\n")
+    requests.flush()
 
 
-def responses():
-    for line in worker.stdout:
+def responses() -> Iterator[dict[str, Any]]:
+    for line in replies:
         yield json.loads(line)
     raise SystemExit(f"the worker exited with code {worker.wait()}")
 
 
-def show(event):
+def show(event: dict[str, Any]) -> None:
     match event:
         case {"event": "content_delta", "text": text}:
             print(text, end="", flush=True)
@@ -39,12 +43,13 @@ def show(event):
     # Anything else is skipped: later workers may say more.
 
 
-def run():
+def run() -> dict[str, Any]:
     for response in responses():
         if response["type"] == "event":
             show(response["event"])
         elif response["type"] == "result" and response["id"] in ("1", "2", "unknown"):
             return response
+    raise AssertionError("responses never end without an exit")
 
 
 tools = ["read_file", "glob", "grep", "bash"]

@@ -196,3 +196,8 @@ def test_help_and_errors_name_pages_that_an_installation_has() -> None:
     for command in every_command():
         for text in (command.help, command.epilog, *(getattr(param, "help", "") for param in command.params)):
             assert "docs/" not in (text or ""), f"{command.name} names a file that only a checkout has"
+
+
+def test_every_field_of_a_session_spec_is_on_the_page_of_the_library() -> None:
+    for field in treadle.SessionSpec.__struct_fields__:
+        assert f"| `{field}` |" in page("reference/python-api.md"), field

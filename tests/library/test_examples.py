@@ -1,0 +1,60 @@
+"""The examples of the library, run as a person would run them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "library"
+
+
+def run(name: str, cwd: Path, replies: str, *words: str) -> subprocess.CompletedProcess[str]:
+    (cwd / "script.toml").write_text(replies)
+    env = {**os.environ, "TREADLE_MODEL": f"scripted:{cwd / 'script.toml'}"}
+    command = [sys.executable, str(EXAMPLES / name), *words]
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
+
+
+def test_every_example_is_run_here() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {"ask.py", "tools_and_hooks.py", "script.py"}
+
+
+def test_one_turn_event_by_event(tmp_path: Path) -> None:
+    done = run("ask.py", tmp_path, '[[reply]]\ntext = "It weaves."\n', "What?")
+    assert done.stdout == "It weaves.\n(completed)\n", done.stderr
+
+
+def test_tools_hooks_and_answers_of_a_program(tmp_path: Path) -> None:
+    replies = """
+[[reply]]
+[[reply.call]]
+name = "in_stock"
+arguments = { article = "loom" }
+[[reply.call]]
+name = "bash"
+arguments = { command = "cat stock.txt" }
+
+[[reply]]
+when = "no shell here"
+text = "Two looms."
+"""
+    done = run("tools_and_hooks.py", tmp_path, replies)
+    *before, asked, said, cost = done.stdout.splitlines()
+    assert before == ["in_stock: 2 of loom"], done.stderr
+    assert asked.startswith("asked: bash") and (said, cost) == ("Two looms.", "cost: unknown")
+
+
+def test_without_async_what_changed_is_told(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("a mispeling\n")
+    replies = """
+[[reply]]
+[[reply.call]]
+name = "edit_file"
+arguments = { file_path = "README.md", old_string = "mispeling", new_string = "misspelling" }
+
+[[reply]]
+text = "Done."
+"""
+    done = run("script.py", tmp_path, replies)
+    assert done.returncode == 0 and done.stdout.startswith("Done.\nchanged: "), done.stderr
+    assert (tmp_path / "README.md").read_text() == "a misspelling\n"
