@@ -149,7 +149,7 @@ def test_a_hook_whose_program_is_gone_says_what_to_do(heimdall: Run, project: Pa
     path = project / ".git" / "hooks" / "pre-commit"
     path.write_text(path.read_text().replace("/heimdall-claim", "/no-longer-there"))
     change(project, "docs/x.md")
-    refused = attempt(project, "commit", "-qm", "no")
+    refused = attempt(project, "commit", "-qm", "no", PATH="/usr/bin:/bin")
     assert refused.returncode != 0 and "is gone: install treadle again, or remove this hook" in refused.stderr
 
 
@@ -163,3 +163,91 @@ def test_it_guards_every_worktree(heimdall: Run, project: Path, claims: Claims, 
 def test_outside_of_a_repository_there_is_nothing_to_guard(heimdall: Run, tmp_path: Path) -> None:
     done = heimdall("claim", "guard", "install", cwd=tmp_path)
     assert done.returncode == 2 and "not in a git repository" in done.stderr
+
+
+def husky(project: Path) -> None:
+    """Hooks as husky has them: tracked scripts, and stubs that each worktree makes for itself, which git ignores."""
+    (project / ".husky" / "_").mkdir(parents=True)
+    (project / ".husky" / "_" / ".gitignore").write_text("*")
+    for hook in ("pre-commit", "commit-msg"):
+        path = project / ".husky" / "_" / hook
+        path.write_text(f'#!/bin/sh\n[ ! -f .husky/{hook} ] || sh .husky/{hook} "$@"\n')
+        path.chmod(0o755)
+        (project / ".husky" / hook).write_text(f"echo {hook} of the project >&2\n")
+    git(project, "config", "core.hooksPath", ".husky/_")
+    git(project, "add", ".husky")
+    git(project, "commit", "-qm", "husky")
+
+
+def test_hooks_from_a_relative_place_go_on_in_every_worktree_and_no_tracked_file_is_touched(
+    heimdall: Run, project: Path, claims: Claims, tmp_path: Path
+) -> None:
+    husky(project)
+    git(project, "worktree", "add", "-q", str(tmp_path / "other"), "-b", "other")
+    assert heimdall("claim", "guard", "install", cwd=tmp_path / "other").returncode == 0
+    assert git(project, "status", "--porcelain") == git(tmp_path / "other", "status", "--porcelain") == ""
+    for place in (project, tmp_path / "other"):
+        assert heimdall("claim", "guard", "status", cwd=place).stdout == "pre-commit: block\npre-push: block\n"
+        change(place)
+        assert "COLLISION" in attempt(place, "commit", "-qm", "no").stderr
+    done = attempt(project, "commit", "-qm", "yes", HEIMDALL_HAID=BOB)
+    assert (done.returncode, done.stderr) == (0, "pre-commit of the project\ncommit-msg of the project\n")
+    heimdall("claim", "guard", "install", "--mode", "warn")  # again: what was before is not forgotten
+    heimdall("claim", "guard", "uninstall")
+    assert git(project, "config", "core.hooksPath") == ".husky/_"
+    assert "heimdall" not in (project / ".git/config").read_text()
+
+
+def test_a_guard_that_another_tool_switched_off_is_absent_and_says_why(heimdall: Run, project: Path) -> None:
+    husky(project)
+    heimdall("claim", "guard", "install")
+    git(project, "config", "core.hooksPath", ".husky/_")  # as `npm install` does
+    told = heimdall("claim", "guard", "status")
+    assert told.stdout == "pre-commit: absent\npre-push: absent\n" and "guard install" in told.stderr
+    heimdall("claim", "guard", "install")
+    assert heimdall("claim", "guard", "status").stdout == "pre-commit: block\npre-push: block\n"
+
+
+def test_a_submodule_is_its_path(heimdall: Run, project: Path, tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "-b", "main", str(tmp_path / "library"))
+    git(tmp_path / "library", "commit", "-q", "--allow-empty", "-m", "one")
+    git(project, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(tmp_path / "library"), "lib")
+    git(project, "commit", "-qm", "submodule")
+    heimdall("claim", "guard", "install")
+    heimdall("claim", "claim", "lib/**", "--task", "T", HEIMDALL_HAID=BOB)
+    git(project / "lib", "commit", "-q", "--allow-empty", "-m", "two")
+    git(project, "add", "lib")
+    assert (
+        "lib/ overlaps lib/**" not in (told := attempt(project, "commit", "-qm", "no").stderr) and "COLLISION" in told
+    )
+    assert heimdall("claim", "check", "--diff", HEIMDALL_HAID=ANN).returncode == 3
+    assert attempt(project, "commit", "-qm", "yes", HEIMDALL_HAID=BOB).returncode == 0
+    assert heimdall("claim", "check", "--diff", "HEAD~1..HEAD", HEIMDALL_HAID=ANN).returncode == 3
+
+
+@pytest.mark.parametrize("what", ["broken", "elsewhere"])
+def test_a_guard_that_cannot_see_refuses_and_never_says_clear(
+    heimdall: Run, project: Path, claims: Claims, tmp_path: Path, what: str
+) -> None:
+    heimdall("claim", "guard", "install")
+    env = {}
+    if what == "broken":
+        (Path(claims.directory) / "haid_carl.box-0003.json").write_text('{"haid": ')
+    else:
+        git(tmp_path, "init", "-q", str(tmp_path / "another"))
+        env["HEIMDALL_PLANNING_DIR"] = str(tmp_path / "another" / ".planning")
+    change(project, "docs/x.md")
+    refused = attempt(project, "commit", "-qm", "no", **env)
+    assert refused.returncode and "cannot be seen" in refused.stderr
+    checked = heimdall("claim", "check", "docs/x.md", HEIMDALL_HAID=ANN, **env)
+    assert (checked.returncode, checked.stdout) == (2, "") and "cannot tell" in checked.stderr
+    as_json = heimdall("claim", "check", "docs/x.md", "--json", HEIMDALL_HAID=ANN, **env).stdout
+    assert '"clear": null' in as_json
+    assert "warning: " in heimdall("claim", "list", **env).stderr
+    assert attempt(project, "commit", "-qm", "go", HEIMDALL_GUARD_BYPASS="known", **env).returncode == 0
+
+
+def test_a_clone_that_has_no_claims_says_so_and_never_that_a_range_is_clear(heimdall: Run, project: Path) -> None:
+    told = heimdall("claim", "check", "--diff", "HEAD")
+    assert told.returncode == 2 and "cannot tell" in told.stderr and "clear" not in told.stdout
+    assert heimdall("claim", "check", "src").stdout == "clear: nobody has claimed anything in this clone\n"

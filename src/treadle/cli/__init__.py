@@ -45,6 +45,10 @@ def _main() -> None:
         from treadle.cli.terminal import main as run_terminal
 
         sys.exit(run_terminal(arguments[0], arguments[1:]))
+    if arguments[:2] == ["coord", "hook"]:  # before each tool call of an outside agent
+        from treadle.cli.heimdall import run as run_heimdall
+
+        sys.exit(run_heimdall("hook", arguments[2:]))
     from treadle.cli.root import main as run
 
     run(arguments)

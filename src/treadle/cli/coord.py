@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from treadle.cli.heimdall import COMMANDS, run
+from treadle.cli.heimdall import COMMANDS, OF_TREADLE, run
 
 
 @click.command(
@@ -15,11 +15,14 @@ from treadle.cli.heimdall import COMMANDS, run
 @click.pass_context
 def coord(ctx: click.Context, name: str | None, arguments: tuple[str, ...]) -> None:
     """Coordinate agents that share a repository: claims, identities, messages, capsules, the token ledger."""
-    if name in COMMANDS:
+    if name in COMMANDS or name in OF_TREADLE:
         ctx.exit(run(name, list(arguments)))
     if name not in (None, "-h", "--help", "help"):
-        raise click.UsageError(f"there is no {name!r}; there are {', '.join(COMMANDS)}")
-    click.echo("Usage: treadle coord NAME ...   (the same as heimdall-NAME ...)\n")
+        raise click.UsageError(f"there is no {name!r}; there are {', '.join({**OF_TREADLE, **COMMANDS})}")
+    click.echo("Usage: treadle coord NAME ...\n")
+    for known, what in OF_TREADLE.items():
+        click.echo(f"  {known:11} {what}")
+    click.echo("\nThe same as heimdall-NAME:\n")
     for known, what in COMMANDS.items():
         click.echo(f"  {known:11} {what}")
     click.echo("\n`treadle coord NAME --help` says more.")

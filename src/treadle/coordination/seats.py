@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_SEATS = 256
-GONE_SECONDS = 7 * 24 * 3600
-"""How long the file of a session that ended is kept."""
 
 
 class Seat:
@@ -222,19 +220,6 @@ class Seats:
                 return False
             self._update(haid, lambda fields: fields.update(session=key))
         return True
-
-    def bind_agent(self, key: str, haid: str, of: str) -> None:
-        """Note that the sub-agent with this key acts as `haid`, which belongs to the session of `of`."""
-        with self.planning.lock("seats"):
-            self._write(haid, haid.partition("/")[2], key, None, of)
-
-    def find_agent(self, key: str) -> Seat | None:
-        return next((seat for seat in self.all() if seat.key == key and seat.of), None)
-
-    def touch(self, haid: str) -> None:
-        """Say that the session was just seen."""
-        with self.planning.lock("seats"):
-            self._update(haid, lambda fields: fields.update(seen=self.planning.now()))
 
     def _write(self, haid: str, name: str, key: str, process: origin.Key | None, of: str) -> None:
         now = self.planning.now()

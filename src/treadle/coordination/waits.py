@@ -26,9 +26,15 @@ class Waits:
     def put(self, haid: str, surfaces: Sequence[str], task: str, holders: Sequence[str]) -> None:
         old = self._load(self._path(haid))
         now = self.planning.now()
-        since = old["since"] if old and old.get("surfaces") == list(surfaces) else now
+        same = old if old and old.get("surfaces") == list(surfaces) else {}
+        since = same.get("since", now)
         wait = {"haid": haid, "surfaces": list(surfaces), "task": task, "since": since, "asked": now}
+        wait |= {"told": same["told"]} if "told" in same else {}
         write_text(self._path(haid), dumps({**wait, "holders": sorted(set(holders))}, 2) + "\n")
+
+    def mark_told(self, wait: dict[str, Any], haid: str) -> None:
+        """Note that this holder knows of it."""
+        write_text(self._path(wait["haid"]), dumps({**wait, "told": [*wait.get("told", ()), haid]}, 2) + "\n")
 
     def drop(self, haid: str) -> None:
         try:

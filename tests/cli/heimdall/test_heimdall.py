@@ -205,6 +205,12 @@ def test_the_reference_has_what_help_says(heimdall: Run, name: str) -> None:
     assert f"```text\n{heimdall(name, '--help').stdout}```" in (DOCS / "heimdall-commands.md").read_text()
 
 
+@pytest.mark.parametrize("name", ["setup", "hook"])
+def test_the_reference_has_what_only_treadle_has(project: Path, name: str) -> None:
+    told = subprocess.run([str(BIN / "treadle"), "coord", name, "--help"], capture_output=True, text=True, cwd=project)
+    assert f"```text\n{told.stdout}```" in (DOCS / "heimdall-commands.md").read_text()
+
+
 def test_the_reference_has_every_message_and_every_tool() -> None:
     from treadle.coordination.tools import ALL
     from treadle.wire.heimdall.messages import TYPES

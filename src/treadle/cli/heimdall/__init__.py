@@ -24,6 +24,13 @@ COMMANDS = {
     "ledger-mcp": "all of it for any MCP client",
 }
 
+OF_TREADLE = {
+    "setup": "have Claude Code, Codex, Gemini CLI, opencode or Cursor claim, and be bound by claims",
+    "who": "who is here, on what, since when, who waits for whom",
+    "hook": "what their hooks run before a tool call",
+}
+"""What only `treadle coord` has."""
+
 
 def out(text: str) -> None:
     """Print to standard output, in UTF-8 whatever the locale is; bytes that came in as they are go out so."""
@@ -52,6 +59,8 @@ def run(name: str, arguments: list[str]) -> int:
 
 
 def _run(name: str, arguments: list[str]) -> int:
+    if name == "who":
+        return run("claim", ["who", *arguments])
     module = __import__(f"treadle.cli.heimdall.{name.replace('-', '_')}", fromlist=["main"])
     help_text = (module.__doc__ or "").strip()
     if arguments and arguments[0] in ("-h", "--help", "help"):
@@ -73,7 +82,7 @@ def _run(name: str, arguments: list[str]) -> int:
         return 1 if isinstance(error, NotFound) else 2
 
 
-_ALWAYS = ("haid", "ledger-mcp")
+_ALWAYS = ("haid", "ledger-mcp", "hook")
 """These judge for themselves, as others can act through them."""
 
 

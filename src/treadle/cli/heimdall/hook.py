@@ -1,0 +1,54 @@
+"""treadle coord hook: what an outside agent's hook runs before a tool call; `treadle coord setup` writes it there
+
+treadle coord hook claude|codex|gemini|qwen|copilot|opencode|cursor
+    reads the call on standard input, and prints why it is refused; nothing when it may go on
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from treadle.cli.heimdall import Arguments, Usage, err, out
+from treadle.coordination.pretool import PROGRAMS, OutsideCall, answer, judge
+from treadle.errors import TreadleError
+from treadle.wire.common.jsontext import dumps, loads
+
+SECONDS = 8
+"""Less than what `treadle coord setup` allows the hook: a program lets the call go on when its hook is too slow."""
+CAP = 64 * 1024 * 1024
+
+
+def main(arguments: list[str]) -> int:
+    args = Arguments(arguments)
+    if len(args.rest) != 1 or args.rest[0] not in PROGRAMS:
+        raise Usage(f"expected one of {', '.join(PROGRAMS)}")
+    program = args.rest[0]
+    try:
+        said = loads(sys.stdin.buffer.read(CAP))
+    except ValueError as error:
+        err(f"treadle coord hook: what came in is not JSON: {error}")
+        return 0
+    call = OutsideCall(program, said if isinstance(said, dict) else {})
+    signal.signal(signal.SIGALRM, _late)
+    signal.alarm(SECONDS)
+    note = ""
+    try:
+        reason, note = judge(call)
+    except (TreadleError, _Late) as error:
+        reason = f"what others hold could not be looked at: {error}" if call.writes() else ""
+    finally:
+        signal.alarm(0)
+    found = answer(program, call.event, reason, note)
+    if found is not None:
+        out(dumps(found))
+    return 0
+
+
+class _Late(Exception):
+    def __str__(self) -> str:
+        return f"it took longer than {SECONDS} s; try again"
+
+
+def _late(number: int, frame: object) -> None:
+    raise _Late

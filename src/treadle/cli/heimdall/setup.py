@@ -1,0 +1,85 @@
+"""treadle coord setup: have an outside agent claim, and be bound by what others have claimed
+
+treadle coord setup claude|codex|gemini|opencode|cursor [--dry-run] [--trust]
+    in this repository: registers the MCP server, puts in a hook that refuses writes to what others hold, and adds a
+    paragraph to AGENTS.md (or CLAUDE.md, GEMINI.md)
+    --dry-run shows what would change; --trust (codex): mark the hook as trusted, which Codex otherwise asks you about
+treadle coord setup PROGRAM --remove [--dry-run]
+    takes it all out again; what nobody has changed since is as it was before, byte for byte
+"""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+
+from treadle.cli.heimdall import Arguments, Usage, err, out, put
+from treadle.coordination import hosts, repository
+from treadle.coordination.edits import Manifest, planned
+from treadle.coordination.planning import Planning
+
+
+def main(arguments: list[str]) -> int:
+    args = Arguments(arguments, flags="--dry-run --remove --trust")
+    if len(args.rest) != 1 or args.rest[0] not in hosts.NAMES:
+        raise Usage(f"expected one of {', '.join(hosts.NAMES)}")
+    name, dry = args.rest[0], "--dry-run" in args.flags
+    planning = Planning()
+    found = repository.find(planning.project)
+    top = found.top if found else planning.project
+    main_top = found.main if found and os.path.exists(os.path.join(found.main, ".git")) else top
+    removing = "--remove" in args.flags
+    host = hosts.host(name, top, main_top, trust=removing or "--trust" in args.flags)
+    place = sha256(os.fsencode(top)).hexdigest()[:8]
+    manifest = Manifest(planning.live_path("setup"), f"{name}-{place}")
+    if removing:
+        return _remove(planning, manifest, host, name, dry)
+    plan = planned(host.edits)
+    if dry:
+        _show(plan)
+        return 0
+    manifest.apply(plan)
+    planning.log("setup", "write", f"{name} {top}")
+    for path, (before, after) in plan.items():
+        out(f"{'unchanged' if before == after else 'wrote' if before is None else 'changed'} {path}")
+    for note in host.notes:
+        out(note)
+    _advise(planning.project)
+    return 0
+
+
+def _remove(planning: Planning, manifest: Manifest, host: hosts.HostSetup, name: str, dry: bool) -> int:
+    if not manifest.files:
+        out(f"{name} was not set up here")
+        return 0
+    if dry:
+        for path in manifest.files:
+            out(f"would take our part out of {path}")
+        return 0
+    for path in manifest.remove(host.edits):
+        out(f"{'changed' if os.path.exists(path) else 'removed'} {path}")
+    planning.log("setup", "remove", f"{name} {planning.project}")
+    return 0
+
+
+def _show(plan: dict[str, tuple[str | None, str]]) -> None:
+    from difflib import unified_diff
+
+    for path, (before, after) in plan.items():
+        old = (before or "").splitlines(keepends=True)
+        put(
+            "".join(
+                unified_diff(old, after.splitlines(keepends=True), path if before is not None else "/dev/null", path)
+            )
+        )
+
+
+def _advise(project: str) -> None:
+    from treadle.coordination import hooks
+    from treadle.errors import TreadleError
+
+    try:
+        if "absent" in hooks.status(project).values():
+            err("commits are not checked yet: heimdall-claim guard install")
+    except TreadleError:
+        pass

@@ -1,0 +1,195 @@
+"""Outside agents, and what each needs to claim and to be bound by claims: an MCP entry, a hook, a paragraph to read."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from hashlib import sha256
+
+from treadle.coordination.edits import Block, FileEdit, JsonEntry, OwnFile
+from treadle.coordination.setup import command
+from treadle.errors import ConfigError
+from treadle.light import TYPE_CHECKING
+from treadle.wire.common.jsontext import dumps
+
+if TYPE_CHECKING:
+    from typing import Any
+
+SERVER = "heimdall"
+"""Without a dash: some programs make the names of tools from it."""
+HOOK_SECONDS = 10
+MARK = "coord hook "
+"""In every hook entry of ours, to know it by."""
+NAMES = ("claude", "codex", "gemini", "opencode", "cursor")
+
+PARAGRAPH = """## Several agents work in this repository
+
+Before you change files, claim them with the tool `make_claim` of the MCP server `heimdall` (in Claude Code and Codex
+`mcp__heimdall__make_claim`, in Gemini CLI `mcp_heimdall_make_claim`, in opencode `heimdall_make_claim`; if you do not
+see it, search your tools for it), or in a shell: `heimdall-claim claim 'src/pay/**' --task 'what for'`. If it is
+refused, somebody else is at work there: do something else, and ask again later. `release_claim` what you are done with.
+Edits and commits of what others hold are refused.
+"""
+
+
+class HostSetup:
+    """What is written for one program, and what its person has to know."""
+
+    def __init__(self, edits: list[FileEdit], notes: list[str]) -> None:
+        self.edits = edits
+        self.notes = notes
+
+
+def host(name: str, top: str, main: str, *, trust: bool = False) -> HostSetup:
+    """For the worktree at `top` of the repository whose main one is at `main`.
+
+    `trust`: also have Codex trust the hook, which it otherwise asks its person about.
+    """
+    if name not in NAMES:
+        raise ConfigError(f"there is no setup for {name!r}", hint=f"one of {', '.join(NAMES)}")
+    if name == "codex":
+        return _codex(top, main, trust)
+    return {"claude": _claude, "gemini": _gemini, "opencode": _opencode, "cursor": _cursor}[name](top)
+
+
+def program(name: str) -> str:
+    """Our command by its name where that finds it, so that no path of this machine goes into files that are shared."""
+    import shutil
+
+    return name if shutil.which(name) else command(name)
+
+
+def hook_command(name: str) -> str:
+    """A line that runs our hook, and lets the call go on where Treadle is not installed."""
+    treadle = shlex.quote(program("treadle"))
+    return f"sh -c {shlex.quote(f'command -v {treadle} >/dev/null || exit 0; exec {treadle} {MARK}{name}')}"
+
+
+def _server() -> dict[str, Any]:
+    return {"command": program("heimdall-ledger-mcp"), "args": []}
+
+
+def _paragraph(path: str) -> Block:
+    return Block(path, "<!-- treadle coord: begin -->", "<!-- treadle coord: end -->", PARAGRAPH)
+
+
+def _claude(top: str) -> HostSetup:
+    reads = "CLAUDE.md" if os.path.exists(os.path.join(top, "CLAUDE.md")) else "AGENTS.md"
+    hook = {"type": "command", "command": hook_command("claude"), "timeout": HOOK_SECONDS}
+    entry = {"matcher": "Write|Edit|MultiEdit|NotebookEdit|Bash", "hooks": [hook]}
+    return HostSetup(
+        [
+            JsonEntry(os.path.join(top, ".mcp.json"), ["mcpServers", SERVER], _server()),
+            JsonEntry(os.path.join(top, ".claude", "settings.json"), ["hooks", "PreToolUse"], entry, MARK),
+            _paragraph(os.path.join(top, reads)),
+        ],
+        ["Claude Code asks once whether you trust this directory, and whether to use the server of .mcp.json."],
+    )
+
+
+def _codex(top: str, main: str, trust: bool = False) -> HostSetup:
+    hooks = os.path.join(main, ".codex", "hooks.json")  # Codex looks there, in whichever worktree it runs
+    entry = {"hooks": [{"type": "command", "command": hook_command("codex"), "timeout": HOOK_SECONDS}]}
+    override = os.path.join(top, "AGENTS.override.md")
+    served = f"[mcp_servers.{SERVER}]\ncommand = {dumps(program('heimdall-ledger-mcp'))}\n"
+    edits: list[FileEdit] = [
+        _toml(os.path.join(top, ".codex", "config.toml"), served),
+        JsonEntry(hooks, ["hooks", "PreToolUse"], entry, MARK),
+        _paragraph(override if os.path.exists(override) else os.path.join(top, "AGENTS.md")),
+    ]
+    notes = ["Codex reads .codex only in a directory that you have trusted (it asks at its first start there)."]
+    if trust:
+        edits.append(_codex_trust(hooks, entry))
+        notes.append("The hook is marked as trusted in your Codex settings, as --trust says.")
+    else:
+        notes.append("Codex runs the hook once you have looked at it and trusted it: /hooks in Codex, or --trust here.")
+    return HostSetup(edits, notes)
+
+
+def _toml(path: str, body: str) -> Block:
+    return Block(path, "# treadle coord: begin", "# treadle coord: end", body)
+
+
+def _codex_trust(hooks: str, entry: dict[str, Any]) -> Block:
+    """What Codex itself writes when its person trusts a hook: where it stands, and a sum over what it runs."""
+    home = os.environ.get("CODEX_HOME") or os.path.expanduser("~/.codex")
+    (hook,) = entry["hooks"]
+    seen = {"event_name": "pre_tool_use", "hooks": [{**hook, "async": False}]}
+    total = sha256(dumps(seen, sort_keys=True).encode()).hexdigest()
+    place = JsonEntry(hooks, ["hooks", "PreToolUse"], entry, MARK)
+    before = _items(place)
+    key = dumps(f"{os.path.realpath(hooks)}:pre_tool_use:{before}:0")
+    return _toml(os.path.join(home, "config.toml"), f'[hooks.state.{key}]\ntrusted_hash = "sha256:{total}"\n')
+
+
+def _items(entry: JsonEntry) -> int:
+    """At which place of its list the entry will stand."""
+    from treadle.coordination.planning import read_text
+    from treadle.wire.common.jsontext import loads
+
+    return len(loads(entry.put(read_text(entry.path)))["hooks"]["PreToolUse"]) - 1
+
+
+def _gemini(top: str) -> HostSetup:
+    settings = os.path.join(top, ".gemini", "settings.json")
+    hook = {"name": "treadle", "type": "command", "command": hook_command("gemini"), "timeout": HOOK_SECONDS * 1000}
+    entry = {"matcher": "write_file|replace|run_shell_command", "hooks": [hook]}
+    return HostSetup(
+        [
+            JsonEntry(settings, ["mcpServers", SERVER], _server()),
+            JsonEntry(settings, ["hooks", "BeforeTool"], entry, MARK),
+            _paragraph(os.path.join(top, "GEMINI.md")),
+        ],
+        [
+            "Gemini CLI reads .gemini only in a directory that you have trusted.",
+            "It runs no hooks in --acp, and its shell switches git's hooks off; our hook checks its commits instead.",
+        ],
+    )
+
+
+def _opencode(top: str) -> HostSetup:
+    served = {"type": "local", "command": [program("heimdall-ledger-mcp")], "enabled": True}
+    return HostSetup(
+        [
+            JsonEntry(os.path.join(top, "opencode.json"), ["mcp", SERVER], served),
+            OwnFile(os.path.join(top, ".opencode", "plugin", "treadle.js"), PLUGIN % dumps(program("treadle"))),
+            _paragraph(os.path.join(top, "AGENTS.md")),
+        ],
+        [],
+    )
+
+
+def _cursor(top: str) -> HostSetup:
+    hook = {"command": hook_command("cursor"), "matcher": "Shell|Write|Delete", "timeout": HOOK_SECONDS}
+    hooks = os.path.join(top, ".cursor", "hooks.json")
+    return HostSetup(
+        [
+            JsonEntry(os.path.join(top, ".cursor", "mcp.json"), ["mcpServers", SERVER], _server()),
+            JsonEntry(hooks, ["version"], 1),
+            JsonEntry(hooks, ["hooks", "preToolUse"], hook, MARK),
+            _paragraph(os.path.join(top, "AGENTS.md")),
+        ],
+        ["Written as Cursor's documents say; it was not run with Cursor itself."],
+    )
+
+
+PLUGIN = """// Asks before a tool call whether claims allow it. `treadle coord setup opencode` writes and removes it.
+import { spawnSync } from "node:child_process";
+
+const TREADLE = %s;
+
+export const Treadle = async ({ directory }) => ({
+  "tool.execute.before": async (call, output) => {
+    const said = { session_id: call.sessionID, cwd: directory, tool_name: call.tool, tool_input: output.args };
+    const done = spawnSync(TREADLE, ["coord", "hook", "opencode"], {
+      input: JSON.stringify(said), encoding: "utf8", timeout: 10000,
+    });
+    if (!done.stdout) return;
+    const answer = JSON.parse(done.stdout);
+    if (answer.decision === "block") throw new Error(answer.reason);
+  },
+  "shell.env": async (call, output) => {
+    if (call.sessionID) output.env.TREADLE_SESSION = `opencode:${call.sessionID}`;
+  },
+});
+"""

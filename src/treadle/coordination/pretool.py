@@ -1,0 +1,151 @@
+"""Claims that bind outside agents: what their hook before a tool call is told, in the form that each of them reads.
+
+The call is judged as a call of our own agent is: what it will surely write is looked at, and what nobody can foresee is
+left to the check at commit time.
+"""
+
+from __future__ import annotations
+
+import os
+
+from treadle.coordination import changes, origin, repository
+from treadle.coordination.claims import Claims, Collision, Held
+from treadle.coordination.identity import checked, root
+from treadle.coordination.planning import Planning
+from treadle.coordination.seats import Seats
+from treadle.coordination.surfaces import Surface
+from treadle.coordination.waits import told
+from treadle.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+PROGRAMS = ("claude", "codex", "gemini", "qwen", "copilot", "opencode", "cursor")
+_PATHS = ("file_path", "path", "filePath", "notebook_path", "absolute_path", "target_file")
+_WRITES = {
+    *("write", "edit", "multiedit", "notebookedit", "create", "write_file", "replace", "edit_file", "notebook_edit"),
+    *("apply_patch", "patch", "delete", "str_replace", "strreplace", "editnotebook", "str_replace_editor"),
+}
+"""Tools that write files, in lower case, of the programs above."""
+_PATCH = ("*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ")
+_TELLS = ("claude", "codex")
+"""Who reads a note beside an allowed call."""
+
+
+class OutsideCall:
+    """One tool call, as a program's hook is told of it."""
+
+    def __init__(self, program: str, said: dict[str, Any]) -> None:
+        self.program = program
+        self.event = str(said.get("hook_event_name") or "PreToolUse")
+        self.session = str(said.get("session_id") or said.get("sessionId") or said.get("conversation_id") or "")
+        roots = said.get("workspace_roots")
+        self.cwd = str(said.get("cwd") or (roots[0] if isinstance(roots, list) and roots else "") or os.getcwd())
+        self.tool = str(said.get("tool_name") or said.get("toolName") or said.get("tool") or "")
+        arguments = said.get("tool_input", said.get("toolArgs"))
+        self.arguments: dict[str, Any] = arguments if isinstance(arguments, dict) else {}
+
+    @property
+    def command(self) -> str:
+        command = self.arguments.get("command", self.arguments.get("cmd", ""))
+        return " ".join(map(str, command)) if isinstance(command, list) else str(command)
+
+    def writes(self) -> list[str]:
+        """The paths that the call will surely write, absolute."""
+        found = [str(self.arguments[name]) for name in _PATHS if isinstance(self.arguments.get(name), str)]
+        if self.tool.lower() not in _WRITES:
+            found = list(self._written_by_command()) if self.command else []
+        patches = (text for text in self.arguments.values() if isinstance(text, str) and "*** " in text)
+        found += [name for text in patches for name in patched(text)]
+        return [os.path.realpath(os.path.join(self.cwd, path)) for path in dict.fromkeys(found)]
+
+    def _written_by_command(self) -> Iterator[str]:
+        from treadle.policy import shell
+
+        yield from shell.read(self.command).writes
+
+
+def patched(text: str) -> list[str]:
+    """The files that a patch in Codex's form changes."""
+    found = []
+    for line in text.splitlines():
+        for mark in _PATCH:
+            if line.lstrip().startswith(mark):
+                found.append(line.lstrip().removeprefix(mark).strip())
+    return found
+
+
+def judge(call: OutsideCall) -> tuple[str, str]:
+    """Why the call is refused, and what its agent is to be told beside; nothing where there is nothing."""
+    planning = Planning(project=call.cwd)
+    found = repository.find(call.cwd)
+    top = found.top if found else planning.project
+    claims = Claims(planning, top)
+    if not claims.exists() and not planning.blind():
+        return "", ""
+    writes = call.writes()
+    haid = identity(planning, call)
+    if claims.agents.revoked(haid):
+        return f"{haid} is revoked and may do nothing", ""
+    claims.keep(haid)
+    return refusal(claims, haid, call, writes), _note(claims, haid, call)
+
+
+def refusal(claims: Claims, haid: str, call: OutsideCall, writes: list[str]) -> str:
+    commits = call.program == "gemini" and "git" in call.command and "commit" in call.command
+    if not writes and not commits:
+        return ""
+    if unseen := claims.unseen():
+        return f"what others hold cannot be seen: {'; '.join(unseen)}"
+    own = claims.seats.family(haid)
+    others = [claim for claim in claims.active() if claim.haid not in own]
+    inside = (os.path.relpath(path, claims.top) for path in writes)
+    surfaces = [Surface.of(path, claims.top) for path in inside if path != ".." and not path.startswith("../")]
+    overlaps = claims.met(Held(others).overlaps(surfaces))
+    if not overlaps and commits:  # its shell switches git's hooks off, so that what they check is checked here
+        overlaps = changes.overlaps(claims, haid, changes.staged(call.cwd))
+    if not overlaps:
+        return ""
+    claims.waits.put(haid, sorted({overlap.asked for overlap in overlaps}), call.tool, [o.claim.haid for o in overlaps])
+    return (
+        f"{Collision(overlaps, 'change').message}\nYou are {haid}. Work on something else, or make_claim it later:"
+        " the holder is told that you wait."
+    )
+
+
+def identity(planning: Planning, call: OutsideCall) -> str:
+    """Who makes the call: the session that the hook names, which has one identity in all that it does."""
+    if declared := os.environ.get("HEIMDALL_HAID"):
+        return checked(declared)
+    seats = Seats(planning, "")
+    key = f"{call.program}:{call.session}" if call.session else ""
+    process = origin.declared_process(os.environ, call.program) or origin.starter()
+    if seat := seats.recognise([key] if key else [], [process] if process else []):
+        if seat.key == key or not key:
+            return seat.haid
+    seats.root = root(planning.project)
+    return seats.enter(call.program, key or f"{call.program}:{process}", process)
+
+
+def _note(claims: Claims, haid: str, call: OutsideCall) -> str:
+    """Who waits for the agent, told once for each time that somebody begins to wait."""
+    if call.program not in _TELLS:
+        return ""
+    waiting = [wait for wait in claims.waits.on(haid) if haid not in wait.get("told", ())]
+    for wait in waiting:
+        claims.waits.mark_told(wait, haid)
+    lines = [f"{told(wait)}. Release it as soon as you are done with it." for wait in waiting]
+    return "\n".join(lines)
+
+
+def answer(program: str, event: str, reason: str, note: str) -> dict[str, Any] | None:
+    """What the hook prints: one form that five programs read, and one for Cursor. Nothing: the call may go on."""
+    if reason and program == "cursor":
+        return {"permission": "deny", "user_message": reason, "agent_message": reason}
+    if reason:
+        more = {"permissionDecision": "deny", "permissionDecisionReason": reason}
+        return {"decision": "block", "reason": reason, "hookSpecificOutput": {"hookEventName": event, **more}}
+    if note:
+        return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": note}}
+    return None

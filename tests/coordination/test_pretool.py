@@ -1,0 +1,128 @@
+"""What the hook of an outside agent is answered before a tool call."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.coordination.conftest import BIN
+from treadle.coordination.claims import Claims
+from treadle.coordination.planning import Planning
+from treadle.coordination.pretool import PROGRAMS, OutsideCall, answer, patched
+
+BOB = "haid:bob.box-0002"
+PATCH = "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: src/a/b.ts\n@@\n-x\n+y\n*** End Patch\nEOF"
+
+
+@pytest.fixture
+def claims(project: Path) -> Claims:
+    claims = Claims(Planning(project=str(project)), str(project))
+    claims.claim(BOB, ["src/a/**"], "T-1")
+    return claims
+
+
+def ask(
+    project: Path, program: str, tool: str, arguments: dict[str, Any], session: str = "s1"
+) -> dict[str, Any] | None:
+    said = {"session_id": session, "cwd": str(project), "hook_event_name": "E", "tool_name": tool}
+    done = subprocess.run(
+        [str(BIN / "treadle"), "coord", "hook", program],
+        input=json.dumps({**said, "tool_input": arguments}),
+        capture_output=True,
+        text=True,
+        cwd=project,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    found: dict[str, Any] | None = json.loads(done.stdout) if done.stdout else None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("program", "tool", "arguments"),
+    [
+        ("claude", "Write", {"file_path": "src/a/b.ts", "content": "x"}),
+        ("claude", "Bash", {"command": "echo x > src/a/b.ts"}),
+        ("codex", "Bash", {"command": PATCH}),
+        ("codex", "apply_patch", {"command": PATCH}),
+        ("gemini", "replace", {"file_path": "src/a/b.ts"}),
+        ("copilot", "Write", {"path": "src/a/b.ts"}),
+        ("opencode", "edit", {"filePath": "src/a/b.ts"}),
+        ("cursor", "Write", {"file_path": "src/a/b.ts"}),
+    ],
+)
+def test_a_write_to_what_another_holds_is_refused_with_the_reason(
+    project: Path, claims: Claims, program: str, tool: str, arguments: dict[str, Any]
+) -> None:
+    said = ask(project, program, tool, arguments)
+    assert said is not None
+    reason = said["agent_message"] if program == "cursor" else said["reason"]
+    assert BOB in reason and "T-1" in reason and f"/{program}" in reason
+    if program != "cursor":
+        told = {"hookEventName": "E", "permissionDecision": "deny", "permissionDecisionReason": reason}
+        assert said["decision"] == "block" and said["hookSpecificOutput"] == told
+    (wait,) = claims.waits.on(BOB)
+    assert wait["surfaces"] == ["src/a/b.ts"]
+
+
+def test_anything_else_goes_on_without_a_word(project: Path, claims: Claims) -> None:
+    for tool, arguments in (
+        ("Write", {"file_path": "docs/x.md"}),
+        ("Read", {"file_path": "src/a/b.ts"}),
+        ("Bash", {"command": "cat src/a/b.ts"}),
+        ("Write", {"file_path": "/tmp/elsewhere"}),
+        ("Nonsense", {}),
+    ):
+        assert ask(project, "claude", tool, arguments) is None
+
+
+def test_where_nobody_claims_nothing_is_written(project: Path) -> None:
+    assert ask(project, "claude", "Write", {"file_path": "src/a/b.ts"}) is None
+    assert not (project / ".git" / "heimdall").exists()
+
+
+def test_sessions_are_distinct_and_a_holder_writes_what_is_its_own_and_hears_who_waits(
+    project: Path, claims: Claims
+) -> None:
+    claims.release(BOB)
+    assert ask(project, "claude", "Write", {"file_path": "x"}, "s1") is None
+    seat = claims.seats.find_key("claude:s1")
+    assert seat is not None
+    claims.claim(seat.haid, ["src"], "T-2")
+    assert ask(project, "claude", "Write", {"file_path": "src/a/b.ts"}, "s1") is None
+    assert ask(project, "claude", "Write", {"file_path": "src/a/b.ts"}, "s2") is not None
+    told = ask(project, "claude", "Write", {"file_path": "src/a/b.ts"}, "s1")
+    assert told is not None and "claude-code-2 waits for src/a/b.ts" in told["hookSpecificOutput"]["additionalContext"]
+    assert "decision" not in told
+    assert ask(project, "claude", "Write", {"file_path": "src/a/b.ts"}, "s1") is None  # told once
+
+
+def test_claims_that_cannot_be_seen_refuse_writes_and_nothing_else(project: Path, claims: Claims) -> None:
+    (Path(claims.directory) / "broken.json").write_text("{")
+    said = ask(project, "claude", "Write", {"file_path": "docs/x.md"})
+    assert said is not None and "cannot be seen" in said["reason"]
+    assert ask(project, "claude", "Bash", {"command": "ls"}) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"tool_input": 3, "tool_name": null}', '{"cwd": 7}'])
+def test_whatever_comes_in_a_hook_does_not_fail(project: Path, claims: Claims, text: str) -> None:
+    program = PROGRAMS[len(text) % len(PROGRAMS)]
+    done = subprocess.run([str(BIN / "treadle"), "coord", "hook", program], input=text, text=True, cwd=project)
+    assert done.returncode == 0
+
+
+def test_gemini_is_told_at_the_commit_as_its_shell_switches_git_hooks_off(project: Path, claims: Claims) -> None:
+    (project / "src/a/b.ts").write_text("changed")
+    subprocess.run(["git", "add", "-A"], cwd=project, check=True)
+    said = ask(project, "gemini", "run_shell_command", {"command": "git commit -m x"})
+    assert said is not None and "src/a/b.ts" in said["reason"]
+    assert ask(project, "claude", "Bash", {"command": "git commit -m x"}) is None  # there git's hook says it
+
+
+def test_the_forms() -> None:
+    assert answer("claude", "E", "", "") is None
+    assert answer("cursor", "E", "no", "") == {"permission": "deny", "user_message": "no", "agent_message": "no"}
+    assert patched("*** Add File: a\n*** Move to: b\n *** Delete File: c d\nx") == ["a", "b", "c d"]
+    call = OutsideCall("cursor", {"workspace_roots": ["/w"], "conversation_id": "c", "tool_name": "Write"})
+    assert (call.cwd, call.session, call.writes()) == ("/w", "c", [])

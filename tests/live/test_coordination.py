@@ -1,0 +1,152 @@
+"""Claude Code and Codex, the real programs, in two worktrees of one repository: claims bind what they write and commit.
+
+`treadle coord setup` is what people type, and what git does to the worktrees in between costs nobody a claim.
+"""
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.coordination.conftest import BIN, git
+from tests.drivers.programs import PROGRAMS, environment
+from tests.drivers.scenarios import USED
+from treadle.agent.providers.script import CallLine, Script, ScriptedReply
+from treadle.coordination.origin import SESSION_VARIABLES
+from treadle.testing.server import ModelServer
+
+COMMANDS = {
+    "claude": "claude -p begin --permission-mode acceptEdits --allowedTools Bash,Write,mcp__heimdall",
+    "codex": "codex exec --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check begin",
+    "gemini": "gemini --approval-mode yolo -p begin",
+    "opencode": "opencode run begin",
+}
+CLAIM = {"claude": "mcp__heimdall__make_claim", "codex": "mcp__heimdall::make_claim"}
+CLAIM |= {"gemini": "mcp_heimdall_make_claim", "opencode": "heimdall_make_claim"}
+Call = tuple[str, dict[str, Any]]
+
+
+def claim(name: str, *surfaces: str) -> Call:
+    return CLAIM[name], {"surfaces": list(surfaces), "task": "T-1"}
+
+
+async def run(name: str, home: Path, cwd: Path, *calls: Call, fresh: bool = True) -> str:
+    """Have the program make these calls, one after the other; gives everything that its model was told."""
+    replies = [
+        ScriptedReply(call=(CallLine(name=tool, arguments=arguments, id=f"call_{number}"),), usage=USED)
+        for number, (tool, arguments) in enumerate(calls)
+    ]
+    title = ScriptedReply(system="You are a title generator", text="A title", usage=USED, times="always")
+    done = ScriptedReply(text="done", usage=USED, times="always")
+    async with ModelServer(Script(reply=(title, *replies, done))) as server:
+        env = environment(name, home, server.url, fresh=fresh)
+        env |= {"PATH": f"{BIN}:{env['PATH']}", "GIT_CONFIG_NOSYSTEM": "1"}
+        for settings in (home / "codex" / "config.toml", home / ".config" / "opencode" / "opencode.json"):
+            if settings.exists():  # of an earlier run, with the address of an earlier model
+                text = re.sub(r"http://127\.0\.0\.1:\d+", server.url, settings.read_text())
+                settings.write_text(text.replace('"ask"', '"allow"'))  # nobody is there to ask
+        process = await asyncio.create_subprocess_exec(
+            *COMMANDS[name].split(), cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=-1, stderr=-1
+        )
+        try:
+            out, err = await asyncio.wait_for(process.communicate(), 120)
+        finally:
+            if process.returncode is None:
+                process.kill()
+        told = json.dumps([request.body for request in server.asked][-1:])
+    (home / "last.txt").write_text(f"{out.decode()}\n{err.decode()}\n{told}")
+    return told
+
+
+@pytest.fixture
+def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """Two worktrees of a repository with the guard installed."""
+    for variable in (*SESSION_VARIABLES, "HEIMDALL_HAID", "HEIMDALL_PLANNING_DIR"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
+    one, other = tmp_path / "one", tmp_path / "two"
+    (one / "src").mkdir(parents=True)
+    (one / "src" / "a.py").write_text("a = 1\n")
+    git(tmp_path, "init", "-q", "-b", "main", str(one))
+    git(one, "config", "user.email", "ann@example.org")
+    git(one, "config", "user.name", "Ann")
+    git(one, "add", ".")
+    git(one, "commit", "-qm", "start")
+    git(one, "worktree", "add", "-q", str(other), "-b", "second")
+    subprocess.run(["heimdall-claim", "guard", "install"], cwd=one, check=True)
+    return one, other
+
+
+def set_up(name: str, cwd: Path, home: Path, *more: str) -> None:
+    env = {**os.environ, "HOME": str(home), "CODEX_HOME": str(home / "codex")}
+    subprocess.run(["treadle", "coord", "setup", name, *more], cwd=cwd, env=env, check=True)
+
+
+def holders(cwd: Path) -> list[str]:
+    told = subprocess.check_output(["heimdall-claim", "list", "--json"], cwd=cwd, text=True)
+    return [claim["haid"].partition("/")[2] for claim in json.loads(told)]
+
+
+async def test_two_programs_in_two_worktrees(two: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> None:
+    one, other = two
+    homes = {name: tmp_path_factory.mktemp(name) for name in ("claude", "codex")}
+    set_up("claude", one, homes["claude"])
+    write = PROGRAMS["claude"].tools.write(str(one / "src" / "a.py"), "a = 2\n")
+    commit = PROGRAMS["claude"].tools.shell("git commit -qam 'a is two' && git log --oneline | head -1")
+    read = ("Read", {"file_path": str(one / "src" / "a.py")})
+    told = await run("claude", homes["claude"], one, claim("claude", "src/**"), read, write, commit)
+    assert holders(other) == ["claude-code"]
+    assert "a is two" in git(one, "log", "--oneline"), told  # its own commit went through
+    for words in (["stash", "-u"], ["clean", "-fdxq"], ["checkout", "-q", "--detach"], ["rebase", "-q", "main"]):
+        git(one, *words)
+        assert holders(one) == ["claude-code"], words
+
+    (homes["codex"] / "trust").mkdir()
+    environment("codex", homes["codex"], "http://127.0.0.1:1")  # its home, as the program itself would make it
+    config = homes["codex"] / "codex" / "config.toml"
+    config.write_text(config.read_text() + f'\n[projects."{one}"]\ntrust_level = "trusted"\n')
+    set_up("codex", other, homes["codex"], "--trust")
+    codex = PROGRAMS["codex"].tools
+    patch = codex.shell(
+        "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: src/a.py\n@@\n-a = 1\n+a = 3\n*** End Patch\nEOF"
+    )
+    told = await run("codex", homes["codex"], other, patch, claim("codex", "src/a.py"), fresh=False)
+    assert "COLLISION" in told and "claude-code" in told, (homes["codex"] / "last.txt").read_text()
+    assert (other / "src" / "a.py").read_text() == "a = 1\n"
+    assert holders(one) == ["claude-code"]
+    who = subprocess.check_output(["treadle", "coord", "who"], cwd=one, text=True)
+    assert "waited for by" in who and "codex-mcp-client" in who
+
+    holder = json.loads(subprocess.check_output(["heimdall-claim", "list", "--json"], cwd=one))[0]["haid"]
+    subprocess.run(["heimdall-claim", "release"], cwd=one, env={**os.environ, "HEIMDALL_HAID": holder}, check=True)
+    commit = codex.shell("git commit -qam 'a is three'")
+    await run("codex", homes["codex"], other, claim("codex", "src/a.py"), patch, commit, fresh=False)
+    assert "a is three" in git(other, "log", "--oneline"), (homes["codex"] / "last.txt").read_text()
+    assert holders(one) == ["codex-mcp-client"]
+    git(one, "worktree", "remove", "--force", str(other))
+    assert holders(one) == ["codex-mcp-client"]
+
+
+@pytest.mark.parametrize("name", ["gemini", "opencode"])
+async def test_another_program_is_refused_and_then_granted(
+    name: str, two: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    one, other = two
+    home = tmp_path_factory.mktemp(name)
+    set_up(name, other, home)
+    bob = {**os.environ, "HEIMDALL_HAID": "haid:bob.box-0002"}
+    subprocess.run(["heimdall-claim", "claim", "src/new.py", "--task", "rework"], cwd=one, env=bob, check=True)
+    write = PROGRAMS[name].tools.write(str(other / "src" / "new.py"), "b = 3\n")
+    told = await run(name, home, other, write, claim(name, "src/new.py"))
+    assert told.count("COLLISION") >= 2, (home / "last.txt").read_text()
+    assert not (other / "src" / "new.py").exists()
+    subprocess.run(["heimdall-claim", "release"], cwd=one, env=bob, check=True)
+    commit = PROGRAMS[name].tools.shell("git add -A src && git commit -qm new")
+    await run(name, home, other, claim(name, "src/new.py"), write, commit, fresh=False)
+    assert "new" in git(other, "log", "--oneline"), (home / "last.txt").read_text()
+    assert len(holders(one)) == 1
