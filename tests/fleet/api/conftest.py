@@ -79,7 +79,7 @@ class Follower:
 
 
 async def start_web(**options: Any) -> Web:
-    listening = Listening(port=0, **options.pop("listening", {}))
+    listening = Listening(**{"port": 0, **options.pop("listening", {})})
     server = WebServer(address=listening.address, names=listening.names, **options)
     ready = asyncio.Event()
     task = asyncio.create_task(run(server, listening, ready))

@@ -1,0 +1,201 @@
+// The page: signs in, follows the board, shows what the address names, hears the keys.
+
+import { signIn } from "./api.js";
+import { answerByKey, openMore } from "./ask.js";
+import { order, reveal, select, selectedId, showList } from "./list.js";
+import { showOrder } from "./order.js";
+import { connect, follow, link, lostSince } from "./socket.js";
+import { board, keep, setting, takeBoard } from "./store.js";
+import { el, fill, setText } from "./text.js";
+import { clock, span } from "./time.js";
+
+const $ = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
+const view = $("view");
+let leave = () => {};
+let shownAt = "";
+
+// What the address says...
+
+/** @type {Record<string, () => Promise<any>>} */
+const VIEWS = {
+  orders: () => import("./table.js"),
+  terminals: () => import("./terminals.js"),
+  terminal: () => import("./terminals.js"),
+  nodes: () => import("./places.js"),
+  money: () => import("./places.js"),
+  claims: () => import("./places.js"),
+  search: () => import("./search.js"),
+  new: () => import("./new.js"),
+  settings: () => import("./settings.js"),
+};
+
+async function show() {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  const [name, id, tab] = path.split("/").map(decodeURIComponent);
+  if (shownAt === location.hash && name !== "") return;
+  shownAt = location.hash;
+  leave();
+  leave = () => {};
+  document.body.dataset.view = name || "board";
+  for (const each of document.querySelectorAll("#nav a, #thumb a")) {
+    const here = each.getAttribute("href") === `#/${name === "order" ? "" : name}`;
+    if (here) each.setAttribute("aria-current", "page"); else each.removeAttribute("aria-current");
+  }
+  if (name === "order" && id) {
+    select(id);
+    leave = showOrder(view, id, tab || "run");
+  } else if (VIEWS[name]) {
+    select("");
+    fill(view, el("p", { class: "empty" }, "…"));
+    const mine = shownAt;
+    try {
+      const module = await VIEWS[name]();
+      if (mine === shownAt) leave = module.show(view, { name, id, query: new URLSearchParams(query ?? "") }) ?? (() => {});
+    } catch (error) { fill(view, el("p", { class: "problem" }, `This part of the page could not be loaded: ${/** @type {Error} */ (error).message}`)); }
+  } else {
+    showFirst();
+  }
+  view.scrollTop = 0;
+}
+
+/** The oldest that needs somebody is open already. On a small screen the list itself is what is looked at. */
+function showFirst() {
+  const first = board.sections.needs[0];
+  if (first && !matchMedia("(max-width: 700px)").matches) {
+    select(first);
+    leave = showOrder(view, first, board.rows.get(first)?.needs === "review" ? "changes" : "run");
+    openId = first;
+    return;
+  }
+  openId = "";
+  select("");
+  fill(view, nothing());
+}
+let openId = "";
+
+let signInProblem = "";
+
+function nothing() {
+  if (link.signedOut) return el("div", { class: "nothing" }, el("h1", null, "Not signed in"), signInProblem ? el("p", null, signInProblem) : null, el("p", null, "Print a new link on the machine that serves this page, and open it here:"), el("pre", null, "treadle serve --link"));
+  if (link.fleet.state === "none") return el("div", { class: "nothing" }, el("h1", null, "No fleet here"), el("p", null, "Start one with ", el("code", null, "treadle fleet up"), "; this page finds it by itself. Terminals work without it."), el("p", null, el("a", { href: "#/terminals" }, "Terminals")));
+  if (!board.known) return el("p", { class: "empty" }, "…");
+  const orders = Object.values(board.counts).reduce((sum, count) => sum + count, 0);
+  if (!orders) return el("div", { class: "nothing" }, el("h1", null, "No orders yet"), el("p", null, "Give one here, or on the command line:"), el("pre", null, 'treadle fleet submit "mend the failing test" --root . --verify "make test"'), el("p", null, el("a", { class: "button", href: "#/new" }, "New order")));
+  if (!board.nodes[0]) return el("div", { class: "nothing" }, el("h1", null, "No node is up"), el("p", null, "Orders wait until one is: ", el("code", null, "treadle fleet up"), " here, or ", el("code", null, "treadle fleet invite NODE"), " for another machine."));
+  return el("div", { class: "nothing" }, el("h1", null, "Nothing needs you"), el("p", null, `${board.sections.working.length} at work, ${board.sections.waiting.length + (board.more.waiting ?? 0)} waiting.`));
+}
+
+// The bar and the band...
+
+function showTop() {
+  const pill = $("pill");
+  pill.className = `pill ${link.live ? "live" : "dead"}`;
+  setText(pill, link.signedOut ? "signed out" : link.live ? (link.fleet.state === "up" ? "live" : link.fleet.state === "reading" ? "reading…" : link.fleet.state === "none" ? "no fleet" : "engine away") : `not live since ${clock(lostSince() / 1000)}`);
+  document.body.classList.toggle("watching", link.right === "watch");
+  document.body.classList.toggle("offline", !link.live);
+}
+
+function showBand() {
+  const band = $("band"), away = Date.now() - lostSince();
+  if (link.signedOut) { band.hidden = false; fill(band, "This device is not signed in. Open a new link: ", el("code", null, "treadle serve --link")); return; }
+  if (link.newVersion && link.live) { band.hidden = false; fill(band, "There is a new version. ", el("button", { type: "button", onclick: () => location.reload() }, "Reload")); return; }
+  band.hidden = link.live || away < 3000;
+  if (band.hidden) return;
+  const next = Math.max(0, Math.ceil((link.nextTry - Date.now()) / 1000));
+  setText(band, `Not live since ${clock(lostSince() / 1000)} (${span(away / 1000)}); next try in ${next} s. What you write stays.`);
+}
+
+function showCounts() {
+  const needs = board.sections.needs.length + (board.more.needs ?? 0);
+  document.title = `${needs ? `(${needs}) ` : ""}Treadle`;
+  setText($("count"), needs ? String(needs) : "");
+  const [up, all] = board.nodes;
+  $("nodes").hidden = !all;
+  setText($("nodes"), `nodes ${up} of ${all}`);
+  $("nodes").classList.toggle("bad", up < all);
+  const fleet = board.budgets.fleet;
+  $("money").hidden = !fleet;
+  if (fleet) {
+    const spent = fleet.spent_usd ?? 0, most = fleet.usd;
+    fill($("money"), most ? el("meter", { min: "0", max: String(most), value: String(spent), high: String(most * 0.8) }) : null, ` $${spent.toFixed(2)}${most ? ` of ${most.toFixed(2)}` : ""}`);
+  }
+}
+
+// Keys...
+
+const KEYS = "j k next, previous · y allow · n deny · a more · m message · e first error · / search · o orders · ? keys";
+
+/** @param {number} step */
+function move(step) {
+  const ids = order();
+  if (!ids.length) return;
+  const place = ids.indexOf(selectedId());
+  const next = ids[Math.min(ids.length - 1, Math.max(0, place + step))];
+  location.hash = `#/order/${next}`;
+  reveal(next);
+}
+
+/** @type {Record<string, () => unknown>} */
+const ACTIONS = {
+  j: () => move(1),
+  k: () => move(-1),
+  y: () => answerByKey("allow"),
+  n: () => answerByKey("deny"),
+  a: openMore,
+  m: () => /** @type {HTMLElement | null} */ (view.querySelector(".composer textarea"))?.focus(),
+  e: () => /** @type {HTMLElement | null} */ (view.querySelector(".run-bar button:nth-child(2):not([hidden])"))?.click(),
+  o: () => { location.hash = "#/orders"; },
+  "/": () => { location.hash = "#/search"; },
+  "?": () => { location.hash = "#/settings"; },
+  Escape: () => { if (location.hash !== "#/") location.hash = "#/"; },
+};
+
+document.addEventListener("keydown", (event) => {
+  const target = /** @type {HTMLElement} */ (event.target);
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (target.matches("input, textarea, select, [contenteditable], .keyboard")) {
+    if (event.key === "Escape" && !target.matches(".keyboard")) target.blur();
+    return;
+  }
+  if (setting("keys", "on") === "off") return;
+  const act = ACTIONS[event.key];
+  if (act) { event.preventDefault(); act(); }
+});
+
+// After an answer the next question is opened, so that twenty need little more than twenty keys.
+document.addEventListener("answered", (event) => {
+  const done = /** @type {CustomEvent} */ (event).detail;
+  const next = board.sections.needs.find((id) => id !== done && board.rows.get(id)?.ask && !board.rows.get(id)?.answered);
+  if (next && selectedId() === done) location.hash = `#/order/${next}`;
+});
+
+// Beginning...
+
+async function begin() {
+  document.documentElement.dataset.theme = setting("theme", "");
+  $("find").addEventListener("click", () => { location.hash = "#/search"; });
+  setText($("keys"), setting("keys", "on") === "off" ? "Keys are off (Settings)" : KEYS);
+  showList($("list"));
+  const code = location.hash.slice(1);
+  if (code && !code.startsWith("/")) {
+    history.replaceState(null, "", "/#/"); // a code is worth nothing once it was seen, and is not to stay in the address
+    try { await signIn(code); } catch (error) {
+      link.signedOut = true;
+      signInProblem = /** @type {Error} */ (error).message;
+    }
+  }
+  link.changed.add(() => { showTop(); showBand(); });
+  // What this device may do is known only now, and what is shown depends on it.
+  let right = link.right;
+  link.changed.add(() => { if (link.right !== right) { right = link.right; shownAt = ""; show(); } });
+  link.changed.add(() => { if ((location.hash === "" || location.hash === "#/") && !openId) showFirst(); });
+  board.changed.add(() => { showCounts(); if ((location.hash === "" || location.hash === "#/") && (!openId || !board.rows.has(openId)) && !view.contains(document.activeElement)) { leave(); leave = () => {}; showFirst(); } });
+  setInterval(showBand, 1000);
+  addEventListener("hashchange", show);
+  follow("board", (message) => { if (message.fleet) link.fleet = message.fleet; takeBoard(message); showTop(); });
+  connect();
+  show();
+}
+
+export const setKeys = (/** @type {boolean} */ on) => { keep("keys", on ? "on" : "off"); setText($("keys"), on ? KEYS : "Keys are off (Settings)"); };
+begin();

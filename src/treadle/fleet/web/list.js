@@ -1,0 +1,112 @@
+// The left column: who needs you, what works, what waits, what is done.
+
+import { board } from "./store.js";
+import { el, fill, setText } from "./text.js";
+import { badge, cost, nowOf, stateOf } from "./words.js";
+
+const TITLES = { needs: "Needs you", working: "Working", waiting: "Waiting", done: "Done" };
+const NOTHING = { needs: "Nothing needs you.", working: "Nothing works.", waiting: "Nothing waits.", done: "Nothing has ended yet." };
+/** @type {Map<string, HTMLElement>} */
+const made = new Map();
+/** @type {Record<string, any>} */
+const parts = {};
+let selected = "";
+let held = false;
+
+/** @param {HTMLElement} where */
+export function showList(where) {
+  for (const [name, title] of Object.entries(TITLES)) {
+    const count = el("b", { class: "count" });
+    const rows = el("div", { class: "rows", role: "list" });
+    const more = el("p", { class: "more" });
+    const chip = el("button", { class: "chip", type: "button", hidden: true, onclick: () => arrange(true) });
+    const box = el(name === "done" ? "details" : "div", { class: `part ${name}` },
+      el(name === "done" ? "summary" : "h2", null, `${title} `, count), chip, rows, more);
+    if (name === "done" && localStorage.getItem("set done") !== "folded") box.open = true;
+    parts[name] = { box, count, rows, more, chip };
+    where.append(box);
+  }
+  where.addEventListener("pointermove", () => { held = true; });
+  where.addEventListener("pointerleave", () => { held = false; arrange(true); });
+  board.changed.add(() => arrange(false));
+}
+
+/** @param {string} id */
+export function select(id) {
+  made.get(selected)?.classList.remove("selected");
+  made.get(selected)?.removeAttribute("aria-current");
+  selected = id;
+  made.get(id)?.classList.add("selected");
+  made.get(id)?.setAttribute("aria-current", "true");
+}
+
+export const selectedId = () => selected;
+/** All rows in the order in which they are shown. @returns {string[]} */
+export const order = () => ["needs", "working", "waiting", "done"].flatMap((name) => board.sections[name] ?? []);
+/** @param {string} id */
+export const reveal = (id) => made.get(id)?.scrollIntoView({ block: "nearest" });
+
+/** Rows do not move under the pointer or the focus: what is new waits behind a chip. @param {boolean} now */
+function arrange(now) {
+  const focus = document.activeElement;
+  for (const [name, part] of Object.entries(parts)) {
+    const wanted = board.sections[name] ?? [];
+    const total = wanted.length + (board.more[name] ?? 0);
+    setText(part.count, total ? String(total) : "");
+    for (const id of wanted) update(id);
+    const shown = [...part.rows.children].map((/** @type {any} */ row) => row.dataset.id).filter(Boolean);
+    const same = shown.length === wanted.length && shown.every((id, place) => id === wanted[place]);
+    if (!same && !now && shown.length && (held || part.rows.contains(focus))) {
+      const fresh = wanted.filter((id) => !shown.includes(id)).length;
+      const gone = shown.filter((id) => !wanted.includes(id));
+      for (const id of gone) made.get(id)?.classList.add("gone");
+      part.chip.hidden = !fresh;
+      setText(part.chip, `${fresh} new`);
+      continue;
+    }
+    part.chip.hidden = true;
+    if (!same) place(part.rows, wanted);
+    for (const id of wanted) made.get(id)?.classList.remove("gone");
+    if (!wanted.length && board.known) { if (part.rows.firstChild?.dataset?.id || !part.rows.firstChild) fill(part.rows, el("p", { class: "empty" }, NOTHING[/** @type {keyof typeof NOTHING} */ (name)])); }
+    part.more.hidden = !board.more[name];
+    if (board.more[name]) setText(part.more, `${board.more[name]} more: see Orders`);
+  }
+  if (focus instanceof HTMLElement && focus.isConnected && document.activeElement !== focus) focus.focus({ preventScroll: true });
+  for (const id of made.keys()) if (!board.rows.has(id)) { made.get(id)?.remove(); made.delete(id); }
+}
+
+/** Put these rows in this order with as few moves as may be. @param {HTMLElement} where @param {string[]} ids */
+function place(where, ids) {
+  let next = where.firstChild;
+  for (const id of ids) {
+    const row = /** @type {HTMLElement} */ (made.get(id));
+    if (row === next) next = next.nextSibling;
+    else where.insertBefore(row, next);
+  }
+  while (next) { const after = next.nextSibling; next.remove(); next = after; }
+}
+
+/** @param {string} id */
+function update(id) {
+  const row = board.rows.get(id);
+  if (!row) return;
+  let node = /** @type {any} */ (made.get(id));
+  if (!node) {
+    node = el("a", { class: "row", role: "listitem", href: `#/order/${id}`, "data-id": id },
+      el("span", { class: "line" }, el("span", { class: "state" }), el("span", { class: "title" }), el("age-of", { class: "age" })),
+      el("span", { class: "line small" }, el("span", { class: "now" }), el("age-of", { class: "since", as: "watch" }), el("span", { class: "about" })));
+    made.set(id, node);
+    if (id === selected) select(id);
+  }
+  const [first, second] = node.children;
+  const key = stateOf(row).join();
+  if (node.dataset.state !== key) { fill(first.children[0], badge(row)); node.dataset.state = key; }
+  setText(first.children[1], row.title);
+  first.children[2].setAttribute("at", String(row.ask ? row.changed : row.changed));
+  setText(second.children[0], nowOf(row));
+  if (row.since) second.children[1].setAttribute("at", String(row.since));
+  second.children[1].hidden = !row.since;
+  setText(second.children[2], [row.agent, row.node, cost(row)].filter(Boolean).join(" · "));
+  node.classList.toggle("striped", row.verdict === "lost" || board.gone.includes(row.node) && !["done", "failed", "cancelled", "skipped"].includes(row.state));
+  node.classList.toggle("answered", Boolean(row.answered));
+}

@@ -1,0 +1,98 @@
+// One order: its question, its run, its changes, its receipt, why it is so; below all of them, a place to talk to it.
+
+import { post } from "./api.js";
+import { forgetAsk, showAsk } from "./ask.js";
+import { showComposer } from "./composer.js";
+import { showReceipt, showWhy } from "./receipt.js";
+import { follow, link } from "./socket.js";
+import { el, fill, setText } from "./text.js";
+import { badge, cost } from "./words.js";
+
+const TABS = [["run", "Run"], ["changes", "Changes"], ["receipt", "Receipt"], ["why", "Why"]];
+const ENDED = ["done", "failed", "cancelled", "skipped"];
+
+/** @param {HTMLElement} where @param {string} id @param {string} tab @returns {() => void} */
+export function showOrder(where, id, tab) {
+  const head = el("header", { class: "order-head" }), ask = el("div"), body = el("div", { class: "tab-body" }), composer = el("div");
+  const tabs = el("nav", { class: "tabs", "aria-label": "Parts of the order" }, TABS.map(([name, title]) =>
+    el("a", { href: `#/order/${id}/${name}`, "aria-current": name === tab ? "page" : null }, title)));
+  fill(where, head, ask, tabs, body, composer);
+  /** @type {{update?: (detail: any) => void, stop?: () => void}} */
+  let part = {};
+  let begun = false, stopped = false;
+  /** @type {any} */
+  let known = null;
+  // What may be done depends on the connection, too.
+  const again = () => { if (known) { showComposer(composer, known); if (known.ask && ask.firstChild) showAsk(ask, known); } };
+  link.changed.add(again);
+
+  const stop = follow(`order:${id}`, (message) => {
+    if (message.error) {
+      fill(where, el("div", { class: "nothing" }, el("h1", null, "There is no such order"), el("p", null, message.error.message), el("a", { href: "#/orders" }, "All orders")));
+      return;
+    }
+    const detail = known = message.detail;
+    showHead(head, detail);
+    if (detail.ask && !ENDED.includes(detail.order.state)) showAsk(ask, detail);
+    else if (ask.firstChild) { ask.replaceChildren(); delete ask.dataset.mark; forgetAsk(); }
+    showComposer(composer, detail);
+    if (!begun) { begun = true; begin(detail); }
+    else part.update?.(detail);
+  });
+
+  /** @param {any} detail */
+  async function begin(detail) {
+    if (tab === "changes") {
+      const { showChanges } = await import("./diff.js");
+      if (!stopped) part = showChanges(body, detail);
+    } else if (tab === "receipt" || tab === "why") {
+      const show = tab === "receipt" ? showReceipt : showWhy;
+      part = { update: (now) => show(body, now) };
+      part.update?.(detail);
+    } else {
+      const { showRun } = await import("./run.js");
+      if (!stopped) part = showRun(body, detail);
+    }
+  }
+
+  return () => { stopped = true; link.changed.delete(again); stop(); part.stop?.(); forgetAsk(); };
+}
+
+/** @param {HTMLElement} head @param {any} detail */
+function showHead(head, detail) {
+  const order = detail.order;
+  const row = { ...order, tokens: tokens(order.used), usd: order.used?.usd, needs: "" };
+  const mark = JSON.stringify([order.state, order.title, order.node, order.attempt, row.tokens, order.paused, link.right, order.result]);
+  if (head.dataset.mark === mark) return;
+  head.dataset.mark = mark;
+  const about = [order.agent, order.node && `on ${order.node}`, order.attempt > 1 && `attempt ${order.attempt}`, order.project, order.place, cost(row)].filter(Boolean).join(" · ");
+  fill(head,
+    el("div", { class: "line" }, badge(order), el("h1", null, order.title), el("age-of", { at: order.changed })),
+    el("p", { class: "small" }, about, " · ", el("code", null, order.id)),
+    order.why ? el("p", { class: "small" }, order.why) : null,
+    link.right === "all" ? actions(detail) : null);
+}
+
+/** @param {any} used */
+const tokens = (used) => used ? ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"].reduce((sum, name) => sum + (used[name] ?? 0), 0) : 0;
+
+/** @param {any} detail */
+function actions(detail) {
+  const { id, state } = detail.order;
+  const problem = el("span", { class: "problem", role: "alert" });
+  /** @param {string} words @param {() => Promise<any>} work @param {boolean} [sure] */
+  const act = (words, work, sure) => {
+    const button = el("button", { type: "button", class: "quiet", onclick: async () => {
+      if (sure && !button.dataset.sure) { button.dataset.sure = "1"; setText(button, `${words}: sure?`); setTimeout(() => { delete button.dataset.sure; setText(button, words); }, 4000); return; }
+      try { await work(); fill(problem); } catch (error) { fill(problem, /** @type {Error} */ (error).message); }
+    } }, words);
+    return button;
+  };
+  const ended = ENDED.includes(state);
+  return el("div", { class: "actions" },
+    ended ? null : act("Cancel", () => post(`/orders/${id}/cancel`, {}), true),
+    ended ? act("Retry", async () => { location.hash = `#/order/${(await post(`/orders/${id}/retry`)).id}`; }) : null,
+    ended && !detail.order.result?.reviewed ? act("Mark as seen", () => post(`/orders/${id}/reviewed`)) : null,
+    detail.order.retried_as ? el("a", { href: `#/order/${detail.order.retried_as}` }, "its next try") : null,
+    problem);
+}

@@ -1,0 +1,50 @@
+// One field for everything: places of the page, orders, and what was said, run and touched in their runs.
+
+import { get } from "./api.js";
+import { board } from "./store.js";
+import { el, fill, oneLine, plain } from "./text.js";
+
+const PLACES = [["Board", "#/"], ["Orders", "#/orders"], ["Failed orders", "#/orders?state=failed"], ["Terminals", "#/terminals"], ["Nodes", "#/nodes"], ["Money", "#/money"], ["Claims", "#/claims"], ["New order", "#/new"], ["Settings and keys", "#/settings"]];
+
+/** @param {HTMLElement} where @param {{query: URLSearchParams}} address */
+export function show(where, { query }) {
+  const field = el("input", { type: "search", placeholder: "Search orders, what was said, commands, files; or a place to go", "aria-label": "Search" });
+  field.value = query.get("q") ?? "";
+  const list = el("ul", { class: "hits" }), count = el("p", { class: "small", role: "status" });
+  fill(where, field, count, list);
+  let timer = 0, asked = 0;
+  field.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(look, 120); });
+  field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    const links = /** @type {HTMLElement[]} */ ([...list.querySelectorAll("a")]);
+    if (event.key === "Enter" && links[0]) { event.preventDefault(); links[0].click(); }
+    if (event.key === "ArrowDown" && links[0]) { event.preventDefault(); links[0].focus(); }
+  });
+  list.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    const links = /** @type {HTMLElement[]} */ ([...list.querySelectorAll("a")]), place = links.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+    if (event.key === "ArrowDown") { event.preventDefault(); links[place + 1]?.focus(); }
+    if (event.key === "ArrowUp") { event.preventDefault(); (links[place - 1] ?? field).focus(); }
+  });
+
+  async function look() {
+    const words = field.value.trim(), mine = asked += 1;
+    history.replaceState(null, "", `#/search${words ? `?q=${encodeURIComponent(words)}` : ""}`);
+    const low = words.toLowerCase();
+    const places = PLACES.filter(([name]) => !words || name.toLowerCase().includes(low)).map(([name, to]) => el("li", null, el("a", { href: to }, name)));
+    const orders = words ? [...board.rows.values()].filter((row) => `${row.title} ${row.id}`.toLowerCase().includes(low)).slice(0, 8).map((row) => el("li", null, el("a", { href: `#/order/${row.id}` }, `${oneLine(row.title)} `, el("span", { class: "small" }, `${row.state} · ${row.id}`)))) : [];
+    fill(list, places, orders);
+    if (!words) return fill(count);
+    try {
+      const found = await get(`/search?q=${encodeURIComponent(words)}`);
+      if (mine !== asked) return;
+      fill(count, found.total ? `${found.total} texts match` : "Nothing that was said, run or touched matches.");
+      list.append(...found.hits.map((/** @type {any} */ hit) => el("li", null, el("a", { href: `#/order/${hit.order}` }, el("span", { class: "small" }, `${hit.kind} · ${oneLine(hit.title)} · ${hit.state}`), el("div", null, ...marked(hit.text))))));
+    } catch (error) { if (mine === asked) fill(count, /** @type {Error} */ (error).message); }
+  }
+  field.focus();
+  look();
+}
+
+/** @param {string} text @returns {any[]} */
+function marked(text) {
+  return text.split(/[\x01\x02]/).map((part, place) => place % 2 ? el("mark", null, plain(part)) : plain(part));
+}
