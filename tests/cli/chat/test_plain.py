@@ -108,10 +108,10 @@ def terminal(tmp_path: Path, state_home: Path) -> Iterator[Terminal]:
 def test_a_person_talks_allows_interrupts_and_leaves(terminal: Terminal, tmp_path: Path) -> None:
     terminal.until("\n> ")
     terminal.type("make it")
-    terminal.until("allow? [y]es")
+    assert "+hello" in terminal.until("allow? [y]es")
     assert not (tmp_path / "work" / "made.txt").exists()
     terminal.type("y")
-    terminal.until("It is written.")
+    assert "+hello" not in terminal.until("It is written.")  # it was seen before
     assert (tmp_path / "work" / "made.txt").read_text() == "hello"
     terminal.until("\n> ")
     terminal.type("talk")

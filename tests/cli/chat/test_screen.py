@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.chat.terminal import ChatTerminal
+from treadle.cli.chat.screen import wrapped
 
 Chat = Callable[..., ChatTerminal]
 ESC, CTRL_C, CTRL_D, CTRL_G, CTRL_O, CTRL_R, TAB, UP = "\x1b", "\x03", "\x04", "\x07", "\x0f", "\x12", "\t", "\x1b[A"
@@ -151,6 +152,34 @@ def test_resume_is_a_picker(chat: Chat) -> None:
     again.until("(?s)Which session.*❯ .*1 turns still there")
     again.keys("\r")
     again.until("Now in session .*: 1 turns so far")
+
+
+def test_a_picker_is_left_without_a_choice(chat: Chat) -> None:
+    terminal = chat()
+    terminal.say("still there?")
+    terminal.until("Yes, I am.")
+    terminal.ready()
+    for key in (ESC, CTRL_C):
+        terminal.say("/model")
+        terminal.until("(?s)arrows and Enter choose.*❯ ")
+        terminal.keys(key)
+        terminal.until_gone("arrows and Enter choose")
+        terminal.ready()
+    terminal.keys(CTRL_D)
+    assert terminal.ended() == 0
+
+
+def test_what_stands_below_wraps_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    words = "denied in 4:58 · scripted · suggest · 393 in context · 694 tokens"
+    assert wrapped(words).split("\n") == ["denied in 4:58 · scripted · suggest ·", "393 in context · 694 tokens"]
+
+
+def test_a_chat_in_which_nothing_was_said_is_not_kept(chat: Chat, state_home: Path) -> None:
+    terminal = chat()
+    terminal.keys(CTRL_D)
+    assert terminal.ended() == 0 and "is kept" not in terminal.text
+    assert list((state_home / "treadle" / "sessions").iterdir()) == []
 
 
 def test_forty_columns_and_a_resize_are_enough(chat: Chat) -> None:

@@ -102,7 +102,7 @@ async def _converse(
     talk = Talk(session, view, page, status, spec.cwd)
     opened.append(talk)
     progress.end()
-    view.print(_greeting(session, spec, page))
+    view.print(_greeting(session, spec, page, "Ctrl-C" if view.plain else "Esc"))
     view.connect(talk)
     if options.agent == "native":
         talk.pickers = view.pickers(session, spec.cwd)
@@ -155,7 +155,7 @@ def _signals(talking: asyncio.Task[None], interrupt: Callable[[], bool] | None) 
     return came
 
 
-def _greeting(session: Session, spec: SessionSpec, page: Page) -> str:
+def _greeting(session: Session, spec: SessionSpec, page: Page, interrupts: str) -> str:
     from rich.text import Text
 
     from treadle.cli.chat.last import last_words
@@ -164,7 +164,7 @@ def _greeting(session: Session, spec: SessionSpec, page: Page) -> str:
     models = ", ".join(session.info.models)
     title = f"treadle {__version__} · {session.info.name} · {models or 'its own model'}"
     parts = [page.draw(Text(printable(title), style="bold"))]
-    parts.append(page.note("dim", "Esc interrupts, Ctrl-D leaves, /help lists commands."))
+    parts.append(page.note("dim", f"{interrupts} interrupts, Ctrl-D leaves, /help lists commands."))
     parts += [page.note("yellow", note) for note in opening_notes(session)]
     if spec.start.resume is not None:
         parts.append(last_words(session.id, page.draw))
@@ -178,11 +178,28 @@ def _leave(talking: asyncio.Task[None], talk: Talk | None, agent: str, killed: l
         talking.result()
         assert talk is not None
         talk.reporter.say("clear")
+        if agent == "native" and _forgotten(talk.session.id):
+            return 0
         with_agent = "" if agent == "native" else f" --agent {shlex.quote(agent)}"
         print(f"\nsession {talk.session.id} is kept: treadle{with_agent} --resume {talk.session.id}")
     except OSError:  # the terminal is gone
         return 1
     return 0
+
+
+def _forgotten(session: str) -> bool:
+    """A session in which nothing was said is nothing to go on with: it is removed."""
+    from treadle.agent.transcript import Transcript, remove
+    from treadle.errors import TreadleError
+
+    try:
+        found = Transcript.read(session)
+        if found.listing.turns or found.name:
+            return False
+        remove(session)
+    except TreadleError:
+        return False
+    return True
 
 
 def _branch(cwd: str) -> str:

@@ -53,6 +53,7 @@ class Keyboard(Protocol):
     def move(self, by: int) -> None: ...
     def unfold(self) -> None: ...
     def give_up(self) -> None: ...
+    def dismiss(self) -> bool: ...
     def focus(self) -> None: ...
 
 
@@ -152,7 +153,7 @@ def _ends(keys: KeyBindings, screen: Keyboard) -> None:
     def escape(event: KeyPressEvent) -> None:
         if screen.question is not None and screen.question.back():
             screen.focus()
-        else:
+        elif not screen.dismiss():
             screen.actions.interrupt()
 
     @keys.add("c-c")
@@ -161,7 +162,9 @@ def _ends(keys: KeyBindings, screen: Keyboard) -> None:
         nonlocal pressed
         again = time.monotonic() - pressed < AGAIN
         pressed = time.monotonic()
-        if screen.input.text and not screen.actions.busy:
+        if screen.dismiss():
+            pressed = 0.0
+        elif screen.input.text and not screen.actions.busy:
             screen.input.reset()
             pressed = 0.0
         elif again:

@@ -238,7 +238,7 @@ class Page:
         about = "about " if usage.estimated else ""
         tokens = f"{about}{usage.prompt_tokens} tokens in, {usage.output_tokens} out · {cost}"
         said = tokens if usage.calls else "tokens unknown"
-        calls = f"{summary.iterations} model calls · {len(summary.tools)} tools"
+        calls = f"{_many(summary.iterations, 'model call')} · {_many(len(summary.tools), 'tool')}"
         return self.note("dim", f"{summary.total_ms / 1000:.1f} s · {calls} · {said}") + "\n"
 
     def _fold(self, title: str, text: str) -> None:
@@ -280,6 +280,10 @@ def finished(text: str) -> int:
         elif not bare:
             end = at
     return end
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _tail(text: str, lines: int) -> str:

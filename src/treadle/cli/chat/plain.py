@@ -14,7 +14,8 @@ from treadle.cli.render import printable
 from treadle.session import Answer, Session
 
 if TYPE_CHECKING:
-    from treadle.cli.chat.talk import Picker
+    from treadle.cli.chat.page import Page
+    from treadle.cli.chat.talk import Picker, Talk
 
 WORDS = {"yes": "y", "session": "s", "always": "a", "no": "n", "": "n"}
 
@@ -23,6 +24,7 @@ class Lines:
     """The View of a conversation that only writes on, and reads whole lines when nothing runs."""
 
     actions: Actions
+    _page: Page
     glance = 0.0
     plain = True
 
@@ -32,8 +34,8 @@ class Lines:
         self.shown.set()
         self._begun = asyncio.Event()
 
-    def connect(self, talk: Actions) -> None:
-        self.actions = talk
+    def connect(self, talk: Talk) -> None:
+        self.actions, self._page = talk, talk.page
         self._begun.set()
 
     def pickers(self, session: Session, cwd: str) -> dict[str, Picker]:
@@ -49,13 +51,17 @@ class Lines:
 
     async def ask(self, question: Question) -> Answer:
         asked = question.asked
-        about = asked.command or diff_of(asked, question.cwd) or ", ".join(asked.paths) or str(asked.args or "")
+        diff = "" if asked.command else diff_of(asked, question.cwd)
+        about = asked.command or ", ".join(asked.paths) or str(asked.args or "")
         shown = asked.text if asked.kind != "permission" else f"{asked.text}\n  {about}\n  in {question.cwd}"
         if asked.command:
             shown += f"\n  {touched(asked.command, question.cwd)}"
         if asked.confined is not None:
             shown += f"\n  {confinement_words(asked.confined)[1]}"
         print(printable(shown))
+        if diff:
+            print(self._page.diff(diff), end="")
+            self._page.seen.add(asked.call)
         for number, option in enumerate(asked.options, 1):
             print(f"  {number}. {printable(option)}")
         if question.want == "words":

@@ -185,7 +185,7 @@ class Screen:
 
     def _line(self) -> StyleAndTextTuples:
         left = [_left(self.question)] if self.question is not None and self.question.asked.deadline else []
-        return [("class:status", printable(self.hint or " · ".join([*left, *self._status()])))]
+        return [("class:status", wrapped(self.hint or " · ".join([*left, *self._status()])))]
 
     def _bounded(self, app: Application[None]) -> None:
         """Never taller than the terminal: prompt_toolkit would scroll the rest away."""
@@ -284,6 +284,13 @@ class Screen:
         self._opened += 1
         one = self.page.folded[-self._opened]
         self.print(self.page.note("bold", one.title) + self.page.note("dim", one.text.rstrip("\n") or "(nothing)"))
+
+    def dismiss(self) -> bool:
+        """None of those that a picker offers. False when no picker is open."""
+        picking = self.question is not None and not self.question.asked.request
+        if picking:
+            self.give_up()
+        return picking
 
     def give_up(self) -> None:
         """The person leaves in the middle of a question."""
