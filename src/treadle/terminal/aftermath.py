@@ -64,7 +64,7 @@ def _leave_record(place: Place, command: list[str]) -> None:
             write_atomic(place.exit, f"{dumps(mended(record))}\n".encode(), sync=False)
     except StorageError:
         pass
-    for path in (place.sock, place.state):
+    for path in (place.sock, place.state, place.summary):
         try:
             os.unlink(path)
         except OSError:

@@ -65,6 +65,8 @@ class Simple:
             self._current, self.since = state, now
 
 
+FIRST_SCREEN = 60_000
+"""Milliseconds in which a program may come to its first input box and still be starting."""
 STALE = 30_000
 """An agent at work moves something on its screen every second or so. One that has been still this long is not at work,
 or is no longer there to say so."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 
 from treadle.terminal import detectors as table
-from treadle.terminal.classify import STALE
+from treadle.terminal.classify import FIRST_SCREEN, STALE
 
 TYPE_CHECKING = False  # `typing` would cost every supervisor a megabyte
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ LOWER = 30
 """Lines with something on them that count as the lower part of a screen without an input box."""
 NEAR = 10
 """Lines above the input box in which a status line is looked for."""
-FIRST_SCREEN = 60_000
-"""Milliseconds in which a program may come to its first input box and still be starting."""
 
 
 class Evidence:

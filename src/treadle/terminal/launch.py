@@ -14,6 +14,7 @@ from treadle.io.process import warm
 from treadle.io.process.held import fork_reaper
 from treadle.light import TYPE_CHECKING
 from treadle.terminal import lock as locks
+from treadle.terminal.detectors import alone
 from treadle.terminal.history import Log
 from treadle.terminal.lock import Lock
 from treadle.terminal.places import Place, default_directory, free_id
@@ -132,10 +133,11 @@ def _prepare(settings: Settings) -> tuple[Place, Lock]:
     directory = paths.private_dir(settings.directory or default_directory())
     settings.directory = os.path.abspath(directory)
     settings.check()
+    settings.command = alone(settings.command)
     settings.id = settings.id or free_id(directory, settings.command[0])
     place = Place(directory, settings.id)
     lock = _take(place)
-    for path in (place.exit, place.out, f"{place.out}.1", place.state):
+    for path in (place.exit, place.out, f"{place.out}.1", place.state, place.summary):
         try:
             os.unlink(path)
         except FileNotFoundError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from treadle.errors import PeerStalled, TreadleError
 from treadle.io.files import is_locked
 from treadle.light import TYPE_CHECKING
+from treadle.terminal import summary
 from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
 from treadle.terminal.places import Place, ids
@@ -19,6 +20,8 @@ def rows(where: str) -> list[dict[str, Any]]:
 
 
 def row(place: Place) -> dict[str, Any]:
+    if found := summary.read(place):
+        return found
     try:
         with Client(place.sock, timeout=2) as client:
             status = client.status()

@@ -37,6 +37,7 @@ class Place:
         self.out = f"{base}.out"
         self.exit = f"{base}.exit"
         self.state = f"{base}.state"
+        self.summary = f"{base}.summary"
 
     @property
     def sock(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from treadle.terminal.classify import STALE, classifier
+from treadle.terminal.classify import FIRST_SCREEN, STALE, classifier
 from treadle.terminal.reports import Report, StateFile, parse
 from treadle.terminal.settings import Settings
 from treadle.wire.terminal.frames import ACTIVE, DEAD, IDLE, STATE_NAMES, STREAMING, THINKING, TOOL_USE
@@ -189,6 +189,11 @@ class Watch:
         while self._unread_size > UNREAD_MAX and len(self._unread) > 1:
             self._unread_size -= len(self._unread.pop(0))
 
+    @property
+    def _drawn(self) -> bool:
+        """Whether there is anything on the screen: a blank one need not be kept."""
+        return self._grid is not None or self._unread_size > 0
+
     def _draw(self) -> Grid:
         from treadle.terminal.grid import Grid
         from treadle.terminal.sequences import Whole
@@ -258,8 +263,8 @@ class Watch:
     def _judge(self, now: int) -> Verdict:
         from treadle.terminal import judge
 
-        grid = self._draw()
-        lines = grid.lines()
+        grid = self._draw() if self._drawn else None
+        lines = grid.lines() if grid else []
         quiet = now - self._last_output
         if self._detector is None:
             self._recognise(lines)
@@ -275,12 +280,12 @@ class Watch:
             )
             verdict = judge.judge(self._detector, evidence)
             if verdict.state == judge.UNKNOWN and self._known_by == "sight":
-                verdict = self._prompt(grid, lines) or verdict
+                verdict = (grid and self._prompt(grid, lines)) or verdict
             self._box_seen = self._box_seen or judge.find_box(self._detector.box, lines) is not None
             return verdict
         if self._report:
             return judge.by_report(self._report, quiet)
-        return self._prompt(grid, lines) or self._unknown(lines, now)
+        return (grid and self._prompt(grid, lines)) or self._unknown(lines, now)
 
     def _prompt(self, grid: Grid, lines: list[str]) -> Verdict | None:
         """A prompt at the cursor, with nothing after it, is that of a shell or an interpreter."""
@@ -295,7 +300,7 @@ class Watch:
     def _unknown(self, lines: list[str], now: int) -> Verdict:
         from treadle.terminal import judge
 
-        if not any(lines) and now - self._started < judge.FIRST_SCREEN:
+        if not any(lines) and now - self._started < FIRST_SCREEN:
             return judge.Verdict("starting", "screen", "nothing is drawn yet")
         return judge.Verdict(judge.UNKNOWN, "rhythm", "this program is not one of those that are known")
 
@@ -374,10 +379,11 @@ class Watch:
         """The last line of what the program had to say, without its input box; of another program, of its screen."""
         from treadle.terminal import judge
 
-        lines = self._draw().lines()
+        lines = self._draw().lines() if self._drawn else []
         if self._detector:
             lines = judge.Regions(self._detector, judge.Evidence(lines)).text["last"].split("\n")
-        return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
+        said = (line.strip()[:200] for line in reversed(lines) if any(letter.isalnum() for letter in line))
+        return next(said, "")
 
     def next_change(self, now: int, watched: bool = True) -> int | None:
         """When to look again if nothing happens; None when nothing can change by itself.
@@ -392,7 +398,9 @@ class Watch:
             times.append(self._looked + min(pause, LOOK_LONGEST))
         if watched:
             times.append(now + FILE_PAUSE * 4)
-            times += [time for time in (self._rhythm.next_change(now),) if time is not None and time > now]
+        times += [time for time in (self._rhythm.next_change(now),) if time is not None and time > now]
+        if self._verdict and self._verdict.state == "starting" and now - self._started < FIRST_SCREEN:
+            times.append(self._started + FIRST_SCREEN)
         if self._verdict and self._verdict.state in WIRE:
             times.append(self._last_output + STALE)
         if self._typed is not None and self._verdict and self._verdict.state in WAITING:

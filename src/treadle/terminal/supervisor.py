@@ -16,7 +16,7 @@ from treadle.io.files import write_atomic
 from treadle.io.process import signals, strays, table
 from treadle.io.process.held import Report, Tree, WaitingReaper
 from treadle.light import TYPE_CHECKING
-from treadle.terminal import aftermath
+from treadle.terminal import aftermath, summary
 from treadle.terminal.clients import Clients
 from treadle.terminal.history import OUTPUT_MAX, Log, Rotated
 from treadle.terminal.lock import Lock
@@ -87,6 +87,8 @@ class Supervisor:
         self._report: Report | None = None  # how the tree ended
         self._status: int | None = None  # how the program ended, if its reaper did not live to tell
         self._died = 0.0
+        self._summed_up: tuple[object, ...] = ()  # what the summary on disk says
+        self._summary_at = 0.0
         self._waited: tuple[str, str | None] | None = None  # what a person has been notified of
 
     # Starting and running...
@@ -257,7 +259,27 @@ class Supervisor:
             self._notify(detail)
         elif detail["name"] not in WAITING and not detail.get("settling"):
             self._waited = None
+        self._sum_up(detail)
         self._look_later()
+
+    def _sum_up(self, state: dict[str, Any]) -> None:
+        """Keep the summary up to date: at once when the state is another one, else not too often."""
+        if self.exit_frame is not None:
+            self.loop.cancel("summary")
+            return summary.remove(self.place)
+        says = tuple(state.get(key) for key in ("name", "agent", "message", "hint"))
+        if says != self._summed_up:
+            self._summed_up = says
+            self._write_summary()
+        elif self.last_output > self._summary_at:
+            self.loop.at("summary", self._summary_at + summary.PAUSE, self._write_summary)
+
+    def _write_summary(self) -> None:
+        self.loop.cancel("summary")
+        if self.lock.replaced:
+            return
+        self._summary_at = time.monotonic()
+        summary.write(self.place, self.detail(), int((self._summary_at - self.last_output) * 1000))
 
     def _look_later(self) -> None:
         """Look again when the state may be another one, or now if somebody waits for it."""
@@ -293,6 +315,7 @@ class Supervisor:
             self.log(
                 "info", "started", pid=self.pid, command=list(self.settings.command), workdir=self.settings.workdir
             )
+            self.look()
         if started.failure and self.code is None:
             self._failed(started.failure.message)
         if started.ended:

@@ -109,3 +109,19 @@ def test_of_two_that_start_one_at_once_both_are_served(warm: Warm) -> None:
     both = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     assert [each.communicate(timeout=60)[0] for each in both] == ["0\n", "0\n"]
     until(lambda: len(warm.parents()) == 1)
+
+
+SPAWN = """
+import sys
+from treadle.io.process import warm
+warm.run("subprocess", "call", [["true"]], start=["subprocess"])
+print(sum(warm.spawn("subprocess", "call", [["sh", "-c", f"echo x >> {sys.argv[1]}"]], []) for _ in range(30)))
+"""
+
+
+def test_what_lives_on_by_itself_is_started_exactly_once(warm: Warm, tmp_path: Path) -> None:
+    env = {**os.environ, "TREADLE_WARM": "60", "PYTHONPATH": str(warm.source)}
+    command = [sys.executable, "-c", SPAWN, str(tmp_path / "lines")]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "30\n", done.stderr
+    until(lambda: (tmp_path / "lines").read_text() == "x\n" * 30)

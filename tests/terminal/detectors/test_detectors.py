@@ -4,7 +4,7 @@ import pytest
 
 from tests.terminal.recordings import NAMES as RECORDINGS
 from tests.terminal.recordings import load
-from treadle.terminal.detectors import NAMES, Detector, by_app, by_command, by_sight, named
+from treadle.terminal.detectors import NAMES, Detector, alone, by_app, by_command, by_sight, named
 from treadle.terminal.grid import Grid
 
 
@@ -62,3 +62,22 @@ def test_every_table_is_whole(name: str) -> None:
     assert all(sign.pattern.search("") is None for sign in detector.signs), "a sign that an empty screen has"
     states = {sign.state for sign in detector.signs}
     assert {"question", "working", "error"} <= states and (name == "pi" or "permission" in states)
+
+
+@pytest.mark.parametrize(
+    ("command", "started"),
+    [
+        (["codex"], ["codex", "-c", "features.daemon_auto_start=false"]),
+        (
+            ["npx", "@openai/codex", "resume"],
+            ["npx", "@openai/codex", "-c", "features.daemon_auto_start=false", "resume"],
+        ),
+        (["codex", "-c", "features.daemon_auto_start=false"], ["codex", "-c", "features.daemon_auto_start=false"]),
+        (["claude", "--continue"], ["claude", "--continue"]),
+        (["sh", "-c", "codex"], ["sh", "-c", "codex"]),
+    ],
+)
+def test_an_agent_is_started_so_that_it_shares_nothing_in_the_background(
+    command: list[str], started: list[str]
+) -> None:
+    assert alone(command) == started

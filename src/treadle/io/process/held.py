@@ -244,7 +244,8 @@ class WaitingReaper:
         message["afterwards"] = [os.fsencode(part) for part in afterwards]
         body = frame(reaper.START, marshal.dumps(message))
         sent = socket.send_fds(self._control, [body], [terminal, *kept])
-        self._control.sendall(body[sent:])
+        if sent < len(body):
+            self._control.sendall(body[sent:])
         held = Tree(self._control, list(argv))
         held.reaper = self.pid
         return held

@@ -154,7 +154,8 @@ def _ask(control: socket.socket, work: tuple[str, str, list[object]], fds: list[
     try:
         data = len(body).to_bytes(4, "big") + body
         sent = socket.send_fds(control, [data], [here, *fds])
-        control.sendall(data[sent:])
+        if sent < len(data):  # else the copy may be at work by now, and have closed its end
+            control.sendall(data[sent:])
     finally:
         os.close(here)
 

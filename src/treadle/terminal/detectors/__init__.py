@@ -97,6 +97,7 @@ class Detector:
     - `ready`: what must be below the box before there is a session to talk to, unless a title or a report says so.
     - `settle_ms`: how long its screen must be still before a box without a sign of work means idle, for agents that
       draw piece by piece.
+    - `alone`: arguments with which it starts nothing in the background that other sessions would come to use.
     """
 
     def __init__(
@@ -114,8 +115,10 @@ class Detector:
         end: str = NEVER,
         ready: str = "",
         settle_ms: int = 0,
+        alone: Sequence[str] = (),
     ) -> None:
         self.name = name
+        self.alone = list(alone)
         self.programs = frozenset(programs)
         self.apps = frozenset(apps)
         self.known_by = re.compile("|".join(known_by), re.MULTILINE)
@@ -176,16 +179,30 @@ def by_command(command: Sequence[str]) -> str:
 
     `npx @openai/codex` and `node /opt/gemini/bin/gemini.js` are the agents too.
     """
-    for word in command[:6]:
+    return _agent(command)[0]
+
+
+def alone(command: Sequence[str]) -> list[str]:
+    """The command, so that it shares no background process with other sessions: the end of one would be theirs too."""
+    name, at = _agent(command)
+    more = named(name).alone if name else []
+    if set(more) <= set(command):
+        return list(command)
+    return [*command[: at + 1], *more, *command[at + 1 :]]
+
+
+def _agent(command: Sequence[str]) -> tuple[str, int]:
+    """The agent, and which word of the command is its program."""
+    for at, word in enumerate(command[:6]):
         name = word.rsplit("/", 1)[-1].split("@", 1)[0].lower()
         name = re.sub(r"\.(m?js|cjs|py|exe)$", "", name)
         for suffix in ("", "-code", "-cli", "-ai", "-coding-agent"):
             base = name.removesuffix(suffix)
             if base in NAMES:
-                return base
+                return base, at
         if name not in WRAPPERS and not word.startswith("-") and "=" not in word:
-            return ""
-    return ""
+            return "", 0
+    return "", 0
 
 
 def by_app(app: str) -> str:

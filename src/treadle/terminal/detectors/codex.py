@@ -48,6 +48,8 @@ DETECTOR = Detector(
     skip=r"  Worked for \S",
     ready=MODEL_LINE,
     settle_ms=1500,
+    # Else the first session starts a server that all sessions of this CODEX_HOME use, and takes it along when it ends.
+    alone=("-c", "features.daemon_auto_start=false"),
     signs=(
         Sign(PERMISSION, TITLE, r"^\[ [!.] \] Action Required"),
         Sign(WORKING, TITLE, rf"^{BRAILLE} "),

@@ -1,0 +1,86 @@
+"""A line about each terminal, kept beside its other files, so that a list of hundreds need not wake as many processes.
+
+The supervisor writes it when the state changes, and at most once a second when only the last line does. It is believed
+while that supervisor holds its lock, is not stopped, and no hook has reported since; otherwise the supervisor is asked.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from treadle.errors import StorageError
+from treadle.io.files import is_locked, write_atomic
+from treadle.io.process import table
+from treadle.io.reading import read_if_there
+from treadle.light import TYPE_CHECKING
+from treadle.terminal.places import Place
+from treadle.wire.common.jsontext import dumps, loads, mended
+
+if TYPE_CHECKING:
+    from typing import Any
+
+FORMAT = 1
+PAUSE = 1.0
+"""Seconds between two that differ in the last line alone."""
+
+
+def write(place: Place, detail: dict[str, Any], idle_ms: int) -> None:
+    """Keep what `detail` says of a terminal, with times that hold later too."""
+    now = time.time()
+    state = detail["state"]
+    record = {
+        "format": FORMAT,
+        "supervisor": detail["supervisor"],
+        "since": now - state["since_ms"] / 1000,
+        "output": now - idle_ms / 1000,
+        "row": {
+            "id": place.id,
+            "alive": True,
+            "pid": detail["pid"],
+            "state": state["name"],
+            **{key: state.get(key) for key in ("agent", "message", "hint")},
+            **{key: detail.get(key) for key in ("command", "workdir", "started", "last_line")},
+        },
+    }
+    try:
+        write_atomic(place.summary, f"{dumps(mended(record))}\n".encode(), sync=False)
+    except StorageError:
+        remove(place)  # an old one would be believed
+
+
+def remove(place: Place) -> None:
+    try:
+        os.unlink(place.summary)
+    except OSError:
+        pass
+
+
+def read(place: Place) -> dict[str, Any] | None:
+    """The row of a terminal in a list; None when its supervisor has to be asked."""
+    try:
+        text = read_if_there(place.summary)
+        record = loads(text) if text else None
+        if not record or record["format"] != FORMAT or not is_locked(place.pid):
+            return None
+        found = table.look(record["supervisor"])
+        if found is None or found.state in "TtZX" or _reported_since(place):
+            return None
+        now = time.time()
+        row: dict[str, Any] = record["row"]
+        row["state_ms"] = max(0, int((now - record["since"]) * 1000))
+        row["idle_ms"] = max(0, int((now - max(record["output"], _changed(place.out))) * 1000))
+        return row
+    except (StorageError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _reported_since(place: Place) -> bool:
+    return _changed(place.state) >= _changed(place.summary)
+
+
+def _changed(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
