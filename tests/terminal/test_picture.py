@@ -2,7 +2,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from treadle.terminal.picture import as_svg
+from tests.terminal.recordings import NAMES, load
+from treadle.terminal.picture import BRAILLE, Fonts, _write, as_svg
 from treadle.terminal.screen import Screen, colour, palette
 
 
@@ -48,3 +49,27 @@ def test_empty_rows_at_the_end_are_left_out() -> None:
         screen.feed(b"one\r\ntwo\r\n")
         root = ElementTree.fromstring(as_svg(screen, "x"))
     assert int(root.attrib["viewBox"].split()[3]) < 100
+
+
+def test_what_agents_draw_has_a_glyph() -> None:
+    fonts = Fonts()
+    if len(fonts.every) < 3:
+        return  # a machine without the DejaVu fonts: it is drawn as well as can be
+    drawn = {letter for name in NAMES for letter in load(name).data.decode("utf-8", "ignore") if ord(letter) > 127}
+    missing = {letter for letter in drawn - set(map(chr, BRAILLE)) if letter.isprintable() and not fonts.glyph(letter)}
+    assert missing == set()
+
+
+def test_what_nobody_can_draw_is_none() -> None:
+    assert Fonts().glyph("\U0010fffe") is None
+
+
+def test_a_braille_pattern_is_drawn_as_its_dots() -> None:
+    drawn: list[tuple[int, int]] = []
+
+    class Draw:
+        def rectangle(self, box: tuple[int, int, int, int], fill: object) -> None:
+            drawn.append(box[:2])
+
+    _write(Draw(), Fonts(), "\u2881", 0, 0, 8, 16, (0, 0, 0))  # the first and the last dot
+    assert drawn == [(1, 1), (5, 13)]

@@ -28,6 +28,7 @@ class Client:
         self.timeout = timeout
         self.sock = sockets.connect(path, timeout)
         self._wire = Connection("client")
+        self._greeted = False
         self._ready: list[wire.Message] = []
         self._aside: list[wire.Message] = []
         try:
@@ -70,13 +71,21 @@ class Client:
 
     def hello(self, wants: int = 0, start: int = 0) -> wire.HelloReply:
         """Say what this client is and wants (`wire.WANT_...`). A supervisor without our additions does not answer."""
-        return self.ask(wire.Hello(wants, start), wire.HelloReply)
+        reply = self.ask(wire.Hello(wants, start), wire.HelloReply)
+        self._greeted = True
+        return reply
+
+    def _greet(self) -> None:
+        """Orders that the protocol does not have are for those who have said HELLO."""
+        if not self._greeted:
+            self.hello()
 
     def detail(self) -> dict[str, Any]:
         return self.ask(wire.Detail(), wire.DetailReply).body
 
     def type_in(self, data: bytes, how: int = 0) -> dict[str, Any]:
         """Type, unless the program's state forbids it (`treadle.terminal.manners`). Says whether it was typed."""
+        self._greet()
         return self.ask(wire.Type(how, data), wire.Typed).body
 
     def explain(self) -> dict[str, Any]:
@@ -85,6 +94,7 @@ class Client:
 
     def stop(self, grace: float = 5.0) -> dict[str, Any]:
         """End the program and all that belongs to it. Gives its exit code and what died."""
+        self._greet()
         return self.ask(wire.Stop.within(grace), wire.Stopped, extra=grace + 2).body
 
     def subscribe(self) -> None:

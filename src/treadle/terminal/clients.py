@@ -59,6 +59,8 @@ ACCEPT_PAUSE = 0.2
 REPAINT_PAUSE = 0.05
 LAG_MAX = 256 * 1024
 """Bytes that an attached terminal may be behind before the program is held up for it, as on any slow terminal."""
+NEGOTIATED = (wire.Type, wire.Stop)
+"""Orders that the protocol does not have. To one who has not said HELLO these numbers may mean something else."""
 TELLING = ("name", "wire", "agent", "waiting_for", "done", "settling", "tasks")
 """What makes a state another one. How long it lasts and in which words it is seen does not."""
 
@@ -182,7 +184,8 @@ class Clients:
             if isinstance(message, RemoteProtocolError):
                 self.session.log("warn", "malformed frame", client=client.number, reason=str(message))
                 return self._drop(client, "malformed frame")
-            if act := ACTIONS.get(type(message)):
+            act = ACTIONS.get(type(message))
+            if act and (client.greeted or not isinstance(message, NEGOTIATED)):
                 act(self, client, message)
             else:
                 self.session.log("warn", "unknown frame", client=client.number, frame=repr(message)[:80])

@@ -23,6 +23,18 @@ FONTS = (
     "NotoSansMono-Regular.ttf",
     "Menlo.ttc",
 )
+OTHERS = (
+    "DejaVuSans.ttf",
+    "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
+    "NotoSansSymbols2-Regular.ttf",
+    "Symbola.ttf",
+)
+"""For what the first font has no glyph for: agents draw moons, spinners and marks."""
+ALIKE = {"⎿": "└", "⏸": "‖", "⏵": "▶", "⬝": "▪", "✋": "☛", "⏳": "◷", "✨": "✦", "ℹ": "i"}
+"""What looks much the same, for what hardly any font has."""
+BRAILLE = range(0x2800, 0x2900)
+DOTS = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (0, 3), (1, 3))
+"""Column and row of each bit of a braille pattern."""
 
 
 def save(screen: Screen, path: str) -> None:
@@ -33,14 +45,14 @@ def save(screen: Screen, path: str) -> None:
         raise MissingExtra("a picture of the screen", "screen") from None
     from io import BytesIO
 
-    font = _font()
-    width, height = round(font.getlength("M")), SIZE + 4
+    fonts = Fonts()
+    width, height = round(fonts.first.getlength("M")), SIZE + 4
     cols, rows = screen.size
     image = Image.new("RGB", (cols * width, rows * height), PAPER)
     draw = ImageDraw.Draw(image)
     for row in range(rows):
         for col, cell in enumerate(screen.cells(row)):
-            _draw(draw, font, cell, col * width, row * height, width, height)
+            _draw(draw, fonts, cell, col * width, row * height, width, height)
     x, y = screen.cursor
     if screen.cursor_visible:
         box = (x * width, y * height, (x + 1) * width - 1, (y + 1) * height - 1)
@@ -50,25 +62,48 @@ def save(screen: Screen, path: str) -> None:
     write_atomic(os.path.abspath(path), data.getvalue())
 
 
-def _font() -> Any:
+class Fonts:
+    """The fonts that there are, and which of them has a glyph."""
+
+    def __init__(self) -> None:
+        from PIL import ImageFont
+
+        found = [font for name in (*FONTS, *OTHERS) if (font := _load(name))]
+        self.every: list[Any] = found or [ImageFont.load_default(SIZE)]
+        self.first = self.every[0]
+        self._known: dict[str, tuple[str, Any] | None] = {}
+
+    def glyph(self, text: str) -> tuple[str, Any] | None:
+        """The text, or what looks like it, and a font that can draw it; None when nobody can."""
+        if text not in self._known:
+            tries = [(each, font) for each in (text, ALIKE.get(text, text)) for font in self.every]
+            self._known[text] = next(((each, font) for each, font in tries if _has(font, each)), None)
+        return self._known[text]
+
+
+def _load(name: str) -> Any:
     from PIL import ImageFont
 
-    for name in FONTS:
-        try:
-            return ImageFont.truetype(name, SIZE)
-        except OSError:
-            pass
-    return ImageFont.load_default(SIZE)
+    try:
+        return ImageFont.truetype(name, SIZE)
+    except OSError:
+        return None
 
 
-def _draw(draw: Any, font: Any, cell: Cell, x: int, y: int, width: int, height: int) -> None:
+def _has(font: Any, text: str) -> bool:
+    """Whether it has a glyph for the first character: else it draws the one that stands for none."""
+    ours, none = font.getmask(text[0]), font.getmask("\U0010ffff")
+    return ours.size != none.size or bytes(ours) != bytes(none)
+
+
+def _draw(draw: Any, fonts: Fonts, cell: Cell, x: int, y: int, width: int, height: int) -> None:
     ink, paper = _colours(cell)
     if paper != PAPER:
         draw.rectangle((x, y, x + width - 1, y + height - 1), fill=paper)
     if cell.text.strip():
-        draw.text((x, y + 1), cell.text, font=font, fill=ink, stroke_width=0)
+        _write(draw, fonts, cell.text, x, y, width, height, ink)
         if cell.bold:
-            draw.text((x + 1, y + 1), cell.text, font=font, fill=ink)
+            _write(draw, fonts, cell.text, x + 1, y, width, height, ink)
     if cell.underline:
         draw.line((x, y + height - 2, x + width - 1, y + height - 2), fill=ink)
 
@@ -152,3 +187,14 @@ def _colours(cell: Cell) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     if cell.faint:
         ink = ((ink[0] + paper[0]) // 2, (ink[1] + paper[1]) // 2, (ink[2] + paper[2]) // 2)
     return ink, paper
+
+
+def _write(draw: Any, fonts: Fonts, text: str, x: int, y: int, width: int, height: int, ink: tuple[int, ...]) -> None:
+    if ord(text[0]) in BRAILLE:
+        for bit, (column, row) in enumerate(DOTS):
+            if ord(text[0]) - BRAILLE.start & 1 << bit:
+                left, top = x + width * (1 + 2 * column) // 4 - 1, y + height * (1 + 2 * row) // 8 - 1
+                draw.rectangle((left, top, left + 1, top + 1), fill=ink)
+        return
+    known, font = fonts.glyph(text) or (text, fonts.first)
+    draw.text((x, y + 1), known, font=font, fill=ink)

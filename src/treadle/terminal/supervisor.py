@@ -408,6 +408,7 @@ class Supervisor:
             "started": timestamp(self.started),
             "ended": timestamp(time.time()),
             "output_bytes": self.scrollback.end,
+            "output_lost": self.history.lost,
             "sizes": self.sizes,
         }
         data = f"{dumps(mended(record))}\n".encode()

@@ -13,7 +13,7 @@ import os
 
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, connect, place, warn
-from treadle.errors import NotFound, PeerStalled
+from treadle.errors import NotFound, PeerStalled, TreadleError
 from treadle.light import TYPE_CHECKING
 from treadle.wire.terminal import frames as wire
 
@@ -39,6 +39,7 @@ def main(arguments: list[str]) -> int:
     except NotFound:
         from treadle.terminal.history import exit_record
 
+        _warn_of_lost_end(where)
         write(last_lines(where, count, None))
         code = exit_record(where.exit).get("code")
         return code if isinstance(code, int) else 1
@@ -56,7 +57,7 @@ def _end(where: Place, count: int) -> bytes:
 
                 return b"\n".join(replayed(client).rsplit(b"\n", count + 1)[-count - 1 :])
     except (NotFound, PeerStalled):
-        pass
+        _warn_of_lost_end(where)
     return last_lines(where, count, None)
 
 
@@ -64,6 +65,18 @@ def _warn_of_loss(output: dict[str, Any]) -> None:
     if output["lost"]:
         warn(f"treadle: {output['lost']} bytes could not be written, the disk was full: what is shown here is old")
         warn("  `treadle peek` and `treadle attach` show what there is now")
+
+
+def _warn_of_lost_end(where: Place) -> None:
+    """For a terminal that has ended: its last words are nowhere if the disk was full then."""
+    from treadle.terminal.history import exit_record
+
+    try:
+        lost = exit_record(where.exit).get("output_lost")
+    except TreadleError:
+        return
+    if lost:
+        warn(f"treadle: {lost} bytes could not be written, the disk was full: its last words may be missing here")
 
 
 def _follow(where: Place, count: int, write: Callable[[bytes], None]) -> int:
