@@ -219,3 +219,20 @@ def test_the_roster_says_who_is_there(stage: Stage) -> None:
         (True, False, True),
         (False, True, False),
     ]
+
+
+def test_orders_that_the_protocol_does_not_have_are_not_taken_from_one_who_has_not_said_hello(stage: Stage) -> None:
+    place = stage.start("cat")
+    with connected(place) as client:
+        client.send(wire.Type(wire.ANYWAY, b"typed by mistake\n"))
+        client.send(wire.Stop(0))
+        client.send(wire.Rename(b"other"))
+        client.input(b"meant\n")
+        client.subscribe()
+        seen = b""
+        for message in client.messages(50):
+            seen += message.data if isinstance(message, wire.Output) else b""
+            if seen.count(b"meant") == 2:
+                break
+        assert b"mistake" not in seen and client.status().alive == 1
+        assert client.detail()["id"] == place.id

@@ -33,7 +33,7 @@ def test_a_value_that_makes_no_sense_is_named(values: dict[str, object], words: 
 
 def test_the_child_gets_our_environment_but_not_our_terminal() -> None:
     ours = {"HOME": "/h", "TMUX": "x", "COLUMNS": "10", "TERM": "screen", "NOTIFY_SOCKET": "/x", "KEY": "kept"}
-    found = child_environment(settings(id="a1", env=[("KEY", "new"), ("MORE", "1")]), "/s", ours)
+    found = child_environment(settings(id="a1", env=[("KEY", "new"), ("MORE", "1")], state_file="/s"), ours)
     assert found == {
         "HOME": "/h",
         "TERM": "screen",
@@ -48,4 +48,4 @@ def test_the_child_gets_our_environment_but_not_our_terminal() -> None:
     ("ours", "given", "term"), [("", "", "xterm-256color"), ("dumb", "", "xterm-256color"), ("a", "b", "b")]
 )
 def test_term_is_ours_unless_it_is_none_or_another_is_wanted(ours: str, given: str, term: str) -> None:
-    assert child_environment(settings(term=given), "/s", {"TERM": ours})["TERM"] == term
+    assert child_environment(settings(term=given), {"TERM": ours})["TERM"] == term

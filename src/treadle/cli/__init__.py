@@ -12,6 +12,7 @@ TERMINAL = (
     "peek",
     "wait",
     "resize",
+    "rename",
     "kill",
     "clean",
     "replay",

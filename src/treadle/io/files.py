@@ -334,6 +334,17 @@ class locked:
             pause = min(pause * 2, 0.05)
 
 
+def move_if_there(path: str, new: str) -> bool:
+    """Give a file another name, in place of whatever had that one. False when there is no such file."""
+    try:
+        os.replace(path, new)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise storage_error(error, path, "rename") from error
+    return True
+
+
 def is_locked(path: str) -> bool:
     """Whether somebody holds `locked(path)` now. Asking does not get in the way of others who ask."""
     try:

@@ -40,13 +40,22 @@ def program(place: Place, log: str, command: Sequence[str]) -> list[str]:
 
 def main(arguments: list[str]) -> None:
     directory, name, log, *command, killed = arguments
-    place = Place(directory, name)
+    place = Place(directory, _current(name))
     lock = Lock(place, LOCK)
     ended = [int(pid) for pid in killed.split(",") if pid]
     Log(log, place.id)("error", "supervisor died", reason=REASON, ended=ended)
     if not lock.replaced:
         _leave_record(place, command)
     lock.remove()
+
+
+def _current(name: str) -> str:
+    """The id that it had in the end: the locked file is the same one when a terminal is renamed."""
+    try:
+        found = os.path.basename(os.readlink(f"/proc/self/fd/{LOCK}"))
+    except OSError:
+        return name
+    return found.removesuffix(".pid") if found.endswith(".pid") else name
 
 
 def _leave_record(place: Place, command: list[str]) -> None:

@@ -32,11 +32,7 @@ def attach(place: Place, *, read_only: bool = False, detach_key: int = 0x1C, bar
     """Show the session here and type into it until it ends, or the person detaches. The exit code to leave with."""
     if not os.isatty(0):
         raise ConfigError("attach needs a terminal on standard input", hint="`treadle tail -f` shows it without one")
-    if os.environ.get(STATE_FILE_VARIABLE) == place.state:
-        raise ConfigError(
-            f"this is the terminal {place.id}: shown in itself it would show itself without end",
-            hint="attach to it from another terminal",
-        )
+    _refuse_itself(place.state, place.id)
     signals = signal_pipes.pipe(SIGNALS)
     before = termios.tcgetattr(0)
     while True:
@@ -62,6 +58,14 @@ def attach(place: Place, *, read_only: bool = False, detach_key: int = 0x1C, bar
         return _ended(code)
     sys.stdout.write(words)
     return code
+
+
+def _refuse_itself(state_file: str | None, name: str) -> None:
+    if state_file and os.environ.get(STATE_FILE_VARIABLE) == state_file:
+        raise ConfigError(
+            f"this is the terminal {name}: shown in itself it would show itself without end",
+            hint="attach to it from another terminal",
+        )
 
 
 def _ended(code: int) -> int:
@@ -141,6 +145,7 @@ class Joined:
         except PeerStalled:
             self.leads = self.live = True  # a supervisor without our additions: all queries are answered here
         else:
+            _refuse_itself(detail.get("state_file"), self.name)
             start = detail["output"]["start"]
             reply = self.client.hello(wants, start)
             self._at, self._until = max(start, reply.start), reply.end

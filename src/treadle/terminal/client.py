@@ -92,6 +92,11 @@ class Client:
         """All that the state was judged by."""
         return self.ask(wire.Explain(), wire.Explained).body
 
+    def rename(self, name: str) -> dict[str, Any]:
+        """Give it another id. Says which it has then, and why when that is not the one."""
+        self._greet()
+        return self.ask(wire.Rename(name.encode(errors="replace")), wire.Renamed).body
+
     def stop(self, grace: float = 5.0) -> dict[str, Any]:
         """End the program and all that belongs to it. Gives its exit code and what died."""
         self._greet()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from treadle.errors import RemoteProtocolError, StorageError
+from treadle.errors import RemoteProtocolError, StorageError, TreadleError
 from treadle.io import sockets
 from treadle.light import TYPE_CHECKING
 from treadle.terminal.broadcast import Client
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         def input_full(self) -> bool: ...
         def type(self, data: bytes) -> None: ...
         def resize(self, cols: int, rows: int) -> None: ...
+        def rename(self, name: str) -> None: ...
         def read_on(self) -> None: ...
         def look(self) -> None: ...
         def status(self) -> wire.StatusReply: ...
@@ -59,7 +60,7 @@ ACCEPT_PAUSE = 0.2
 REPAINT_PAUSE = 0.05
 LAG_MAX = 256 * 1024
 """Bytes that an attached terminal may be behind before the program is held up for it, as on any slow terminal."""
-NEGOTIATED = (wire.Type, wire.Stop)
+NEGOTIATED = (wire.Type, wire.Stop, wire.Rename)
 """Orders that the protocol does not have. To one who has not said HELLO these numbers may mean something else."""
 TELLING = ("name", "wire", "agent", "waiting_for", "done", "settling", "tasks")
 """What makes a state another one. How long it lasts and in which words it is seen does not."""
@@ -94,9 +95,16 @@ class Clients:
             return self.session.log("warn", "the socket is gone", reason=str(error))
         self.loop.forget(self.listener.fileno())
         self.listener.close()
-        self.listener, self.identity = listener, os.stat(self.path).st_ino
-        self.session.log("warn", "the socket was removed, and is there again")
+        self.listener, before, self.identity = listener, self.identity, os.stat(self.path).st_ino
+        if before >= 0:
+            self.session.log("warn", "the socket was removed, and is there again")
         self._listen()
+
+    def move(self, path: str) -> None:
+        """Be reached at another path from now on."""
+        self.path = path
+        self.identity = -1
+        self.listen_again()
 
     def close(self) -> None:
         """Say the last words to those who are here, and take the socket away if it is still ours."""
@@ -277,6 +285,16 @@ class Clients:
         body = self.session.watch.explain(now_ms())
         self._reply(client, wire.Explained(dumps(mended(body)).encode()))
 
+    def _rename(self, client: Client, message: wire.Rename) -> None:
+        why = "read only" if client.wants & wire.READ_ONLY else ""
+        if not why:
+            try:
+                self.session.rename(message.data.decode(errors="replace"))
+            except TreadleError as error:
+                why = error.message
+        body = {"id": self.session.settings.id, "why": why or None}
+        self._reply(client, wire.Renamed(dumps(mended(body)).encode()))
+
     def _stop(self, client: Client, message: wire.Stop) -> None:
         if client.wants & wire.READ_ONLY:
             return
@@ -417,4 +435,5 @@ ACTIONS: dict[type[wire.Message], Callable[[Clients, Client, Any], None]] = {
     wire.Stop: Clients._stop,
     wire.Type: Clients._type,
     wire.Explain: Clients._explain,
+    wire.Rename: Clients._rename,
 }

@@ -90,6 +90,11 @@ class Log:
         else:
             self._silent += 1
 
+    def moved(self, path: str, session: str) -> None:
+        """The file has another name, and so has the session."""
+        self._file.path = path
+        self._session = session
+
     def close(self) -> None:
         self._file.close()
 

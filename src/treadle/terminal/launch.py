@@ -145,6 +145,8 @@ def _prepare(settings: Settings) -> tuple[Place, Lock]:
         except OSError as error:
             lock.remove()
             raise storage_error(error, path, "remove") from error
+    # One that had this id before may still run, and its program then still reports to that file.
+    settings.state_file = f"{place.state}.{os.getpid()}" if os.path.exists(place.renamed) else place.state
     return place, lock
 
 

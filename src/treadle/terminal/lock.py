@@ -7,7 +7,7 @@ import os
 import time
 
 from treadle.errors import Busy
-from treadle.io.files import storage_error
+from treadle.io.files import move_if_there, storage_error, write_atomic
 from treadle.terminal.places import Place
 
 
@@ -39,6 +39,30 @@ class Lock:
         except FileNotFoundError:
             pass
         os.close(self.fd)
+
+
+def move(before: Place, after: Place) -> None:
+    """Give the files of a terminal whose lock we hold the names of another id, which nobody may have."""
+    lock = take(after)
+    try:
+        write_atomic(before.renamed, b"", sync=False)
+        for path in (after.exit, after.out, f"{after.out}.1", after.log, f"{after.log}.1", after.summary):
+            _unlink(path)
+        move_if_there(before.pid, after.pid)  # the same file, still locked, now has that name
+        for old, new in ((before.out, after.out), (before.log, after.log)):
+            for suffix in ("", ".1"):
+                move_if_there(old + suffix, new + suffix)
+        for path in (before.summary, before.sock):
+            _unlink(path)
+    finally:
+        os.close(lock.fd)
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
 
 
 def take(place: Place) -> Lock:

@@ -38,6 +38,7 @@ class Place:
         self.exit = f"{base}.exit"
         self.state = f"{base}.state"
         self.summary = f"{base}.summary"
+        self.renamed = f"{base}.renamed"  # one that was started under this id has another by now
 
     @property
     def sock(self) -> str:

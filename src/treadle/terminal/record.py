@@ -38,7 +38,7 @@ class Recorder:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._redactor = Redactor.of_environment(os.environ, [value for _, value in settings.env])
         self._stream = self._redactor.stream()
-        env = child_environment(settings, "", os.environ)
+        env = child_environment(settings, os.environ)
         header = {
             "version": 3,
             "term": {"cols": settings.cols, "rows": settings.rows, "type": env["TERM"]},

@@ -46,6 +46,7 @@ class Settings:
         self.resize_policy = "latest"
         self.record = ""
         self.notify = ""
+        self.state_file = ""
         self.log_file = ""
         self.log_level = "info"
         self.detach_key = 0x1C
@@ -79,12 +80,12 @@ class Settings:
         return self
 
 
-def child_environment(settings: Settings, state_file: str, ours: Mapping[str, str]) -> dict[str, str]:
+def child_environment(settings: Settings, ours: Mapping[str, str]) -> dict[str, str]:
     """Our own environment without what describes the terminal we are in, and with what describes the new one."""
     env = {name: value for name, value in ours.items() if name not in FOREIGN}
     if settings.term or env.get("TERM", "dumb") in ("", "dumb", "unknown"):
         env["TERM"] = settings.term or TERM
     env[settings.session_env_var] = settings.id
-    env[STATE_FILE_VARIABLE] = state_file
+    env[STATE_FILE_VARIABLE] = settings.state_file
     env.update(settings.env)
     return env

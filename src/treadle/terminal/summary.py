@@ -32,6 +32,7 @@ def write(place: Place, detail: dict[str, Any], idle_ms: int) -> None:
     record = {
         "format": FORMAT,
         "supervisor": detail["supervisor"],
+        "state_file": detail["state_file"],
         "since": now - state["since_ms"] / 1000,
         "output": now - idle_ms / 1000,
         "row": {
@@ -64,7 +65,7 @@ def read(place: Place) -> dict[str, Any] | None:
         if not record or record["format"] != FORMAT or not is_locked(place.pid):
             return None
         found = table.look(record["supervisor"])
-        if found is None or found.state in "TtZX" or _reported_since(place):
+        if found is None or found.state in "TtZX" or _changed(record["state_file"]) >= _changed(place.summary):
             return None
         now = time.time()
         row: dict[str, Any] = record["row"]
@@ -73,10 +74,6 @@ def read(place: Place) -> dict[str, Any] | None:
         return row
     except (StorageError, ValueError, KeyError, TypeError):
         return None
-
-
-def _reported_since(place: Place) -> bool:
-    return _changed(place.state) >= _changed(place.summary)
 
 
 def _changed(path: str) -> float:

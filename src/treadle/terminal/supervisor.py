@@ -10,7 +10,7 @@ import os
 import signal
 import time
 
-from treadle.errors import StorageError
+from treadle.errors import Busy, StorageError
 from treadle.io import sockets
 from treadle.io.files import write_atomic
 from treadle.io.process import signals, strays, table
@@ -19,7 +19,7 @@ from treadle.light import TYPE_CHECKING
 from treadle.terminal import aftermath, summary
 from treadle.terminal.clients import Clients
 from treadle.terminal.history import OUTPUT_MAX, Log, Rotated
-from treadle.terminal.lock import Lock
+from treadle.terminal.lock import Lock, move
 from treadle.terminal.loop import READ, WRITE, Loop, now_ms
 from treadle.terminal.places import Place
 from treadle.terminal.pty import Pty, run_in_background
@@ -67,7 +67,7 @@ class Supervisor:
         self.log = Log(settings.log_file or place.log, settings.id, settings.log_level)
         self.history = Rotated(place.out, OUTPUT_MAX)
         self.scrollback = Scrollback(settings.scrollback_bytes, BACKLOG)
-        self.watch = Watch(settings, now_ms(), place.state)
+        self.watch = Watch(settings, now_ms(), settings.state_file)
         self.recorder: Recorder | None = None
         self.size = (settings.cols, settings.rows)
         self.sizes = [(0, *self.size)]  # from which offset of the output on
@@ -87,6 +87,7 @@ class Supervisor:
         self._report: Report | None = None  # how the tree ended
         self._status: int | None = None  # how the program ended, if its reaper did not live to tell
         self._died = 0.0
+        self._markers: list[str] = []  # that say that we had another id
         self._summed_up: tuple[object, ...] = ()  # what the summary on disk says
         self._summary_at = 0.0
         self._waited: tuple[str, str | None] | None = None  # what a person has been notified of
@@ -104,7 +105,7 @@ class Supervisor:
         self.loop.watch(waiting, READ, lambda events: self._signalled(signals.drain(waiting)))
         self._tree = self._reaper.start(
             settings.command,
-            env=child_environment(settings, self.place.state, os.environ),
+            env=child_environment(settings, os.environ),
             cwd=settings.workdir,
             terminal=self.pty.slave,
             kept=[self.lock.fd],
@@ -132,10 +133,11 @@ class Supervisor:
         self.clients.close()
         if self._tree:
             self._let_go(self._tree)
-        try:
-            os.unlink(self.place.state)
-        except OSError:
-            pass
+        for path in (self.settings.state_file, *self._markers):
+            try:
+                os.unlink(path)
+            except OSError:
+                pass
         self.lock.remove()
 
     def _let_go(self, started: Tree) -> None:
@@ -235,6 +237,24 @@ class Supervisor:
         self.loop.cancel("hold")
         self._watch_terminal()
 
+    def rename(self, name: str) -> None:
+        """Have another id: all files move, and the socket is another one. Raises, and changes nothing, if it cannot be.
+
+        The program goes on to report to its state file, which it was told when it was started.
+        """
+        if self.lock.replaced:
+            raise Busy(f"another terminal has the id {self.place.id} by now")
+        before, after = self.place, Place(self.place.directory, name)
+        move(before, after)
+        self._markers.append(before.renamed)
+        self.place = self.lock.place = after
+        self.settings.id = name
+        self.history.path = after.out
+        self.log.moved(self.settings.log_file or after.log, name)
+        self.clients.move(after.sock)
+        self._write_summary()
+        self.log("info", "renamed", before=before.id)
+
     def resize(self, cols: int, rows: int) -> None:
         self.pty.resize(cols, rows)  # also to the same: the program may have set another one
         if (cols, rows) == self.size:
@@ -294,7 +314,7 @@ class Supervisor:
         """Run the command that the person asked for. Its parent is the shell, so that nobody waits for it."""
         if not self.settings.notify:
             return
-        env = child_environment(self.settings, self.place.state, os.environ)
+        env = child_environment(self.settings, os.environ)
         env |= {"TREADLE_ID": self.settings.id, "TREADLE_STATE": detail["name"]}
         env |= {"TREADLE_MESSAGE": detail["message"] or "", "TREADLE_DIR": self.settings.workdir}
         try:
@@ -491,6 +511,7 @@ class Supervisor:
             "reason": self.reason or None,
             "command": list(self.settings.command),
             "workdir": self.settings.workdir,
+            "state_file": self.settings.state_file,
             "started": timestamp(self.started),
             "idle_ms": int((time.monotonic() - self.last_output) * 1000),
             "state": self.watch.detail(now_ms()),

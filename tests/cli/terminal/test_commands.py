@@ -628,3 +628,33 @@ def test_a_supervisor_with_nothing_but_the_protocol_is_served_by_every_command(s
             stop.set()
             thread.join(50)
     Path(place.pid).unlink()
+
+
+def test_rename_gives_another_id_and_the_program_goes_on(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "old", "--", "sh", "-c", "echo hello; exec cat")
+    supervisor, child = shell.place("old").pids()
+    assert shell("rename", "old", "new") == "new\n"
+    assert shell.place("new").pids() == (supervisor, child)
+    assert "old" not in shell("ls") and "new" in shell("ls")
+    assert "No session found" in shell.run("status", "old").stderr
+    shell("send", "new", "typed", "--enter", "--anyway")
+    until(lambda: "typed" in shell("tail", "new"))
+    assert shell("tail", "new").startswith("hello")
+    shell("run", "--detach", "--id", "old", "--", "cat")  # its state file is another one
+    files = [json.loads(shell("status", name, "--json"))["state_file"] for name in ("old", "new")]
+    assert len(set(files)) == 2
+    assert "already has a supervisor" in shell.run("rename", "new", "old").stderr
+    assert "cannot be the id" in shell.run("rename", "new", "../x").stderr
+    shell("kill", "new")
+    assert shell("wait", "new", "--exit", code=None) == ""
+    assert json.loads(Path(shell.place("new").exit).read_text())["id"] == "new"
+
+
+def test_one_that_was_renamed_and_killed_leaves_its_record_under_its_last_id(shell: Shell) -> None:
+    shell("run", "--detach", "--id", "old", "--", "cat")
+    shell("rename", "old", "new")
+    os.kill(shell.place("new").pids()[0], signal.SIGKILL)
+    until(lambda: Path(shell.place("new").exit).exists())
+    assert json.loads(Path(shell.place("new").exit).read_text())["id"] == "new"
+    until(lambda: not Path(shell.place("new").pid).exists())
+    assert not Path(shell.place("old").exit).exists()

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,3 +28,15 @@ def test_the_last_lines_are_those_that_a_list_would_give(
         return  # rotation cuts lines only where the program paused; a cut line is two
     tail.BLOCK = 7
     assert tail.last_lines(place, count, None) == expected
+
+
+def test_of_one_that_ended_on_a_full_disk_the_end_may_be_missing_and_that_is_said(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = Place(str(tmp_path), "x")
+    Path(place.out).write_bytes(b"all that could be written\n")
+    Path(place.exit).write_text('{"format": 1, "id": "x", "code": 0, "output_lost": 512}')
+    assert tail.main(["x", "--socket-dir", str(tmp_path)]) == 0
+    shown = capfd.readouterr()
+    assert shown.out == "all that could be written\n"
+    assert "512 bytes could not be written" in shown.err

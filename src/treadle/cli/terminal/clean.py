@@ -14,7 +14,7 @@ import time
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, directory, duration, show
 
-ENDINGS = (".exit", ".log", ".log.1", ".out", ".out.1", ".state", ".summary", ".pid", ".sock")
+ENDINGS = (".exit", ".log", ".log.1", ".out", ".out.1", ".state", ".summary", ".renamed", ".pid", ".sock")
 
 
 def main(arguments: list[str]) -> int:

@@ -27,6 +27,8 @@ from treadle.wire.terminal.frames import (
     Message,
     Mode,
     Output,
+    Rename,
+    Renamed,
     Resize,
     Size,
     State,
@@ -45,10 +47,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import ClassVar
 
-CLIENT = (Input, Subscribe, Status, Resize, Kill, Hello, Detail, Stop, Type, Explain)
-SUPERVISOR = (Output, StatusReply, Exit, Gap, State, HelloReply, DetailReply, Stopped, Size, Leader, Typed, Explained)
-ORDERS = (Input, Status, Resize, Kill, Hello, Detail, Stop, Type, Explain, Unknown)
-REPLIES = (StatusReply, HelloReply, DetailReply, Stopped, State, Size, Leader, Typed, Explained)
+CLIENT = (Input, Subscribe, Status, Resize, Kill, Hello, Detail, Stop, Type, Explain, Rename)
+SUPERVISOR = (
+    Output,
+    StatusReply,
+    Exit,
+    Gap,
+    State,
+    HelloReply,
+    DetailReply,
+    Stopped,
+    Size,
+    Leader,
+    Typed,
+    Explained,
+    Renamed,
+)
+ORDERS = (Input, Status, Resize, Kill, Hello, Detail, Stop, Type, Explain, Rename, Unknown)
+REPLIES = (StatusReply, HelloReply, DetailReply, Stopped, State, Size, Leader, Typed, Explained, Renamed)
 
 
 def _transitions() -> dict[tuple[str, type[Message]], str]:

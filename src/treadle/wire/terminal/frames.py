@@ -16,9 +16,9 @@ BINARY = 0x00
 FRAME_CAP = 1024 * 1024
 """The longest payload that is taken. None that is sent is longer."""
 
-INPUT, SUBSCRIBE, STATUS, RESIZE, KILL, HELLO, DETAIL, STOP, TYPE, EXPLAIN = range(0x01, 0x0B)
-OUTPUT, STATUS_RESP, EXIT, GAP, STATE, HELLO_RESP, DETAIL_RESP, STOPPED, SIZE, LEADER, TYPED, EXPLAINED = range(
-    0x81, 0x8D
+INPUT, SUBSCRIBE, STATUS, RESIZE, KILL, HELLO, DETAIL, STOP, TYPE, EXPLAIN, RENAME = range(0x01, 0x0C)
+OUTPUT, STATUS_RESP, EXIT, GAP, STATE, HELLO_RESP, DETAIL_RESP, STOPPED, SIZE, LEADER, TYPED, EXPLAINED, RENAMED = (
+    range(0x81, 0x8E)
 )
 
 IDLE, THINKING, STREAMING, TOOL_USE, ACTIVE, DEAD = 0x00, 0x01, 0x02, 0x03, 0x04, 0xFF
@@ -208,6 +208,12 @@ class Explain(Bare):
     KIND = EXPLAIN
 
 
+class Rename(Raw):
+    """Have another id from now on: the payload, in UTF-8."""
+
+    KIND = RENAME
+
+
 # What a supervisor says...
 
 
@@ -310,6 +316,12 @@ class Explained(Record):
     """All that the state was judged by."""
 
     KIND = EXPLAINED
+
+
+class Renamed(Record):
+    """Its id, and `why` when that is still the old one."""
+
+    KIND = RENAMED
 
 
 class Unknown(Message):
