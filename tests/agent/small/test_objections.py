@@ -72,6 +72,9 @@ def test_an_edit_that_changes_nothing(place: Path) -> None:
 def test_code_that_does_not_parse(place: Path) -> None:
     found = objects(place, (), "write_file", file_path="new.py", content="def f(:\n")
     assert found is not None and "line 1" in found.text and not found.without
+    (place / "kept.py").write_text("key = 'secret'\nx = 1\n")
+    found = objects(place, (), "edit_file", file_path="kept.py", old_string="key", new_string="key +")
+    assert found is not None and "secret" not in found.text
     assert objects(place, (), "write_file", file_path="new.json", content='{"a": 1,}') is not None
     assert objects(place, (), "edit_file", file_path="a.py", old_string="1", new_string="(") is not None
     assert objects(place, (), "edit_file", file_path="a.py", old_string="1", new_string="2") is None
@@ -102,11 +105,29 @@ def test_an_answer_that_leaves_a_name_without_its_definition(place: Path) -> Non
     assert found is not None and "Line 5 of a.py uses area" in found.text
 
 
+@pytest.mark.parametrize(
+    ("task", "left"),
+    [
+        ('Set "x" to 5.', "5"),
+        ('Set "x" to 1.', None),
+        ('Set "debug" to 1 in a.py.', "debug"),
+        ("Use `other` from version 3.11.2 on, in line2.", "other"),
+        ("Rename it.", None),
+    ],
+)
+def test_an_answer_after_which_a_number_or_a_quoted_text_of_the_task_is_nowhere(
+    place: Path, task: str, left: str | None
+) -> None:
+    edited = step("edit_file", file_path="a.py", old_string="x", new_string="y")
+    found = to_answer("All done.", (UserMessage(text=task), *edited), str(place))
+    assert (found is None) == (left is None) and (left is None or f"{left!r}" in found.text)  # type: ignore[union-attr]
+
+
 def test_a_file_that_is_not_there_is_not_read(place: Path) -> None:
     assert objects(place, (), "read_file", file_path="gone.py") is not None
     assert objects(place, (), "read_file", file_path="a.py") is None
 
 
 def test_what_nobody_knows_is_no_fault() -> None:
-    assert fault("notes.txt", "((") == "" and fault("a.py", "x = 1") == ""
-    assert fault("a.py", "\0") and fault("a.json", "[" * 100_000)
+    assert fault("notes.txt", "((")[0] == "" and fault("a.py", "x = 1")[0] == ""
+    assert fault("a.py", "\0")[0] and fault("a.json", "[" * 100_000)[0]

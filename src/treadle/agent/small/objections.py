@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult
+from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
 from treadle.agent.small.names import undefined
 from treadle.agent.small.render import argument, is_look
 from treadle.agent.small.words import ANSWER, is_example, undefined_note
@@ -23,6 +23,8 @@ from treadle.errors import ToolError
 _CLAIM = re.compile(
     r"\b(made|created|wrote|added|fixed|renamed|changed|updated|moved|replaced|committed)\b", re.IGNORECASE
 )
+_LITERAL = re.compile(r"""(?<![\w.])(\d+(?:\.\d+)?)(?![\w.]*\w)|"([^"\n]{1,40})"|`([^`\n]{1,40})`""")
+"""Numbers and quoted texts."""
 CHANGING = ("edit_file", "write_file", "bash")
 LARGEST = 256 << 10
 """Bytes of a file that is looked at for this."""
@@ -78,10 +80,23 @@ def to_answer(text: str, turn: Sequence[ChatMessage], cwd: str) -> Objection | N
     done = [one for one in made_in(turn) if one.result.ok and one.call.name in CHANGING and not is_look(one.result)]
     if not done and ("```" in text or _CLAIM.search(text)):
         return Objection(text="Nothing was changed yet. Do it now with edit_file, write_file or bash.", without=ANSWER)
-    for path in dict.fromkeys(argument(one.call, "file_path") for one in done):
+    paths = [path for path in dict.fromkeys(argument(one.call, "file_path") for one in done) if path]
+    for path in paths:
         text = (content(path, cwd) or "") if path.endswith(".py") else ""
         for name, line in undefined(text).items():
             return Objection(text=undefined_note(path, text, name, line))
+    return _left_out(turn, paths, cwd) if paths else None
+
+
+def _left_out(turn: Sequence[ChatMessage], paths: list[str], cwd: str) -> Objection | None:
+    """A number or a quoted text of the task that is in none of the changed files: perhaps half of it was forgotten."""
+    task = turn[0].text if turn and isinstance(turn[0], UserMessage) else ""
+    texts = [*paths, *(content(path, cwd) or "" for path in paths)]
+    for found in _LITERAL.finditer(task):
+        literal = next(group for group in found.groups() if group)
+        if not any(literal in text for text in texts):
+            where = " or ".join(paths)
+            return Objection(text=f"The task says {literal!r}, which is not in {where}. Is something left to do?")
     return None
 
 
@@ -117,24 +132,30 @@ def _unsound(call: ToolCall, path: str, cwd: str) -> Objection | None:
             after = editing.apply(before, old, new).text
         except ToolError:
             return None  # the tool itself says it better, and shows the file
-    wrong = fault(path, after)
-    if not wrong or (before and fault(path, before)):
+    wrong, line = fault(path, after)
+    if not wrong or (before and fault(path, before)[0]):
         return None
+    # A line is quoted only when the call itself has it: nobody has judged yet whether the file may be read.
+    wrong += f": {line}" if line and line in call_text(call) else ""
     return Objection(text=f"With that, {path} could not be read any more: {wrong}. Make the call again, correctly.")
 
 
-def fault(path: str, text: str) -> str:
-    """Why this is not what the file's name says; nothing when it is, or when nobody knows."""
+def call_text(call: ToolCall) -> str:
+    return argument(call, "content") + argument(call, "new_string")
+
+
+def fault(path: str, text: str) -> tuple[str, str]:
+    """Why this is not what the file's name says, and the line; nothing when it is, or when nobody knows."""
     try:
         if path.endswith(".py"):
             ast.parse(text)
         elif path.endswith(".json"):
             json.loads(text)
     except SyntaxError as error:
-        return f"line {error.lineno}: {error.msg}: {(error.text or '').strip()}"
+        return f"line {error.lineno}: {error.msg}", (error.text or "").strip()
     except (ValueError, RecursionError, MemoryError) as error:
-        return str(error)
-    return ""
+        return str(error), ""
+    return "", ""
 
 
 def content(path: str, cwd: str) -> str | None:
