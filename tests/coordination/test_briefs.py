@@ -28,13 +28,18 @@ def test_a_brief_has_its_sections_in_their_layout(planning: Planning) -> None:
     assert lines[3:7] == ["TASK SPEC:", "  implement", "  book diff", ""]
     assert lines[7:11] == ["SYMBOLS (referenced only):", "  F12 = src/matching/engine.ts", "  F99 = <UNRESOLVED>", ""]
     assert lines[11].startswith("CONTEXT CAPSULES (")
-    assert lines.index("  WHAT: did one") < lines.index("  WHAT: did two")
+    assert lines.index("  [w1] WHAT: did one") + 1 == lines.index("  [w2] (after w1) WHAT: did two")
     assert brief.endswith("\n\nINVARIANTS REF: INVARIANTS.md\n\n")
 
 
 def test_sections_that_were_not_asked_for_are_absent(planning: Planning) -> None:
     brief = build(planning, "3.2", "spec")
     assert not any(word in brief for word in ("SYMBOLS", "CAPSULES", "INVARIANTS"))
+
+
+def test_a_budget_keeps_the_nearest_capsules_and_names_the_rest(planning: Planning) -> None:
+    brief = build(planning, "3.2", "spec", "", "w2", budget=50)
+    assert "WHAT: did two" in brief and "WHAT: did one" not in brief and "1 more" in brief
 
 
 def test_an_unknown_capsule_always_refuses(planning: Planning) -> None:

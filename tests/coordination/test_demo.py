@@ -11,7 +11,7 @@ from treadle.sessions.tokens import estimate
 
 def test_it_prints_the_three_lines_and_the_summary_with_what_it_counted(heimdall: Run, tmp_path: Path) -> None:
     done = heimdall("protocol", "demo", "--keep", str(tmp_path / "kept"))
-    first, second, third, summary, how = done.stdout.splitlines()
+    first, second, third, summary, full, cached, how = done.stdout.splitlines()
     kept = {path.name: estimate(path.read_text()) for path in (tmp_path / "kept").iterdir()}
     base = sum(tokens for name, tokens in kept.items() if name.startswith("verbatim"))
     measured = sum(tokens for name, tokens in kept.items() if not name.startswith("verbatim"))
@@ -22,6 +22,11 @@ def test_it_prints_the_three_lines_and_the_summary_with_what_it_counted(heimdall
     assert summary == f"orchestration: {round(base / 1000)}k → {measured} tokens, measured."
     assert "estimated" in how
     assert percent > 73
+    read = measured + 3 * estimate(demo.rules())
+    told = f"with the invariants and rules that each spawn then reads: {base} -> {read} tokens"
+    assert full == f"{told} (-{round(100 * (base - read) / base)}%)"
+    assert "I1. The balances" in demo.rules() and "Rebase, do not merge" in demo.rules()
+    assert cached.startswith("where what is repeated is cached, at a tenth of the price: ")
 
 
 def test_no_figure_of_it_is_in_its_source() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from treadle.coordination.capsules import Capsules, split_ids
+from treadle.coordination.capsules import Capsules, compact, split_ids, within
 from treadle.coordination.planning import Planning, read_text
 from treadle.coordination.symbols import Symbols
 from treadle.errors import ConfigError, NotFound
@@ -21,10 +21,12 @@ def build(
     invariants: str = "",
     *,
     strict: bool = False,
+    budget: int | None = None,
 ) -> str:
     """The brief. With `strict`, a symbol, capsule or invariants reference that leads nowhere refuses it.
 
     An agent that gets a thin brief cannot notice what is missing from it, so an unknown capsule always refuses.
+    `budget` is how many tokens its capsules may have; what does not fit is listed by id.
     """
     if not task or not spec:
         raise ConfigError("a brief needs a task and its spec", hint='give --task ID and --spec "..."')
@@ -41,21 +43,23 @@ def build(
     except NotFound as error:
         planning.note("brief", "refused", f"{detail} {error.message}")
         raise
-    brief = _layout(task, spec, values, closure, invariants)
+    rest = ""
+    if budget is not None:
+        closure, rest = within(closure, split_ids(capsules), budget)
+    told = [compact(name, text) for name, text in closure.items()]
+    brief = _layout(task, spec, values, [*told, *filter(None, [rest])], invariants)
     planning.note("brief", "build", detail)
     return brief
 
 
-def _layout(task: str, spec: str, values: dict[str, str | None], closure: dict[str, str], invariants: str) -> str:
-    parts = [f"=== DELTA BRIEF — task {task} ===\n# This is everything you need; ask for what is not here by its id.\n"]
+def _layout(task: str, spec: str, values: dict[str, str | None], told: list[str], invariants: str) -> str:
+    parts = [f"=== DELTA BRIEF — task {task} ===\n# Ask for what is not here by its id.\n"]
     parts.append(f"TASK SPEC:\n{_indented(spec)}")
     if values:
         rows = "\n".join(f"{name} = {UNRESOLVED if value is None else value}" for name, value in values.items())
         parts.append(f"SYMBOLS (referenced only):\n{_indented(rows)}")
-    if closure:
-        parts.append(
-            f"CONTEXT CAPSULES (what this builds on, oldest first):\n{_indented(chr(10).join(closure.values()))}"
-        )
+    if told:
+        parts.append("CONTEXT CAPSULES (oldest first):\n" + _indented("\n".join(told)))
     if invariants:
         parts.append(f"INVARIANTS REF: {invariants}\n")
     return "\n".join(parts) + "\n"

@@ -72,11 +72,17 @@ class Capsules:
         self.planning.note("capsule", "deps", name)
         return found
 
-    def hydrate(self, names: list[str]) -> str:
-        """The capsules of the closure, each as it is in its file, with one blank line between."""
+    def hydrate(self, names: list[str], budget: int | None = None) -> str:
+        """The capsules of the closure, each as it is in its file, with one blank line between.
+
+        With a budget of tokens, only those that fit, and the ids of the rest.
+        """
         texts = self.closure(names)
         self.planning.note("capsule", "hydrate", " ".join(names))
-        return "\n".join(texts.values())
+        if budget is None:
+            return "\n".join(texts.values())
+        chosen, rest = within(texts, names, budget)
+        return "\n".join([*chosen.values(), *([rest] if rest else [])])
 
     def closure(self, names: list[str]) -> dict[str, str]:
         """Every capsule that these build on and these themselves, by id, prerequisites first.
@@ -142,3 +148,72 @@ def _in_order(names: list[str], needs: dict[str, list[str]]) -> list[str]:
                 done.setdefault(current)
                 path.pop()
     return list(done)
+
+
+INDEX_SHARE = 0.1
+"""How much of a budget the ids of what did not fit may take."""
+
+
+def within(texts: dict[str, str], names: list[str], budget: int) -> tuple[dict[str, str], str]:
+    """Of a closure, what fits into a budget of tokens, in its order; and the rest as a line of ids.
+
+    The capsules that were asked for come first, then those that they build on, step by step; of one step the newest.
+    """
+    from treadle.sessions.tokens import estimate
+
+    steps = _steps(texts, names)
+    places = {name: place for place, name in enumerate(texts)}
+    ranked = sorted(texts, key=lambda name: (steps[name], _negated(_written(texts[name])), -places[name]))
+    for share in (0.0, INDEX_SHARE):  # all of it may fit, and then there is no rest to list
+        left = int(budget * (1 - share))
+        chosen: set[str] = set()
+        for name in ranked:
+            cost = estimate(texts[name]) + 1
+            if cost <= left:
+                chosen.add(name)
+                left -= cost
+        if len(chosen) == len(texts):
+            return texts, ""
+    rest = [name for name in ranked if name not in chosen]
+    return {name: text for name, text in texts.items() if name in chosen}, _as_index(
+        rest, budget - int(budget * (1 - share))
+    )
+
+
+def _as_index(rest: list[str], budget: int) -> str:
+    from treadle.sessions.tokens import estimate
+
+    line = f"# {len(rest)} more (`heimdall-capsule show ID`), the nearest first:"
+    for count, name in enumerate(rest):
+        if estimate(f"{line} {name}") > budget - 6:
+            return f"{line} and {len(rest) - count} further\n"
+        line += f" {name}"
+    return line + "\n"
+
+
+def _steps(texts: dict[str, str], names: list[str]) -> dict[str, int]:
+    """How many steps of dependency each capsule is away from those that were asked for."""
+    found = dict.fromkeys(names, 0)
+    todo = list(names)
+    for name in todo:
+        for need in depends_of(texts[name]):
+            if need not in found:
+                found[need] = found[name] + 1
+                todo.append(need)
+    return found
+
+
+def _written(text: str) -> str:
+    return next((line.removeprefix("ts: ") for line in text.splitlines() if line.startswith("ts: ")), "")
+
+
+def _negated(stamp: str) -> tuple[int, ...]:
+    return tuple(-ord(char) for char in stamp)
+
+
+def compact(name: str, text: str) -> str:
+    """A capsule as a brief has it: its name, what it builds on, and what it says, without the head of its file."""
+    needs = depends_of(text)
+    head, mark, body = text.partition("\n---\n")
+    after = f" (after {', '.join(needs)})" if needs else ""
+    return f"[{name}]{after} {body if mark else head}".rstrip()

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 from treadle.coordination import repository
-from treadle.coordination.claims import Claims, Held, Overlap
+from treadle.coordination.claims import Claims, Overlap
 from treadle.coordination.surfaces import Surface
 from treadle.errors import ConfigError
 from treadle.workspace.git import git
@@ -89,9 +89,7 @@ def overlaps(claims: Claims, haid: str, changed: Iterable[str]) -> list[Overlap]
 
     What agents coordinate with, where that is kept in git, is under nobody's.
     """
-    own = claims.seats.family(haid)
-    others = [claim for claim in claims.active() if claim.haid not in own]
-    if not others:
+    if not claims.exists():
         return []
     found = repository.find(claims.planning.project)
     common = os.path.relpath(claims.planning.root, found.main if found else claims.top) + "/"
@@ -101,7 +99,7 @@ def overlaps(claims: Claims, haid: str, changed: Iterable[str]) -> list[Overlap]
         for name in changed
         if not name.startswith(common)
     )
-    return claims.met(Held(others).overlaps(surfaces))
+    return claims.held_by_others(claims.seats.family(haid), surfaces)
 
 
 def check_commits(claims: Claims, haid: str, made: Iterable[tuple[str, list[str]]]) -> list[Overlap]:

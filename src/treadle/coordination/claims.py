@@ -11,9 +11,17 @@ import time
 from collections.abc import Iterable, Sequence
 
 from treadle.coordination import decisions
-from treadle.coordination.identity import Agents, human_of, root_of
-from treadle.coordination.index import Index
-from treadle.coordination.planning import Planning, one_line, read_text, seconds_of, timestamp, write_text
+from treadle.coordination.catalog import FEW, Catalog, Entry, entries_of
+from treadle.coordination.claim import DEFAULT_TTL_MINUTES as DEFAULT_TTL_MINUTES
+from treadle.coordination.claim import MAX_TTL_MINUTES as MAX_TTL_MINUTES
+from treadle.coordination.claim import Claim as Claim
+from treadle.coordination.claim import Collision as Collision
+from treadle.coordination.claim import Held as Held
+from treadle.coordination.claim import Overlap as Overlap
+from treadle.coordination.claim import Released as Released
+from treadle.coordination.claim import inside, owns, summed
+from treadle.coordination.identity import Agents, human_of
+from treadle.coordination.planning import Planning, read_text, seconds_of, write_text
 from treadle.coordination.seats import Seats, file_name
 from treadle.coordination.surfaces import Surface, matches_any
 from treadle.coordination.waits import Waits
@@ -21,146 +29,26 @@ from treadle.errors import ConfigError, Denied, NotFound, TreadleError
 from treadle.io.files import storage_error
 from treadle.light import TYPE_CHECKING
 from treadle.wire.common.jsontext import dumps, loads
-from treadle.wire.common.schema import NON_EMPTY, TEXT, faults, list_of, record
 
 if TYPE_CHECKING:
     from typing import Any
 
     from treadle.io.files import locked
 
-DEFAULT_TTL_MINUTES = 90
-MAX_TTL_MINUTES = 60 * 24 * 365
 KEEP_SECONDS = 300.0
 """A holder that is seen at work has its claim renewed at most this often."""
-_SCHEMA = record({"haid": NON_EMPTY, "claimed_surfaces": list_of(TEXT)})
-"""What makes a file a claim; the rest has defaults."""
-
-
-class Claim:
-    """What one identity holds, as it is in its file; fields that others added are kept.
-
-    Each surface remembers under `held` for which task it was taken, how, and with which fence.
-    """
-
-    def __init__(self, fields: dict[str, Any], top: str = "", path: str = "", now: float | None = None) -> None:
-        """Raises ValueError when these are not the fields of a claim. `now`: nothing was renewed later than that."""
-        if faults(_SCHEMA, fields):
-            raise ValueError("not a claim")
-        self.fields = fields
-        self.haid: str = fields["haid"]
-        self.task = one_line(str(fields.get("task_ref", "")))
-        self.texts: list[str] = fields["claimed_surfaces"]
-        self.fence = fields["fence"] if isinstance(fields.get("fence"), int) else 0
-        self.path = path
-        self._top = top
-        self._now = now
-        self._surfaces: dict[str, Surface | None] = {}
-
-    @property
-    def surfaces(self) -> list[Surface]:
-        return [surface for text in self.texts if (surface := self.surface(text)) is not None]
-
-    def surface(self, text: str) -> Surface | None:
-        """What one of its texts covers; None where another tool wrote what stands for no path at all."""
-        if text not in self._surfaces:
-            try:
-                self._surfaces[text] = Surface(text, self._top)
-            except ConfigError:
-                self._surfaces[text] = None
-        return self._surfaces[text]
-
-    def part(self, text: str) -> dict[str, Any]:
-        """For which task a surface was taken, how, when, and with which fence."""
-        held = self.fields.get("held")
-        part = held.get(text) if isinstance(held, dict) else None
-        whole = {"task": self.task, "mode": self.fields.get("mode", "exclusive"), "fence": self.fence}
-        return {**whole, "since": self.fields.get("claimed_at", ""), **(part if isinstance(part, dict) else {})}
-
-    def is_shared(self, text: str) -> bool:
-        return bool(self.part(text)["mode"] == "shared")
-
-    @property
-    def shared(self) -> bool:
-        return all(self.is_shared(text) for text in self.texts)
-
-    @property
-    def ttl(self) -> float:
-        ttl = self.fields.get("ttl_minutes", DEFAULT_TTL_MINUTES)
-        plain = isinstance(ttl, (int, float)) and not isinstance(ttl, bool)
-        return min(ttl if plain else DEFAULT_TTL_MINUTES, MAX_TTL_MINUTES) * 60
-
-    @property
-    def renewed(self) -> float:
-        """When it was last renewed, by the heartbeat, which the original tools renew too."""
-        seen = seconds_of(self.fields.get("heartbeat"))
-        if seen is None:
-            seen = seconds_of(self.fields.get("claimed_at")) or 0.0
-        return seen if self._now is None else min(seen, self._now)  # written by a clock that is ahead of ours
-
-    @property
-    def ends(self) -> float:
-        """When it ends if it is not renewed."""
-        return self.renewed + self.ttl
-
-    @property
-    def expires_at(self) -> str:
-        return timestamp(self.ends)
-
-    def as_json(self) -> dict[str, Any]:
-        return {**self.fields, "expires_at": self.expires_at, "fence": self.fence, "mode": self.mode}
-
-    @property
-    def mode(self) -> str:
-        return "shared" if self.shared else "exclusive"
-
-
-class Overlap:
-    """A surface asked for that somebody else's claim covers."""
-
-    def __init__(self, asked: str, held: str, claim: Claim) -> None:
-        self.asked = asked
-        self.held = held
-        self.claim = claim
-        self.gone = ""
-        """Since when the holder's session is not there, where that is known."""
-
-    def __str__(self) -> str:
-        claim = self.claim
-        part = claim.part(self.held)
-        gone = f"; holder not connected since {self.gone}" if self.gone else ""
-        return (
-            f"{self.asked} overlaps {self.held} held by {claim.haid} (human {human_of(claim.haid)},"
-            f" task {one_line(str(part['task']))}, {part['mode']} until {claim.expires_at}{gone})"
-        )
-
-    def as_json(self) -> dict[str, Any]:
-        gone = {"not_connected_since": self.gone} if self.gone else {}
-        return {"asked": self.asked, "held": self.held, "claim": self.claim.as_json(), **gone}
-
-
-class Collision(Denied):
-    """Somebody else holds it."""
-
-    def __init__(self, overlaps: list[Overlap], doing: str = "claim") -> None:
-        holders = sorted({overlap.claim.haid for overlap in overlaps})
-        lines = "".join(f"\n  {overlap}" for overlap in overlaps)
-        super().__init__(f"COLLISION: cannot {doing} what {', '.join(holders)} holds{lines}")
-        self.overlaps = overlaps
-        self.details = [overlap.as_json() for overlap in overlaps]
-
-
-class Released:
-    """What a release gave up, and what is still held."""
-
-    def __init__(self, claim: Claim, given: list[str], left: list[str]) -> None:
-        self.claim = claim
-        self.given = given
-        self.left = left
 
 
 class Claims:
-    def __init__(self, planning: Planning, top: str = "") -> None:
+    few = FEW
+    """Up to so many claims are read as they are; of more, there is an index."""
+
+    def __init__(self, planning: Planning, top: str = "", *, once: bool = False) -> None:
+        """`once`: for a command that asks several things and is gone; what it sees is one moment's."""
         self.planning = planning
+        self._once = once
+        self._many: bool | None = None
+        """Whether there are many claims, when the index was brought up to date for this moment."""
         self.top = top or os.path.dirname(planning.root)
         """Where the surfaces are, to tell files from directories."""
         self.directory = planning.live_path("ledger", "claims")
@@ -170,6 +58,7 @@ class Claims:
 
     def lock(self) -> locked:
         """Held around every check that something depends on, and around writes that a claim allows."""
+        self._many = None
         return self.planning.lock_beside("claims", "ledger", "claims.lock")
 
     # What people and agents do...
@@ -186,14 +75,13 @@ class Claims:
         wanted = [inside(Surface(text, self.top)) for text in dict.fromkeys(surfaces)]
         with self.lock():
             self.agents.require(haid)
-            _, active = self._reap()
-            if found := self.overlaps(haid, wanted, active, shared=shared):
+            self._reap()
+            if found := self.overlaps(haid, wanted, shared=shared):
                 self.waits.put(haid, [surface.text for surface in wanted], task, [o.claim.haid for o in found])
                 self.planning.log("claim", "collision", f"{haid} {' '.join(surfaces)}")
                 raise Collision(found)
-            held = next((claim for claim in active if claim.haid == haid), None)
             texts = [surface.text for surface in wanted]
-            claim = self._write(self._added(held, haid, texts, task, ttl, shared, self._next_fence(active)))
+            claim = self._write(self._added(self.of(haid), haid, texts, task, ttl, shared, self._next_fence()))
             self.waits.drop(haid)
         self.planning.log("claim", "claim", f"{haid} task={task} {' '.join(texts)}")
         return claim
@@ -215,7 +103,7 @@ class Claims:
             "ttl_minutes": max(ttl, int(held.ttl // 60)) if held else ttl,
             "heartbeat": now,
         }
-        return {**(held.fields if held else {}), **fields, **_summed(parts)}
+        return {**(held.fields if held else {}), **fields, **summed(parts)}
 
     def release(
         self, caller: str, haid: str = "", surfaces: Sequence[str] = (), *, force: bool = False, reason: str = ""
@@ -240,7 +128,7 @@ class Claims:
             given = self._given(claim, surfaces) if claim else []
             left = [text for text in claim.texts if text not in given] if claim else []
             if claim is not None and left:
-                self._write({**claim.fields, **_summed({text: claim.part(text) for text in left})})
+                self._write({**claim.fields, **summed({text: claim.part(text) for text in left})})
             elif claim is not None:
                 self._remove(claim)
         self.planning.log("claim", "release", f"{haid} {' '.join(given)}" if claim else f"{haid} (none)")
@@ -270,11 +158,10 @@ class Claims:
             if not owns(caller, haid):
                 raise Denied(f"the claim of {haid} is not {caller}'s to renew")
             if not self.is_active(claim):
-                active = self.active()
-                if found := self.overlaps(haid, claim.surfaces, active, shared=claim.shared):
+                if found := self.overlaps(haid, claim.surfaces, shared=claim.shared):
                     raise Collision(found, "renew")
-                fence = self._next_fence(active)
-                claim.fields |= _summed({text: {**claim.part(text), "fence": fence} for text in claim.texts})
+                fence = self._next_fence()
+                claim.fields |= summed({text: {**claim.part(text), "fence": fence} for text in claim.texts})
             claim = self._renew(claim)
         self.planning.log("claim", "heartbeat", haid)
         return claim
@@ -291,7 +178,8 @@ class Claims:
     def reap(self) -> tuple[list[Claim], list[Claim]]:
         """Remove the claims that ended; gives those, and those that remain."""
         with self.lock():
-            reaped, active = self._reap()
+            reaped = self._reap()
+            active = self.active()
         self.planning.log("claim", "reap", f"reaped={len(reaped)} active={len(active)}")
         return reaped, active
 
@@ -299,6 +187,33 @@ class Claims:
 
     def active(self) -> list[Claim]:
         return [claim for claim in self._all() if self.is_active(claim)]
+
+    def near(self, wanted: Iterable[Surface]) -> list[Claim]:
+        """The active claims that may cover something of these."""
+        known = self._catalog()
+        if known is None:
+            return self.active()
+        with known:
+            names = known.near(surface.pattern for surface in wanted)
+        found = (self._load(os.path.join(self.directory, name)) for name in names)
+        return [claim for claim in found if claim is not None and self.is_active(claim)]
+
+    def listed(self, *, as_json: bool = False) -> list[str]:
+        """How each active claim is shown in a list, with since when a holder is not there."""
+        known = self._catalog()
+        if known is None:
+            return [self._shown(claim)[as_json] for claim in self.active()]
+        now, sitting = self.planning.clock(), self.seats.names()
+        with known:
+            shown = {name: "" if name in sitting else text for name, text in known.shown(now, as_json=as_json)}
+            shown |= dict.fromkeys(known.over(now), "")
+        for name in sorted(name for name, text in shown.items() if not text):
+            claim = self._load(os.path.join(self.directory, name))
+            shown[name] = self._shown(claim)[as_json] if claim is not None and self.is_active(claim) else ""
+        return [shown[name] for name in sorted(shown) if shown[name]]
+
+    def _shown(self, claim: Claim) -> tuple[str, str]:
+        return claim.listed(self.seats.gone_since(claim.haid)), dumps(claim.as_json(), 2)
 
     def of(self, haid: str) -> Claim | None:
         """The active claim of an identity."""
@@ -320,7 +235,11 @@ class Claims:
 
     def broken(self) -> list[str]:
         """The files among the claims that are none: what they hold is not known."""
-        return [path for path in self._paths() if self._load(path) is None and os.path.exists(path)]
+        known = self._catalog()
+        if known is None:
+            return [path for path in self._paths() if self._load(path) is None and os.path.exists(path)]
+        with known:
+            return [os.path.join(self.directory, name) for name in known.broken()]
 
     def without_files(self, surfaces: Sequence[str]) -> list[str]:
         """Those that stand for no file there is, which may be a new one or may be misspelt."""
@@ -330,12 +249,15 @@ class Claims:
         """Whether anything was ever claimed here; a fresh clone has no claims of anybody, which is not the same."""
         return os.path.isdir(self.directory)
 
-    def overlaps(
-        self, haid: str, wanted: Iterable[Surface], active: Iterable[Claim] | None = None, *, shared: bool = False
-    ) -> list[Overlap]:
+    def overlaps(self, haid: str, wanted: Iterable[Surface], *, shared: bool = False) -> list[Overlap]:
         """Where others' active claims are in the way; two shared claims never are."""
-        known = self.active() if active is None else active
-        return self.met(Held((claim for claim in known if claim.haid != haid), shared=shared).overlaps(wanted))
+        return self.held_by_others({haid}, wanted, shared=shared)
+
+    def held_by_others(self, own: set[str], wanted: Iterable[Surface], *, shared: bool = False) -> list[Overlap]:
+        """The same for who acts under several identities."""
+        surfaces = list(wanted)
+        others = [claim for claim in self.near(surfaces) if claim.haid not in own]
+        return self.met(Held(others, shared=shared).overlaps(surfaces)) if others else []
 
     def met(self, overlaps: list[Overlap]) -> list[Overlap]:
         """The same overlaps, each with since when its holder is not there."""
@@ -352,17 +274,15 @@ class Claims:
 
     # Under the lock...
 
-    def _reap(self) -> tuple[list[Claim], list[Claim]]:
+    def _reap(self) -> list[Claim]:
+        """Remove what ended; renew what its holder's being there kept, and what a clock far ahead wrote."""
         ended: list[Claim] = []
-        active: list[Claim] = []
         now = self.planning.clock()
-        for claim in self._all():
+        for claim in self._over(now):
             if not self.is_active(claim):
                 ended.append(claim)
             elif now >= claim.ends or (seconds_of(claim.fields.get("heartbeat")) or 0.0) > now + claim.ttl:
-                active.append(self._renew(claim, now >= claim.ends))
-            else:
-                active.append(claim)
+                self._renew(claim, now >= claim.ends)
         for claim in ended:
             decisions.append(
                 self.planning,
@@ -370,7 +290,33 @@ class Claims:
                 f"The claim of `{claim.haid}` (task `{claim.task}`) was not renewed and is released.",
             )
             self._remove(claim)
-        return ended, active
+        return ended
+
+    def _over(self, now: float) -> list[Claim]:
+        """The claims whose time is over, or not begun; all of them where they are few."""
+        known = self._catalog()
+        if known is None:
+            return self._all()
+        with known:
+            names = known.over(now)
+        return [c for name in names if (c := self._load(os.path.join(self.directory, name))) is not None]
+
+    def _catalog(self) -> Catalog | None:
+        """The index of many claims; None where they are few, or where there can be none."""
+        path = self.planning.live_path("claims.index")
+        if self._once and self._many is not None:
+            return Catalog.open(path, None, self._entry) if self._many else None
+        files = entries_of(self.directory)
+        self._many = len(files) > self.few
+        return Catalog.open(path, files, self._entry) if self._many else None
+
+    def _entry(self, path: str) -> Entry | None:
+        claim = self._load(path)
+        if claim is None:
+            return None
+        begins = seconds_of(claim.fields.get("heartbeat")) or 0.0
+        shown = (claim.listed(), dumps(claim.as_json(), 2))
+        return Entry(claim.haid, begins, claim.ends, claim.fence, claim.texts, shown)
 
     def _renew(self, claim: Claim, forward: bool = True) -> Claim:
         """Forward only: a clock that is behind shortens nobody's claim. Else to now, from a clock far ahead."""
@@ -378,21 +324,29 @@ class Claims:
         old = claim.fields.get("heartbeat", "")
         return self._write({**claim.fields, "heartbeat": max(now, old) if forward and seconds_of(old) else now})
 
-    def _next_fence(self, held: Iterable[Claim]) -> int:
+    def _next_fence(self) -> int:
         path = self.planning.live_path("ledger", "fence")
         text = (read_text(path) or "").strip()
-        # The file may be lost, or be an older one that git brought back: what is held is the least there was.
-        last = max([int(text) if text.isdecimal() else 0, *(claim.fence for claim in held)])
+        # The file may be lost, or be an older one that was brought back: what is held is the least there was.
+        known = self._catalog()
+        if known is None:
+            held = max((claim.fence for claim in self._all()), default=0)
+        else:
+            with known:
+                held = known.fence()
+        last = max(int(text) if text.isdecimal() else 0, held)
         write_text(path, f"{last + 1}\n")
         return last + 1
 
     def _write(self, fields: dict[str, Any]) -> Claim:
         claim = Claim(fields, self.top, self._path(fields["haid"]), self.planning.clock())
         fields["expires_at"] = claim.expires_at
+        self._many = None
         write_text(claim.path, dumps(fields, 2) + "\n")
         return claim
 
     def _remove(self, claim: Claim) -> None:
+        self._many = None
         try:
             os.unlink(claim.path)
         except FileNotFoundError:
@@ -426,48 +380,3 @@ class Claims:
         """The latest time at which a claim can have been renewed: its file was not written by a clock ahead of all."""
         now = self.planning.clock()
         return min(now, os.stat(path).st_mtime + 1) if self.planning.clock is time.time else now
-
-
-def _summed(parts: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a claim that follow from its surfaces."""
-    tasks = dict.fromkeys(str(part["task"]) for part in parts.values())
-    return {
-        "claimed_surfaces": list(parts),
-        "task_ref": "; ".join(tasks),
-        "fence": max((part["fence"] for part in parts.values()), default=0),
-        "mode": "shared" if all(part["mode"] == "shared" for part in parts.values()) else "exclusive",
-        "held": parts,
-    }
-
-
-def inside(surface: Surface) -> Surface:
-    """Refuse a surface that lies outside of the repository: nobody works there under these claims."""
-    if surface.is_outside:
-        raise ConfigError(
-            f"{surface.text!r} is outside of this repository", hint="surfaces are paths from its top, such as src/**"
-        )
-    return surface
-
-
-def owns(caller: str, haid: str) -> bool:
-    """One's own, or that of an agent which one's checkout started."""
-    return caller in (haid, root_of(haid))
-
-
-class Held:
-    """Claims as they are at one moment, ready to be asked about many surfaces."""
-
-    def __init__(self, claims: Iterable[Claim], *, shared: bool = False) -> None:
-        """With `shared`, for who only wants to share: what others share is left out."""
-        self._index = Index(
-            (text, (claim, text)) for claim in claims for text in claim.texts if not (shared and claim.is_shared(text))
-        )
-
-    def overlaps(self, wanted: Iterable[Surface]) -> list[Overlap]:
-        found = []
-        for mine in wanted:
-            for claim, text in self._index.near(mine.pattern):
-                theirs = claim.surface(text)
-                if theirs is not None and mine.overlaps(theirs):
-                    found.append(Overlap(mine.text, text, claim))
-        return found

@@ -13,7 +13,7 @@ from typing import Any
 
 from treadle.coordination import briefs
 from treadle.coordination.capsules import Capsules
-from treadle.coordination.ledger import Ledger, signed
+from treadle.coordination.ledger import Ledger, change_percent, signed
 from treadle.coordination.planning import Planning, write_text
 from treadle.coordination.setup import init
 from treadle.coordination.symbols import Symbols
@@ -119,14 +119,50 @@ def demo(keep: str = "") -> Iterator[str]:
     )
     yield f"measured delta: {ROLE}: {base} -> {measured} tokens ({signed(row['percent'])}%)"
     yield f"{ROLE}: {(base + 500) // 1000}k → {measured} tokens, measured."
-    yield "(both texts were built; their tokens are estimated by one rule, as no model was asked)"
+    yield from _in_full(before, measured)
+    yield "(all texts were built; their tokens are estimated by one rule, as no model was asked)"
+
+
+def _in_full(before: dict[str, str], measured: int) -> Iterator[str]:
+    """The same with what a brief only refers to and its reader then reads, and at the prices of a cached prompt."""
+    from treadle.sessions.tokens import estimate
+
+    spawns, base = len(before), sum(estimate(text) for text in before.values())
+    shared, read = estimate(_restated()), estimate(rules())
+    full = measured + spawns * read
+    yield (
+        f"with the invariants and rules that each spawn then reads: {base} -> {full} tokens"
+        f" ({signed(change_percent(base, full))}%)"
+    )
+    saved = CACHED * (spawns - 1)
+    base, full = round(base - saved * shared), round(full - saved * read)
+    yield (
+        f"where what is repeated is cached, at a tenth of the price: {base} -> {full} tokens' worth"
+        f" ({signed(change_percent(base, full))}%)"
+    )
+
+
+CACHED = 0.9
+"""What a provider takes off the price of a prompt's beginning that it has seen just before."""
+
+
+def rules() -> str:
+    """What a brief's `INVARIANTS REF` leads to: the invariants of the plan, and how people work on it."""
+    plan = _read("plan.md")
+    sections = plan.split("\n## ")
+    return "\n## ".join(section for section in sections if section.startswith(("3. Invariants", "6. How we work")))
+
+
+def _restated() -> str:
+    """What every verbatim brief begins with."""
+    plan, reports = (_read(name) for name in ("plan.md", "reports.md"))
+    return f"You are working on this plan.\n\n{plan}\n# What was done so far\n\n{reports}\n"
 
 
 def verbatim() -> dict[str, str]:
     """What each spawn is told when everything is restated: the plan, what was done before, and the task."""
-    plan, reports = (_read(name) for name in ("plan.md", "reports.md"))
     return {
-        f"verbatim {task['task']}": f"You are working on this plan.\n\n{plan}\n# What was done so far\n\n{reports}\n"
+        f"verbatim {task['task']}": f"{_restated()}"
         f"# Your task\n\nDo task {task['task']} of wave 2. {task['spec']}\nKeep every invariant of the plan, meet the"
         f" criteria {', '.join(f'C{number}' for number in task['criteria'])}, and report what you did.\n"
         for task in TASKS

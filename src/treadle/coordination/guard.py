@@ -57,8 +57,7 @@ class Guarded:
         return Decision(verdict="allow", by="claim")
 
     def _overlaps(self, paths: tuple[str, ...]) -> list[Overlap]:
-        others = self._others()
-        return self.claims.met(Held(others).overlaps(self._surfaces(paths))) if others else []
+        return self.claims.held_by_others(self.claims.seats.family(self.haid), self._surfaces(paths))
 
     @contextmanager
     def writing(self, paths: tuple[str, ...]) -> Iterator[None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from treadle.coordination import changes, origin, repository
-from treadle.coordination.claims import Claims, Collision, Held
+from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.identity import checked, root
 from treadle.coordination.planning import Planning
 from treadle.coordination.seats import Seats
@@ -81,7 +81,7 @@ def judge(call: OutsideCall) -> tuple[str, str]:
     planning = Planning(project=call.cwd)
     found = repository.find(call.cwd)
     top = found.top if found else planning.project
-    claims = Claims(planning, top)
+    claims = Claims(planning, top, once=True)
     if not claims.exists() and not planning.blind():
         return "", ""
     writes = call.writes()
@@ -98,11 +98,9 @@ def refusal(claims: Claims, haid: str, call: OutsideCall, writes: list[str]) -> 
         return ""
     if unseen := claims.unseen():
         return f"what others hold cannot be seen: {'; '.join(unseen)}"
-    own = claims.seats.family(haid)
-    others = [claim for claim in claims.active() if claim.haid not in own]
     inside = (os.path.relpath(path, claims.top) for path in writes)
     surfaces = [Surface.of(path, claims.top) for path in inside if path != ".." and not path.startswith("../")]
-    overlaps = claims.met(Held(others).overlaps(surfaces))
+    overlaps = claims.held_by_others(claims.seats.family(haid), surfaces)
     if not overlaps and commits:  # its shell switches git's hooks off, so that what they check is checked here
         overlaps = changes.overlaps(claims, haid, changes.staged(call.cwd))
     if not overlaps:

@@ -141,6 +141,13 @@ class Seats:
         found = [self._load(os.path.join(self.directory, name)) for name in names if name.endswith(".json")]
         return [seat for seat in found if seat is not None]
 
+    def names(self) -> set[str]:
+        """The names of the files in the register, which are those of the claims of the same identities."""
+        try:
+            return set(os.listdir(self.directory))
+        except OSError:
+            return set()
+
     def of(self, haid: str) -> Seat | None:
         return self._load(self._path(haid))
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _SOME = list_of(NON_EMPTY, 1)
+_TOKENS: Schema = {"type": "integer", "minimum": 1}
 CAPSULES_PAGE = 50
 """How many capsules one answer holds when the caller does not say."""
 
@@ -191,8 +192,8 @@ def _resolve(server: Server, haid: str, id: str = "", value: str = "") -> dict[s
     return {"id": id, "value": symbols.get(id)} if id else {"id": symbols.reverse(value), "value": value}
 
 
-def _hydrate(server: Server, haid: str, ids: list[str]) -> dict[str, Any]:
-    return {"ids": ids, "text": Capsules(server.planning).hydrate(ids)}
+def _hydrate(server: Server, haid: str, ids: list[str], budget: float | None = None) -> dict[str, Any]:
+    return {"ids": ids, "text": Capsules(server.planning).hydrate(ids, None if budget is None else int(budget))}
 
 
 def _brief(
@@ -204,9 +205,11 @@ def _brief(
     capsules: list[str] | None = None,
     invariants: str = "",
     strict: bool = False,
+    budget: float | None = None,
 ) -> dict[str, Any]:
     wanted = (",".join(symbols or ()), ",".join(capsules or ()), invariants)
-    return {"task": task, "brief": briefs.build(server.planning, task, spec, *wanted, strict=strict)}
+    most = None if budget is None else int(budget)
+    return {"task": task, "brief": briefs.build(server.planning, task, spec, *wanted, strict=strict, budget=most)}
 
 
 SIX = (
@@ -273,12 +276,27 @@ ALL = (
         optional={"id": TEXT, "value": TEXT},
         reads=True,
     ),
-    Tool("hydrate", "These capsules and all they build on, prerequisites first.", _hydrate, {"ids": _SOME}),
+    Tool(
+        "hydrate",
+        "These capsules and all they build on, prerequisites first; with a budget of tokens, what fits and the ids of"
+        " the rest.",
+        _hydrate,
+        {"ids": _SOME},
+        {"budget": _TOKENS},
+        reads=True,
+    ),
     Tool(
         "brief",
         "What to tell an agent that you spawn: its task, the symbols it names, what it builds on.",
         _brief,
         {"task": NON_EMPTY, "spec": NON_EMPTY},
-        {"symbols": list_of(NON_EMPTY), "capsules": list_of(NON_EMPTY), "invariants": TEXT, "strict": FLAG},
+        {
+            "symbols": list_of(NON_EMPTY),
+            "capsules": list_of(NON_EMPTY),
+            "invariants": TEXT,
+            "strict": FLAG,
+            "budget": _TOKENS,
+        },
+        reads=True,
     ),
 )

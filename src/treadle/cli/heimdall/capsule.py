@@ -2,7 +2,9 @@
 
 heimdall-capsule write ID --what TEXT [--where TEXT] [--decision TEXT] [--gotcha TEXT] [--depends ID,ID]
     keep a capsule; one of more than ten lines is refused (exit 2) and nothing is touched
-heimdall-capsule hydrate ID...       print these and all they build on, prerequisites first
+heimdall-capsule hydrate ID... [--budget TOKENS]
+    print these and all they build on, prerequisites first; with a budget, what fits, the nearest and newest before
+    others, and the ids of the rest
 heimdall-capsule deps ID             print only the ids of that
 heimdall-capsule show ID             print one
 heimdall-capsule list [--json]       print all ids
@@ -16,18 +18,18 @@ from treadle.coordination.planning import Planning
 
 
 def main(arguments: list[str]) -> int:
-    args = Arguments(arguments, "--what --where --decision --gotcha --depends", "--json")
+    args = Arguments(arguments, "--what --where --decision --gotcha --depends --budget", "--json")
     capsules = Capsules(Planning())
     match args.rest:
         case ["write", name]:
-            named = {name[2:]: value for name, value in args.values.items()}
+            named = {name[2:]: value for name, value in args.values.items() if name != "--budget"}
             for option, value in named.items():
                 if not value and option != "depends":
                     raise Usage(f"--{option} needs a value that is not empty")
             lines = capsules.write(name, args.need("--what"), **{k: v for k, v in named.items() if k != "what"})
             out(f"wrote capsule {name} ({lines} lines)")
         case ["hydrate", *names] if names:
-            put(capsules.hydrate(names))
+            put(capsules.hydrate(names, budget_of(args)))
         case ["deps", name]:
             put("".join(f"{need}\n" for need in capsules.deps(name)))
         case ["show", name]:
@@ -37,6 +39,13 @@ def main(arguments: list[str]) -> int:
         case _:
             raise Usage("expected write ID, hydrate ID..., deps ID, show ID or list")
     return 0
+
+
+def budget_of(args: Arguments) -> int | None:
+    text = args.get("--budget")
+    if "--budget" in args.values and not (text.isascii() and text.isdecimal() and 0 < int(text[:18])):
+        raise Usage("--budget is a number of tokens")
+    return int(text[:18]) if text else None
 
 
 def _list(ids: list[str], as_json: bool) -> None:

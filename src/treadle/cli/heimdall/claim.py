@@ -30,7 +30,7 @@ from collections.abc import Callable
 from treadle.cli.heimdall import Arguments, Usage, err, out
 from treadle.coordination import repository
 from treadle.coordination.acting import acting
-from treadle.coordination.claims import Claim, Claims, Collision, Overlap
+from treadle.coordination.claims import Claims, Collision, Overlap
 from treadle.coordination.identity import checked, spawn
 from treadle.coordination.planning import Planning, one_line
 from treadle.coordination.waits import told
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
     command = args.rest.pop(0)
     planning = Planning()
     found = repository.find(planning.project)
-    claims = Claims(planning, found.top if found else planning.project)
+    claims = Claims(planning, found.top if found else planning.project, once=True)
     try:
         return _COMMANDS[command](claims, args)
     except Collision as collision:
@@ -163,31 +163,21 @@ def _verdict(claims: Claims, found: list[Overlap], args: Arguments) -> int:
 
 
 def _list(claims: Claims, args: Arguments) -> int:
-    active = claims.active()
-    claims.planning.note("claim", "list", str(len(active)))
+    as_json = "--json" in args.flags
+    listed = claims.listed(as_json=as_json)
+    claims.planning.note("claim", "list", str(len(listed)))
     _warn(claims)
-    if "--json" in args.flags:
-        out(dumps([claim.as_json() for claim in active], 2))
-        return 0
-    out(f"ACTIVE CLAIMS ({len(active)})" if active else "(no active claims)")
-    for claim in active:
-        _show_claim(claims, claim)
+    if as_json:
+        inside = ",\n".join(listed).replace("\n", "\n  ")
+        out(f"[\n  {inside}\n]" if listed else "[]")
+    else:
+        out("\n".join([f"ACTIVE CLAIMS ({len(listed)})" if listed else "(no active claims)", *listed]))
     return 0
 
 
 def _warn(claims: Claims) -> None:
     for reason in claims.unseen():
         err(f"warning: {reason}")
-
-
-def _show_claim(claims: Claims, claim: Claim) -> None:
-    gone = claims.seats.gone_since(claim.haid)
-    out(
-        f"  {claim.haid}  task {one_line(claim.task)}  {claim.mode}, fence {claim.fence},"
-        f" expires_at {claim.expires_at}{f'; holder not connected since {gone}' if gone else ''}"
-    )
-    for text in claim.texts:
-        out(f"    {one_line(text)}")
 
 
 def _who(claims: Claims, args: Arguments) -> int:
@@ -211,7 +201,7 @@ def _show(claims: Claims, args: Arguments) -> int:
     if "--json" in args.flags:
         out(dumps(claim.as_json() if claim else None, 2))
     elif claim:
-        _show_claim(claims, claim)
+        out(claim.listed(claims.seats.gone_since(haid)))
     else:
         out(f"no active claim for {haid}")
     return 0

@@ -1,0 +1,195 @@
+"""One claim: who holds what, for which task, until when; and where others are in the way of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from treadle.coordination.identity import human_of, root_of
+from treadle.coordination.index import Index
+from treadle.coordination.planning import one_line, seconds_of, timestamp
+from treadle.coordination.surfaces import Surface
+from treadle.errors import ConfigError, Denied
+from treadle.light import TYPE_CHECKING
+from treadle.wire.common.schema import NON_EMPTY, TEXT, faults, list_of, record
+
+if TYPE_CHECKING:
+    from typing import Any
+
+DEFAULT_TTL_MINUTES = 90
+MAX_TTL_MINUTES = 60 * 24 * 365
+_SCHEMA = record({"haid": NON_EMPTY, "claimed_surfaces": list_of(TEXT)})
+"""What makes a file a claim; the rest has defaults."""
+
+
+class Claim:
+    """What one identity holds, as it is in its file; fields that others added are kept.
+
+    Each surface remembers under `held` for which task it was taken, how, and with which fence.
+    """
+
+    def __init__(self, fields: dict[str, Any], top: str = "", path: str = "", now: float | None = None) -> None:
+        """Raises ValueError when these are not the fields of a claim. `now`: nothing was renewed later than that."""
+        if faults(_SCHEMA, fields):
+            raise ValueError("not a claim")
+        self.fields = fields
+        self.haid: str = fields["haid"]
+        self.task = one_line(str(fields.get("task_ref", "")))
+        self.texts: list[str] = fields["claimed_surfaces"]
+        self.fence = fields["fence"] if isinstance(fields.get("fence"), int) else 0
+        self.path = path
+        self._top = top
+        self._now = now
+        self._surfaces: dict[str, Surface | None] = {}
+
+    @property
+    def surfaces(self) -> list[Surface]:
+        return [surface for text in self.texts if (surface := self.surface(text)) is not None]
+
+    def surface(self, text: str) -> Surface | None:
+        """What one of its texts covers; None where another tool wrote what stands for no path at all."""
+        if text not in self._surfaces:
+            try:
+                self._surfaces[text] = Surface(text, self._top)
+            except ConfigError:
+                self._surfaces[text] = None
+        return self._surfaces[text]
+
+    def part(self, text: str) -> dict[str, Any]:
+        """For which task a surface was taken, how, when, and with which fence."""
+        held = self.fields.get("held")
+        part = held.get(text) if isinstance(held, dict) else None
+        whole = {"task": self.task, "mode": self.fields.get("mode", "exclusive"), "fence": self.fence}
+        return {**whole, "since": self.fields.get("claimed_at", ""), **(part if isinstance(part, dict) else {})}
+
+    def is_shared(self, text: str) -> bool:
+        return bool(self.part(text)["mode"] == "shared")
+
+    @property
+    def shared(self) -> bool:
+        return all(self.is_shared(text) for text in self.texts)
+
+    @property
+    def ttl(self) -> float:
+        ttl = self.fields.get("ttl_minutes", DEFAULT_TTL_MINUTES)
+        plain = isinstance(ttl, (int, float)) and not isinstance(ttl, bool)
+        return min(ttl if plain else DEFAULT_TTL_MINUTES, MAX_TTL_MINUTES) * 60
+
+    @property
+    def renewed(self) -> float:
+        """When it was last renewed, by the heartbeat, which the original tools renew too."""
+        seen = seconds_of(self.fields.get("heartbeat"))
+        if seen is None:
+            seen = seconds_of(self.fields.get("claimed_at")) or 0.0
+        return seen if self._now is None else min(seen, self._now)  # written by a clock that is ahead of ours
+
+    @property
+    def ends(self) -> float:
+        """When it ends if it is not renewed."""
+        return self.renewed + self.ttl
+
+    @property
+    def expires_at(self) -> str:
+        return timestamp(self.ends)
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self.fields, "expires_at": self.expires_at, "fence": self.fence, "mode": self.mode}
+
+    def listed(self, gone: str = "") -> str:
+        """As a person reads it in a list; `gone` is since when its holder's session is not there."""
+        away = f"; holder not connected since {gone}" if gone else ""
+        surfaces = "".join(f"\n    {one_line(text)}" for text in self.texts)
+        how = f"{self.mode}, fence {self.fence}, expires_at {self.expires_at}{away}"
+        return f"  {self.haid}  task {one_line(self.task)}  {how}{surfaces}"
+
+    @property
+    def mode(self) -> str:
+        return "shared" if self.shared else "exclusive"
+
+
+class Overlap:
+    """A surface asked for that somebody else's claim covers."""
+
+    def __init__(self, asked: str, held: str, claim: Claim) -> None:
+        self.asked = asked
+        self.held = held
+        self.claim = claim
+        self.gone = ""
+        """Since when the holder's session is not there, where that is known."""
+
+    def __str__(self) -> str:
+        claim = self.claim
+        part = claim.part(self.held)
+        gone = f"; holder not connected since {self.gone}" if self.gone else ""
+        return (
+            f"{self.asked} overlaps {self.held} held by {claim.haid} (human {human_of(claim.haid)},"
+            f" task {one_line(str(part['task']))}, {part['mode']} until {claim.expires_at}{gone})"
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        gone = {"not_connected_since": self.gone} if self.gone else {}
+        return {"asked": self.asked, "held": self.held, "claim": self.claim.as_json(), **gone}
+
+
+class Collision(Denied):
+    """Somebody else holds it."""
+
+    def __init__(self, overlaps: list[Overlap], doing: str = "claim") -> None:
+        holders = sorted({overlap.claim.haid for overlap in overlaps})
+        lines = "".join(f"\n  {overlap}" for overlap in overlaps)
+        super().__init__(f"COLLISION: cannot {doing} what {', '.join(holders)} holds{lines}")
+        self.overlaps = overlaps
+        self.details = [overlap.as_json() for overlap in overlaps]
+
+
+class Released:
+    """What a release gave up, and what is still held."""
+
+    def __init__(self, claim: Claim, given: list[str], left: list[str]) -> None:
+        self.claim = claim
+        self.given = given
+        self.left = left
+
+
+def inside(surface: Surface) -> Surface:
+    """Refuse a surface that lies outside of the repository: nobody works there under these claims."""
+    if surface.is_outside:
+        raise ConfigError(
+            f"{surface.text!r} is outside of this repository", hint="surfaces are paths from its top, such as src/**"
+        )
+    return surface
+
+
+def summed(parts: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a claim that follow from its surfaces."""
+    tasks = dict.fromkeys(str(part["task"]) for part in parts.values())
+    return {
+        "claimed_surfaces": list(parts),
+        "task_ref": "; ".join(tasks),
+        "fence": max((part["fence"] for part in parts.values()), default=0),
+        "mode": "shared" if all(part["mode"] == "shared" for part in parts.values()) else "exclusive",
+        "held": parts,
+    }
+
+
+def owns(caller: str, haid: str) -> bool:
+    """One's own, or that of an agent which one's checkout started."""
+    return caller in (haid, root_of(haid))
+
+
+class Held:
+    """Claims as they are at one moment, ready to be asked about many surfaces."""
+
+    def __init__(self, claims: Iterable[Claim], *, shared: bool = False) -> None:
+        """With `shared`, for who only wants to share: what others share is left out."""
+        self._index = Index(
+            (text, (claim, text)) for claim in claims for text in claim.texts if not (shared and claim.is_shared(text))
+        )
+
+    def overlaps(self, wanted: Iterable[Surface]) -> list[Overlap]:
+        found = []
+        for mine in wanted:
+            for claim, text in self._index.near(mine.pattern):
+                theirs = claim.surface(text)
+                if theirs is not None and mine.overlaps(theirs):
+                    found.append(Overlap(mine.text, text, claim))
+        return found

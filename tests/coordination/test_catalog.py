@@ -1,0 +1,112 @@
+"""Many claims, found by an index that is made from their files."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treadle.coordination.catalog import Catalog, Entry, entries_of
+from treadle.coordination.claims import Claims
+from treadle.coordination.planning import Planning
+from treadle.coordination.surfaces import Surface
+
+HAIDS = [f"haid:p{number}.box-{number:04x}" for number in range(30)]
+
+
+@pytest.fixture
+def claims(tmp_path: Path) -> Claims:
+    """Thirty claims, with an index as for thousands."""
+    claims = Claims(Planning(str(tmp_path), project=str(tmp_path)), str(tmp_path))
+    claims.few = 3
+    for number, haid in enumerate(HAIDS):
+        claims.claim(haid, [f"pkg{number % 5}/mod{number}/**", f"docs/{number}.md"], f"T-{number}")
+    return claims
+
+
+def holders(claims: Claims, *texts: str) -> list[str]:
+    return sorted(overlap.claim.haid for overlap in claims.check("haid:x.box-ffff", texts))
+
+
+def test_it_says_what_reading_every_claim_says(claims: Claims, tmp_path: Path) -> None:
+    plain = Claims(claims.planning, str(tmp_path))
+    assert (tmp_path / "claims.index").exists()
+    for texts in (["pkg1/mod1/x"], ["pkg2"], ["**/*.md"], ["nowhere/x"], ["docs/7.md", "pkg0/**"], ["."]):
+        assert holders(claims, *texts) == holders(plain, *texts)
+    for as_json in (False, True):
+        assert claims.listed(as_json=as_json) == plain.listed(as_json=as_json)
+    assert len(claims.near([Surface("pkg1/mod1/x")])) == 1
+
+
+def test_what_others_do_to_the_files_is_noticed(claims: Claims) -> None:
+    place = Path(claims.directory)
+    first, second, third = sorted(place.glob("*.json"))[:3]
+    first.unlink()
+    fields = json.loads(second.read_text())
+    second.write_text(json.dumps({**fields, "claimed_surfaces": ["moved"]}))
+    third.write_text("{")
+    assert len(claims.listed()) == len(HAIDS) - 2
+    assert holders(claims, "moved") == [fields["haid"]]
+    assert claims.unseen() == [f"{third} is not a claim that can be read"]
+    os.unlink(claims.planning.live_path("ledger", "fence"))
+    assert claims.claim("haid:x.box-ffff", ["new"], "T").fence == len(HAIDS) + 1
+
+
+def test_a_claim_that_ends_is_removed_and_one_whose_time_is_over_is_not_listed(claims: Claims) -> None:
+    now = claims.planning.clock()
+    claims.planning.clock = lambda: now + 91 * 60
+    assert claims.listed() == []
+    claims.claim(HAIDS[0], ["docs"], "T")
+    assert [path.name for path in Path(claims.directory).iterdir()] == ["haid_p0.box-0000.json"]
+
+
+@pytest.mark.parametrize("damage", ["garbage", "another format", "a directory"])
+def test_an_index_that_cannot_be_used_is_made_anew_or_done_without(claims: Claims, damage: str) -> None:
+    path = Path(claims.planning.live_path("claims.index"))
+    if damage == "another format":
+        import sqlite3
+
+        with sqlite3.connect(path) as connection:
+            connection.execute("pragma user_version = 99")
+        connection.close()
+    else:
+        path.unlink()
+        path.mkdir() if damage == "a directory" else path.write_bytes(b"garbage" * 1000)
+    assert holders(claims, "docs/7.md") == [HAIDS[7]] and len(claims.listed()) == len(HAIDS)
+
+
+def test_a_command_that_asks_several_things_looks_once(claims: Claims, tmp_path: Path) -> None:
+    once = Claims(claims.planning, str(tmp_path), once=True)
+    once.few = 3
+    before = len(once.listed())
+    claims.claim("haid:x.box-ffff", ["new"], "T")
+    assert len(once.listed()) == before and once.unseen() == []
+    once.release("haid:x.box-ffff")
+    assert len(once.listed()) == before
+
+
+NAMES = st.sampled_from(["a", "b", "ab", "a-", "a0", "*", "**", "?"])
+PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+
+
+@settings(max_examples=60, deadline=None)
+@given(held=st.lists(PATHS, min_size=1, max_size=8), asked=PATHS)
+def test_nothing_that_overlaps_is_left_out(
+    tmp_path_factory: pytest.TempPathFactory, held: list[str], asked: str
+) -> None:
+    directory = tmp_path_factory.mktemp("claims")
+    for number in range(len(held)):
+        (directory / f"{number}.json").write_text("{}")
+
+    def read(path: str) -> Entry:
+        number = int(Path(path).stem)
+        return Entry(f"haid:{number}", 0.0, 1.0, number, [held[number]], ("", ""))
+
+    catalog = Catalog.open(str(directory / "index"), entries_of(str(directory)), read)
+    assert catalog is not None
+    with catalog:
+        near = catalog.near([asked])
+    wanted = Surface(asked)
+    assert {f"{n}.json" for n, text in enumerate(held) if wanted.overlaps(Surface(text))} <= set(near)
