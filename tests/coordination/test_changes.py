@@ -104,3 +104,23 @@ def test_check_diff_is_for_ci(heimdall: Run, project: Path, claims: Claims) -> N
     (project / "src/a/b.ts").write_text("changed")
     assert heimdall("claim", "check", "--diff", HEIMDALL_HAID=ANN).returncode == 3
     assert heimdall("claim", "check", "--diff", "no-such-commit", HEIMDALL_HAID=ANN).returncode == 2
+
+
+def test_what_a_hostile_repository_configures_does_not_run(project: Path, claims: Claims, tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    program = tmp_path / "program"
+    program.write_text(f"#!/bin/sh\necho $0 >> {mark}\ncat\n")
+    program.chmod(0o755)
+    for name in ("diff.x.textconv", "diff.x.command", "diff.external", "filter.x.clean", "filter.x.smudge"):
+        git(project, "config", name, str(program))
+    for name in ("core.fsmonitor", "core.pager", "gpg.program", "core.sshCommand"):
+        git(project, "config", name, str(program))
+    git(project, "config", "log.showSignature", "true")
+    (project / ".gitattributes").write_text("* diff=x filter=x\n")
+    (project / "src/a/b.ts").write_text("changed\n")
+    mark.unlink(missing_ok=True)
+    assert "src/a/b.ts" in changes.uncommitted(str(project))
+    changes.staged(str(project))
+    assert list(changes.commits(str(project), "HEAD"))
+    assert changes.overlaps(claims, ANN, changes.uncommitted(str(project)))
+    assert not mark.exists(), mark.read_text()

@@ -281,3 +281,88 @@ def test_the_additions_do_what_the_commands_do(connect: Any) -> None:
     done = call(bob, "read_messages", ack=["q1"])
     assert (done["acked"], done["count"]) == (["q1"], 0)
     assert call(bob, "read_messages", acknowledged=True)["count"] == 1
+
+
+# Real use...
+
+
+def test_claims_add_up_and_every_answer_names_what_is_held_and_what_was_given_up(connect: Any) -> None:
+    server = connect("cursor")
+    first = call(server, "make_claim", surfaces=["src/a/**", "scr/x"], task="T-1")
+    assert first["warnings"] == ["scr/x matches no file"] and f"HEIMDALL_HAID={first['haid']}" in first["commit"]
+    second = call(server, "make_claim", surfaces=["docs"], task="T-2")
+    assert second["surfaces"] == ["docs"] and second["held"] == ["src/a/**", "scr/x", "docs"]
+    given = call(server, "release_claim", surfaces=["scr/x"])
+    assert (given["given_up"], given["held"]) == (["scr/x"], ["src/a/**", "docs"])
+    assert "does not hold" in fails(server, "release_claim", surfaces=["elsewhere"])["error"]
+    assert "outside" in fails(server, "make_claim", surfaces=["../x"], task="T")["error"]
+    assert call(server, "release_claim")["given_up"] == ["src/a/**", "docs"]
+
+
+def test_a_holder_is_told_who_waits(connect: Any) -> None:
+    one, two = connect("cursor"), connect("copilot")
+    call(one, "make_claim", surfaces=["src"], task="T-1")
+    fails(two, "make_claim", surfaces=["src/a"], task="T-2")
+    (wait,) = call(one, "read_claims")["waiting"]
+    assert wait["haid"].endswith("/copilot") and wait["surfaces"] == ["src/a"]
+    call(one, "release_claim")
+    call(two, "make_claim", surfaces=["src/a"], task="T-2")
+    assert "waiting" not in call(one, "read_claims")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"surfaces": ["src"], "task": "\ud800"},
+        {"surfaces": ["\udfff"], "task": "T"},
+        {"surfaces": ["src"], "task": "T", "ttl_minutes": float("inf")},
+        {"surfaces": ["src"], "task": "T", "client_identity": "\ud800"},
+    ],
+    ids=["task", "surface", "ttl", "identity"],
+)
+def test_half_a_surrogate_and_a_number_without_end_are_errors(connect: Any, arguments: dict[str, Any]) -> None:
+    server = connect("cursor")
+    answer = server.handle("tools/call", {"name": "make_claim", "arguments": arguments})
+    if arguments.get("client_identity"):
+        assert answer["structuredContent"]["haid"].endswith("/mcp-client")  # no letter of it can be in a name
+        return
+    assert answer["isError"]
+    json.dumps(answer, ensure_ascii=False).encode()
+    assert call(server, "read_claims")["count"] == 0
+
+
+def test_hints_name_only_what_a_tool_can_do(connect: Any) -> None:
+    one, two = connect("cursor"), connect("copilot")
+    held = call(one, "make_claim", surfaces=["src"], task="T")
+    for failed in (
+        fails(two, "release_claim", haid=held["haid"]),
+        fails(two, "make_claim", surfaces=[""], task="T"),
+        fails(two, "make_claim", surfaces=["x"], task="T", ttl_minutes=10**9),
+    ):
+        assert "--" not in failed["detail"] and "heimdall-claim" not in failed["detail"]
+
+
+def test_capsules_come_in_pages(connect: Any, planning: Planning) -> None:
+    from treadle.coordination.capsules import Capsules
+
+    capsules = Capsules(planning)
+    for number in range(120):
+        capsules.write(f"w{number:03}", f"did {number}")
+    server = connect("cursor")
+    pages = [call(server, "read_capsules")]
+    while "next" in pages[-1]:
+        pages.append(call(server, "read_capsules", after=pages[-1]["next"]))
+    assert [page["count"] for page in pages] == [50, 50, 20] and pages[0]["total"] == 120
+    assert [row["id"] for page in pages for row in page["capsules"]] == [f"w{number:03}" for number in range(120)]
+    assert call(server, "read_capsules", limit=7)["count"] == 7
+    assert call(server, "read_capsules", id="w007")["capsules"][0]["body"]
+
+
+def test_what_a_connected_client_holds_is_renewed(connect: Any, planning: Planning) -> None:
+    server = connect("cursor")
+    call(server, "make_claim", surfaces=["src"], task="T", ttl_minutes=4)
+    (file,) = Path(server.claims.directory).glob("*.json")
+    fields = json.loads(file.read_text())
+    file.write_text(json.dumps({**fields, "heartbeat": "2020-01-01T00:00:00Z"}))
+    server.renew()
+    assert json.loads(file.read_text())["heartbeat"] >= fields["heartbeat"]

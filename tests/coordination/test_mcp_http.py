@@ -79,6 +79,9 @@ def test_two_sessions_of_one_name_are_two_identities_until_one_ends(listener: Li
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
+        ({"Authorization": f"bearer {TOKEN}"}, 200),
+        ({"Authorization": f"BEARER {TOKEN}"}, 200),
+        ({"Authorization": f"Basic {TOKEN}"}, 401),
         ({"Authorization": ""}, 401),
         ({"Authorization": "Bearer wrong"}, 401),
         ({"Authorization": "Bearer schlüssel".encode().decode("latin-1")}, 401),

@@ -8,10 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from treadle.coordination import origin
+from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
-from treadle.coordination.seats import Seats
+from treadle.coordination.seats import GONE_SECONDS, Seats
 
 ROOT = "haid:ann.box-0001"
+
+
+@pytest.fixture(autouse=True)
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in origin.SESSION_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
 
 
 @pytest.fixture
@@ -55,3 +63,50 @@ def test_a_killed_server_frees_its_seat(planning: Planning) -> None:
     server.stdin.close()
     again = subprocess.run([sys.executable, "-c", code], input="", capture_output=True, text=True, timeout=60)
     assert again.stdout == f"{ROOT}/cursor\n"  # started by the same program, which still runs
+
+
+def test_a_session_keeps_its_identity_over_servers_and_another_does_not_inherit_what_it_holds(
+    planning: Planning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claims = Claims(planning)
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
+    first = Seats(planning, ROOT)
+    haid = first.haid("claude-code")
+    claims.claim(haid, ["src"], "T")
+    first.leave()
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s2")
+    other = Seats(planning, ROOT)
+    assert other.haid("claude-code") == f"{ROOT}/claude-code-2"
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
+    again = Seats(planning, ROOT)
+    assert again.haid("claude-code") == haid
+    assert again.family(haid) == {haid}
+    again.leave()
+    other.leave()
+
+
+def test_a_hook_and_a_server_of_one_program_take_one_seat(planning: Planning) -> None:
+    """Whichever comes first: the hook knows the session, the server only who started it."""
+    starter = origin.starter()
+    assert starter is not None
+    seats = Seats(planning, ROOT)
+    hooked = seats.enter("gemini", "gemini:g1", starter)
+    assert seats.haid("gemini-cli-mcp-client") == hooked == seats.enter("gemini", "gemini:g1", starter)
+    assert seats.recognise([], [starter]).haid == hooked  # type: ignore[union-attr]
+    assert seats.recognise(["gemini:g1"], []).haid == hooked  # type: ignore[union-attr]
+    assert seats.recognise(["gemini:g2"], [starter]) is None
+    assert seats.enter("gemini", "gemini:g2", starter) != hooked
+    seats.leave()
+
+
+def test_sessions_that_ended_long_ago_are_forgotten_unless_they_hold_something(tmp_path: Path) -> None:
+    now = [1_781_179_647.0]
+    planning = Planning(str(tmp_path / ".planning"), project=str(tmp_path), clock=lambda: now[0])
+    claims, seats = Claims(planning), Seats(planning, ROOT, remote=True)
+    kept = seats.haid("cursor")
+    claims.claim(kept, ["src"], "T", 60 * 24 * 30)
+    seats.haid("copilot")
+    seats.leave()
+    now[0] += GONE_SECONDS + 60
+    assert Seats(planning, ROOT, remote=True).enter("claude", "claude:s1", None)
+    assert sorted(seat.name for seat in seats.all()) == ["claude-code", "cursor"]

@@ -11,7 +11,7 @@ import os
 
 from treadle.coordination import origin
 from treadle.coordination.identity import root_of, slug
-from treadle.coordination.planning import Planning, make_dirs, read_text, write_text
+from treadle.coordination.planning import Planning, make_dirs, read_text, timestamp, write_text
 from treadle.errors import Busy, LimitReached, StorageError
 from treadle.io.files import is_locked, locked
 from treadle.light import TYPE_CHECKING
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_SEATS = 256
+GONE_SECONDS = 7 * 24 * 3600
+"""For so long, a session that ended and holds nothing is remembered."""
 
 
 class Seat:
@@ -93,6 +95,7 @@ class Seats:
 
     def _take(self, name: str, key: str, of: str) -> tuple[str, locked | None]:
         known = {seat.haid: seat for seat in self.all()}
+        self._prune(known.values())
         process = None if self.remote else origin.starter()
         keys = [key] if key else [] if self.remote else origin.session_keys(os.environ)
         mine = None if of else self._mine(list(known.values()), name, keys, process)
@@ -196,6 +199,7 @@ class Seats:
             return known.haid
         with self.planning.lock("seats"):
             seats = self.all()
+            self._prune(seats)
             mine = self._mine(seats, name, [key], process)
             haid = mine.haid if mine else self._free(name, key, {seat.haid: seat for seat in seats})
             self._write(haid, name, key, process or (mine.process if mine else None), "")
@@ -227,6 +231,16 @@ class Seats:
                 return False
             self._update(haid, lambda fields: fields.update(session=key))
         return True
+
+    def _prune(self, known: Iterable[Seat]) -> None:
+        """Forget the sessions that ended long ago and hold nothing."""
+        long_ago = timestamp(self.planning.clock() - GONE_SECONDS)
+        for seat in known:
+            if seat.seen < long_ago and not self.alive(seat) and not os.path.exists(self._claim_file(seat.haid)):
+                try:
+                    os.unlink(seat.path)
+                except OSError:
+                    pass  # somebody else was first
 
     def _write(self, haid: str, name: str, key: str, process: origin.Key | None, of: str) -> None:
         now = self.planning.now()
