@@ -22,6 +22,8 @@ HOOKS = ("pre-commit", "pre-push")
 BYPASS = "HEIMDALL_GUARD_BYPASS"
 _MARK = "# heimdall-guard"
 _KEPT = ".before-heimdall"
+_LEGACY = ".legacy"
+"""What `pre-commit install` adds to the name of a hook that it finds, which it then runs first."""
 _SETTING = "core.hooksPath"
 _BEFORE = "heimdall.hooksPath"
 """Where git took its hooks from before it was pointed to ours; `=` when nothing was set for this repository."""
@@ -56,8 +58,10 @@ def _beside(directory: str, mode: str) -> list[str]:
     written = []
     for hook in HOOKS:
         path = os.path.join(directory, hook)
+        if _is_legacy(path):
+            path += _LEGACY
         if os.path.lexists(path) and not _is_ours(path):
-            if os.path.lexists(path + _KEPT):
+            if os.path.lexists(path + _KEPT) and _text(path + _KEPT) != _text(path):
                 raise ConfigError(f"{path} and {path}{_KEPT} both exist", hint="put them together by hand first")
             move(path, path + _KEPT)
         write_atomic(path, _script(hook, mode).encode(), 0o755)
@@ -71,12 +75,12 @@ def uninstall(project: str) -> list[str]:
     removed = []
     for directory in (_own_directory(found), os.path.join(found.common, "hooks")):
         for hook in _ALL:
-            path = os.path.join(directory, hook)
-            if _is_ours(path):
-                os.unlink(path)
-                if os.path.lexists(path + _KEPT):
-                    move(path + _KEPT, path)
-                removed += [path] if hook in HOOKS else []
+            for path in (os.path.join(directory, hook), os.path.join(directory, hook + _LEGACY)):
+                if _is_ours(path):
+                    os.unlink(path)
+                    if os.path.lexists(path + _KEPT):
+                        move(path + _KEPT, path)
+                    removed += [path] if hook in HOOKS else []
     if _setting(project, _SETTING, "--local") == _own_directory(found):
         before = _setting(project, _BEFORE, "--local") or "="
         if before.startswith("="):
@@ -92,8 +96,10 @@ def status(project: str) -> dict[str, str]:
     directory = _directory(project)
     found = {}
     for hook in HOOKS:
-        text = _text(os.path.join(directory, hook))
-        known = _MARK in text and os.access(os.path.join(directory, hook), os.X_OK)
+        path = os.path.join(directory, hook)
+        path += _LEGACY if _is_legacy(path) else ""
+        text = _text(path)
+        known = _MARK in text and os.access(path, os.X_OK)
         found[hook] = ("warn" if "--mode warn" in text else "block") if known else "absent"
     return found
 
@@ -102,12 +108,13 @@ def why_absent(project: str) -> str:
     """Why hooks of ours that are there do not count here; nothing when there are none."""
     found = _repository(project)
     places = (_own_directory(found), os.path.join(found.common, "hooks"))
-    if not any(_is_ours(os.path.join(place, HOOKS[0])) for place in places):
+    if not any(_is_ours(os.path.join(place, hook)) for place in places for hook in HOOKS):
         return ""
-    return (
-        f"the hooks are installed, but git takes them from {_directory(project)} ({_SETTING} was changed since):"
-        " `heimdall-claim guard install` puts them in place again"
-    )
+    place = _directory(project)
+    why = "another program has put its own in their place"
+    if place not in places:
+        why = f"git takes hooks from {place} ({_SETTING} was changed since)"
+    return f"the hooks were installed, but {why}: `heimdall-claim guard install` puts them back"
 
 
 def run(claims: Claims, hook: str, haid: str, mode: str, refs: Iterable[str]) -> list[Overlap]:
@@ -183,6 +190,11 @@ def _directory(project: str) -> str:
 
 def _is_ours(path: str) -> bool:
     return _MARK in _text(path)
+
+
+def _is_legacy(path: str) -> bool:
+    """Whether pre-commit has put its hook in place of ours, and runs ours."""
+    return not _is_ours(path) and _is_ours(path + _LEGACY) and "pre-commit" in _text(path)
 
 
 def _text(path: str) -> str:
