@@ -94,8 +94,12 @@ TASKS: list[dict[str, Any]] = [
 ]
 
 
-def demo(keep: str = "") -> Iterator[str]:
-    """The lines to print. With `keep`, everything that was counted is left in that directory to be read."""
+def demo(keep: str = "", plan: str = "") -> Iterator[str]:
+    """The lines to print. With `keep`, everything that was counted is left in that directory to be read.
+
+    `plan` is the text of a plan to restate, in place of the one that is here for this.
+    """
+    plan = plan or _read("plan.md")
     import tempfile
 
     from treadle.sessions.tokens import estimate
@@ -104,7 +108,7 @@ def demo(keep: str = "") -> Iterator[str]:
         planning = Planning(os.path.join(scratch, ".planning"), project=scratch)
         init(planning)
         ledger = Ledger(planning)
-        before, after = verbatim(), by_reference(planning)
+        before, after = verbatim(plan), by_reference(planning)
         base = sum(estimate(text) for text in before.values())
         ledger.baseline(ROLE, base)
         for name, text in after.items():
@@ -119,16 +123,19 @@ def demo(keep: str = "") -> Iterator[str]:
     )
     yield f"measured delta: {ROLE}: {base} -> {measured} tokens ({signed(row['percent'])}%)"
     yield f"{ROLE}: {(base + 500) // 1000}k → {measured} tokens, measured."
-    yield from _in_full(before, measured)
+    yield from _in_full(plan, before, measured)
     yield "(all texts were built; their tokens are estimated by one rule, as no model was asked)"
 
 
-def _in_full(before: dict[str, str], measured: int) -> Iterator[str]:
+def _in_full(plan: str, before: dict[str, str], measured: int) -> Iterator[str]:
     """The same with what a brief only refers to and its reader then reads, and at the prices of a cached prompt."""
     from treadle.sessions.tokens import estimate
 
     spawns, base = len(before), sum(estimate(text) for text in before.values())
-    shared, read = estimate(_restated()), estimate(rules())
+    shared, read = estimate(_restated(plan)), estimate(rules(plan))
+    if not read:
+        yield "the plan has no section on rules or invariants: what everybody has to read of it is not counted"
+        return
     full = measured + spawns * read
     yield (
         f"with the invariants and rules that each spawn then reads: {base} -> {full} tokens"
@@ -146,23 +153,26 @@ CACHED = 0.9
 """What a provider takes off the price of a prompt's beginning that it has seen just before."""
 
 
-def rules() -> str:
+RULES = ("invariant", "rule", "how we work", "convention", "constraint")
+"""Words in the headings of what everybody who works on a plan has to read, whatever the task."""
+
+
+def rules(plan: str = "") -> str:
     """What a brief's `INVARIANTS REF` leads to: the invariants of the plan, and how people work on it."""
-    plan = _read("plan.md")
-    sections = plan.split("\n## ")
-    return "\n## ".join(section for section in sections if section.startswith(("3. Invariants", "6. How we work")))
+    sections = f"\n{plan or _read('plan.md')}".split("\n## ")[1:]
+    return "\n## ".join(part for part in sections if any(word in part.partition("\n")[0].lower() for word in RULES))
 
 
-def _restated() -> str:
+def _restated(plan: str) -> str:
     """What every verbatim brief begins with."""
-    plan, reports = (_read(name) for name in ("plan.md", "reports.md"))
-    return f"You are working on this plan.\n\n{plan}\n# What was done so far\n\n{reports}\n"
+    return f"You are working on this plan.\n\n{plan}\n# What was done so far\n\n{_read('reports.md')}\n"
 
 
-def verbatim() -> dict[str, str]:
+def verbatim(plan: str = "") -> dict[str, str]:
     """What each spawn is told when everything is restated: the plan, what was done before, and the task."""
+    restated = _restated(plan or _read("plan.md"))
     return {
-        f"verbatim {task['task']}": f"{_restated()}"
+        f"verbatim {task['task']}": f"{restated}"
         f"# Your task\n\nDo task {task['task']} of wave 2. {task['spec']}\nKeep every invariant of the plan, meet the"
         f" criteria {', '.join(f'C{number}' for number in task['criteria'])}, and report what you did.\n"
         for task in TASKS

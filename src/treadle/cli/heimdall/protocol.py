@@ -2,8 +2,10 @@
 
 heimdall-protocol init [--mcp]       make the planning directory; --mcp: and .mcp.json, for any MCP host
 heimdall-protocol log [N]            the last N lines of the trail (20)
-heimdall-protocol demo [--keep DIR]  brief one wave verbatim and by reference, and count both; what was counted can
-                                     be kept to be read
+heimdall-protocol demo [--keep DIR] [--plan FILE]
+    brief one wave verbatim and by reference, and count both, with and without what its readers then read; what was
+    counted can be kept to be read; --plan restates a plan of your own (its sections on rules and invariants count as
+    read by everybody)
 heimdall-protocol NAME ...           the same as heimdall-NAME ...: validate, resolve, capsule, brief, blackboard,
                                      ledger, gate, claim, haid, ledger-mcp
 """
@@ -11,7 +13,8 @@ heimdall-protocol NAME ...           the same as heimdall-NAME ...: validate, re
 from __future__ import annotations
 
 from treadle.cli.heimdall import COMMANDS, Arguments, Usage, out, run
-from treadle.coordination.planning import Planning
+from treadle.coordination.planning import Planning, read_text
+from treadle.errors import NotFound
 
 
 def main(arguments: list[str]) -> int:
@@ -32,9 +35,12 @@ def main(arguments: list[str]) -> int:
 def _demo(rest: list[str]) -> int:
     from treadle.coordination.demo import demo
 
-    args = Arguments(rest, "--keep")
+    args = Arguments(rest, "--keep --plan")
     args.exactly(0, "no arguments")
-    for line in demo(args.get("--keep")):
+    plan = read_text(args.get("--plan")) if args.get("--plan") else ""
+    if plan is None:
+        raise NotFound(f"there is no file {args.get('--plan')}")
+    for line in demo(args.get("--keep"), plan):
         out(line)
     return 0
 
