@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import socket
+import struct
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -93,6 +95,33 @@ def test_two_sessions_of_one_name_are_two_identities_until_one_ends(listener: Li
 )
 def test_only_this_machine_with_the_token(listener: Listener, headers: dict[str, str], status: int) -> None:
     assert send(listener, call("initialize"), **headers)[0] == status
+
+
+@pytest.mark.parametrize(("token", "status"), [("wrong", b"401"), (TOKEN, b"")])
+def test_nobody_without_the_token_makes_it_read_a_body(listener: Listener, token: str, status: bytes) -> None:
+    """A body is announced and never sent. Without the token the answer comes all the same, with it it is awaited."""
+    head = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n"
+    with socket.create_connection(listener.server_address[:2], timeout=60) as connection:
+        connection.sendall(f"{head}Authorization: Bearer {token}\r\n\r\n".encode())
+        if status:
+            assert connection.recv(4096).split()[1] == status
+        else:
+            connection.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                connection.recv(1)
+
+
+def test_a_client_that_resets_the_connection_costs_nothing_and_is_not_a_traceback(
+    listener: Listener, capfd: pytest.CaptureFixture[str]
+) -> None:
+    head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 90\r\n\r\nx"
+    for _ in range(3):
+        connection = socket.create_connection(listener.server_address[:2], timeout=60)
+        connection.sendall(head.encode())
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # close by a reset
+        connection.close()
+    assert begin(listener)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_what_it_does_not_do_is_said_with_its_status(listener: Listener) -> None:

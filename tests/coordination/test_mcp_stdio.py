@@ -69,6 +69,13 @@ def test_garbage_costs_its_own_line_only(heimdall: Run) -> None:
     assert codes == [-32700, -32700, -32600, -32600, -32600, -32601, -32700, None]
 
 
+@pytest.mark.parametrize("number", [b"1e999", b"-1e999", b"NaN", b"Infinity", b"1" * 5000])
+def test_an_id_that_is_no_number_of_json_costs_its_own_line_only(heimdall: Run, number: bytes) -> None:
+    bad = b'{"jsonrpc":"2.0","id":' + number + b',"method":"ping"}\n'
+    found = answers(heimdall, bad + line(id=2, method="ping"))
+    assert found[-1] == {"jsonrpc": "2.0", "id": 2, "result": {}} and len(found) == 2
+
+
 def test_the_round_trip_of_the_protocol_document(heimdall: Run, project: Path) -> None:
     found = answers(
         heimdall,

@@ -109,6 +109,24 @@ async def test_a_check_ends_when_the_run_is_stopped(source: Path, store: Receipt
     assert left_running(job) == []
 
 
+async def test_a_run_is_stopped_while_its_workspace_is_copied(source: Path, store: ReceiptStore) -> None:
+    """A file of holes takes no place and long to look at: git would read all of it."""
+    with open(source / "big", "wb") as big:
+        big.truncate(7 << 30)
+    job = Job(order=order(source), backend=scripted("good"), timing=QUICK)
+    host = HostRun(job, store)
+    task = asyncio.create_task(host.run())
+    try:
+        await until(lambda: Path(host.directory, "snapshots.git").is_dir() or task.done(), 60)
+    finally:
+        await host.stop(Cancelled("enough"))
+    async with asyncio.timeout(60):
+        end = more(await task)["end"]
+    assert end["cancelled_because"] == "enough"
+    assert not Path(host.directory, "workspace").exists()
+    assert left_running(job) == []
+
+
 async def test_a_run_is_stopped_before_the_sidecar_has_said_hello(source: Path, store: ReceiptStore) -> None:
     job = Job(order=order(source), backend=scripted("no_hello"), timing=replace(QUICK, handshake=3600.0))
     host = HostRun(job, store)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.errors import StorageError
+from treadle.errors import ConfigError, StorageError
 from treadle.io import paths
 
 
@@ -33,6 +33,17 @@ def test_a_relative_xdg_path_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     assert paths.state_dir() == "/home/me/.local/share/treadle"
     assert paths.config_file() == "/home/me/.config/treadle/config.toml"
+
+
+@pytest.mark.parametrize("home", ["", "relative", "./x"])
+def test_a_home_that_is_empty_or_relative_is_an_error(monkeypatch: pytest.MonkeyPatch, home: str) -> None:
+    """State and keys would lie wherever one happens to stand."""
+    for name in ("TREADLE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", home)
+    for ask in (paths.home, paths.state_dir, paths.config_file):
+        with pytest.raises(ConfigError, match="HOME is"):
+            ask()
 
 
 def test_a_private_directory_and_its_new_parents_are_for_us_alone(tmp_path: Path) -> None:

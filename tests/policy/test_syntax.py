@@ -110,3 +110,19 @@ def test_the_words_that_are_seen_are_the_words_that_run() -> None:
 )
 def test_what_the_grammar_does_not_take_is_lost_or_read_but_never_an_error(command: str) -> None:
     seen(command)
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u3000", "\u2028", "\x85", "\v", "\f", "\r", "\x1c", "\x1f"])
+def test_what_only_looks_like_a_blank_is_part_of_a_word(blank: str) -> None:
+    """Bash knows three blanks. A rule that sees two words where bash runs one would judge something else."""
+    asked = f"show x{blank}y{blank}"
+    given = subprocess.run(
+        [need("bash"), "--norc", "-c", f"show() {{ printf '%s' \"$1\"; }}; {asked}"],
+        stdout=subprocess.PIPE,
+        env={"LC_ALL": "C.UTF-8"},
+    ).stdout.decode()
+    assert given == f"x{blank}y{blank}"
+    assert seen(asked) in (None, [["show", given]])
+    assert seen(f"git{blank}status") in (None, [[f"git{blank}status"]])
+    if seen(asked) is not None:
+        assert [one.source for one in syntax.read(asked) if isinstance(one, syntax.Simple)] == [asked]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -53,6 +54,13 @@ def test_one_unknown_price_makes_the_cost_unknown_for_good() -> None:
     assert totals([unpriced, priced]).usage.cost_usd is None
     assert totals([priced, priced]).usage.cost_usd == 2.0
     assert totals([]).usage.cost_usd is None
+
+
+@pytest.mark.parametrize("told", [-1.0, -0.0001, float("inf"), float("-inf"), float("nan")])
+def test_a_price_that_cannot_be_is_not_added(told: float) -> None:
+    """A service could pay a budget back with it; what it really cost is unknown."""
+    assert totals([Usage(model="m", cost_usd=told)]).usage.cost_usd is None
+    assert totals([Usage(model="m", cost_usd=1.0), Usage(model="m", cost_usd=told)]).usage.cost_usd is None
 
 
 def test_what_a_subagent_does_counts_for_usage_and_nothing_else() -> None:

@@ -19,6 +19,7 @@ from treadle.errors import PeerClosed, StorageError, TreadleError
 from treadle.events import Event, TaskChanged, TaskGroupChanged, Usage, encode
 from treadle.io import files, paths
 from treadle.io.process.detached import say_ready
+from treadle.io.process.private import hold_secrets
 from treadle.io.streams import FdStream, Listener, Stream, listen_unix
 
 FOLLOWER_ROOM = 4096
@@ -178,6 +179,7 @@ def _on_signals(stop: Callable[[], Any]) -> None:
 
 
 def main(directory: str) -> int:
+    hold_secrets()
     try:
         asyncio.run(run(directory, say_ready))
     except TreadleError as error:

@@ -29,6 +29,7 @@ from treadle.fleet.scheduler import Scheduler
 from treadle.io.files import locked, write_atomic
 from treadle.io.process import child
 from treadle.io.process.detached import detach
+from treadle.io.process.private import hold_secrets
 from treadle.io.reading import read
 
 log = logging.getLogger(__name__)
@@ -338,6 +339,7 @@ async def serve(settings: NodeSettings) -> None:
 
 def start() -> None:
     """`python -m treadle.fleet.node NAME`, with the settings in its directory."""
+    hold_secrets()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
     try:
         settings = msgspec.json.decode(read(os.path.join(directory_of(sys.argv[1]), "node.json")), type=NodeSettings)

@@ -26,6 +26,7 @@ from treadle.fleet.events import EventLog
 from treadle.fleet.execute import Ended, Execution
 from treadle.fleet.orders import encode
 from treadle.io.files import locked
+from treadle.io.process.private import hold_secrets
 
 log = logging.getLogger(__name__)
 
@@ -229,6 +230,7 @@ async def _connect(job: runs.RunJob) -> Bus:
 
 def start() -> None:
     """`python -m treadle.fleet.runner DIRECTORY`."""
+    hold_secrets()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
     try:
         sys.exit(asyncio.run(main(sys.argv[1])))

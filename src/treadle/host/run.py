@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -47,6 +48,7 @@ from treadle.host.supervise import RunSupervisor
 from treadle.io.files import locked, write_atomic
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.reading import read
+from treadle.io.stopping import heeding
 from treadle.policy.environment import reduced
 from treadle.receipts.artifacts import collect
 from treadle.receipts.trace import Check, Observed
@@ -151,6 +153,8 @@ class HostRun:
         self._doer: Doer | None = None
         self._workspace: Workspace | None = None
         self._checking: asyncio.Task[Check] | None = None
+        self._halt = threading.Event()
+        """For the thread that prepares the workspace, which may have much to copy."""
         self._outputs: list[EventFile] = []
         self._cage: Cage | None = None
         self._asked = False
@@ -198,6 +202,7 @@ class HostRun:
         """Ask whoever does it to stop, for this reason; what it then says within the grace still counts."""
         if self.observed.stopped is None:
             self.observed.stopped = why
+            self._halt.set()
             if self._checking is not None:
                 self._checking.cancel()
             if self._doer is not None:
@@ -251,16 +256,21 @@ class HostRun:
         order = self.job.order
         # A policy that cannot be understood is refused before anything is started.
         watched = RunSupervisor(order).denied_writes()
-        self._workspace = await asyncio.to_thread(
-            prepare,
-            self.job.mode,
-            order.workspace.root,
-            self.directory,
-            name=self.run_id[:8],
-            include=order.workspace.include,
-            exclude=order.workspace.exclude,
-            watched=watched,
-        )
+        try:
+            with heeding(self._halt):
+                self._workspace = await asyncio.to_thread(
+                    prepare,
+                    self.job.mode,
+                    order.workspace.root,
+                    self.directory,
+                    name=self.run_id[:8],
+                    include=order.workspace.include,
+                    exclude=order.workspace.exclude,
+                    watched=watched,
+                )
+        except Cancelled:
+            self._check_stopped()
+            raise
         wire_mode = "pass_through" if self.job.mode == "pass_through" else "staged"
         order = replace(order, workspace=replace(order.workspace, root=self._workspace.root, mode=wire_mode))
         self.observed.order = order

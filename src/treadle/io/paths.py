@@ -35,9 +35,11 @@ def config_file() -> str:
 
 
 def home() -> str:
-    """The user's home directory. An empty HOME would put state and keys wherever one happens to stand."""
-    if os.environ.get("HOME") == "":
-        raise ConfigError("HOME is empty, so there is no place for state", hint="set HOME, or TREADLE_HOME")
+    """The user's home directory. An empty or relative HOME would put state and keys wherever one happens to stand."""
+    given = os.environ.get("HOME")
+    if given is not None and not os.path.isabs(given):
+        wrong = f"a relative path ({given})" if given else "empty"
+        raise ConfigError(f"HOME is {wrong}, so there is no place for state", hint="set HOME, or TREADLE_HOME")
     return os.path.expanduser("~")
 
 

@@ -73,7 +73,10 @@ _SUBSTITUTIONS = {"command_substitution", "process_substitution"}
 _KEYWORDS = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "}", "fi", "done"}
 _STRUCTURES = {"case", "esac", "for", "select", "function", "in", ";;"}
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
-_BLANK = re.compile(rb"(?:\s|\\\n)*")
+_BLANKS = b" \t\n"
+"""All that bash takes for blanks; other characters that look like one are part of a word."""
+_EACH_BLANK = (b" ", b"\t", b"\n")
+_BLANK = re.compile(rb"(?:[ \t\n]|\\\n)*")
 _WHOLE = {"string", "heredoc_body", "heredoc_redirect", "expansion", "regex", "translated_string", "ansi_c_string"}
 """What is taken as one piece of text, with blanks that mean something."""
 _ESCAPES = {
@@ -113,7 +116,9 @@ class _Walk:
             node, start, end = todo.pop()
             for child in node.children:
                 gap = self.data[start : child.start_byte]
-                if not _BLANK.fullmatch(gap) and not (gap.strip() == b"-" and node.type == "redirected_statement"):
+                if not _BLANK.fullmatch(gap) and not (
+                    gap.strip(_BLANKS) == b"-" and node.type == "redirected_statement"
+                ):
                     raise Lost("its syntax")
                 start = child.end_byte
                 if child.type == "ansi_c_string" and _ansi_end(self.data, child.start_byte + 2) + 1 != start:
@@ -140,15 +145,15 @@ class _Walk:
                 yield from self.redirection(node, depth)
             case "heredoc_redirect" | "herestring_redirect":
                 yield from self.inside(node, depth)
-            case "command_substitution" if self.data[node.start_byte : node.end_byte].strip().startswith(b"`"):
-                raw = self.text(node.start_byte, node.end_byte).strip()
+            case "command_substitution" if self.data[node.start_byte : node.end_byte].strip(_BLANKS).startswith(b"`"):
+                raw = self.text(node.start_byte, node.end_byte).strip(" \t\n")
                 yield Inner(text=re.sub(r"\\([`\\$])", r"\1", raw[1:-1]))
             case _:
                 for child in node.children:
                     yield from self.visit(child, depth + 1)
 
     def source(self, node: Node) -> str:
-        return self.text(node.start_byte, node.end_byte).strip()
+        return self.text(node.start_byte, node.end_byte).strip(" \t\n")
 
     def inside(self, node: Node, depth: int) -> Iterator[Simple | Redirection | Inner]:
         """Commands that stand in its words."""
@@ -170,7 +175,9 @@ class _Walk:
             yield from self.visit(redirect, depth + 1)
         surplus = [word for redirect in redirects for word in self.surplus(redirect)]
         for before, after in zip(node.children, node.children[1:], strict=False):
-            if self.text(before.end_byte, after.start_byte).strip() == "-":  # the grammar forgets it, as in `a - <<E`
+            if (
+                self.text(before.end_byte, after.start_byte).strip(" \t\n") == "-"
+            ):  # the grammar forgets it, as in `a - <<E`
                 surplus.insert(0, Word(text="-", raw="-"))
         document = any(redirect.type != "file_redirect" for redirect in redirects)
         if len(bodies) == 1 and bodies[0].type == "command":
@@ -250,11 +257,11 @@ class _Walk:
         return [self.word(group) for group in groups]
 
     def begins_with_blank(self, node: Node) -> bool:
-        return self.data[node.start_byte : node.start_byte + 1].isspace()
+        return self.data[node.start_byte : node.start_byte + 1] in _EACH_BLANK
 
     def word(self, nodes: list[Node]) -> Word:
         start, end = nodes[0].start_byte, nodes[-1].end_byte
-        while self.data[start : start + 1].isspace():
+        while self.data[start : start + 1] in _EACH_BLANK:
             start += 1
         skipped: dict[int, int] = {}
         for node in nodes:
@@ -267,7 +274,7 @@ class _Walk:
     def expansions(self, node: Node, found: dict[int, int]) -> None:
         if node.type in _EXPANSIONS:
             start = node.start_byte
-            while self.data[start : start + 1].isspace():
+            while self.data[start : start + 1] in _EACH_BLANK:
                 start += 1
             found[start] = node.end_byte
             return

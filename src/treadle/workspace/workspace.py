@@ -16,6 +16,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from treadle.errors import Denied, NotFound, WorkspaceError
+from treadle.io import stopping
+from treadle.io.copying import copy_file
 from treadle.io.files import storage_error, write_atomic
 from treadle.io.reading import read_if_there
 from treadle.policy.patterns import match
@@ -298,6 +300,7 @@ class Copy:
                 self._entry(entry, inside)
 
     def _entry(self, entry: os.DirEntry[str], path: str) -> None:
+        stopping.check()
         target = os.path.join(self.target, path)
         try:
             if entry.is_symlink():
@@ -326,7 +329,7 @@ class Copy:
                 hint="leave things out with --exclude, or use --workspace-mode worktree",
             )
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        shutil.copy2(entry.path, target, follow_symlinks=False)
+        copy_file(entry.path, target)
 
 
 def make_readable(root: str) -> None:

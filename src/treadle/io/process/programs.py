@@ -8,9 +8,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from treadle.errors import ConfigError, LocalError, NotFound, TimedOut, TreadleError
+from treadle.io import stopping
+
+LOOK_SECONDS = 0.1
+"""Between looks whether the thread has been told to stop."""
 
 
 def command_words(command: str) -> list[str]:
@@ -47,7 +51,10 @@ def run_program(
     stdin: bytes = b"",
     timeout: float = 60.0,
 ) -> Finished:
-    """Blocks; call it in a thread where a loop runs. When time is up, it and its children are killed: TimedOut."""
+    """Blocks; call it in a thread where a loop runs. When time is up, it and its children are killed: TimedOut.
+
+    So they are, with Cancelled, when the thread is told to stop (`io/stopping.py`).
+    """
     try:
         process = subprocess.Popen(
             argv,
@@ -66,7 +73,7 @@ def run_program(
         raise LocalError(f"cannot start {argv[0]!r}: {error.strerror}") from error
     with process:
         try:
-            stdout, stderr = process.communicate(stdin, timeout)
+            stdout, stderr = _hear(process, stdin, timeout)
         except BaseException as error:
             _kill(process)
             process.communicate()
@@ -74,6 +81,30 @@ def run_program(
                 raise TimedOut(f"{' '.join(argv[:3])} did not end within {timeout:g} s") from None
             raise
     return Finished(process.returncode, stdout, stderr)
+
+
+def _hear(process: subprocess.Popen[bytes], stdin: bytes, timeout: float) -> tuple[bytes, bytes]:
+    if not stopping.may_be_told():
+        return process.communicate(stdin, timeout)
+    import threading
+
+    ended = threading.Event()
+
+    def look(told: Callable[[], bool]) -> None:
+        while not ended.wait(LOOK_SECONDS):
+            if told():
+                _kill(process)
+                return
+
+    looking = threading.Thread(target=look, args=(stopping.told(),), daemon=True)
+    looking.start()
+    try:
+        said = process.communicate(stdin, timeout)
+    finally:
+        ended.set()
+        looking.join()
+    stopping.check()
+    return said
 
 
 def output_of(argv: Sequence[str]) -> str | None:

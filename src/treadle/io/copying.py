@@ -1,0 +1,57 @@
+"""Copy a file piece by piece: it can be stopped on the way, and holes in it stay holes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+
+from treadle.io import stopping
+
+PIECE = 8 << 20
+
+
+def copy_file(source: str, target: str) -> None:
+    """An ordinary file, not a link, with its times and permissions. Raises OSError, and Cancelled when told to stop."""
+    reading = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            size = os.fstat(reading).st_size
+            at = 0
+            while (data := _next_data(reading, at, size)) is not None:
+                start, end = data
+                _copy(reading, writing, start, end)
+                at = end
+            os.ftruncate(writing, size)
+        finally:
+            os.close(writing)
+    finally:
+        os.close(reading)
+    shutil.copystat(source, target, follow_symlinks=False)
+
+
+def _next_data(fd: int, at: int, size: int) -> tuple[int, int] | None:
+    if at >= size:
+        return None
+    if not hasattr(os, "SEEK_DATA"):
+        return at, size
+    try:
+        start = os.lseek(fd, at, os.SEEK_DATA)
+        return start, min(os.lseek(fd, start, os.SEEK_HOLE), size)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return None  # only a hole is left
+        return at, size  # a file system that does not tell
+
+
+def _copy(reading: int, writing: int, at: int, end: int) -> None:
+    while at < end:
+        stopping.check()
+        data = os.pread(reading, min(PIECE, end - at), at)
+        if not data:
+            return  # it has become shorter
+        done = 0
+        while done < len(data):
+            done += os.pwrite(writing, data[done:], at + done)
+        at += len(data)

@@ -1,0 +1,46 @@
+"""A word to a thread that works for a task: stop. Cancelling the task alone leaves the thread at its work.
+
+halt = threading.Event()
+with heeding(halt):
+    await asyncio.to_thread(work)      # `halt.set()` ends it at its next `check`, or in the program that it runs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from treadle.errors import Cancelled
+from treadle.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from threading import Event
+
+_word: ContextVar[Event | None] = ContextVar("stopping", default=None)
+
+
+@contextmanager
+def heeding(word: Event) -> Iterator[None]:
+    """What is called in here, also in threads that are started in here, stops when `word` is set."""
+    before = _word.set(word)
+    try:
+        yield
+    finally:
+        _word.reset(before)
+
+
+def may_be_told() -> bool:
+    return _word.get() is not None
+
+
+def told() -> Callable[[], bool]:
+    """What says whether the word has been given, for another thread to ask."""
+    word = _word.get()
+    return word.is_set if word is not None else lambda: False
+
+
+def check() -> None:
+    """Raises Cancelled when the word has been given."""
+    if told()():
+        raise Cancelled("it was stopped")

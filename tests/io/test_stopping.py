@@ -1,0 +1,43 @@
+"""A thread that was told to stop stops, and so does the program that it runs."""
+
+import asyncio
+import threading
+
+import pytest
+
+from treadle.errors import Cancelled, TimedOut
+from treadle.io import stopping
+from treadle.io.process.programs import run_program
+
+
+def test_nobody_is_stopped_who_was_not_told() -> None:
+    assert not stopping.may_be_told()
+    stopping.check()
+    word = threading.Event()
+    with stopping.heeding(word):
+        assert stopping.may_be_told()
+        stopping.check()
+        word.set()
+        with pytest.raises(Cancelled):
+            stopping.check()
+    stopping.check()
+
+
+async def test_the_word_reaches_a_thread_and_ends_the_program_that_it_waits_for() -> None:
+    word = threading.Event()
+    with stopping.heeding(word):
+        work = asyncio.create_task(asyncio.to_thread(run_program, ["sleep", "3600"], timeout=3600))
+    await asyncio.sleep(0)
+    word.set()
+    async with asyncio.timeout(60):
+        with pytest.raises(Cancelled):
+            await work
+
+
+def test_a_program_says_the_same_to_whoever_may_be_told() -> None:
+    words = b"x" * 300_000
+    with stopping.heeding(threading.Event()):
+        assert run_program(["sh", "-c", "sleep 0.3; cat; exit 3"], stdin=words).stdout == words
+        with pytest.raises(TimedOut):
+            run_program(["sleep", "60"], timeout=0.2)
+    assert run_program(["cat"], stdin=words).stdout == words
