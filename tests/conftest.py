@@ -53,6 +53,7 @@ def state_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("TREADLE_HOME", str(home / "treadle"))
     monkeypatch.setenv("TREADLE_WARM", "0")  # a warm parent would outlive the test
+    monkeypatch.setenv("TREADLE_RETRY_SECONDS", "4")  # a person waits for minutes
     yield home
 
 

@@ -214,6 +214,8 @@ class ProviderError(RemoteError):
         super().__init__(message, **more)
         self.provider = provider
         self.status = status
+        self.patience = float("inf")
+        """Seconds for which trying again makes sense; a server on this machine that is not there will not come soon."""
 
 
 class RateLimited(ProviderError):

@@ -27,6 +27,7 @@ MODE_ALIASES: dict[str, Mode] = {
     "dontask": "suggest",
     "autoedit": "auto-edit",
     "fullauto": "full-auto",
+    "auto": "full-auto",
 }
 """Other agents' names for the same things, in lower case."""
 
@@ -93,12 +94,42 @@ class Instructions(msgspec.Struct, frozen=True, kw_only=True):
     """In place of the agent's own system prompt."""
     append: str | None = None
     """After the system prompt, whichever that is."""
+    project: bool = True
+    """Whether AGENTS.md, skills, commands, hooks and MCP servers of the person and the project are used."""
+
+
+Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a model thinks before it answers. Nothing given: as the settings have it for the model."""
+
+    effort: Effort | None = None
+    tokens: int | None = None
+    """At most so many, where the service takes a number; 0 is not at all."""
+
+
+class Subagent(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of subagent that the agent can give work to."""
+
+    name: str
+    description: str
+    prompt: str
+    tools: tuple[str, ...] | None = None
+    """None: all that the agent itself has."""
+    denied: tuple[str, ...] = ()
+    model: str | None = None
+    max_turns: int | None = None
 
 
 class Toolset(msgspec.Struct, frozen=True, kw_only=True):
     offered: tuple[str, ...] | None = None
     """Names of the tools offered; None is all of them, () is none."""
     denied: tuple[str, ...] = ()
+    servers: dict[str, dict[str, Any]] = {}
+    """Further MCP servers, each as a `.mcp.json` has it."""
+    only_servers: bool = False
+    """Whether those are the only ones."""
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,12 +199,22 @@ class OwnTool(msgspec.Struct, frozen=True, kw_only=True):
     kind: ToolKind = "other"
 
 
+class HookVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a hook of a program says of a call before anybody else has judged it."""
+
+    decision: Literal["allow", "ask", "deny", ""] = ""
+    """allow: nobody need be asked, but what is forbidden stays so; ask: a person must be; nothing: as it is judged."""
+    reason: str = ""
+    args: Any = None
+    """Other arguments for the call; None leaves them."""
+
+
 class OwnProgram(msgspec.Struct, frozen=True, kw_only=True):
     """What the program that opens a session adds from its own process. Only an agent of ours can use it."""
 
     tools: tuple[OwnTool, ...] = ()
-    pre_tool: Callable[[Use], Awaitable[str | None]] | None = None
-    """A reason to block the call, or None."""
+    pre_tool: Callable[[Use], Awaitable[str | HookVerdict | None]] | None = None
+    """A reason to block the call, or None; a HookVerdict can say more."""
     post_tool: Callable[[Use, str, bool], Awaitable[str | None]] | None = None
     """With the result and whether it is a success: text to add for the model, or None."""
     stop: Callable[[str, str], Awaitable[None]] | None = None
@@ -198,6 +239,9 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     """How long a question waits for an answer; None is what the settings say."""
     guards: Guards = Guards()
     program: OwnProgram = OwnProgram()
+    thinking: Reasoning = Reasoning()
+    subagents: tuple[Subagent, ...] = ()
+    """Further kinds of subagent; one with the name of a kind that the agent has takes its place."""
     confinement: Confinement = Confinement()
     """What is asked for; whoever opens the session adds its workspace, its rules and what the agent needs."""
     trusted: bool = False
@@ -238,6 +282,8 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     "start": Start,
     "guards": Guards,
     "program": OwnProgram,
+    "thinking": Reasoning,
+    "subagents": tuple,
     "confinement": Confinement,
 }
 _GROUPS: dict[str, Callable[..., Any]] = {
@@ -248,6 +294,7 @@ _GROUPS: dict[str, Callable[..., Any]] = {
 _GROUPED = {
     "system_prompt": ("instructions", "system"),
     "append_system_prompt": ("instructions", "append"),
+    "project": ("instructions", "project"),
     "tools": ("tools", "offered"),
     "denied_tools": ("tools", "denied"),
     "resume": ("start", "resume"),
@@ -311,6 +358,7 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     mode: Mode | None = None
+    thinking: Reasoning | None = None
 
 
 class EventReader(Protocol):

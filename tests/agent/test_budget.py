@@ -45,3 +45,10 @@ def test_money_is_kept() -> None:
 def test_a_cost_limit_with_an_unknown_price_stops_and_says_what_to_do() -> None:
     with pytest.raises(BudgetExceeded, match=r"unknown.*\[models\.prices"):
         Budget(Limits(max_cost_usd=100)).check(1, Totals(input_tokens=5, calls=1))
+
+
+def test_a_limit_on_money_without_a_known_price_is_refused_before_the_first_call() -> None:
+    budget = Budget(Limits(max_cost_usd=1.0), priced=lambda: False)
+    with pytest.raises(BudgetExceeded, match="what this model costs is unknown"):
+        budget.check(0, Totals())
+    Budget(Limits(max_cost_usd=1.0), priced=lambda: True).check(0, Totals())

@@ -45,7 +45,7 @@ from treadle.events import (
     Usage,
     Warned,
 )
-from treadle.session import Access, Answer, Decision, Limits, Prompt
+from treadle.session import Access, Answer, Decision, HookVerdict, Limits, Prompt
 from treadle.sessions.session import Turn
 from treadle.sessions.totals import Totals, totals
 
@@ -75,6 +75,9 @@ class TestTool:
 
 
 class NoHooks:
+    async def judge(self, name: str, args: Any, access: Access) -> HookVerdict:
+        return HookVerdict()
+
     async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
         return None
 
@@ -98,7 +101,7 @@ class Run:
             weak=self.provider,
             system="you are tested",
             tools=registry,
-            schemas=registry.schemas(),
+            schemas=registry.schemas,
             context=Context(self.transcript, self.emit),
             budget=Budget(limits),
             repeats=Repeats(limits.repeats),
@@ -120,7 +123,8 @@ class Run:
     async def room(self) -> None:
         pass
 
-    async def allow(self, call: str, tool: AnyTool, args: Any, access: Access, resolve: Any) -> tuple[Decision, Any]:
+    async def allow(self, *judged: Any) -> tuple[Decision, Any]:
+        args = judged[2]
         return Decision(verdict="allow"), args
 
     async def go(self) -> TurnEnded:
@@ -287,7 +291,7 @@ async def test_what_nobody_decided_does_not_run(tmp_path: Path) -> None:
     async def never(args: NoArgs, context: ToolContext) -> str:
         raise AssertionError("it ran")
 
-    async def undecided(call: str, tool: AnyTool, args: Any, access: Access, resolve: Any) -> tuple[Decision, Any]:
+    async def undecided(call: str, tool: AnyTool, args: Any, access: Access, *_: Any) -> tuple[Decision, Any]:
         return Decision(verdict="ask", reason="somebody must say"), args
 
     run = Run(tmp_path, calling("bash") + DONE, TestTool("bash", "execute", never), permit=undecided)
@@ -299,7 +303,7 @@ async def test_what_is_not_permitted_does_not_run_and_the_model_is_told(tmp_path
     async def never(args: NoArgs, context: ToolContext) -> str:
         raise AssertionError("it ran")
 
-    async def deny(call: str, tool: AnyTool, args: Any, access: Access, resolve: Any) -> tuple[Decision, Any]:
+    async def deny(call: str, tool: AnyTool, args: Any, access: Access, *_: Any) -> tuple[Decision, Any]:
         return Decision(verdict="deny", reason="bash (execute) requires approval in suggest mode", by="nobody"), args
 
     run = Run(tmp_path, calling("bash") + DONE, TestTool("bash", "execute", never), permit=deny)
@@ -696,7 +700,7 @@ async def test_arguments_changed_by_a_person_are_what_hooks_and_readers_see(tmp_
             self.seen.append(access)
             return None
 
-    async def change(call: str, tool: AnyTool, args: Any, access: Access, resolve: Any) -> tuple[Decision, Any]:
+    async def change(call: str, tool: AnyTool, args: Any, access: Access, *_: Any) -> tuple[Decision, Any]:
         return Decision(verdict="allow"), msgspec.structs.replace(args, file_path="other.txt")
 
     (tmp_path / "other.txt").write_text("other")

@@ -5,7 +5,7 @@ from pathlib import Path
 from treadle.agent.hooks import ShellHooks
 from treadle.agent.program import ProgramHooks, ProgramTool
 from treadle.agent.tools.base import AnyArgs
-from treadle.session import Access, OwnProgram, OwnTool, Use
+from treadle.session import Access, HookVerdict, OwnProgram, OwnTool, Use
 from treadle.settings.config import Hook, HookSettings
 
 ACCESS = Access(tool="bash", kind="execute", command="ls")
@@ -24,7 +24,8 @@ async def test_the_first_reason_to_block_wins_and_an_empty_one_is_still_one(tmp_
         return ""
 
     hooks = ProgramHooks(OwnProgram(pre_tool=block), shell(tmp_path, pre_tool="touch ran"))
-    assert await hooks.pre_tool("bash", {"command": "ls"}, ACCESS) == "blocked by the program that runs this session"
+    said = await hooks.judge("bash", {"command": "ls"}, ACCESS)
+    assert said == HookVerdict(decision="deny", reason="blocked by the program that runs this session")
     assert not (tmp_path / "ran").exists()
     assert seen == [Use(tool="bash", args={"command": "ls"}, kind="execute", command="ls")]
 

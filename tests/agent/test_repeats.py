@@ -67,3 +67,25 @@ def test_a_loop_is_reported_exactly_when_the_last_steps_repeat(steps: list[int],
                 repeats.note(step(str(number)))
             return
         repeats.note(step(str(number)))
+
+
+def test_the_same_calls_with_other_results_are_progress() -> None:
+    repeats = Repeats(3)
+    for number in range(20):
+        repeats.note(step('{"command":"make status"}'), [f"{number} %"])
+
+
+def test_whoever_polls_slowly_may_get_the_same_result_for_long() -> None:
+    repeats = Repeats(3)
+    for _ in range(59):
+        repeats.note(step('{"command":"sleep 30; ./ready"}'), ["not yet"], 30.0)
+    with pytest.raises(LoopDetected, match="came 60 times"):
+        repeats.note(step('{"command":"sleep 30; ./ready"}'), ["not yet"], 30.0)
+
+
+def test_calls_that_come_back_at_once_and_never_stop_are_a_loop_whatever_their_results() -> None:
+    repeats = Repeats(3)
+    for number in range(59):
+        repeats.note(step('{"command":"date"}'), [str(number)])
+    with pytest.raises(LoopDetected, match="60 times in a row, one right after the other"):
+        repeats.note(step('{"command":"date"}'), ["59"])

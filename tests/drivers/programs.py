@@ -247,7 +247,7 @@ def install(name: str) -> Path:
     return CACHE / name / program.bin
 
 
-def _npm(folder: str, package: str) -> None:
+def _npm(folder: str, package: str, *more: str) -> None:
     place = CACHE / folder
     mark = place / f".{package.replace('/', '_')}"
     if mark.exists():
@@ -255,7 +255,7 @@ def _npm(folder: str, package: str) -> None:
     place.mkdir(parents=True, exist_ok=True)
     (place / "package.json").write_text('{"private": true}')
     # --force: some declare a newer Node than the one npm runs under, and it would take an older release in silence.
-    options = ["--no-audit", "--no-fund", "--loglevel=error", "--force", "--prefix", str(place)]
+    options = ["--no-audit", "--no-fund", "--loglevel=error", "--force", "--prefix", str(place), *more]
     subprocess.run(["npm", "install", *options, package], check=True, env={**os.environ, "HOME": str(HOME)})
     mark.touch()
 

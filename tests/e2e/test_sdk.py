@@ -74,7 +74,7 @@ async def test_the_sdk_drives_us_with_a_tool_call_and_a_permission_callback(
         await client.set_permission_mode("acceptEdits")
         await client.query("again")
         second = [message async for message in client.receive_response()]
-    assert asked == [("write_file", {"file_path": "made.txt", "content": "hello"})]
+    assert asked == [("Write", {"file_path": "made.txt", "content": "hello"})]
     assert (work / "made.txt").read_text() == "hello"
     assert first[-1].result == second[-1].result == "It is done."
     assert [told.data["permissionMode"] for told in (first[0], second[0])] == ["default", "acceptEdits"]

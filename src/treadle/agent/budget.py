@@ -13,8 +13,16 @@ from treadle.sessions.totals import Totals
 class Budget:
     """Asked before every model call of a turn. Cost and tokens count over the session, the rest over the turn."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        priced: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`priced`: whether it will be known what a call of the model cost."""
         self.limits = limits
+        self._priced = priced
         self._clock = clock
         self._started = clock()
 
@@ -32,13 +40,13 @@ class Budget:
             raise self.out_of_time()
         if limits.max_tokens is not None and spent.total_tokens >= limits.max_tokens:
             raise BudgetExceeded(f"{spent.total_tokens} tokens are used, the limit is {limits.max_tokens}")
-        if limits.max_cost_usd is not None and spent.calls:
-            if spent.cost_usd is None:
+        if limits.max_cost_usd is not None:
+            if not self._priced() or spent.calls and spent.cost_usd is None:
                 raise BudgetExceeded(
                     "a cost limit is set, but what this model costs is unknown, so the limit cannot be kept",
                     hint='give its price in config.toml under [models.prices."MODEL"], or limit tokens instead',
                 )
-            if spent.cost_usd >= limits.max_cost_usd:
+            if spent.cost_usd is not None and spent.cost_usd >= limits.max_cost_usd:
                 raise BudgetExceeded(f"${spent.cost_usd:.4f} is spent, the limit is ${limits.max_cost_usd:.4f}")
 
     def out_of_time(self) -> TimedOut:

@@ -50,7 +50,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     def provider(self, model: str | None) -> Provider:
         """With the profile for small models around it where that was asked for or the model is one."""
-        provider = resolve(model, self.env, self.models)
+        env = self.env
+        if model is not None and self.settings.model:  # what a short name that nobody has mapped stands for
+            env = {**env, "TREADLE_MODEL": env.get("TREADLE_MODEL") or self.settings.model}
+        provider = resolve(model, env, self.models)
         wish = self.spec.extra.get("small", self.settings.small)
         profile = chosen(wish, provider.name, provider.model, provider.context_window)
         if profile is None:

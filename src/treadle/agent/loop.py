@@ -45,7 +45,7 @@ from treadle.events import (
     Usage,
     Warned,
 )
-from treadle.session import Access, Decision, Watching
+from treadle.session import Access, Decision, HookVerdict, Reasoning, Watching
 from treadle.sessions.session import Turn, error_info, settled
 from treadle.sessions.totals import Totals
 
@@ -56,6 +56,10 @@ DELTAS_BETWEEN_PAUSES = 64
 
 
 class Hooks(Protocol):
+    async def judge(self, name: str, args: Any, access: Access) -> HookVerdict:
+        """What the program that opened the session says of a call, before anybody else has judged it."""
+        ...
+
     async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
         """A reason to block the call, or None."""
         ...
@@ -72,12 +76,13 @@ class Parts(msgspec.Struct, kw_only=True):
     weak: Provider
     system: str
     tools: Registry
-    schemas: tuple[ToolSchema, ...]
+    schemas: Callable[[], tuple[ToolSchema, ...]]
+    """What the model is shown of them, asked anew at each step."""
     context: Context
     budget: Budget
     repeats: Repeats
     hooks: Hooks
-    permit: Callable[[str, AnyTool, Any, Access, Callable[[str], Path]], Awaitable[tuple[Decision, Any]]]
+    permit: Callable[[str, AnyTool, Any, Access, Callable[[str], Path], HookVerdict], Awaitable[tuple[Decision, Any]]]
     """Judge a call, asking a person where that is needed; the arguments come back, perhaps changed by that person."""
     tool_context: Callable[[str], ToolContext]
     spent: Callable[[], Totals]
@@ -86,6 +91,8 @@ class Parts(msgspec.Struct, kw_only=True):
     watching: Watching | None = None
     """For tools that execute: called before, and what it gives after, which may find what must not have happened."""
     max_output_tokens: int | None = None
+    thinking: Reasoning = Reasoning()
+    cache_key: str = ""
 
 
 class Loop:
@@ -120,8 +127,9 @@ class Loop:
             reply = await self._reply()
             calls = reply.message.calls
             if calls:
+                began = time.monotonic()
                 await self._run_calls(calls)
-                parts.repeats.note(calls)
+                parts.repeats.note(calls, self._results(calls), time.monotonic() - began)
             elif reply.finish == "length" and self._continued < CONTINUATIONS:
                 self._continued += 1
                 parts.context.add(UserMessage(text=CONTINUE), turn.id)
@@ -130,6 +138,12 @@ class Loop:
                 return self._answer(reply)
             self._continued = 0
             self._hear()
+
+    def _results(self, calls: Sequence[ToolCall]) -> list[str]:
+        """What the calls of one reply came to, in their order."""
+        recent = self.parts.context.messages[-2 * len(calls) :]
+        found = {message.call: message.text for message in recent if isinstance(message, ToolResult)}
+        return [found.get(call.id, "") for call in calls]
 
     def _hear(self) -> None:
         while self.turn.steering:
@@ -200,8 +214,11 @@ class Loop:
         request = ModelRequest(
             system=parts.system,
             messages=tuple(parts.context.messages),
-            tools=parts.schemas,
+            tools=parts.schemas(),
             max_output_tokens=parts.max_output_tokens,
+            reasoning=parts.thinking.effort,
+            thinking_tokens=parts.thinking.tokens,
+            cache_key=parts.cache_key,
         )
         self._partial = []
         reply, count = None, 0
@@ -259,12 +276,12 @@ class Loop:
     # Tools
 
     async def _run_calls(self, calls: Sequence[ToolCall]) -> None:
-        """Neighbouring calls that only read run at once, the others one after the other; results keep the order.
+        """Neighbouring calls that only read run at once, and so do subagents; the others one after the other.
 
         What a tool has done is in history before the next one starts: an interruption must not make it undone.
         """
-        for reading, group in groupby(calls, key=self._only_reads):
-            if reading:
+        for at_once, group in groupby(calls, key=self._at_once):
+            if at_once:
                 await self._run_at_once(group)
             else:
                 for call in group:
@@ -287,8 +304,12 @@ class Loop:
         if ended is not None:
             self.parts.emit(ended)
 
-    def _only_reads(self, call: ToolCall) -> bool:
-        return call.name in self.parts.tools and self.parts.tools.get(call.name).kind == "read"
+    def _at_once(self, call: ToolCall) -> str:
+        """The sort of calls that it may run beside; nothing when it must run alone."""
+        name = self.parts.tools.known(call.name)
+        if name is None:
+            return ""
+        return "task" if name == "task" else "read" if self.parts.tools.get(name).kind == "read" else ""
 
     async def _run_call(self, call: ToolCall, limit: asyncio.Semaphore | None = None) -> ToolResult:
         """A call's own interruption is a result; the turn's is not."""
@@ -334,19 +355,25 @@ class Loop:
             tool = parts.tools.get(call.name)
             args: Any = registry.decode(tool, call.arguments)
             access = tool.access(args, context.resolve)
-            decision, permitted = await parts.permit(call.id, tool, args, access, context.resolve)
+            said = await parts.hooks.judge(tool.name, plain, access)
+            if said.args is not None and said.args != plain:
+                plain = said.args
+                args = registry.decode(tool, msgspec.json.encode(plain).decode())
+                access = tool.access(args, context.resolve)
+            decision, permitted = await parts.permit(call.id, tool, args, access, context.resolve, said)
             if permitted is not args:  # a person changed them
                 plain, access = registry.plain(permitted), tool.access(permitted, context.resolve)
         except TreadleError as error:
             return self._impossible(call, plain, error), False
         if decision.verdict == "allow":
-            blocked = await parts.hooks.pre_tool(call.name, plain, access)
+            blocked = await parts.hooks.pre_tool(tool.name, plain, access)
             if blocked is not None:
                 decision = Decision(verdict="deny", reason=blocked or "a hook blocked it", by="hook")
         if decision.verdict != "allow":
-            parts.emit(ToolDenied(call=call.id, name=call.name, reason=decision.reason, args=plain, by=decision.by))
+            parts.emit(ToolDenied(call=call.id, name=tool.name, reason=decision.reason, args=plain, by=decision.by))
             return f"Error: not allowed: {decision.reason}", False
-        return await self._run_tool(call, tool, permitted, plain, access, context)
+        text, ok = await self._run_tool(call, tool, permitted, plain, access, context)
+        return text + registry.note_of(tool, plain), ok
 
     def _impossible(self, call: ToolCall, args: Any, error: TreadleError) -> str:
         """A call of a tool that is not there, or with arguments that it cannot have: it fails before it begins."""
@@ -361,7 +388,7 @@ class Loop:
         parts, started = self.parts, time.monotonic()
         parts.emit(
             ToolStarted(
-                call=call.id, name=call.name, args=plain, kind=access.kind, paths=access.paths, command=access.command
+                call=call.id, name=tool.name, args=plain, kind=access.kind, paths=access.paths, command=access.command
             )
         )
         text, ok = "[interrupted]", False
@@ -378,12 +405,12 @@ class Loop:
             text = self._bug(call, error)
         finally:
             duration_ms = round((time.monotonic() - started) * 1000)
-            ended = ToolEnded(call=call.id, name=call.name, result=text, ok=ok, duration_ms=duration_ms)
+            ended = ToolEnded(call=call.id, name=tool.name, result=text, ok=ok, duration_ms=duration_ms)
             if text == "[interrupted]":
                 parts.emit(ended)  # there is no result: who goes on writes down that it was cut off
             else:
                 self._untold[call.id] = ended
-        text += await parts.hooks.post_tool(call.name, plain, access, text, ok)
+        text += await parts.hooks.post_tool(tool.name, plain, access, text, ok)
         await parts.room()
         return text, ok
 

@@ -7,7 +7,6 @@ streams run under our keeper, so that none outlives the session: the SDK is hand
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
@@ -26,14 +25,13 @@ from treadle.session import Access, Confinement
 from treadle.settings import trust
 from treadle.settings.config import McpServer
 from treadle.wire.common.framing import LineSplitter
+from treadle.wire.mcp.names import tool_name
 
 if TYPE_CHECKING:
     from mcp import Client
 
 START_TIMEOUT = 10.0
 DESCRIPTION_CAP = 2048
-NAME_CAP = 64
-"""What model services accept as the name of a tool."""
 HTTP_SECONDS, HTTP_READ_SECONDS = 30.0, 300.0
 
 
@@ -68,7 +66,6 @@ def find_servers(
 
 
 def _read(path: str, warnings: list[str]) -> dict[str, McpServer]:
-    servers = {}
     try:
         with open(path, "rb") as file:
             content = msgspec.json.decode(file.read(), type=dict[str, Any])
@@ -76,12 +73,24 @@ def _read(path: str, warnings: list[str]) -> dict[str, McpServer]:
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         warnings.append(f"{path} cannot be read: {error}")
         return {}
+    return _converted(entries, path, warnings)
+
+
+def _converted(entries: Mapping[str, Any], path: str, warnings: list[str]) -> dict[str, McpServer]:
+    servers = {}
     for name, entry in entries.items():
         try:
             servers[name] = msgspec.convert(entry, McpServer)
         except msgspec.ValidationError as error:
             warnings.append(f"{path}: mcpServers.{name}: {error}")
     return servers
+
+
+def given_servers(entries: Mapping[str, Any], environ: Mapping[str, str], warnings: list[str]) -> dict[str, McpServer]:
+    """The servers that whoever opened the session asks for; those that live in its own process are left to it."""
+    outside = {name: entry for name, entry in entries.items() if entry.get("type") != "sdk"}
+    servers = _converted(outside, "the MCP configuration that was given", warnings)
+    return {name: _expanded(server, environ) for name, server in servers.items() if not server.disabled}
 
 
 def _expanded(server: McpServer, environ: Mapping[str, str]) -> McpServer:
@@ -137,6 +146,16 @@ class McpServers:
                 self._warn(f"two MCP tools are called {tool.name}; the first one is used")
             else:
                 self.tools.append(tool)
+
+    async def reconnect(self, name: str, timeout: float = START_TIMEOUT) -> None:
+        """Leave the server of this name and start it anew; raises TreadleError when it does not start."""
+        at = next(at for at, connection in enumerate(self._connections) if connection.name == name)
+        old = self._connections[at]
+        await old.close()
+        new = self._connections[at] = McpConnection(name, old.server, self._cwd, self._env, self._confinement())
+        self.tools = [tool for tool in self.tools if tool not in old.tools]
+        await new.start(timeout)
+        self.tools += new.tools
 
     @property
     def states(self) -> dict[str, Literal["connected", "failed"]]:
@@ -362,14 +381,6 @@ class McpTool:
 
     async def run(self, args: AnyArgs, context: ToolContext) -> str:
         return await self._connection.call(self._tool, args.values, context.timeout)
-
-
-def tool_name(server: str, tool: str) -> str:
-    """`mcp__server__tool` in the characters and length that model services accept."""
-    name = "mcp__" + "__".join(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in (server, tool))
-    if len(name) <= NAME_CAP:
-        return name
-    return f"{name[: NAME_CAP - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def as_text(result: Any) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
+
+from treadle.session import Effort
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -58,7 +60,12 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[ToolSchema, ...] = ()
     max_output_tokens: int | None = None
     temperature: float | None = None
-    reasoning: Literal["low", "medium", "high"] | None = None
+    reasoning: Effort | None = None
+    """How hard to think; None leaves it to the service."""
+    thinking_tokens: int | None = None
+    """At most so many tokens of thinking, where the service takes a number; 0 is none."""
+    cache_key: str = ""
+    """The same for all requests of a conversation, for services that find their cache by it."""
     schema: dict[str, Any] | None = None
     """JSON Schema that the text of the reply must fit, where the service can see to that."""
     cached: bool = True

@@ -16,9 +16,11 @@ from treadle.errors import TreadleError
 from treadle.events import Asked, Event, Warned
 from treadle.io.disk import DISK
 from treadle.policy.profile import Profile, as_rules, build_guard
-from treadle.session import Access, Answer, Decision, Mode, Rules
+from treadle.session import Access, Answer, Decision, HookVerdict, Mode, Rules
 from treadle.sessions.session import new_id
 from treadle.settings.edit import add_allow_rules
+
+NO_VERDICT = HookVerdict()
 
 
 class Permissions:
@@ -86,10 +88,25 @@ class Permissions:
         return "" if decision.verdict == "allow" else decision.reason
 
     async def permit(
-        self, call: str, tool: AnyTool, args: Any, access: Access, resolve: Callable[[str], Path]
+        self,
+        call: str,
+        tool: AnyTool,
+        args: Any,
+        access: Access,
+        resolve: Callable[[str], Path],
+        said: HookVerdict = NO_VERDICT,
     ) -> tuple[Decision, Any]:
-        """Whether the call may run, and with which arguments: whoever is asked may change them."""
+        """Whether the call may run, and with which arguments: whoever is asked may change them.
+
+        `said` is what a hook of the program says: it can spare the question or demand it, and allows nothing forbidden.
+        """
         decision = self.guard(access)
+        if said.decision == "deny":
+            return Decision(verdict="deny", reason=said.reason or "a hook denied it", by="hook"), args
+        if said.decision == "allow" and decision.verdict == "ask":
+            return Decision(verdict="allow", reason=said.reason or "allowed by a hook", by="hook"), args
+        if said.decision == "ask" and decision.verdict == "allow":
+            decision = Decision(verdict="ask", reason=said.reason or "a hook wants a person to be asked", by="hook")
         if decision.verdict != "ask":
             return decision, args
         if self._ask is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from treadle.agent.hooks import ShellHooks
 from treadle.agent.tools.base import AnyArgs, ToolContext
-from treadle.session import Access, OwnProgram, OwnTool, Use
+from treadle.session import Access, HookVerdict, OwnProgram, OwnTool, Use
 
 
 class ProgramTool:
@@ -37,11 +37,16 @@ class ProgramHooks:
         self._program = program
         self._others = others
 
+    async def judge(self, name: str, args: Any, access: Access) -> HookVerdict:
+        """What the program says of a call before anybody else has judged it."""
+        if self._program.pre_tool is None:
+            return HookVerdict()
+        said = await self._program.pre_tool(_use(name, args, access))
+        if isinstance(said, str):
+            return HookVerdict(decision="deny", reason=said or "blocked by the program that runs this session")
+        return said or HookVerdict()
+
     async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
-        if self._program.pre_tool is not None:
-            blocked = await self._program.pre_tool(_use(name, args, access))
-            if blocked is not None:
-                return blocked or "blocked by the program that runs this session"
         return await self._others.pre_tool(name, args, access)
 
     async def post_tool(self, name: str, args: Any, access: Access, result: str, ok: bool) -> str:

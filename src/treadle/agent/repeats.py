@@ -1,9 +1,14 @@
-"""Noticing that an agent goes round in circles: the same tool calls with the same arguments, again and again."""
+"""Noticing that an agent goes round in circles: the same tool calls with the same results, again and again.
+
+Waiting is not looping. The same calls with other results are progress, and somebody who polls a build gets the same
+result for a while: what takes its time may come more often than what comes back at once.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -11,6 +16,20 @@ from treadle.agent.messages import ToolCall
 from treadle.errors import LoopDetected
 
 LONGEST_CYCLE = 4
+SLOW_SECONDS = 1.0
+"""A step that takes so long waits for something."""
+SLOW_TIMES = 20
+"""How many times as often a slow step may come."""
+CHANGING_TIMES = 20
+"""How many times as often a fast step may come whose results differ."""
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One reply's tool calls, and what they came to."""
+
+    calls: bytes
+    results: bytes
+    slow: bool
 
 
 class Repeats:
@@ -18,28 +37,44 @@ class Repeats:
 
     def __init__(self, threshold: int = 3) -> None:
         self.threshold = threshold
-        self._steps: deque[bytes] = deque(maxlen=max(threshold, 1) * LONGEST_CYCLE)
+        self._steps: deque[Step] = deque(maxlen=max(threshold, 1) * max(LONGEST_CYCLE * SLOW_TIMES, CHANGING_TIMES))
 
-    def note(self, calls: Iterable[ToolCall]) -> None:
-        """Remember one reply's tool calls; raises LoopDetected when they close a loop."""
+    def note(self, calls: Iterable[ToolCall], results: Sequence[str] = (), seconds: float = 0.0) -> None:
+        """Remember one reply's tool calls, with what they came to and how long that took; raises LoopDetected."""
         if self.threshold <= 0:
             return
-        self._steps.append(_step(calls))
+        self._steps.append(Step(_key(calls), _digest(results), seconds >= SLOW_SECONDS))
         steps = list(self._steps)
         for length in range(1, LONGEST_CYCLE + 1):
-            if len(steps) < length * self.threshold:
-                return
-            cycle, seen = steps[-length:], steps[-length * self.threshold :]
-            if seen == cycle * self.threshold:
+            rounds = self.threshold * (SLOW_TIMES if any(step.slow for step in steps[-length:]) else 1)
+            if _same(steps, length, rounds):
                 what = "the same tool calls" if length == 1 else f"the same cycle of {length} tool calls"
-                raise LoopDetected(
-                    f"{what} came {self.threshold} times in a row",
-                    hint="say more exactly what to do, or raise `limits.repeats`",
-                    details={"loop_count": self.threshold, "cycle": length},
-                )
+                raise _looped(f"{what} came {rounds} times in a row, with the same results", rounds, length)
+        rounds = self.threshold * CHANGING_TIMES
+        last = steps[-rounds:]
+        if len(last) == rounds and len({step.calls for step in last}) == 1 and not any(step.slow for step in last):
+            raise _looped(f"the same tool calls came {rounds} times in a row, one right after the other", rounds, 1)
 
 
-def _step(calls: Iterable[ToolCall]) -> bytes:
+def _same(steps: list[Step], length: int, rounds: int) -> bool:
+    """Whether the last steps are this many rounds of one cycle."""
+    seen = [(step.calls, step.results) for step in steps[-length * rounds :]]
+    return len(seen) == length * rounds and seen == seen[:length] * rounds
+
+
+def _looped(what: str, rounds: int, length: int) -> LoopDetected:
+    return LoopDetected(
+        what,
+        hint="say more exactly what to do, or raise `limits.repeats`",
+        details={"loop_count": rounds, "cycle": length},
+    )
+
+
+def _digest(results: Sequence[str]) -> bytes:
+    return hashlib.sha256("\0".join(results).encode(errors="replace")).digest()
+
+
+def _key(calls: Iterable[ToolCall]) -> bytes:
     return b"\n".join(call.name.encode() + b" " + _canonical(call.arguments) for call in calls)
 
 

@@ -18,23 +18,24 @@ from treadle.agent import prompt as prompts
 from treadle.agent.budget import Budget
 from treadle.agent.configuration import Configuration
 from treadle.agent.confining import Confining
-from treadle.agent.context import Context
+from treadle.agent.context import Context, estimate
 from treadle.agent.hooks import ShellHooks
 from treadle.agent.loop import Loop, Parts, summarise
-from treadle.agent.mcp import McpServers, find_servers
-from treadle.agent.messages import UserMessage
+from treadle.agent.messages import ToolSchema, UserMessage
 from treadle.agent.permissions import Permissions
-from treadle.agent.program import ProgramHooks, ProgramTool
+from treadle.agent.program import ProgramHooks
 from treadle.agent.providers.base import Provider
 from treadle.agent.repeats import Repeats
 from treadle.agent.replay import replay
 from treadle.agent.small.provider import small_persona, small_tools
-from treadle.agent.subagents import AGENT_TYPES, AgentType
+from treadle.agent.subagents import AgentType, kinds
 from treadle.agent.task_groups import Groups
 from treadle.agent.tasks import Tasks
-from treadle.agent.tools import registry
-from treadle.agent.tools.base import ToolContext, writing_freely
+from treadle.agent.toolbox import Toolbox
+from treadle.agent.tools.base import AnyTool, ToolContext, writing_freely
 from treadle.agent.tools.paths import Resolved
+from treadle.agent.tools.registry import Registry
+from treadle.agent.tools.tool_search import DEFERRED, FOUND
 from treadle.agent.transcript import Cleared, Spent, Switched, Transcript, TurnBegan, TurnOver
 from treadle.events import Asked, Event, Task, TurnEnded, Usage, Warned
 from treadle.policy.addresses import ALLOW_PRIVATE
@@ -45,12 +46,17 @@ from treadle.session import (
     CommandInfo,
     CommandResult,
     Confinement,
+    Instructions,
     Mode,
+    OwnTool,
     Start,
+    Subagent,
+    Toolset,
 )
 from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals
 from treadle.settings import trust
+from treadle.settings.config import HookSettings
 
 NAME = "native"
 CAPABILITIES: Mapping[str, Any] = {
@@ -73,10 +79,6 @@ class NativeSession(BaseSession):
         task: str | None = None,
     ) -> None:
         spec, settings = configuration.spec, configuration.settings
-        tools = registry.builtin(
-            next((names for names in (spec.tools.offered, settings.tools) if names is not None), small_tools(provider)),
-            spec.tools.denied,
-        )
         info = AgentInfo(name=NAME, version=__version__, capabilities=dict(CAPABILITIES))
         patience = settings.timeouts.question if spec.answer_seconds is None else spec.answer_seconds
         super().__init__(transcript.header.id, info, answers=spec.answers, question_seconds=patience)
@@ -85,7 +87,6 @@ class NativeSession(BaseSession):
         self.transcript = transcript
         self.provider = provider
         self.weak = configuration.provider(settings.weak_model) if settings.weak_model else provider
-        self.tools = tools
         self.context = self._new_context()
         self.spent = Totals.of(transcript.spent())
         self.confining = Confining(spec.cwd, configuration.add_dirs, configuration.confinement, session=self.id)
@@ -98,6 +99,7 @@ class NativeSession(BaseSession):
             cwd=spec.cwd,
             room=self.room,
             watching=self.confining.watching(spec.guards.watching),
+            kinds=lambda: kinds(self.spec.subagents),
         )
         self.groups = Groups(self.tasks, self.note, self.id)
         self.model = spec.model
@@ -113,14 +115,10 @@ class NativeSession(BaseSession):
         self._memory: dict[str, Any] = {}
         self.forget()
         self._child_env = configuration.child_env
-        started: dict[str, Any] = {
-            "cwd": spec.cwd,
-            "env": self._child_env,
-            "warn": self._warn,
-            "confinement": self.confining.now,
-        }
-        self._hooks = ProgramHooks(spec.program, ShellHooks(settings.hooks, session=self.id, **started))
-        self._servers = McpServers(**started)
+        started: dict[str, Any] = {"env": self._child_env, "warn": self._warn, "confinement": self.confining.now}
+        hooks = settings.hooks if spec.instructions.project else HookSettings()
+        self._hooks = ProgramHooks(spec.program, ShellHooks(hooks, session=self.id, cwd=spec.cwd, **started))
+        self.toolbox = Toolbox(configuration, usual=small_tools(provider), **started)
         self._knowledge = ""
         self._skills: list[project.Skill] = []
         self.permissions: Permissions = Permissions(
@@ -138,15 +136,19 @@ class NativeSession(BaseSession):
         return self.permissions.mode
 
     @property
+    def tools(self) -> Registry:
+        return self.toolbox.registry
+
+    @property
     def info(self) -> AgentInfo:
         return msgspec.structs.replace(
             self._info,
             models=(self.provider.model,),
-            tools=self.tools.names,
+            tools=tuple(tool.name for tool in self._offered()),
             mode=self.mode,
             key_source=self.configuration.key_source(self.provider),
-            mcp_servers=self._servers.states,
-            subagents=tuple(kind.name for kind in AGENT_TYPES.values()),
+            mcp_servers=self.toolbox.servers.states,
+            subagents=tuple(kind.name for kind in kinds(self.spec.subagents).values()),
             context_window=self.context.window,
         )
 
@@ -165,12 +167,11 @@ class NativeSession(BaseSession):
         self.read_project()
         if self.confining.asked.use == "on":
             _ = self.confining.wanted  # refused now, and not at the first command
-        for tool in self.spec.program.tools:
-            self.tools.add(ProgramTool(tool))
-        await self._start_servers()
-        self._info = msgspec.structs.replace(self._info, tools=self.tools.names)
+        await self.toolbox.start(lambda message: self.emit(Warned(message=message, code="settings")))
 
     def read_project(self) -> None:
+        if not self.spec.instructions.project:
+            return
         stranger = trust.stranger(self.spec.cwd)
         if stranger is not None and project.has_words(self.spec.cwd):
             self.emit(Warned(message=f"AGENTS.md, skills and commands of this project: {stranger}", code="settings"))
@@ -181,26 +182,6 @@ class NativeSession(BaseSession):
     def _readable(self) -> list[str]:
         """Directories that may be read wherever they are: kept output of tools, and skills."""
         return [*self.transcript.outputs, *(os.path.dirname(skill.path) for skill in self._skills)]
-
-    async def _start_servers(self) -> None:
-        configuration = self.configuration
-        if self.spec.tools.offered is not None and not any(
-            name.startswith("mcp__") for name in self.spec.tools.offered
-        ):
-            return
-        trusted = True if self.spec.trusted else None
-        found = find_servers(self.spec.cwd, configuration.settings.mcp_servers, configuration.env, trusted=trusted)
-        for message in (*found.warnings, *map(configuration.ignored, found.ignored)):
-            self.emit(Warned(message=message, code="settings"))
-        await self._servers.start(found.servers, configuration.settings.timeouts.mcp_start)
-        for tool in self._servers.tools:
-            if self._wants(tool.name):
-                self.tools.add(tool)
-
-    def _wants(self, tool: str) -> bool:
-        return (
-            self.spec.tools.offered is None or tool in self.spec.tools.offered
-        ) and tool not in self.spec.tools.denied
 
     def add_rule(self, verdict: str, rule: str) -> None:
         """A permission rule for the rest of this session."""
@@ -219,7 +200,9 @@ class NativeSession(BaseSession):
         self.transcript.append(TurnBegan(turn=turn.id, prompt=turn.prompt.text, ts=self._clock()))
         outcome = "interrupted"
         try:
-            ended = await self._work(turn, turn.prompt.text, Budget(self.configuration.limits))
+            ended = await self._work(
+                turn, turn.prompt.text, Budget(self.configuration.limits, priced=lambda: self.provider.priced)
+            )
             outcome = ended.outcome
             return ended
         except asyncio.CancelledError:
@@ -260,7 +243,9 @@ class NativeSession(BaseSession):
             weak=self.weak,
             system=self.system(),
             tools=self.tools,
-            schemas=self.tools.schemas(),
+            schemas=self._schemas,
+            thinking=self.spec.thinking,
+            cache_key=(self._parent or self).id,
             context=self.context,
             budget=budget,
             repeats=Repeats(self.configuration.limits.repeats),
@@ -272,6 +257,16 @@ class NativeSession(BaseSession):
             room=self.room,
             watching=self.confining.watching(self.spec.guards.watching),
         )
+
+    def _offered(self) -> list[AnyTool]:
+        found = self._memory.get(FOUND, {})
+        return self.toolbox.offered(answers=self._answers, skills=bool(self._skills), found=found)
+
+    def _schemas(self) -> tuple[ToolSchema, ...]:
+        """What the model is shown of the tools, which may be more at each step."""
+        offered = self._offered()
+        self._memory[DEFERRED] = self.toolbox.deferred
+        return self.toolbox.schemas(offered, kinds(self.spec.subagents).values())
 
     def system(self) -> str:
         return prompts.build(
@@ -342,11 +337,14 @@ class NativeSession(BaseSession):
 
     async def open_child(self, task_id: str, kind: AgentType, task: Task) -> NativeSession:
         wanted = kind.tools if kind.tools is not None else self.tools.names
-        tools = tuple(name for name in wanted if name != "task" and name in self.tools)
+        tools = tuple(name for name in wanted if name != "task" and name in self.tools and name not in kind.denied)
         spec = msgspec.structs.replace(
             self.spec,
             cwd=task.cwd,
-            tools=msgspec.structs.replace(self.spec.tools, offered=tools),
+            tools=Toolset(offered=tools),
+            limits=msgspec.structs.replace(
+                self.spec.limits, max_iterations=kind.max_turns or self.spec.limits.max_iterations
+            ),
             instructions=msgspec.structs.replace(self.spec.instructions, append=kind.prompt),
             start=Start(persist=False, name=self.spec.start.name),
             mode=self.mode,  # as it is now, which need not be as it was opened
@@ -367,6 +365,36 @@ class NativeSession(BaseSession):
         note = f"[background task {task.id} ({task.label}) {task.status}]\n{said}"
         if self._current is None or not self._current.steer(note):
             self._unheard.append(note)
+
+    # What a host may say after the session was opened
+
+    def adapt(
+        self,
+        *,
+        instructions: Instructions | None = None,
+        subagents: tuple[Subagent, ...] = (),
+        tools: tuple[OwnTool, ...] = (),
+    ) -> None:
+        self.spec = msgspec.structs.replace(
+            self.spec,
+            instructions=instructions or self.spec.instructions,
+            subagents=(*self.spec.subagents, *subagents),
+        )
+        self.toolbox.add_own(tools)
+
+    def context_parts(self) -> list[tuple[str, int]]:
+        tools = msgspec.json.encode(self._schemas())
+        return [
+            ("System prompt", len(self.system().encode()) // 4),
+            ("Tools", len(tools) // 4),
+            ("Messages", sum(map(estimate, self.context.messages))),
+        ]
+
+    async def switch_server(self, name: str, *, on: bool) -> None:
+        await self.toolbox.switch(name, on=on)
+
+    def restore_files(self, turn: str) -> list[str]:
+        return self.transcript.restore_files(turn)
 
     def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]:
         """Go back to before `turn`, which must not be running; gives the files restored or removed."""
@@ -389,6 +417,8 @@ class NativeSession(BaseSession):
             self.transcript.append(Switched(model=change.model))
         if change.mode is not None:
             self.permissions.set_mode(change.mode)
+        if change.thinking is not None:
+            self.spec = msgspec.structs.replace(self.spec, thinking=change.thinking)
 
     async def _set_provider(self, provider: Provider) -> None:
         if self.weak is self.provider:
@@ -438,7 +468,7 @@ class NativeSession(BaseSession):
 
     async def _close(self) -> None:
         await self.tasks.stop_all()
-        await self._servers.close()
+        await self.toolbox.servers.close()
         for provider in self._owned:
             await provider.aclose()
         self.transcript.close()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from treadle.errors import NotFound
+from treadle.session import Subagent
 
 Isolation: TypeAlias = Literal["none", "worktree"]
 
@@ -24,12 +26,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """Of its task; None: the next number."""
 
 
-class AgentType(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    description: str
-    prompt: str
-    tools: tuple[str, ...] | None = None
-
+AgentType: TypeAlias = Subagent
 
 READING = ("read_file", "glob", "grep", "web_fetch")
 AGENT_TYPES = {
@@ -56,9 +53,15 @@ AGENT_TYPES = {
 }
 
 
-def find_type(name: str | None) -> AgentType:
-    kind = AGENT_TYPES.get((name or "general-purpose").lower())
+def kinds(more: Iterable[Subagent] = ()) -> dict[str, Subagent]:
+    """Ours and further ones, by name in lower case; a further one takes the place of ours."""
+    return {**AGENT_TYPES, **{kind.name.lower(): kind for kind in more}}
+
+
+def find_type(name: str | None, known: dict[str, Subagent] | None = None) -> Subagent:
+    known = AGENT_TYPES if known is None else known
+    kind = known.get((name or "general-purpose").lower())
     if kind is None:
-        names = ", ".join(known.name for known in AGENT_TYPES.values())
+        names = ", ".join(kind.name for kind in known.values())
         raise NotFound(f"there is no agent type {name!r}", hint=f"the types are {names}")
     return kind

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from treadle.agent.isolation import isolated
-from treadle.agent.subagents import AgentType, Assignment, find_type
+from treadle.agent.subagents import AgentType, Assignment, find_type, kinds
 from treadle.agent.task_log import TaskLog, first_argument
 from treadle.errors import NotFound, TreadleError
 from treadle.events import (
@@ -83,7 +83,9 @@ class Tasks:
         limit: int = SUBAGENTS,
         pid: int | None = None,
         watching: Watching | None = None,
+        kinds: Callable[[], dict[str, AgentType]] = kinds,
     ) -> None:
+        self._kinds = kinds
         self._session_id = session_id
         self._emit = emit
         self._open_child = open_child
@@ -111,7 +113,7 @@ class Tasks:
 
     def add(self, work: Assignment, *, background: bool = True, watch: Callable[[Task], None] | None = None) -> Task:
         """Start a subagent, now or when one of those that run has ended; `watch` is told how it ended."""
-        kind = find_type(work.agent_type)
+        kind = find_type(work.agent_type, self._kinds())
         running = self._create(
             "agent",
             work.id,
@@ -119,7 +121,7 @@ class Tasks:
             label=work.label,
             mode="background" if background else "foreground",
             agent_type=kind.name,
-            model=work.model,
+            model=work.model or kind.model,
             isolation=work.isolation if work.isolation != "none" else None,
             prompt_preview=work.prompt[:PREVIEW],
             pid=self._pid,

@@ -322,24 +322,29 @@ class Transcript:
 
     def rewind(self, turn: str, *, restore_files: bool = True) -> list[str]:
         """Go back to before `turn`; gives the files restored or removed."""
-        starts = [record.turn for record in self.turns()]
-        if turn not in starts:
-            raise NotFound(f"no turn {turn!r} to go back to")
-        left = starts.index(turn)
-        undone = set(starts[left:])
-        changed = []
-        if restore_files:
-            first: dict[str, BackedUp] = {}
-            for record in self.records:
-                if isinstance(record, BackedUp) and record.turn in undone:
-                    first.setdefault(record.path, record)
-            for record in first.values():
-                self._restore(record)
-                changed.append(record.path)
+        left = self._place(turn)
+        changed = self.restore_files(turn) if restore_files else []
         prompt = self.listing.prompt if left else ""
         listing = msgspec.structs.replace(self.listing, turns=left, prompt=prompt)
         self.append(Rewound(turn=turn, listing=listing), sync=True)
         return changed
+
+    def _place(self, turn: str) -> int:
+        starts = [record.turn for record in self.turns()]
+        if turn not in starts:
+            raise NotFound(f"no turn {turn!r} to go back to")
+        return starts.index(turn)
+
+    def restore_files(self, turn: str) -> list[str]:
+        """Every file that `turn` or a later one changed, as it was before; gives their paths."""
+        undone = {record.turn for record in self.turns()[self._place(turn) :]}
+        first: dict[str, BackedUp] = {}
+        for record in self.records:
+            if isinstance(record, BackedUp) and record.turn in undone:
+                first.setdefault(record.path, record)
+        for record in first.values():
+            self._restore(record)
+        return list(first)
 
     def _restore(self, record: BackedUp) -> None:
         if record.blob is None:

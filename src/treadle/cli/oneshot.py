@@ -22,7 +22,7 @@ from treadle.doors.oneshot.run import Runner
 from treadle.doors.oneshot.schema import SchemaCheck
 from treadle.doors.oneshot.verbose import Verbose
 from treadle.errors import ConfigError, PeerClosed
-from treadle.events import Warned
+from treadle.events import Retrying, Warned
 from treadle.io import stdin
 from treadle.io.process.private import hold_secrets
 from treadle.io.streams import FdStream, take_stdio
@@ -34,9 +34,9 @@ Interrupt: TypeAlias = Callable[[str], Coroutine[Any, Any, None]]
 
 
 NOT_USED = {
-    **dict.fromkeys(["settings", "setting-sources", "mcp-config", "fallback-model", "betas", "thinking"], False),
-    **dict.fromkeys(["thinking-display", "max-thinking-tokens", "effort", "plugin-dir", "task-budget"], False),
-    **dict.fromkeys(["strict-mcp-config", "include-hook-events", "replay-user-messages", "session-mirror"], True),
+    **dict.fromkeys(["setting-sources", "fallback-model", "betas", "thinking-display", "plugin-dir"], False),
+    **dict.fromkeys(["task-budget", "debug-file"], False),
+    **dict.fromkeys(["include-hook-events", "session-mirror", "debug", "debug-to-stderr"], True),
 }
 """Options of Claude Code that programs driving it may give, and whether each is a flag."""
 
@@ -73,6 +73,14 @@ def accepted_and_not_used(command: Any) -> Any:
 @click.option("--json-schema", metavar="FILE", help="The answer must fit it. It may also be the schema itself.")
 @click.option("--strict-exit", is_flag=True, help="130 interrupted, 3 limit, 4 denied or incomplete, 124 timed out.")
 @click.option("--output-file", metavar="FILE", type=click.Path(dir_okay=False), help="Write there, not to stdout.")
+@click.option(
+    "--unknown-cost",
+    type=float,
+    envvar="TREADLE_UNKNOWN_COST",
+    help="The total_cost_usd when no price is known, in place of null.",
+)
+@click.option("--replay-user-messages", "replay", is_flag=True, hidden=True, help="Write each prompt back.")
+@click.option("--allow-dangerously-skip-permissions", is_flag=True, hidden=True, expose_value=False)
 @click.option("--permission-prompt-tool", hidden=True, help="stdio: the host answers permission questions.")
 @accepted_and_not_used
 @run_options
@@ -106,6 +114,8 @@ async def _run(
     strict_exit: bool,
     output_file: str | None,
     permission_prompt_tool: str | None,
+    unknown_cost: float | None,
+    replay: bool,
     **_: Any,
 ) -> int:
     check = SchemaCheck.load(json_schema) if json_schema else None
@@ -119,7 +129,7 @@ async def _run(
     telling = asyncio.create_task(_tell_warnings(session.events(after=-1, observer=True)))
     try:
         stream = take_stdio(output_file)
-        extra = Verbose(session, cwd=spec.cwd, mode=spec.mode, lines=verbose, partial=partial)
+        extra = Verbose(session, cwd=spec.cwd, mode=spec.mode, lines=verbose, partial=partial, deltas=text is not None)
         runner = Runner(
             session,
             output_format,
@@ -127,8 +137,19 @@ async def _run(
             strict=strict_exit,
             extra=extra if verbose or partial else None,
             check=check,
+            unknown_cost=unknown_cost,
         )
-        talk = StreamInput(session, runner, stream, _note, answers=spec.answers, hooks=hooks)
+        talk = StreamInput(
+            session,
+            runner,
+            stream,
+            _note,
+            answers=spec.answers,
+            hooks=hooks,
+            servers=tuple(name for name, entry in spec.tools.servers.items() if entry.get("type") == "sdk"),
+            instructions=spec.instructions,
+            replay=replay,
+        )
         work, interrupt = (talk.run(), talk.interrupt) if text is None else (runner.run(text), runner.interrupt)
         return await _until_done(_told(work, runner), interrupt, stream, BROKEN_PIPE if strict_exit else 1)
     finally:
@@ -139,9 +160,11 @@ async def _run(
 async def _tell_warnings(events: EventReader) -> None:
     """What a person should know of, as it comes, until the session is closed."""
     async for event in events:
-        if isinstance(event, Warned) and event.code != "gap":
-            with suppress(OSError):  # nobody reads it any more
+        with suppress(OSError):  # nobody reads it any more
+            if isinstance(event, Warned) and event.code != "gap":
                 _note(event.message)
+            elif isinstance(event, Retrying):
+                _note(f"{event.error.message}; trying again in {event.delay_ms / 1000:.1f} s (try {event.attempt + 1})")
 
 
 async def _told(work: Coroutine[Any, Any, int], runner: Runner) -> int:

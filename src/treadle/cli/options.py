@@ -5,15 +5,28 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import click
 import msgspec
 
 from treadle.agent.tools import BUILTIN
+from treadle.cli import given
 from treadle.errors import ConfigError
 from treadle.io.paths import here
-from treadle.session import Confinement, Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset, parse_mode
+from treadle.session import (
+    Confinement,
+    Effort,
+    Instructions,
+    Limits,
+    Mode,
+    Reasoning,
+    Rules,
+    SessionSpec,
+    Start,
+    Toolset,
+    parse_mode,
+)
 from treadle.wire.oneshot.names import OURS
 
 if TYPE_CHECKING:  # the options are there before the settings are read
@@ -50,6 +63,15 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     network: str | None = None
     trust: bool = False
     small: bool | None = None
+    effort: str | None = None
+    thinking: str | None = None
+    max_thinking_tokens: int | None = None
+    agents: str | None = None
+    mcp_config: tuple[str, ...] = ()
+    strict_mcp_config: bool = False
+    bare: bool = False
+    dangerously_skip_permissions: bool = False
+    claude_settings: str | None = None
 
     def settings(self) -> Settings:
         from treadle.settings import config
@@ -58,16 +80,27 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def spec(self, *, answers: bool, default_mode: Mode) -> SessionSpec:
         self._agree()
-        given = parse_mode(self.permission_mode) if self.permission_mode else self.settings().mode
+        theirs = given.claude_settings(self.claude_settings) if self.claude_settings else given.ClaudeSettings()
         return SessionSpec(
             cwd=here(),
-            model=self.model,
-            instructions=Instructions(system=self.system_prompt, append=self.append_system_prompt),
-            tools=Toolset(offered=self._tools()),
-            rules=Rules(allow=_split(self.allowed_tools), deny=_split(self.denied_tools)),
-            mode=given or default_mode,
+            model=self.model or theirs.model,
+            instructions=Instructions(
+                system=self.system_prompt, append=self.append_system_prompt, project=not self.bare
+            ),
+            tools=Toolset(
+                offered=self._tools(), servers=given.servers(self.mcp_config), only_servers=self.strict_mcp_config
+            ),
+            env=theirs.env,
+            rules=Rules(
+                allow=_split(self.allowed_tools) + theirs.rules.allow,
+                ask=theirs.rules.ask,
+                deny=_split(self.denied_tools) + theirs.rules.deny,
+            ),
+            mode=self._mode(theirs.mode) or default_mode,
+            thinking=self._thinking(),
+            subagents=given.subagents(self.agents) if self.agents else (),
             limits=Limits(max_iterations=self.max_turns, max_cost_usd=self.max_budget_usd, max_seconds=self.timeout),
-            add_dirs=tuple(map(os.path.realpath, self.add_dir)),
+            add_dirs=tuple(map(os.path.realpath, self.add_dir + theirs.add_dirs)),
             start=Start(
                 resume="" if self.continue_last else self.resume,
                 fork=self.fork_session,
@@ -80,6 +113,20 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             trusted=self.trust,
             extra={} if self.small is None else {"small": "on" if self.small else "off"},
         )
+
+    def _mode(self, theirs: str | None) -> Mode | None:
+        if self.dangerously_skip_permissions:
+            return "yolo"
+        asked = self.permission_mode or theirs
+        return parse_mode(asked) if asked else self.settings().mode
+
+    def _thinking(self) -> Reasoning:
+        if self.thinking == "disabled":
+            return Reasoning(tokens=0)
+        effort = self.effort or ("medium" if self.thinking == "adaptive" and self.max_thinking_tokens is None else None)
+        if effort is not None and effort not in get_args(Effort):
+            raise ConfigError(f"there is no effort {effort!r}", hint=f"one of {', '.join(get_args(Effort))}")
+        return Reasoning(effort=effort, tokens=self.max_thinking_tokens)  # type: ignore[arg-type]
 
     def _tools(self) -> tuple[str, ...] | None:
         if self.tools is None or self.tools == "default":
@@ -125,11 +172,11 @@ def confinement(sandbox: bool | None, network: str | None = None) -> Confinement
 
 
 def _split(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Rules may be given one by one or with commas between; a comma inside parentheses belongs to the rule."""
+    """Rules may be given one by one or with commas or spaces between; inside parentheses those belong to the rule."""
     found, depth, word = [], 0, ""
     for character in ",".join(values) + ",":
         depth += (character == "(") - (character == ")")
-        if character == "," and depth <= 0:
+        if (character == "," or character.isspace()) and depth <= 0:
             if word.strip():
                 found.append(word.strip())
             word = ""
@@ -192,11 +239,24 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--denied-tools",
         "--disallowedTools",
+        "--disallowed-tools",
+        "denied_tools",
         multiple=True,
         metavar="RULES",
-        help='Never allow: "Write(.env*)". Beats allow.',
+        help='Never allow: "Write(.env*)". Beats allow. A tool named alone is not offered.',
     ),
     click.option("--permission-mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo."),
+    click.option("--dangerously-skip-permissions", is_flag=True, help="The same as --permission-mode yolo."),
+    click.option("--effort", metavar="LEVEL", help="How hard to think: none, minimal, low, medium, high, xhigh, max."),
+    click.option("--max-thinking-tokens", type=click.IntRange(0), metavar="N", help="Think at most so long; 0: not."),
+    click.option("--thinking", type=click.Choice(["adaptive", "enabled", "disabled"]), hidden=True),
+    click.option(
+        "--agents", metavar="JSON", help='Subagents: {"NAME": {"description": ..., "prompt": ...}}, or a file.'
+    ),
+    click.option("--mcp-config", multiple=True, metavar="FILE", help="MCP servers of a file, or JSON."),
+    click.option("--strict-mcp-config", is_flag=True, help="Only the MCP servers of --mcp-config."),
+    click.option("--bare", is_flag=True, help="Without AGENTS.md, skills, hooks and MCP servers of the project."),
+    click.option("--settings", "claude_settings", hidden=True),
     click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Stop after N model calls."),
     click.option("--max-budget-usd", type=Amount(), metavar="X", help="Stop at this cost."),
     click.option("--timeout", type=Amount(), metavar="S", help="Stop after S seconds."),

@@ -135,6 +135,9 @@ def _run(arguments: list[str]) -> int | None:
     first = words[0] if words else ""
     once = first not in COMMANDS and any(word in words for word in PRINT)
     if once:
+        from treadle.cli.given import joined
+
+        arguments = joined(arguments)
         command = load("treadle.cli.oneshot:oneshot")
     elif first.startswith("-") and first not in [*HELP, "--version"] or not arguments and sys.stdin.isatty():
         command = load(COMMANDS["chat"])

@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 from treadle.session import Access, Decision, Mode
 
 Category: TypeAlias = Literal["read", "network", "write", "execute"]
-Verdict: TypeAlias = Literal["allow", "ask", "deny"]
+HookVerdict: TypeAlias = Literal["allow", "ask", "deny"]
 
-MATRIX: dict[Mode, dict[Category, Verdict]] = {
+MATRIX: dict[Mode, dict[Category, HookVerdict]] = {
     "plan": {"read": "allow", "network": "allow", "write": "deny", "execute": "deny"},
     "suggest": {"read": "allow", "network": "allow", "write": "ask", "execute": "ask"},
     "auto-edit": {"read": "allow", "network": "allow", "write": "allow", "execute": "ask"},

@@ -99,6 +99,8 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
     protect_tokens: Annotated[int, msgspec.Meta(ge=0)] = 40_000
     compact_at: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
+    mcp_tokens: Annotated[int, msgspec.Meta(ge=0)] = 10_000
+    """The most that the tools of MCP servers may take before they are found by search instead."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,8 +2,9 @@
 
 import pytest
 
-from treadle.agent.providers.client import Client, _loopback
+from treadle.agent.providers.client import Client
 from treadle.agent.providers.http import Endpoint
+from treadle.agent.providers.loopback import loopback
 from treadle.errors import LineTooLong, ProviderError
 
 NOWHERE = Endpoint(name="acme", base_url="http://127.0.0.1:9/v1")
@@ -22,7 +23,7 @@ NOWHERE = Endpoint(name="acme", base_url="http://127.0.0.1:9/v1")
     ],
 )
 def test_this_machine_is_reached_without_proxy_and_certificates(url: str, local: bool) -> None:
-    assert _loopback(url) is local
+    assert loopback(url) is local
 
 
 async def test_what_the_library_raises_is_said_in_our_words() -> None:

@@ -104,7 +104,8 @@ async def test_a_lasting_trouble_is_an_error_with_the_services_words_and_code(ki
     async with playing(kind, toml, clock) as provider:
         with pytest.raises(RateLimited, match="429: too many") as caught:
             await collect(provider)
-    assert (caught.value.status, caught.value.retry_after_ms, len(clock.slept)) == (429, 1000, 3)
+    assert (caught.value.status, caught.value.retry_after_ms) == (429, 1000)
+    assert 200 < sum(clock.slept) < 301, "as long as the patience of the settings, and no longer"
 
 
 @pytest.mark.parametrize(

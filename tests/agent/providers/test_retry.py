@@ -41,11 +41,34 @@ async def test_waits_grow_and_each_is_announced_before_it_is_waited() -> None:
     assert 0.25 <= clock.slept[0] <= 0.5 <= clock.slept[1] <= 1.0 <= clock.slept[2] <= 2.0
 
 
-async def test_four_tries_and_no_more() -> None:
+async def test_as_many_tries_as_the_settings_say_and_no_more() -> None:
     attempts = Attempts([busy() for _ in range(9)])
     with pytest.raises(ProviderError, match="busy"):
-        await run(attempts, ManualClock())
+        await run(attempts, ManualClock(), RetryPolicy(tries=4))
     assert attempts.made == 4
+
+
+async def test_a_service_that_is_down_is_waited_for_for_minutes() -> None:
+    clock = ManualClock()
+    attempts = Attempts([busy() for _ in range(100)])
+    with pytest.raises(ProviderError, match="busy"):
+        await run(attempts, clock)
+    assert 240 < sum(clock.slept) <= 300 and max(clock.slept) <= 30
+
+
+async def test_a_limit_that_is_whole_again_in_an_hour_is_waited_for_and_does_not_use_up_the_patience() -> None:
+    clock = ManualClock()
+    items = await run(Attempts([busy(3_200_000), busy(), busy()]), clock)
+    assert len(items) == 3 and clock.slept[0] >= 3200
+
+
+async def test_a_server_of_this_machine_that_is_not_there_is_not_waited_for_for_minutes() -> None:
+    gone = busy()
+    gone.patience = 10.0
+    clock = ManualClock()
+    with pytest.raises(ProviderError, match="busy"):
+        await run(Attempts([gone] * 100), clock)
+    assert sum(clock.slept) <= 10
 
 
 async def test_what_is_not_retryable_is_raised_at_once() -> None:
@@ -76,10 +99,10 @@ async def test_a_service_that_names_a_time_is_not_asked_earlier() -> None:
 async def test_a_wait_beyond_our_patience_is_an_error_now_that_carries_the_time() -> None:
     clock = ManualClock()
     with pytest.raises(ProviderError) as caught:
-        await run(Attempts([busy(3_600_000)]), clock)
-    assert clock.slept == [] and caught.value.retry_after_ms == 3_600_000
-    await run(Attempts([busy(3_600_000)]), clock, RetryPolicy(patience=10_000))
-    assert clock.slept[0] >= 3600
+        await run(Attempts([busy(4_000_000)]), clock)
+    assert clock.slept == [] and caught.value.retry_after_ms == 4_000_000
+    await run(Attempts([busy(4_000_000)]), clock, RetryPolicy(patience=10_000))
+    assert clock.slept[0] >= 4000
 
 
 async def test_the_system_clock_really_waits() -> None:

@@ -205,9 +205,12 @@ async def test_a_command_that_cannot_start_is_a_clear_error(workspace: Workspace
         await workspace.run("bash", command="true")
 
 
-async def test_a_timeout_in_milliseconds_is_refused_by_name(workspace: Workspace) -> None:
+async def test_a_timeout_of_more_than_an_hour_is_in_milliseconds_and_one_beyond_that_is_refused_by_name(
+    workspace: Workspace,
+) -> None:
+    assert "[timed out" in await workspace.run("bash", command="sleep 60", timeout=3601)
     with pytest.raises(ToolError, match="'timeout'"):
-        await workspace.run("bash", command="true", timeout=120_000)
+        await workspace.run("bash", command="true", timeout=4_000_000)
 
 
 async def test_a_command_that_stops_itself_is_ended_by_the_timeout(workspace: Workspace) -> None:

@@ -18,13 +18,17 @@ async def test_the_result_is_the_diff(workspace: Workspace) -> None:
 
 
 async def test_a_tolerant_match_is_told(workspace: Workspace) -> None:
-    workspace.write("a.py", "if x:\n    y = 1\n")
+    path = workspace.write("a.py", "if x:\n    y = 1\n")
+    with pytest.raises(ToolError, match="(?s)have not read .*does not name one exact place.*y = 1"):
+        await workspace.run("edit_file", file_path="a.py", old_string="y  =  1", new_string="y = 2")
+    assert path.read_text() == "if x:\n    y = 1\n"
     result = await workspace.run("edit_file", file_path="a.py", old_string="y  =  1", new_string="y = 2")
     assert "white space evened out" in result and "+    y = 2" in result
 
 
 async def test_replace_all_tells_how_many(workspace: Workspace) -> None:
     workspace.write("a.py", "x\nx\nx\n")
+    await workspace.run("read_file", file_path="a.py")
     result = await workspace.run("edit_file", file_path="a.py", old_string="x", new_string="y", replace_all=True)
     assert "[3 places]" in result
 

@@ -17,7 +17,7 @@ from treadle.session import Access
 def test_every_file_with_a_tool_is_listed_under_its_own_name() -> None:
     folder = Path(registry.__file__).parent
     with_tool = {path.stem for path in folder.glob("*.py") if "\nTOOL:" in path.read_text()}
-    assert set(BUILTIN) == with_tool
+    assert {*BUILTIN, "tool_search"} == with_tool, "the one beside them is offered when there are too many"
     assert [registry.load(name).name for name in BUILTIN] == list(BUILTIN)
 
 
@@ -45,8 +45,23 @@ def test_only_what_was_asked_for_is_offered_and_unknown_names_are_told() -> None
 
 
 @pytest.mark.parametrize(
-    ("asked", "meant"), [("readfile", "read_file"), ("ReadFile", "read_file"), ("edit", "edit_file")]
+    ("asked", "meant"),
+    [
+        *(("readfile", "read_file"), ("ReadFile", "read_file"), ("edit", "edit_file"), ("Bash", "bash")),
+        *(("Read", "read_file"), ("Write", "write_file"), ("Grep", "grep"), ("TodoWrite", "todo"), ("Agent", "task")),
+        *(("run_shell_command", "bash"), ("str_replace", "edit_file"), ("WebFetch", "web_fetch")),
+    ],
 )
+def test_a_tool_runs_under_the_name_that_another_agent_has_for_it(asked: str, meant: str) -> None:
+    assert registry.builtin().get(asked).name == meant
+
+
+def test_a_name_stands_for_a_tool_only_where_that_is_offered() -> None:
+    with pytest.raises(ToolError, match="there is no tool 'Bash'"):
+        registry.builtin(["read_file"]).get("Bash")
+
+
+@pytest.mark.parametrize(("asked", "meant"), [("raed_file", "read_file"), ("edti_file", "edit_file")])
 def test_an_unknown_tool_is_answered_with_the_tools_there_are_and_the_nearest(asked: str, meant: str) -> None:
     with pytest.raises(ToolError, match=rf"there is no tool '{asked}'.*write_file.*did you mean {meant}\?"):
         registry.builtin().get(asked)
@@ -80,11 +95,10 @@ def test_arguments_are_read_as_models_really_write_them(arguments: str) -> None:
         ("{", "not valid JSON"),
         ("[1]", "must be a JSON object"),
         ('{"file_path": "\\ud800"}', "not valid JSON"),
-        ("", "missing argument 'file_path'.*arguments: file_path, offset \\(optional\\)"),
+        ("", 'missing argument \'file_path\'.*right call is read_file ."file_path": "...".; optional: offset, limit'),
         ('{"file_path": null}', "argument 'file_path': Expected 'str'"),
         ('{"file_path": 5}', "argument 'file_path': Expected 'str', got 'int'"),
         ('{"file_path": "a", "offset": -1}', "argument 'offset'"),
-        ('{"file_path": "a", "limits": 1}', "no argument 'limits'.*did you mean 'limit'"),
         ('{"file_path": "a", "path": "b"}', "given twice"),
         ('{"file_path": "a", "x": ' + "[" * 5000 + "]" * 5000 + "}", "read_file"),
     ],
@@ -92,6 +106,15 @@ def test_arguments_are_read_as_models_really_write_them(arguments: str) -> None:
 def test_arguments_that_do_not_fit_are_told_by_name(arguments: str, message: str) -> None:
     with pytest.raises(ToolError, match=message):
         decoded("read_file", arguments)
+
+
+def test_an_argument_that_a_tool_does_not_have_is_ignored_and_the_model_is_told() -> None:
+    tool = registry.load("read_file")
+    given = {"file_path": "a", "limits": 1, "reason": "I must"}
+    assert decoded("read_file", json.dumps(given))["limit"] is None
+    told = registry.note_of(tool, given)
+    assert told == "\n[read_file has no argument limits (did you mean limit?), reason: ignored]"
+    assert registry.note_of(tool, {"file_path": "a"}) == ""
 
 
 @given(text=st.text(max_size=30) | st.recursive(st.none() | st.text(max_size=3), st.lists).map(json.dumps))

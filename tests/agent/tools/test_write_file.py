@@ -37,6 +37,7 @@ async def test_a_new_file_has_the_mode_that_the_umask_leaves(workspace: Workspac
 async def test_a_replaced_file_keeps_its_mode_and_is_backed_up_first(workspace: Workspace) -> None:
     path = workspace.write("run.sh", "old\n")
     path.chmod(0o755)
+    await workspace.run("read_file", file_path="run.sh")
     await workspace.run("write_file", file_path="run.sh", content="new\n")
     assert stat.S_IMODE(path.stat().st_mode) == 0o755
     assert workspace.backups == [(path, b"old\n")]
@@ -54,6 +55,7 @@ async def test_writing_what_is_there_already_changes_nothing(workspace: Workspac
 async def test_a_symlink_stays_a_link_and_its_target_is_written(workspace: Workspace) -> None:
     target = workspace.write("real.txt", "old\n")
     (workspace.root / "link").symlink_to("real.txt")
+    await workspace.run("read_file", file_path="link")
     await workspace.run("write_file", file_path="link", content="new\n")
     assert (workspace.root / "link").is_symlink() and target.read_text() == "new\n"
 
@@ -81,8 +83,26 @@ async def test_a_file_that_changed_since_it_was_read_is_not_overwritten(workspac
     assert path.read_text() == "mine again\n"
 
 
+async def test_a_file_that_was_not_read_is_shown_and_not_overwritten(workspace: Workspace) -> None:
+    path = workspace.write("a.txt", "what nobody has looked at\n")
+    with pytest.raises(ToolError, match="you have not read .*nothing was written.*\n.*nobody has looked at"):
+        await workspace.run("write_file", file_path="a.txt", content="mine\n")
+    assert path.read_text() == "what nobody has looked at\n"
+    await workspace.run("write_file", file_path="a.txt", content="mine\n")
+    assert path.read_text() == "mine\n", "now it was shown"
+
+
+async def test_what_rules_hide_is_not_shown_by_refusing_to_overwrite_it(workspace: Workspace) -> None:
+    workspace.write("a.txt", "secret words\n")
+    hiding = Workspace(workspace.root, hidden=lambda path: path.endswith("a.txt"))
+    with pytest.raises(ToolError, match="Rules keep it from being read") as caught:
+        await hiding.run("write_file", file_path="a.txt", content="mine\n")
+    assert "secret" not in str(caught.value)
+
+
 async def test_a_claimed_file_is_not_written(workspace: Workspace) -> None:
     path = workspace.write("a.txt", "old\n")
+    await workspace.run("read_file", file_path="a.txt")
     workspace.claimed.add(str(path))
     with pytest.raises(Denied, match="claimed by another agent"):
         await workspace.run("write_file", file_path="a.txt", content="new\n")
@@ -100,6 +120,7 @@ async def test_a_directory_or_a_fifo_in_its_place_is_an_error(workspace: Workspa
 
 async def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(workspace: Workspace) -> None:
     path = workspace.write("a.txt", "old\n")
+    await workspace.run("read_file", file_path="a.txt")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     import signal
 

@@ -50,7 +50,7 @@ def test_the_record_has_the_totals_and_never_a_text_beside_an_error() -> None:
         7,
     )
     assert (good.total_cost_usd, good.model_usage["m"]["inputTokens"]) == (0.5, 3)
-    assert good.permission_denials == [{"tool_name": "bash", "tool_use_id": "c1", "tool_input": {"command": "rm"}}]
+    assert good.permission_denials == [{"tool_name": "Bash", "tool_use_id": "c1", "tool_input": {"command": "rm"}}]
     bad = result_of(
         msgspec.structs.replace(FAILED, text="half"), summary, 1, msgspec.UNSET, session_id="s", milliseconds=7
     )

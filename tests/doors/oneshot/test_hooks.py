@@ -7,7 +7,7 @@ import pytest
 
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.errors import RemoteError, Unsupported
-from treadle.session import Use
+from treadle.session import HookVerdict, Use
 
 LS = Use(tool="bash", args={"command": "ls"}, kind="execute", command="ls")
 
@@ -48,7 +48,7 @@ def deny(reason: str = "no") -> dict[str, Any]:
     return {"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecisionReason": reason}}
 
 
-async def pre(hooks: HostHooks, use: Use = LS) -> str | None:
+async def pre(hooks: HostHooks, use: Use = LS) -> str | HookVerdict | None:
     called = hooks.program().pre_tool
     assert called is not None
     return await called(use)
@@ -74,7 +74,15 @@ async def test_the_older_forms_block_too(said: dict[str, Any]) -> None:
 
 async def test_what_does_not_object_lets_it_run() -> None:
     allow = {"hookSpecificOutput": {"permissionDecision": "allow"}}
-    assert await pre(FakeHost(h0={}, h1=allow).hooks(PreToolUse=[group("h0", "h1")])) is None
+    assert await pre(FakeHost(h0={}, h1=allow).hooks(PreToolUse=[group("h0", "h1")])) == HookVerdict(decision="allow")
+    assert await pre(FakeHost(h0={}).hooks(PreToolUse=[group("h0")])) is None
+
+
+async def test_of_two_hooks_the_stricter_one_is_followed() -> None:
+    allow = {"hookSpecificOutput": {"permissionDecision": "allow"}}
+    ask = {"hookSpecificOutput": {"permissionDecision": "ask", "permissionDecisionReason": "look at it"}}
+    said = await pre(FakeHost(h0=allow, h1=ask, h2=allow).hooks(PreToolUse=[group("h0", "h1", "h2")]))
+    assert said == HookVerdict(decision="ask", reason="look at it")
 
 
 @pytest.mark.parametrize(
@@ -93,9 +101,10 @@ async def test_a_callback_that_fails_or_is_silent_blocks() -> None:
     assert "did not answer within" in str(await pre(silent))
 
 
-async def test_other_arguments_are_a_block_and_not_ignored() -> None:
+async def test_a_hook_may_want_other_arguments() -> None:
     changed = {"hookSpecificOutput": {"updatedInput": {"command": "ls -l"}}}
-    assert "other arguments" in str(await pre(FakeHost(h0=changed).hooks(PreToolUse=[group("h0")])))
+    said = await pre(FakeHost(h0=changed).hooks(PreToolUse=[group("h0")]))
+    assert said == HookVerdict(args={"command": "ls -l"})
 
 
 async def test_after_a_tool_the_host_may_add_for_the_model_to_read() -> None:

@@ -233,7 +233,7 @@ async def test_a_permission_question_is_put_to_the_host(response: dict[str, Any]
     host = Host([ASK, TextDelta(text="done")])
     await host.say(prompt("go"))
     asked = await host.until("control_request")
-    assert asked["request"]["subtype"] == "can_use_tool" and asked["request"]["tool_name"] == "bash"
+    assert asked["request"]["subtype"] == "can_use_tool" and asked["request"]["tool_name"] == "Bash"
     assert asked["request"]["input"] == {"command": "ls"} and asked["request"]["tool_use_id"] == "c1"
     answer = {"subtype": "success", "request_id": asked["request_id"], "response": response}
     await host.say({"type": "control_response", "response": answer})

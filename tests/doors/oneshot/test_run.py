@@ -143,14 +143,14 @@ async def test_the_result_has_what_scripts_for_claude_code_look_for() -> None:
         "output_tokens": 2,
     }
     assert result["modelUsage"]["m"]["costUSD"] == 0.25
-    assert result["permission_denials"] == [{"tool_name": "bash", "tool_use_id": "c1", "tool_input": {"command": "ls"}}]
+    assert result["permission_denials"] == [{"tool_name": "Bash", "tool_use_id": "c1", "tool_input": {"command": "ls"}}]
     assert result["terminal_reason"] == "completed" and result["stop_reason"] == "end_turn"
     assert {"duration_ms", "duration_api_ms", "uuid"} <= set(result) and "errors" not in result
 
 
 async def test_what_was_refused_to_a_subagent_counts_too() -> None:
     run = await ran(ToolDenied(call="c1", name="bash", reason="no", parent="agent_1"), *HELLO, strict=True)
-    assert run.code == 4 and [denied["tool_name"] for denied in run.result["permission_denials"]] == ["bash"]
+    assert run.code == 4 and [denied["tool_name"] for denied in run.result["permission_denials"]] == ["Bash"]
 
 
 @pytest.mark.parametrize("error", [MaxIterations("x"), ProviderError("x")])
@@ -655,7 +655,7 @@ async def test_init_says_what_the_session_has_now_in_claude_codes_words() -> Non
         "subtype": "init",
         "cwd": "/work",
         "session_id": "s1",
-        "tools": ["bash"],
+        "tools": ["Bash"],
         "mcp_servers": [{"name": "db", "status": "connected"}, {"name": "web", "status": "failed"}],
         "model": "m1",
         "permissionMode": "acceptEdits",
@@ -862,7 +862,9 @@ def test_json_is_one_object_and_stream_json_ends_with_one_result_whatever_happen
     for output_format in ("json", "stream-json"):
         run = asyncio.run(play(output_format))  # type: ignore[arg-type]
         records = run.out.records
+        if output_format == "json" and verbose:
+            [records] = records
         assert [record["type"] for record in records].count("result") == 1 and records[-1]["type"] == "result"
-        assert output_format == "stream-json" or len(records) == 1
+        assert output_format == "stream-json" or verbose or len(records) == 1
         assert records[-1]["is_error"] == (run.code != 0)
         assert re.fullmatch(r"[0-9a-f-]{36}", records[-1]["uuid"])

@@ -10,7 +10,7 @@ import msgspec
 from treadle.agent.messages import AssistantMessage, ModelRequest, Thinking, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
 from treadle.agent.providers.failures import from_event
-from treadle.agent.providers.reading import arguments, count, cut, decode, dollars
+from treadle.agent.providers.reading import arguments, count, cut, decode, dollars, effort_of
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
 
 FINISH: dict[str, FinishReason] = {
@@ -21,7 +21,7 @@ FINISH: dict[str, FinishReason] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
-BUDGETS = {"low": 4_000, "medium": 12_000, "high": 24_000}
+BUDGETS = {"minimal": 1_024, "low": 4_000, "medium": 12_000, "high": 24_000, "xhigh": 32_000, "max": 48_000}
 VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d+)(?:[-.](\d{1,2}))?(?!\d)")
 MARK = {"type": "ephemeral"}
 
@@ -46,8 +46,8 @@ class AnthropicFormat(msgspec.Struct, frozen=True, kw_only=True):
                 for tool in request.tools
             ]
         body["messages"] = self._messages(request, provider)
-        if request.reasoning is not None:
-            body |= _reasoning(request.reasoning, limit, model)
+        if request.reasoning is not None or request.thinking_tokens is not None:
+            body |= _reasoning(request, limit, model)
         elif request.temperature is not None and _version(model) < (4, 7):
             body["temperature"] = request.temperature
         return msgspec.json.encode(body)
@@ -98,11 +98,14 @@ def _version(model: str) -> tuple[int, int]:
     return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
 
 
-def _reasoning(effort: str, limit: int, model: str) -> dict[str, Any]:
+def _reasoning(request: ModelRequest, limit: int, model: str) -> dict[str, Any]:
     """From Claude 4.6 on the model decides how long to think; before that it was given a number of tokens."""
+    effort = effort_of(request)
+    if effort == "none":
+        return {"thinking": {"type": "disabled"}}
     if _version(model) >= (4, 6):
-        return {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}
-    budget = BUDGETS[effort]
+        return {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low" if effort == "minimal" else effort}}
+    budget = max(1_024, request.thinking_tokens or BUDGETS[effort])
     return {"thinking": {"type": "enabled", "budget_tokens": budget}, "max_tokens": max(limit, budget + 4_096)}
 
 

@@ -41,6 +41,11 @@ class Provider(Protocol):
         """Tokens the model can take, when known."""
         ...
 
+    @property
+    def priced(self) -> bool:
+        """Whether it will be known what a call cost, so that a limit on money can be kept."""
+        ...
+
     def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
         """Deltas as they come, Retrying before each wait, then one Reply.
 

@@ -10,7 +10,7 @@ import msgspec
 from treadle.agent.messages import AssistantMessage, ModelRequest, Thinking, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
 from treadle.agent.providers.failures import from_event
-from treadle.agent.providers.reading import arguments, count, cut, decode, dollars, tables
+from treadle.agent.providers.reading import arguments, count, cut, decode, dollars, effort_of, tables
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
 from treadle.sessions.session import new_id
 
@@ -55,12 +55,8 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True):
             body["cache_prompt"] = False
         if self.openrouter:
             body["usage"] = {"include": True}
-        if request.reasoning is not None:
-            body |= (
-                {"reasoning": {"effort": request.reasoning}}
-                if self.openrouter
-                else {"reasoning_effort": request.reasoning}
-            )
+        if request.reasoning is not None or request.thinking_tokens is not None:
+            body |= self._reasoning(request)
         return msgspec.json.encode(body)
 
     def _held_to(self, schema: dict[str, Any]) -> dict[str, Any]:
@@ -71,6 +67,16 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True):
                 return {"grammar": compact(schema)}
         form = {"name": "reply", "schema": schema, "strict": True}
         return {"response_format": {"type": "json_schema", "json_schema": form}}
+
+    def _reasoning(self, request: ModelRequest) -> dict[str, Any]:
+        effort = effort_of(request)
+        if not self.openrouter:
+            return {"reasoning_effort": effort}
+        if effort == "none":
+            return {"reasoning": {"enabled": False}}
+        if request.thinking_tokens is not None:
+            return {"reasoning": {"max_tokens": request.thinking_tokens}}
+        return {"reasoning": {"effort": effort}}
 
     def _messages(self, request: ModelRequest, provider: str, model: str) -> list[dict[str, Any]]:
         # Reasoning belongs to the turn it was thought in; services drop or refuse that of earlier turns.

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import httpx2
 
 from treadle import __version__
+from treadle.agent.providers.loopback import loopback
 from treadle.errors import ConfigError, LineTooLong, ProviderError
 
 if TYPE_CHECKING:
     from treadle.agent.providers.http import Endpoint
 
+LOCAL_PATIENCE = 10.0
+"""Seconds for which a server on this machine is waited for that does not take connections."""
 LINGER = 0.25
 """Seconds to wait, after the last event, for the end of the body that lets the connection be used again."""
 
@@ -28,7 +29,7 @@ class Client:
         if not (endpoint.key.isascii() and endpoint.key.isprintable()):
             what = endpoint.key_variable or "the API key"
             raise ConfigError(f"{what} has characters that no key has", hint="was it copied whole and alone?")
-        idle, local = endpoint.idle_timeout, _loopback(endpoint.base_url)
+        idle, local = endpoint.idle_timeout, loopback(endpoint.base_url)
         self._endpoint = endpoint
         self._http = httpx2.AsyncClient(
             headers={
@@ -79,18 +80,12 @@ class Client:
             return ProviderError(f"{name} at {where}: {error}", provider=name)
         if isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout)):
             why = str(error) or "no answer"
-            return ProviderError(f"cannot reach {name} at {where}: {why}", provider=name, retryable=True)
+            failed = ProviderError(f"cannot reach {name} at {where}: {why}", provider=name, retryable=True)
+            if loopback(self._endpoint.base_url):
+                failed.patience = LOCAL_PATIENCE
+            return failed
         if isinstance(error, httpx2.TimeoutException):
             idle = f"{self._endpoint.idle_timeout:g} s"
             return ProviderError(f"{name} said nothing for {idle}", provider=name, retryable=True)
         why = str(error) or type(error).__name__
         return ProviderError(f"the connection to {name} broke: {why}", provider=name, retryable=True)
-
-
-def _loopback(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        return parts.scheme == "http" and (host == "localhost" or ipaddress.ip_address(host).is_loopback)
-    except ValueError:
-        return False

@@ -89,7 +89,7 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
             return max(0.0, float(headers["retry-after-ms"]) / 1000)
         text = headers.get("retry-after", "")
         if not text:
-            return None
+            return _reset(headers, now)
         try:
             return max(0.0, float(text))
         except ValueError:
@@ -98,6 +98,22 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
             return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - now)
     except (ValueError, OverflowError):
         return None
+
+
+def _reset(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds until the limit that was used up is whole again, where a service tells that and no more."""
+    from datetime import datetime
+
+    waits = []
+    for name, value in headers.items():
+        kind, _, last = name.lower().rpartition("-")
+        if last != "reset" or not kind.startswith("anthropic-ratelimit-") or headers.get(f"{kind}-remaining") != "0":
+            continue
+        waits.append(datetime.fromisoformat(value).timestamp() - now)
+    text = headers.get("x-ratelimit-reset", "")
+    if text.isdigit():  # a moment, in seconds or milliseconds
+        waits.append(int(text) / (1000 if len(text) > 11 else 1) - now)
+    return max(0.0, max(waits)) if waits else None
 
 
 def said(body: bytes) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from treadle.agent.providers.reading import mended_request
 from treadle.agent.providers.retry import Clock, RetryPolicy, SystemClock, retrying
 from treadle.agent.providers.sse import decoder_for
 from treadle.errors import LineTooLong, ProviderError
+from treadle.session import Reasoning
 
 if TYPE_CHECKING:
     import httpx2
@@ -64,6 +65,10 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     key_variable: str = ""
     headers: dict[str, str] = {}
     idle_timeout: float = 120.0
+    thinking: Reasoning = Reasoning()
+    """For a request that does not say how much to think."""
+    reports_cost: bool = False
+    """Whether the service says what a call cost."""
     connect_timeout: float = 15.0
     retry: RetryPolicy = RetryPolicy()
     socket: str = ""
@@ -98,7 +103,14 @@ class HttpProvider:
         self._clock = clock or SystemClock()
         self._client: Client | None = None
 
+    @property
+    def priced(self) -> bool:
+        return self._price is not None or self._endpoint.reports_cost
+
     def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
+        if request.reasoning is None and request.thinking_tokens is None:
+            usual = self._endpoint.thinking
+            request = msgspec.structs.replace(request, reasoning=usual.effort, thinking_tokens=usual.tokens)
         try:
             body = self._format.body(request, self.name, self.model)
         except UnicodeEncodeError:

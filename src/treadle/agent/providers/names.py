@@ -10,10 +10,12 @@ import msgspec
 
 from treadle.agent.providers.base import Provider
 from treadle.agent.providers.local.settings import LocalSettings
+from treadle.agent.providers.loopback import loopback
 from treadle.agent.providers.prices import Price
 from treadle.agent.providers.retry import Clock, RetryPolicy
 from treadle.agent.providers.windows import window
 from treadle.errors import ConfigError
+from treadle.session import Effort, Reasoning
 
 if TYPE_CHECKING:  # the HTTP client is slow to import, and a scripted model does not need it
     from treadle.agent.providers.http import Endpoint, Format
@@ -25,14 +27,21 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """The vendor's usual variable for the key; none where none is needed."""
     base: str = ""
     """The vendor's usual variable for another base URL."""
+    idle: float = 120.0
+    """Seconds of silence after which a stream counts as broken. Some say nothing while the model thinks, and a model on
+    a small machine can work on a long prompt for many minutes before its first word."""
+    reports_cost: bool = False
 
 
+LOCAL_IDLE = 1800.0
 VENDORS = {
-    "openrouter": Vendor(base_url="https://openrouter.ai/api/v1", key="OPENROUTER_API_KEY", base="OPENROUTER_BASE_URL"),
+    "openrouter": Vendor(
+        base_url="https://openrouter.ai/api/v1", key="OPENROUTER_API_KEY", base="OPENROUTER_BASE_URL", reports_cost=True
+    ),
     "anthropic": Vendor(base_url="https://api.anthropic.com/v1", key="ANTHROPIC_API_KEY", base="ANTHROPIC_BASE_URL"),
-    "openai": Vendor(base_url="https://api.openai.com/v1", key="OPENAI_API_KEY", base="OPENAI_BASE_URL"),
-    "ollama": Vendor(base_url="http://127.0.0.1:11434/v1", base="OLLAMA_HOST"),
-    "chat": Vendor(),
+    "openai": Vendor(base_url="https://api.openai.com/v1", key="OPENAI_API_KEY", base="OPENAI_BASE_URL", idle=600.0),
+    "ollama": Vendor(base_url="http://127.0.0.1:11434/v1", base="OLLAMA_HOST", idle=LOCAL_IDLE),
+    "chat": Vendor(idle=300.0),
 }
 PREFIXES = (*VENDORS, "local", "scripted")
 FAMILIES = {"claude-": "anthropic", r"gpt-|chatgpt-|codex-|o\d(-|$)": "openai"}
@@ -51,7 +60,12 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     base_url: str = ""
     api_key: str = ""
     headers: dict[str, str] = {}
-    idle_timeout: float = 120.0
+    idle_timeout: float | None = None
+    """None: by the kind of service."""
+    aliases: dict[str, str] = {}
+    """Short names for models, such as `sonnet`."""
+    thinking: dict[str, Effort | int] = {}
+    """How much a model thinks, by its full name or the model's alone: an effort, or a number of tokens."""
     retry: RetryPolicy = RetryPolicy()
     prices: dict[str, Price] = {}
     windows: dict[str, int] = {}
@@ -77,28 +91,50 @@ def resolve(
     name = (name or env.get("TREADLE_MODEL") or "").strip()
     if not name:
         raise ConfigError("no model is chosen", hint=_which(env))
-    vendor, model = choose(name, env, settings)
+    vendor, model = choose(real_name(name, env, settings), env, settings)
     if vendor == "scripted":
         from treadle.agent.providers.script import load
         from treadle.agent.providers.scripted import ScriptedProvider
 
-        return ScriptedProvider(load(model), retry=settings.retry, clock=clock)
+        return ScriptedProvider(load(model), retry=_patience(env, settings.retry), clock=clock)
     if vendor == "local":
         from treadle.agent.providers.local.catalog import find
         from treadle.agent.providers.local.provider import LocalProvider
 
-        return LocalProvider(find(model), settings.local, retry=settings.retry, clock=clock)
+        return LocalProvider(find(model), settings.local, retry=_patience(env, settings.retry), clock=clock)
     from treadle.agent.providers.http import HttpProvider
 
     known = [settings.prices.get(f"{vendor}:{model}"), settings.prices.get(model)]
+    usual = settings.thinking.get(f"{vendor}:{model}", settings.thinking.get(model))
+    thinking = Reasoning(tokens=usual) if isinstance(usual, int) else Reasoning(effort=usual)
     return HttpProvider(
-        endpoint(vendor, env, settings),
+        msgspec.structs.replace(endpoint(vendor, env, settings), thinking=thinking),
         model,
         _format(vendor),
         context_window=settings.windows.get(f"{vendor}:{model}") or settings.windows.get(model) or window(model),
         price=next((price for price in known if price is not None), None),
         clock=clock,
     )
+
+
+FAMILY_NAMES = ("sonnet", "opus", "haiku", "fable")
+"""What scripts for Claude Code call models, without saying which."""
+
+
+def real_name(name: str, env: Mapping[str, str], settings: ModelSettings) -> str:
+    """What a short name stands for. A name of Claude Code's that nobody has mapped is the model that is set anyway."""
+    if name in settings.aliases:
+        return settings.aliases[name]
+    family = name.removesuffix("[1m]")
+    if family not in (*FAMILY_NAMES, "default", "inherit"):
+        return name
+    found = env.get(f"ANTHROPIC_DEFAULT_{family.upper()}_MODEL") or env.get("TREADLE_MODEL")
+    if not found:
+        raise ConfigError(
+            f"nothing says which model {name!r} is",
+            hint=f'write [models.aliases] {name} = "WHO:MODEL", or set TREADLE_MODEL',
+        )
+    return found
 
 
 def choose(name: str, env: Mapping[str, str], settings: ModelSettings) -> tuple[str, str]:
@@ -145,9 +181,27 @@ def endpoint(vendor: str, env: Mapping[str, str], settings: ModelSettings) -> En
         key=key.strip(),
         key_variable="TREADLE_API_KEY" if env.get("TREADLE_API_KEY") else facts.key or "TREADLE_API_KEY",
         headers=({"x-title": "Treadle"} if vendor == "openrouter" else {}) | settings.headers,
-        idle_timeout=settings.idle_timeout,
-        retry=settings.retry,
+        idle_timeout=_idle(vendor, base, settings),
+        reports_cost=facts.reports_cost,
+        retry=_patience(env, settings.retry),
     )
+
+
+def _idle(vendor: str, base: str, settings: ModelSettings) -> float:
+    if settings.idle_timeout is not None:
+        return settings.idle_timeout
+    return LOCAL_IDLE if base and loopback(base) and vendor == "chat" else VENDORS[vendor].idle
+
+
+def _patience(env: Mapping[str, str], retry: RetryPolicy) -> RetryPolicy:
+    text = env.get("TREADLE_RETRY_SECONDS")
+    if not text:
+        return retry
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise ConfigError(f"TREADLE_RETRY_SECONDS is {text!r}, which is no number") from None
+    return msgspec.structs.replace(retry, patience=seconds, reset_patience=max(seconds, 0.0))
 
 
 def key_source(vendor: str, env: Mapping[str, str], settings: ModelSettings) -> str:

@@ -9,6 +9,7 @@ import msgspec
 
 from treadle.agent.messages import ModelRequest
 from treadle.errors import ProviderError
+from treadle.session import Effort
 from treadle.wire.common.jsontext import mended
 
 T = TypeVar("T")
@@ -73,3 +74,11 @@ def count(table: Any, *names: str) -> int:
 def dollars(table: Any) -> float | None:
     value = table.get("cost") if isinstance(table, dict) else None
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def effort_of(request: ModelRequest) -> Effort:
+    """How hard to think, also where only a number of tokens is given."""
+    tokens = request.thinking_tokens
+    if tokens is None:
+        return request.reasoning or "medium"
+    return "none" if tokens == 0 else "low" if tokens <= 4_000 else "medium" if tokens <= 12_000 else "high"

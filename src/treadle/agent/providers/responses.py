@@ -10,7 +10,7 @@ import msgspec
 from treadle.agent.messages import AssistantMessage, ModelRequest, Thinking, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
 from treadle.agent.providers.failures import from_event
-from treadle.agent.providers.reading import count, cut, decode, dollars, tables
+from treadle.agent.providers.reading import count, cut, decode, dollars, effort_of, tables
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
 
 REASONS = re.compile(r"(^|/)(o\d|gpt-[5-9]|codex)")
@@ -45,8 +45,11 @@ class ResponsesFormat(msgspec.Struct, frozen=True, kw_only=True):
             body["include"] = ["reasoning.encrypted_content"]
         elif request.temperature is not None:
             body["temperature"] = request.temperature
-        if request.reasoning is not None:
-            body["reasoning"] = {"effort": request.reasoning, "summary": "auto"}
+        if request.cache_key:
+            body["prompt_cache_key"] = request.cache_key
+        if request.reasoning is not None or request.thinking_tokens is not None:
+            effort = effort_of(request)
+            body["reasoning"] = {"effort": "xhigh" if effort == "max" else effort, "summary": "auto"}
         return msgspec.json.encode(body)
 
     def _items(self, message: UserMessage | AssistantMessage | ToolResult, provider: str) -> list[dict[str, Any]]:

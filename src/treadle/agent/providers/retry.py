@@ -15,6 +15,9 @@ from treadle.agent.providers.base import ReplyItem
 from treadle.errors import ProviderError
 from treadle.events import ErrorInfo, ModelRouted, Retrying
 
+RESET = 60.0
+"""Seconds from which on a wait that a service names is for a limit to be whole again."""
+
 
 class Clock(Protocol):
     def now(self) -> float: ...
@@ -31,17 +34,33 @@ class SystemClock:
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    tries: int = 4
-    patience: float = 30.0
-    """Seconds that all tries together may take. A service that asks for more gets its error reported at once."""
+    tries: int = 0
+    """How often at most; 0 is as often as there is time."""
+    patience: float = 300.0
+    """Seconds that all tries together may take, where the service does not say when to ask again."""
+    reset_patience: float = 3600.0
+    """Seconds to wait at most for a time that the service names, as with a rate limit. Beyond it, the error is told."""
     first_wait: float = 0.5
-    longest_wait: float = 8.0
+    longest_wait: float = 30.0
 
     def wait(self, tried: int, error: ProviderError) -> float:
         """Seconds before the next try; a service that named a time is not asked earlier."""
         if error.retry_after_ms is not None:
             return error.retry_after_ms / 1000 * random.uniform(1.0, 1.1)
-        return min(self.longest_wait, self.first_wait * 2.0 ** (tried - 1)) * random.uniform(0.5, 1.0)
+        return min(self.longest_wait, self.first_wait * 2.0 ** min(tried - 1, 30)) * random.uniform(0.5, 1.0)
+
+    def gives_up(self, tried: int, passed: float, wait: float, error: ProviderError) -> bool:
+        """Whether to tell the error now: after so many tries and seconds, with such a wait before the next."""
+        if not error.retryable or self.tries and tried >= self.tries:
+            return True
+        if _is_reset(wait, error):
+            return passed > self.patience or wait > max(self.patience, self.reset_patience)
+        return passed + wait > min(self.patience, error.patience)
+
+
+def _is_reset(wait: float, error: ProviderError) -> bool:
+    """Whether the service has said when a limit is whole again, and that is not at once."""
+    return error.retry_after_ms is not None and wait >= RESET
 
 
 async def retrying(
@@ -64,9 +83,10 @@ async def retrying(
             return
         except ProviderError as error:
             wait = policy.wait(tried, error)
-            out_of_time = clock.now() - began + wait > policy.patience
-            if said or not error.retryable or tried >= policy.tries or out_of_time:
+            if said or policy.gives_up(tried, clock.now() - began, wait, error):
                 raise
+            if _is_reset(wait, error):
+                began += wait  # it is not the service's failing that we wait for
             again = Retrying(attempt=tried, delay_ms=round(wait * 1000), error=ErrorInfo(**error.envelope()))
         yield again
         await clock.sleep(wait)

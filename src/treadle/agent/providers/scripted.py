@@ -26,6 +26,10 @@ class ScriptedProvider:
         self._retry = retry or RetryPolicy()
         self._clock = clock or SystemClock()
 
+    @property
+    def priced(self) -> bool:
+        return any(reply.cost is not None for reply in self.player.script.reply)
+
     def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
         return retrying(lambda: self._play(Asked.of(request)), self._retry, self._clock)
 

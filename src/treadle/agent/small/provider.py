@@ -49,6 +49,10 @@ class SmallModel:
     def context_window(self) -> int | None:
         return self.inner.context_window
 
+    @property
+    def priced(self) -> bool:
+        return self.inner.priced
+
     async def models(self) -> list[str]:
         return await self.inner.models()
 

@@ -11,21 +11,30 @@ from msgspec import Meta
 
 from treadle.agent.tools import editing, text
 from treadle.agent.tools.base import Tool, ToolContext
-from treadle.agent.tools.files import Loaded, changed_since_seen, changing, load, save
+from treadle.agent.tools.files import Loaded, changed_since_seen, changing, load, not_known, save, view
 from treadle.agent.tools.paths import missing, show, shown
 from treadle.errors import ToolError
 from treadle.events import FileChanged, ToolKind
 from treadle.session import Access
 
+TOLERANT = "found only with white space evened out"
+
+OldString = Annotated[str, Meta(description="The text to replace, exactly as it is in the file, unique in it.")]
+NewString = Annotated[str, Meta(description="The text to put there.")]
+ReplaceAll = Annotated[bool, Meta(description="Replace every occurrence, not only a unique one.")]
+
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    old_string: Annotated[str, Meta(description="The text to replace, exactly as it is in the file, unique in it.")]
-    new_string: Annotated[str, Meta(description="The text to put there.")]
-    replace_all: Annotated[bool, Meta(description="Replace every occurrence, not only a unique one.")] = False
+    old_string: OldString
+    new_string: NewString
+    replace_all: ReplaceAll = False
 
 
-class EditArgs(Edit, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EditArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     file_path: Annotated[str, Meta(description="The file to change, absolute or relative to the working directory.")]
+    old_string: OldString
+    new_string: NewString
+    replace_all: ReplaceAll = False
 
 
 class EditFile:
@@ -66,6 +75,10 @@ def edit(path: Path, edits: tuple[Edit, ...], context: ToolContext) -> tuple[str
             f"{show(path)} is {source.encoding}, which has no {result[error.start]!r}; nothing was written",
             hint="use characters that the file's encoding has, or replace the whole file with write_file",
         ) from None
+    unsure = not_known(context, loaded) if _guessed(edits, notes) else ""
+    if unsure:
+        what = f"{unsure}, and the edit does not name one exact place; nothing was written"
+        raise ToolError(f"{what}. {view(context, loaded)}")
     if changed_since_seen(context, loaded):
         notes.append("the file had changed since you read it; this edit was made to what it holds now")
     if loaded.stamp and data == loaded.data:
@@ -73,6 +86,11 @@ def edit(path: Path, edits: tuple[Edit, ...], context: ToolContext) -> tuple[str
     change = save(context, loaded, data, source.text, result)
     lines = [f"{'Edited' if loaded.stamp else 'Made'} {shown(path, context.cwd)}", *(f"[{note}]" for note in notes)]
     return "\n".join([*lines, change.diff]), change
+
+
+def _guessed(edits: tuple[Edit, ...], notes: list[str]) -> bool:
+    """Whether one of them was made somewhere else than at one place that is exactly as the model said."""
+    return any(one.replace_all for one in edits) or any(TOLERANT in note for note in notes)
 
 
 def _edited(loaded: Loaded, edits: tuple[Edit, ...]) -> tuple[text.Text, str, list[str]]:
@@ -102,7 +120,7 @@ def _apply(content: str, edits: tuple[Edit, ...]) -> tuple[str, list[str]]:
             raise ToolError(f"{which}{error.message}{none}", hint=error.hint) from None
         content = done.text
         if done.tolerant:
-            notes.append(f"{which}found only with white space evened out; check the diff")
+            notes.append(f"{which}{TOLERANT}; check the diff")
         elif one.replace_all:
             notes.append(f"{which}{done.count} places")
     return content, notes

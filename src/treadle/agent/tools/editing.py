@@ -16,6 +16,8 @@ import msgspec
 from treadle.agent.tools.diff import lines_of
 from treadle.errors import ToolError
 
+AROUND, MOST_SHOWN = 3, 40
+"""Lines shown on either side of the place that a failed edit probably meant, and in all."""
 _INDENT = re.compile(r"[ \t]*")
 
 
@@ -72,7 +74,7 @@ def _tolerant(text: str, old: str, new: str) -> Edited:
     lines = lines_of(text)
     places = _places(_even(lines), wanted) if any(wanted) else []
     if not places:
-        raise ToolError("old_string is not in the file", hint=near_misses(lines, old))
+        raise ToolError(f"old_string is not in the file; {near_misses(lines, old)}")
     if len(places) > 1:
         raise ToolError(
             f"old_string is not in the file exactly; but for white space it is there {len(places)} times, "
@@ -170,8 +172,17 @@ def near_misses(lines: list[str], old: str) -> str:
     near = get_close_matches(wanted, likely, n=3, cutoff=0.5) if wanted else []
     if not near:
         return "nothing in the file looks like it; read the file again"
-    listed = "; ".join(f"line {numbers[line]}: {lines[numbers[line] - 1].strip()[:160]}" for line in near)
-    return f"the nearest lines are {listed}"
+    best = numbers[near[0]]
+    others = ", ".join(str(numbers[line]) for line in near[1:])
+    also = f"; also like it: line {others}" if others else ""
+    return f"the nearest place is{also}\n{_shown(lines, best, old.count(chr(10)) + 1)}"
+
+
+def _shown(lines: list[str], number: int, height: int) -> str:
+    """The lines around this one as they are, each with its number."""
+    first, last = max(1, number - AROUND - height // 2), min(len(lines), number + AROUND + height)
+    rows = lines[first - 1 : min(last, first + MOST_SHOWN - 1)]
+    return "\n".join(f"{first + at:6d}\t{row.rstrip()[:400]}" for at, row in enumerate(rows))
 
 
 def _trigrams(line: str) -> set[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from treadle.agent.tools import diff
+from treadle.agent.tools import diff, text
 from treadle.agent.tools.base import ToolContext
 from treadle.agent.tools.paths import missing, show, shown
 from treadle.errors import StorageError, ToolError
@@ -111,6 +111,31 @@ def saw(context: ToolContext, path: Path, stamp: Stamp | None) -> None:
 def changed_since_seen(context: ToolContext, loaded: Loaded) -> bool:
     seen = context.state.get(_SEEN, {}).get(str(loaded.path))
     return seen is not None and seen != loaded.stamp
+
+
+def not_known(context: ToolContext, loaded: Loaded) -> str:
+    """Why the model does not know what this file holds; nothing when it does, or when there is no file."""
+    if loaded.stamp is None or not loaded.data:
+        return ""
+    if str(loaded.path) not in context.state.get(_SEEN, {}):
+        return f"you have not read {show(loaded.path)}"
+    return f"{show(loaded.path)} has changed since you read it" if changed_since_seen(context, loaded) else ""
+
+
+VIEW = 8 * 1024
+
+
+def view(context: ToolContext, loaded: Loaded) -> str:
+    """What a file holds now, for a model that was about to change it blindly; from here on it knows it."""
+    saw(context, loaded.path, loaded.stamp)
+    if context.hidden(str(loaded.path)):
+        return "Rules keep it from being read; call again if it is to be replaced all the same"
+    if what := text.binary(loaded.data[: text.SNIFF]):
+        return f"It is {what} of {len(loaded.data):,} bytes; call again if it is to be replaced all the same"
+    part = loaded.data[:VIEW]
+    shown_part, _ = text.readable(part[: len(part) - len(text.cut_character(part))])
+    cut = "\n[it goes on; read the rest with read_file]" if len(loaded.data) > VIEW else ""
+    return f"It holds this now; call again with what should be there:\n{shown_part}{cut}"
 
 
 def save(context: ToolContext, loaded: Loaded, data: bytes, old: str, new: str) -> FileChanged:

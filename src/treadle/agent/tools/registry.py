@@ -1,4 +1,4 @@
-"""The tools of one session: which there are, what the model sees of them, and how its arguments are read.
+"""The tools of one session: which there are, and what the model sees of them.
 
 Tools are imported when they are first offered. Adding one is a file beside this and its name in `__init__.py`.
 """
@@ -14,18 +14,13 @@ import msgspec
 
 from treadle.agent.messages import ToolSchema
 from treadle.agent.tools import BUILTIN
+from treadle.agent.tools.arguments import ALIASES, decode, note_of, plain, values
+from treadle.agent.tools.arguments import plain_name as _plain
 from treadle.agent.tools.base import AnyArgs, AnyTool, ToolContext
 from treadle.agent.tools.output import capped
 from treadle.errors import ToolError
 
-_SAME = {
-    "path": "file_path",
-    "file_path": "path",
-    "filename": "file_path",
-    "file": "file_path",
-    "run_in_background": "background",
-}
-"""Other words that models use for an argument; taken only where the tool has no argument of that very name."""
+__all__ = ["Registry", "builtin", "decode", "load", "note_of", "parameters", "plain", "run", "values"]
 
 
 def load(name: str) -> AnyTool:
@@ -67,10 +62,21 @@ class Registry:
     def names(self) -> tuple[str, ...]:
         return tuple(self._tools)
 
+    def known(self, name: str) -> str | None:
+        """Our name for the tool that is meant; models trained with another agent call it as that one does."""
+        if name in self._tools:
+            return name
+        plain = _plain(name)
+        for meant in (ALIASES.get(plain), *(own for own in self._tools if _plain(own) == plain)):
+            if meant in self._tools:
+                return meant
+        return None
+
     def get(self, name: str) -> AnyTool:
         """The tool of that name; when there is none, a ToolError for the model with the names there are."""
-        if name in self._tools:
-            return self._tools[name]
+        known = self.known(name)
+        if known is not None:
+            return self._tools[known]
         if not self._tools:
             raise ToolError(f"there is no tool {name!r}: no tools are enabled in this session")
         near = get_close_matches(_plain(name), {_plain(known): known for known in self._tools}, n=1)
@@ -130,73 +136,3 @@ def _not_null(node: dict[str, Any]) -> dict[str, Any]:
         return node
     rest = [choice for choice in choices if choice != {"type": "null"}]
     return {**node, **rest[0]} if len(rest) == 1 else {**node, "anyOf": rest}
-
-
-# The arguments that the model wrote...
-
-
-def decode(tool: AnyTool, arguments: str) -> msgspec.Struct:
-    """The arguments as the tool's Args; a ToolError that names the field when they do not fit."""
-    given = values(tool.name, arguments)
-    if tool.Args is AnyArgs:
-        return AnyArgs(given)
-    try:
-        args: msgspec.Struct = msgspec.convert(_named(tool, given), tool.Args, strict=False)
-    except msgspec.ValidationError as error:
-        raise ToolError(f"{tool.name}: {_said(error)}", hint=_usage(tool)) from None
-    return args
-
-
-def values(name: str, arguments: str) -> dict[str, Any]:
-    """The arguments of a call as the model wrote them; a ToolError when they are not one JSON object."""
-    try:
-        found = msgspec.json.decode(arguments.strip() or "{}")
-        if isinstance(found, str):  # some models encode twice
-            found = msgspec.json.decode(found.strip() or "{}")
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise ToolError(f"{name}: the arguments are not valid JSON: {error}", hint="send one JSON object") from None
-    if not isinstance(found, dict):
-        raise ToolError(f"{name}: the arguments must be a JSON object, not {type(found).__name__}")
-    return found
-
-
-def plain(args: msgspec.Struct) -> dict[str, Any]:
-    """Decoded arguments as the object they came from, for people and programs to look at and change."""
-    return args.values if isinstance(args, AnyArgs) else msgspec.to_builtins(args)
-
-
-def _named(tool: AnyTool, values: dict[str, Any]) -> dict[str, Any]:
-    """By the tool's own argument names; null for an optional argument is the same as leaving it out."""
-    fields = {field.name: field for field in msgspec.structs.fields(tool.Args)}
-    plain = {_plain(name): name for name in fields}
-    named: dict[str, Any] = {}
-    for given, value in values.items():
-        name = given if given in fields else plain.get(_plain(given), _SAME.get(given, given))
-        if name not in fields:
-            meant = get_close_matches(given, fields, n=1)
-            raise ToolError(
-                f"{tool.name} has no argument {given!r}", hint=f"did you mean {meant[0]!r}?" if meant else _usage(tool)
-            )
-        if name in named and named[name] != value:
-            raise ToolError(f"{tool.name}: {name!r} is given twice, with different values")
-        if value is not None or fields[name].required:
-            named[name] = value
-    return named
-
-
-def _plain(name: str) -> str:
-    return name.replace("_", "").replace("-", "").lower()
-
-
-def _said(error: msgspec.ValidationError) -> str:
-    """msgspec's words, with the place of the fault in front and without its own notation."""
-    text, _, where = str(error).partition(" - at `$")
-    place = where.rstrip("`").lstrip(".")
-    text = text.replace("Object missing required field", "missing argument").replace("`", "'")
-    text = text.replace("Object contains unknown field", "unknown argument")
-    return f"argument {place!r}: {text}" if place else text
-
-
-def _usage(tool: AnyTool) -> str:
-    fields = msgspec.structs.fields(tool.Args)
-    return f"arguments: {', '.join(field.name + ('' if field.required else ' (optional)') for field in fields)}"

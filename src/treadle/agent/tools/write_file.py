@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from treadle.agent.tools import text
 from treadle.agent.tools.base import Tool, ToolContext
-from treadle.agent.tools.files import changed_since_seen, changing, load, save
+from treadle.agent.tools.files import changing, load, not_known, save, view
 from treadle.agent.tools.paths import show, shown
 from treadle.errors import ToolError
 from treadle.events import FileChanged, ToolKind
@@ -26,8 +26,8 @@ class WriteArgs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class WriteFile:
     name = "write_file"
     description = (
-        "Make a file, or replace all of what it holds. Missing directories are made. A file that has changed since "
-        "you read it is not overwritten. To change a part of a file, use edit_file."
+        "Make a file, or replace all of what it holds. Missing directories are made. A file that you have not read, or "
+        "that has changed since, is shown to you instead of overwritten. To change a part of a file, use edit_file."
     )
     kind: ToolKind = "write"
     Args = WriteArgs
@@ -45,15 +45,12 @@ TOOL: Tool[WriteArgs] = WriteFile()
 
 def _write(path: Path, content: str, context: ToolContext) -> tuple[str, FileChanged | None]:
     loaded = load(path)
-    if changed_since_seen(context, loaded):
-        raise ToolError(
-            f"{show(path)} has changed since you read it; nothing was written",
-            hint="read it again, then write what should be there now",
-        )
     data = content.encode("utf-8")
     size = f"{len(data):,} bytes, {content.count(chr(10)) + bool(content and content[-1] != chr(10)):,} lines"
     if loaded.stamp and loaded.data == data:
         return f"{shown(path, context.cwd)} already holds exactly this ({size}); nothing was written", None
+    if why := not_known(context, loaded):
+        raise ToolError(f"{why}; nothing was written. {view(context, loaded)}")
     old = "" if text.binary(loaded.data[: text.SNIFF]) else next(text.decodings(loaded.data), text.Text("", "")).text
     change = save(context, loaded, data, old, content)
     return f"{'Replaced' if loaded.stamp else 'Made'} {shown(path, context.cwd)} ({size})", change

@@ -10,6 +10,7 @@ import msgspec
 from treadle.events import ErrorInfo, ToolDenied, TurnEnded
 from treadle.sessions.totals import Totals, TurnSummary
 from treadle.wire.oneshot import records as wire
+from treadle.wire.oneshot.names import THEIRS
 from treadle.wire.oneshot.records import Result
 
 INTERRUPTED, TIMED_OUT, LIMITED, INCOMPLETE = 130, 124, 3, 4
@@ -70,7 +71,7 @@ def result_of(
         usage=_usage(summary.usage),
         model_usage={model: _model_usage(totals) for model, totals in summary.by_model.items()},
         permission_denials=[
-            {"tool_name": denied.name, "tool_use_id": denied.call, "tool_input": denied.args}
+            {"tool_name": THEIRS.get(denied.name, denied.name), "tool_use_id": denied.call, "tool_input": denied.args}
             for denied in summary.denials
         ],
         errors=[error.message] if error is not None else msgspec.UNSET,

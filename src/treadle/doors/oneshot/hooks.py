@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from treadle.errors import TreadleError, Unsupported
-from treadle.session import OwnProgram, Use
+from treadle.session import HookVerdict, OwnProgram, Use
 from treadle.wire.oneshot.names import THEIRS
 
 TIMEOUT = 60.0
@@ -85,20 +85,26 @@ class HostHooks:
                 added.append(more)
         return None, "".join(f"{more}\n\n" for more in added)
 
-    async def _pre_tool(self, use: Use) -> str | None:
+    async def _pre_tool(self, use: Use) -> str | HookVerdict | None:
         try:
             answers = await self._ask("PreToolUse", use.tool, _input(use))
         except TreadleError as error:
             return f"a hook of the host could not be asked: {error}"
+        decision: Literal["allow", "ask", ""] = ""
+        why, changed = "", None
         for said in answers:
             if said.get("continue") is False:
                 await self._end_turn(str(said.get("stopReason") or "a hook of the host ended the turn"))
             if (reason := _blocked(said)) is not None:
                 return reason
-            changed = _specific(said).get("updatedInput")
-            if changed is not None and changed != use.args:
-                return "a hook of the host wants other arguments, which cannot be changed here"
-        return None
+            specific = _specific(said)
+            wanted = specific.get("permissionDecision") or said.get("decision")
+            if wanted == "ask" or wanted in ("allow", "approve") and not decision:  # of several, the stricter
+                decision = "ask" if wanted == "ask" else "allow"
+                why = str(specific.get("permissionDecisionReason") or said.get("reason") or "")
+            if isinstance(specific.get("updatedInput"), dict):
+                changed = specific["updatedInput"]
+        return HookVerdict(decision=decision, reason=why, args=changed) if decision or changed is not None else None
 
     async def _post_tool(self, use: Use, result: str, ok: bool) -> str | None:
         told = {**_input(use), "tool_response": result}

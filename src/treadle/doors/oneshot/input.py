@@ -11,13 +11,17 @@ from collections.abc import Callable
 from typing import Any
 
 from treadle.doors.oneshot.hooks import HostHooks
+from treadle.doors.oneshot.requests import HostRequests
 from treadle.doors.oneshot.run import Runner
-from treadle.errors import NotFound, RemoteError, RemoteProtocolError, TreadleError, Unsupported
+from treadle.errors import NotFound, RemoteError, RemoteProtocolError, TreadleError
 from treadle.events import Answered, Asked
 from treadle.io.link import Link
 from treadle.io.streams import Stream
-from treadle.session import Answer, Change, Session, parse_mode
+from treadle.session import Answer, Change, Instructions, Session, parse_mode
 from treadle.wire.oneshot import records as wire
+from treadle.wire.oneshot.names import THEIRS
+
+NO_INSTRUCTIONS = Instructions()
 
 
 class StreamInput:
@@ -32,12 +36,30 @@ class StreamInput:
         *,
         answers: bool = True,
         hooks: HostHooks | None = None,
+        servers: tuple[str, ...] = (),
+        instructions: Instructions = NO_INSTRUCTIONS,
+        replay: bool = False,
     ) -> None:
-        """`answers`: whether the host can be asked anything. `hooks`: what the session was opened with, if it was."""
+        """`answers`: whether the host can be asked anything. `hooks`: what the session was opened with, if it was.
+
+        `servers` are MCP servers in the host's own process; `instructions` are those that the session was opened with.
+        With `replay` each prompt is written back, with the uuid by which the host can name it.
+        """
         self._answers = answers
         self._hooks = hooks
-        self._refused = ""
-        """Why `initialize` was refused: a host whose wishes cannot be kept is not served."""
+        self._replay = replay
+        self._control = HostRequests(
+            session,
+            runner,
+            self._ask_host,
+            warn,
+            hooks=hooks,
+            servers=servers,
+            instructions=instructions,
+        )
+        self._initialized = asyncio.Event()
+        self._initialized.set()
+        self._tasks: asyncio.TaskGroup
         self._requests: dict[str, asyncio.Future[dict[str, Any]]] = {}
         if hooks is not None:
             hooks.connect(session.id, self._ask_host, runner.interrupt)
@@ -47,12 +69,14 @@ class StreamInput:
         self._wire = runner.wire
         self._link = Link(stream, self._wire)
         self._warn = warn
-        self._prompts: asyncio.Queue[str | None] = asyncio.Queue()
+        self._prompts: asyncio.Queue[tuple[str, str] | None] = asyncio.Queue()
+        """(uuid, text) of each prompt; None is the end."""
         self._asking: dict[str, Asked] = {}
 
     async def run(self) -> int:
         try:
             async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
                 reading = tasks.create_task(self._read())
                 asking = tasks.create_task(self._ask())
                 try:
@@ -73,15 +97,24 @@ class StreamInput:
 
     async def _answer(self) -> int:
         code = 0
-        while (prompt := await self._prompts.get()) is not None:
+        while (given := await self._prompts.get()) is not None:
+            await self._initialized.wait()
+            uuid, prompt = given
+            if self._replay:
+                await self._write(wire.replayed(prompt, uuid, self._session.id))
             reason, before = await self._may(prompt)
-            code = await (self._runner.run(before + prompt) if reason is None else self._runner.refuse(reason))
+            if reason is not None:
+                code = await self._runner.refuse(reason)
+                continue
+            code = await self._runner.run(before + prompt)
+            if self._runner.turn is not None:
+                self._control.turns[uuid] = self._runner.turn
         return code
 
     async def _may(self, prompt: str) -> tuple[str | None, str]:
         """A reason to refuse the prompt, or None; and what the host's hooks put in front of it."""
-        if self._refused:
-            return f"initialize was refused: {self._refused}", ""
+        if self._control.refused:
+            return f"initialize was refused: {self._control.refused}", ""
         if self._hooks is None:
             return None, ""
         try:
@@ -103,51 +136,35 @@ class StreamInput:
             return
         kind = record.get("type")
         if kind == "user":
-            await self._prompts.put(self._text(record))
+            await self._prompts.put((str(record.get("uuid") or wire.new_uuid()), self._text(record)))
         elif kind == "control_request":
-            await self._control(record.get("request_id", ""), _table(record.get("request")))
+            await self._take_request(record.get("request_id", ""), _table(record.get("request")))
         elif kind == "control_response":
             await self._answered(_table(record.get("response")))
         elif kind != "keep_alive":
             self._warn(f"a record of type {kind!r} on stdin is left out")
 
-    # Control
+    # HostRequests
 
-    async def _control(self, request_id: str, request: dict[str, Any]) -> None:
+    async def _take_request(self, request_id: str, request: dict[str, Any]) -> None:
+        """What the host must answer something for, such as its own MCP servers, may not stop us from reading that."""
+        subtype = request.get("subtype")
+        if subtype == "initialize":
+            self._initialized.clear()
+        if subtype in ("initialize", "mcp_reconnect"):
+            self._tasks.create_task(self._respond(request_id, request))
+        else:
+            await self._respond(request_id, request)
+
+    async def _respond(self, request_id: str, request: dict[str, Any]) -> None:
         try:
-            body = {"subtype": "success", "response": await self._obey(request)}
+            body = {"subtype": "success", "response": await self._control.obey(request)}
         except TreadleError as error:
             body = {"subtype": "error", "error": str(error)}
+        finally:
+            if request.get("subtype") == "initialize":
+                self._initialized.set()
         await self._write({"type": "control_response", "response": {**body, "request_id": request_id}})
-
-    async def _obey(self, request: dict[str, Any]) -> dict[str, Any]:
-        match request.get("subtype"):
-            case "initialize":
-                self._take_hooks(request.get("hooks"))
-                return wire.command_lists(self._session.info, self._session.commands())
-            case "interrupt":
-                await asyncio.sleep(0)  # a prompt that came before it has begun then
-                await self._runner.interrupt("interrupted by the host")
-                return {}
-            case "set_permission_mode":
-                await self._session.configure(Change(mode=parse_mode(str(request.get("mode")))))
-                return {"mode": request.get("mode")}
-            case "set_model":
-                model = request.get("model")
-                await self._session.configure(Change(model=None if model is None else str(model)))
-                return {}
-        raise NotFound(f"the control request {request.get('subtype')!r} is not offered here")
-
-    def _take_hooks(self, hooks: Any) -> None:
-        try:
-            if hooks and self._hooks is None:  # they may be there to forbid something
-                raise Unsupported("this agent cannot run hooks of the host", hint="the native agent can")
-            if hooks and self._hooks is not None:
-                for event in self._hooks.register(hooks):
-                    self._warn(f"hooks of the event {event} are not called here")
-        except TreadleError as error:
-            self._refused = str(error)
-            raise
 
     async def _ask_host(self, request: dict[str, Any]) -> dict[str, Any]:
         """A control request of ours, answered by the host."""
@@ -166,9 +183,8 @@ class StreamInput:
             if isinstance(event, Asked) and self._answers:
                 request_id = wire.new_uuid()
                 self._asking[request_id] = event
-                await self._write(
-                    {"type": "control_request", "request_id": request_id, "request": _can_use_tool(event)}
-                )
+                asked = {"type": "control_request", "request_id": request_id, "request": _can_use_tool(event)}
+                await self._write(asked)
             elif isinstance(event, Answered):
                 for request_id in [name for name, asked in self._asking.items() if asked.request == event.request]:
                     del self._asking[request_id]
@@ -191,12 +207,21 @@ class StreamInput:
         else:
             changed = said.get("updatedInput")
             answer = Answer(decision="allow", changed_args=changed if changed != asked.args else None, by="host")
+            await self._permit(said.get("updatedPermissions"))
         try:
             await self._session.answer(asked.request, answer)
             if answer.decision == "deny" and said.get("interrupt") is True:
                 await self._runner.interrupt("the host ended the turn")
         except NotFound as error:
             self._warn(f"an answer came too late: {error}")
+
+    async def _permit(self, updates: Any) -> None:
+        """What else the host allows from now on: the mode can be set; other rules are asked about again."""
+        for update in updates if isinstance(updates, list) else ():
+            if isinstance(update, dict) and update.get("type") == "setMode":
+                await self._session.configure(Change(mode=parse_mode(str(update.get("mode")))))
+            else:
+                self._warn("a permission update of the host is left out: such calls are asked about again")
 
     def _text(self, record: dict[str, Any]) -> str:
         """The prompt of a user record, whose content is a string or a list of blocks."""
@@ -215,8 +240,8 @@ class StreamInput:
 def _can_use_tool(asked: Asked) -> dict[str, Any]:
     return {
         "subtype": "can_use_tool",
-        "tool_name": asked.name or asked.kind,
-        "display_name": asked.name or asked.kind,
+        "tool_name": THEIRS.get(asked.name or "", asked.name or asked.kind),
+        "display_name": THEIRS.get(asked.name or "", asked.name or asked.kind),
         "input": asked.args if isinstance(asked.args, dict) else {"text": asked.text},
         "description": asked.text,
         "permission_suggestions": [],

@@ -22,12 +22,16 @@ from treadle.events import (
     Task,
     TaskChanged,
     TaskGroupChanged,
+    TextDelta,
+    ToolDenied,
+    ToolStarted,
     TurnEnded,
 )
 from treadle.io.streams import Printing
 from treadle.session import CommandResult, EventReader, Prompt, Session
 from treadle.sessions.session import error_info
 from treadle.sessions.totals import TurnTotals
+from treadle.wire.common.jsonline import json_line
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.connection import READY, Connection
 from treadle.wire.oneshot.records import OutputFormat, Result
@@ -45,6 +49,9 @@ class Sink(Protocol):
 class Extra(Protocol):
     """Writes further lines to stream-json, such as those of --verbose."""
 
+    deltas: bool
+    """Whether words are still told as they come."""
+
     def begin(self) -> list[wire.Record]: ...
 
     def lines(self, event: AnyEvent) -> list[wire.Record]: ...
@@ -61,7 +68,9 @@ class Runner:
         strict: bool = False,
         extra: Extra | None = None,
         check: Answers | None = None,
+        unknown_cost: float | None = None,
     ) -> None:
+        """`unknown_cost`: what to say for the cost when no price is known; null otherwise."""
         if output_format not in get_args(OutputFormat):
             raise ConfigError(
                 f"there is no output format {output_format!r}", hint=f"one of {', '.join(get_args(OutputFormat))}"
@@ -75,6 +84,7 @@ class Runner:
         self._strict = strict
         self._extra = extra
         self._check = check
+        self._unknown_cost = unknown_cost
         self._totals = TurnTotals()
         self._turn: str | None = None
         self._command: str | None = None
@@ -88,8 +98,24 @@ class Runner:
         self._early: list[AnyEvent] = []
         """Events of turns, from before we know which one is ours."""
         self._idle = asyncio.Event()
+        self._held: list[Any] = []
+        """With json and further lines: what the one array is made of."""
+        self._between = Between()
         self._tasks: dict[str, Task] = {}
         self._detached: set[str] = set()
+
+    @property
+    def turn(self) -> str | None:
+        """The turn of the prompt that is running, or ran last."""
+        return self._turn
+
+    @property
+    def busy(self) -> bool:
+        return self._operation is not None and self.wire.state != READY
+
+    def demand(self, check: Answers) -> None:
+        """From now on final answers must look like this."""
+        self._check = check
 
     @property
     def unfinished(self) -> list[Task]:
@@ -105,7 +131,8 @@ class Runner:
             self.wire.prompted()
         reader = self.session.events(after=-1)
         try:
-            if self._extra is not None and self.format == "stream-json":
+            self._between.begin()
+            if self._extra is not None and self.format != "text":
                 await self._write(self._extra.begin())
             ending, structured = await self._answer(prompt, reader)
         finally:
@@ -226,7 +253,7 @@ class Runner:
                 self._tasks[event.task_id] = event.task
             elif isinstance(event, TaskGroupChanged) and event.group.wait_policy == "detached":
                 self._detached.update(event.group.tasks)
-            if self.format == "stream-json" and (self._turn is None or event.turn in ("", self._turn)):
+            if self.format != "text" and (self._turn is None or event.turn in ("", self._turn)):
                 records += self._records(event)
         await self._write(records)
         self._ends |= {event.turn: event for event in events if isinstance(event, TurnEnded)}
@@ -250,11 +277,19 @@ class Runner:
 
     def _records(self, event: AnyEvent) -> list[wire.Record]:
         records = self._extra.lines(event) if self._extra is not None else []
+        if self.format == "json":
+            return records
         body = wire.wrapped(event)
-        return records if body is None else [*records, wire.stream_event(body, self.session.id)]
+        if isinstance(event, TextDelta) and self._extra is not None and not self._extra.deltas:
+            body = None
+        between = self._between.before(event) if self._extra is None else []
+        bodies = [*between, *([] if body is None else [body])]
+        return [*records, *(wire.stream_event(body, self.session.id) for body in bodies)]
 
     async def _write(self, records: list[wire.Record]) -> None:
-        if records:
+        if self.format == "json":
+            self._held += records
+        elif records:
             await self._out.write(b"".join(map(self.wire.send, records)))
 
     # The end
@@ -265,7 +300,13 @@ class Runner:
         code = exit_code(ending, summary, strict=self._strict)
         took = round((time.monotonic() - self._started) * 1000)
         self.result = result_of(ending, summary, code, structured, session_id=self.session.id, milliseconds=took)
-        if self.format != "text":
+        if self.result.total_cost_usd is None and self._unknown_cost is not None:
+            self.result.total_cost_usd, self.result.cost_unknown = self._unknown_cost, True
+        if self.format == "json" and self._extra is not None:
+            whole, self._held = [*self._held, self.result], []
+            self.wire.send(self.result)
+            await self._out.write(json_line(whole))
+        elif self.format != "text":
             await self._out.write(self.wire.send(self.result))
         elif ending.error is not None:
             await self._complain(f"treadle: {ending.error.message}\n")
@@ -278,6 +319,26 @@ class Runner:
     async def _complain(self, text: str) -> None:
         with contextlib.suppress(PeerClosed, StorageError):  # the exit code says that something is wrong too
             await self._err.write(text.encode(errors="replace"))
+
+
+class Between:
+    """The empty line between two messages of one run, as a delta of its own: text before a tool, then the answer."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        self._said = self._over = False
+
+    def before(self, event: AnyEvent) -> list[wire.Record]:
+        if event.parent is not None:
+            return []
+        if isinstance(event, TextDelta):
+            new, self._over, self._said = self._over, False, True
+            return [wire.text_delta("\n\n")] if new else []
+        if isinstance(event, ToolStarted | ToolDenied):
+            self._over = self._said
+        return []
 
 
 class Answers(Protocol):

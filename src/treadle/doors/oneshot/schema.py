@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from treadle.errors import ConfigError, MissingExtra
-from treadle.session import SessionSpec
+from treadle.session import Instructions, SessionSpec
 
 RETRIES = 2
 FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n?```", re.DOTALL)
@@ -40,13 +40,15 @@ class SchemaCheck:
 
     def instruct(self, spec: SessionSpec) -> SessionSpec:
         """Tell the agent from the beginning what its last message must be."""
+        return msgspec.structs.replace(spec, instructions=self.added(spec.instructions))
+
+    def added(self, instructions: Instructions) -> Instructions:
         text = (
             "Your final message must be one JSON value that fits the schema below, and nothing else: no prose, no "
             f"code fence.\n{msgspec.json.encode(self.schema).decode()}"
         )
-        before = f"{spec.instructions.append}\n\n" if spec.instructions.append else ""
-        instructions = msgspec.structs.replace(spec.instructions, append=before + text)
-        return msgspec.structs.replace(spec, instructions=instructions)
+        before = f"{instructions.append}\n\n" if instructions.append else ""
+        return msgspec.structs.replace(instructions, append=before + text)
 
     def examine(self, text: str) -> tuple[Any, str | None]:
         """The value, or what is wrong with the text."""

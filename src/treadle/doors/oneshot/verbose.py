@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from treadle import __version__
-from treadle.events import AnyEvent, Message, TextDelta, ThinkingDelta, ToolDenied, ToolStarted, TurnEnded, Usage
+from treadle.events import (
+    AnyEvent,
+    Message,
+    TextDelta,
+    ThinkingDelta,
+    ToolDenied,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+    Usage,
+)
 from treadle.session import Mode, Session
 from treadle.wire.oneshot import records as wire
 
@@ -12,23 +22,34 @@ class Verbose:
     """`system/init` first, then one `assistant` line per block and one `user` line per tool result."""
 
     def __init__(
-        self, session: Session, *, cwd: str, mode: Mode | None = None, lines: bool = True, partial: bool = False
+        self,
+        session: Session,
+        *,
+        cwd: str,
+        mode: Mode | None = None,
+        lines: bool = True,
+        partial: bool = False,
+        deltas: bool = True,
     ) -> None:
-        """`mode` is what to say of a session that does not tell its own."""
+        """`mode` is what to say of a session that does not tell its own. Without `deltas`, words are told as whole
+        messages only, which is what an SDK expects that has not asked for partial ones."""
+        self.deltas = deltas or partial
         self._session = session
         self._cwd = cwd
         self._mode = mode
         self._lines = lines
         self._partial = Partial(session) if partial else None
-        self._message = ""
-        self._counted = True
         self._model = ""
+        self._held: list[Message] = []
+        """Whole messages whose count has not come yet."""
+        self._counted = False
+        self._reply = wire.Reply(session_id=session.id, id="", model="")
         self._unsaid: list[str] = []
         """Words of a reply that has not come as a whole: some agents send no other, and none does when interrupted."""
 
     def begin(self) -> list[wire.Record]:
-        self._next_message()
         self._model = ", ".join(self._session.info.models)
+        self._next_message()
         if not self._lines:
             return []
         info, commands = self._session.info, self._session.commands()
@@ -39,36 +60,54 @@ class Verbose:
         records = self._partial.lines(event) if self._partial is not None else []
         if not self._lines or event.parent is not None:
             return records
-        return records + self._conversation(event)
+        return self._conversation(event) + records if isinstance(event, Usage) else records + self._conversation(event)
 
     def _conversation(self, event: AnyEvent) -> list[wire.Record]:
         match event:
             case TextDelta(text=text):
                 self._unsaid.append(text)
-            case Message(kind="text"):
-                self._unsaid.clear()
-            case ToolStarted() | ToolDenied() | TurnEnded() if self._unsaid:
-                said = Message(text="".join(self._unsaid))
-                self._unsaid.clear()
-                return self._blocks(said) + self._blocks(event)
-        return self._blocks(event)
+                return []
+            case Message():
+                if event.kind == "text":
+                    self._unsaid.clear()
+                if self._counted:
+                    self._next_message()
+                self._held.append(event)  # what it cost is known a moment later, and stands in the same line
+                return []
+            case Usage():
+                if self._counted:
+                    self._next_message()
+                self._counted = True
+                self._reply.usage = wire.usage(
+                    input_tokens=event.input_tokens,
+                    output_tokens=event.output_tokens,
+                    cache_read=event.cache_read_tokens,
+                    cache_write=event.cache_write_tokens,
+                )
+                return self._let_go()
+            case ToolStarted() | ToolDenied() | ToolEnded() | TurnEnded():
+                if self._unsaid:
+                    self._held.append(Message(text="".join(self._unsaid)))
+                    self._unsaid.clear()
+                return self._let_go() + self._lines_of(event)
+        return self._lines_of(event)
 
-    def _blocks(self, event: AnyEvent) -> list[wire.Record]:
-        session_id = self._session.id
-        if isinstance(event, Message | Usage) and self._counted:
-            self._next_message()
-        if isinstance(event, Usage):
-            self._counted = True
+    def _let_go(self) -> list[wire.Record]:
+        held, self._held = self._held, []
+        return [line for event in held for line in self._lines_of(event)]
+
+    def _lines_of(self, event: AnyEvent) -> list[wire.Record]:
         if isinstance(event, Message):
-            self._model = event.model or self._model
-        lines = [wire.conversation_line(event, session_id, self._message, self._model)]
-        if isinstance(event, ToolDenied):
-            lines.insert(0, wire.denied_use(event, session_id, self._message, self._model))
-        return [line for line in lines if line is not None]
+            self._reply.model = self._model = event.model or self._model
+        lines = [self._reply.use(event)] if isinstance(event, ToolDenied) else []
+        line = self._reply.line(event)
+        return lines if line is None else [*lines, line]
 
     def _next_message(self) -> None:
         """All blocks of one reply share an id. A reply is its words, if any, its usage, then the tools it asked for."""
-        self._message, self._counted = f"msg_{wire.new_uuid().replace('-', '')[:20]}", False
+        name = f"msg_{wire.new_uuid().replace('-', '')[:20]}"
+        self._reply = wire.Reply(session_id=self._session.id, id=name, model=self._model)
+        self._counted = False
 
 
 class Partial:

@@ -15,6 +15,7 @@ from treadle.events import (
     AnyEvent,
     Asked,
     Message,
+    Retrying,
     Task,
     TaskChanged,
     TaskGroup,
@@ -26,6 +27,7 @@ from treadle.events import (
 )
 from treadle.session import AgentInfo, CommandInfo, Mode
 from treadle.wire.common.timestamps import timestamp
+from treadle.wire.oneshot.names import THEIRS
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 Record: TypeAlias = dict[str, Any]
@@ -62,6 +64,8 @@ class Result(msgspec.Struct, kw_only=True, tag_field="type", tag="result", renam
     errors: list[str] | msgspec.UnsetType = msgspec.UNSET
     error_code: str | msgspec.UnsetType = msgspec.UNSET
     structured_output: Any = msgspec.UNSET
+    cost_unknown: bool | msgspec.UnsetType = msgspec.UNSET
+    """True when `total_cost_usd` is only what the caller wanted to see for a cost that nobody knows."""
 
 
 def new_uuid() -> str:
@@ -251,7 +255,7 @@ def init_line(
         "subtype": "init",
         "cwd": cwd,
         "session_id": session_id,
-        "tools": list(info.tools),
+        "tools": [THEIRS.get(name, name) for name in info.tools],
         "mcp_servers": [{"name": name, "status": state} for name, state in info.mcp_servers.items()],
         "model": ", ".join(info.models),
         "permissionMode": _MODES.get(mode, "bypassPermissions"),
@@ -282,47 +286,79 @@ def command_lists(info: AgentInfo, commands: list[CommandInfo]) -> Record:
     }
 
 
-def conversation_line(event: AnyEvent, session_id: str, message_id: str, model: str) -> Record | None:
-    """The `assistant` or `user` line for this event, when there is one."""
-    match event:
-        case Message(kind="text", text=text):
-            return _assistant({"type": "text", "text": text}, session_id, message_id, model)
-        case Message(kind="thinking", text=text):
-            return _assistant({"type": "thinking", "thinking": text, "signature": ""}, session_id, message_id, model)
-        case ToolStarted():
-            return _assistant(_tool_use(event.call, event.name, event.args), session_id, message_id, model)
-        case ToolEnded():
-            return _user(event.call, event.result, not event.ok, session_id)
-        case ToolDenied():
-            return _user(event.call, f"not allowed: {event.reason}", True, session_id)
-    return None
+class Reply(msgspec.Struct, kw_only=True):
+    """The message of the model that blocks belong to: they share its id and its count."""
+
+    session_id: str
+    id: str
+    model: str
+    usage: Record = msgspec.field(default_factory=usage)
+
+    def line(self, event: AnyEvent) -> Record | None:
+        """The `assistant` or `user` line for this event, when there is one."""
+        match event:
+            case Message(kind="text", text=text):
+                return self._assistant({"type": "text", "text": text})
+            case Message(kind="thinking", text=text):
+                return self._assistant({"type": "thinking", "thinking": text, "signature": ""})
+            case ToolStarted():
+                return self.use(event)
+            case ToolEnded():
+                return _user(event.call, event.result, not event.ok, self.session_id)
+            case ToolDenied():
+                return _user(event.call, f"not allowed: {event.reason}", True, self.session_id)
+            case Retrying():
+                return _retry(event, self.session_id)
+        return None
+
+    def use(self, event: ToolStarted | ToolDenied) -> Record:
+        """A denied call has no ToolStarted: its `assistant` line comes with the denial."""
+        name = THEIRS.get(event.name, event.name)
+        given = event.args if isinstance(event.args, dict) else {}
+        return self._assistant({"type": "tool_use", "id": event.call, "name": name, "input": given})
+
+    def _assistant(self, block: Record) -> Record:
+        return {
+            "type": "assistant",
+            "message": {
+                "id": self.id,
+                "type": "message",
+                "role": "assistant",
+                "model": self.model,
+                "content": [block],
+                "stop_reason": None,
+                "stop_sequence": None,
+                "usage": self.usage,
+            },
+            "parent_tool_use_id": None,
+            "session_id": self.session_id,
+            "uuid": new_uuid(),
+        }
 
 
-def denied_use(event: ToolDenied, session_id: str, message_id: str, model: str) -> Record:
-    """A denied call has no ToolStarted: its `assistant` line comes with the denial."""
-    return _assistant(_tool_use(event.call, event.name, event.args), session_id, message_id, model)
-
-
-def _tool_use(call: str, name: str, args: Any) -> Record:
-    return {"type": "tool_use", "id": call, "name": name, "input": args if isinstance(args, dict) else {}}
-
-
-def _assistant(block: Record, session_id: str, message_id: str, model: str) -> Record:
+def _retry(event: Retrying, session_id: str) -> Record:
     return {
-        "type": "assistant",
-        "message": {
-            "id": message_id,
-            "type": "message",
-            "role": "assistant",
-            "model": model,
-            "content": [block],
-            "stop_reason": None,
-            "stop_sequence": None,
-            "usage": usage(),
-        },
-        "parent_tool_use_id": None,
+        "type": "system",
+        "subtype": "api_retry",
+        "attempt": event.attempt,
+        "max_retries": None,
+        "retry_delay_ms": event.delay_ms,
+        "error_status": event.error.details.get("status") if isinstance(event.error.details, dict) else None,
+        "error": event.error.message,
         "session_id": session_id,
         "uuid": new_uuid(),
+    }
+
+
+def replayed(text: str, uuid: str, session_id: str) -> Record:
+    """A prompt of the host, written back with the uuid by which it can be named."""
+    return {
+        "type": "user",
+        "message": {"role": "user", "content": text},
+        "parent_tool_use_id": None,
+        "session_id": session_id,
+        "uuid": uuid,
+        "isReplay": True,
     }
 
 

@@ -21,6 +21,7 @@ IDLE = 900.0
 
 class LocalProvider:
     name = "local"
+    priced = True
 
     def __init__(
         self,

@@ -1,0 +1,149 @@
+"""The tools of one session: our own, those of MCP servers, those of the program that opened it; and which of them the
+model is offered at the moment.
+
+What cannot be used now is not offered: a tool that a rule forbids outright, `skill` without skills, `ask_user` with
+nobody there. When the tools of MCP servers would fill the context, they are found with `tool_search` instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from treadle.agent.configuration import Configuration
+from treadle.agent.mcp import McpServers, find_servers, given_servers
+from treadle.agent.messages import ToolSchema
+from treadle.agent.program import ProgramTool
+from treadle.agent.subagents import AgentType
+from treadle.agent.tools import registry
+from treadle.agent.tools.base import AnyTool
+from treadle.agent.tools.tool_search import TOOL as SEARCH
+from treadle.errors import NotFound
+from treadle.policy.rules import parse_rule
+from treadle.session import Access, Confinement, OwnTool
+
+
+class Toolbox:
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        usual: tuple[str, ...] | None = None,
+        env: Mapping[str, str],
+        warn: Callable[[str], None],
+        confinement: Callable[[], Confinement | None],
+    ) -> None:
+        """`usual`: the tools to offer when nobody says which; None is all of them."""
+        spec, settings = configuration.spec, configuration.settings
+        self._configuration = configuration
+        self._warn = warn
+        asked = next((names for names in (spec.tools.offered, settings.tools) if names is not None), usual)
+        self.registry = registry.builtin(asked, spec.tools.denied)
+        self.servers = McpServers(cwd=spec.cwd, env=env, warn=warn, confinement=confinement)
+        self._forbidden = [rule for text in configuration.rules.deny if (rule := parse_rule(text)).pattern is None]
+        self._off: set[str] = set()
+        """MCP servers whose tools are left out for now."""
+        self.deferred: list[AnyTool] = []
+        """The tools that are found by search, because there are too many to show."""
+
+    async def start(self, on_warning: Callable[[str], None]) -> None:
+        """Add the program's own tools and start the MCP servers; what is wrong with those is told."""
+        self.add_own(self._configuration.spec.program.tools)
+        asked = self._configuration.spec.tools
+        if asked.offered is not None and not asked.servers and not any(n.startswith("mcp__") for n in asked.offered):
+            return
+        for message in await self._start_servers():
+            on_warning(message)
+
+    async def _start_servers(self) -> list[str]:
+        configuration = self._configuration
+        spec = configuration.spec
+        warnings: list[str] = []
+        servers = given_servers(spec.tools.servers, configuration.env, warnings)
+        if spec.instructions.project and not spec.tools.only_servers:
+            trusted = True if spec.trusted else None
+            found = find_servers(spec.cwd, configuration.settings.mcp_servers, configuration.env, trusted=trusted)
+            warnings += [*found.warnings, *map(configuration.ignored, found.ignored)]
+            servers = {**found.servers, **servers}
+        await self.servers.start(servers, configuration.settings.timeouts.mcp_start)
+        self._add_server_tools()
+        return warnings
+
+    def _add_server_tools(self) -> None:
+        for tool in self.servers.tools:
+            if self._wants(tool.name):
+                self.registry.add(tool)
+
+    def _wants(self, tool: str) -> bool:
+        """The servers that were asked for by name are wanted whole, also beside a list of our own tools."""
+        asked = self._configuration.spec.tools
+        listed = asked.offered is None or tool in asked.offered or bool(asked.servers)
+        return listed and tool not in asked.denied
+
+    def add_own(self, tools: Iterable[OwnTool]) -> None:
+        for tool in tools:
+            self.registry.add(ProgramTool(tool))
+
+    async def switch(self, server: str, *, on: bool) -> None:
+        """Leave out the tools of a server, or connect to it again and offer them."""
+        if server not in self.servers.states:
+            raise NotFound(f"there is no MCP server {server!r}", hint=", ".join(self.servers.states) or None)
+        if not on:
+            self._off.add(server)
+            return
+        await self.servers.reconnect(server, self._configuration.settings.timeouts.mcp_start)
+        self._add_server_tools()
+        self._off.discard(server)
+
+    # What the model sees
+
+    def offered(self, *, answers: bool, skills: bool, found: Iterable[str] = ()) -> list[AnyTool]:
+        """What can be used now. `found`: the deferred tools that the model has searched for."""
+        usable = [tool for tool in self.registry if self._usable(tool, answers=answers, skills=skills)]
+        self.deferred = [tool for tool in usable if _of_server(tool)] if self._too_many(usable) else []
+        if not self.deferred:
+            return usable
+        if SEARCH.name not in self.registry:
+            self.registry.add(SEARCH)
+        known = set(found)
+        return [*(tool for tool in usable if not _of_server(tool) or tool.name in known), SEARCH]
+
+    def _usable(self, tool: AnyTool, *, answers: bool, skills: bool) -> bool:
+        if tool is SEARCH or tool.name == "skill" and not skills or tool.name == "ask_user" and not answers:
+            return False
+        if tool.name.startswith("mcp__") and tool.name.split("__")[1] in self._off:
+            return False
+        return not self.forbidden(tool)
+
+    def forbidden(self, tool: AnyTool) -> bool:
+        """Whether a rule denies every call of it."""
+        use = Access(tool=tool.name, kind=tool.kind, command="" if tool.kind == "execute" else None)
+        return any(rule.concerns(use) for rule in self._forbidden)
+
+    def _too_many(self, tools: list[AnyTool]) -> bool:
+        most = self._configuration.settings.context.mcp_tokens
+        size = sum(len(msgspec.json.encode(schema_of(tool))) for tool in tools if _of_server(tool))
+        return size // 4 > most
+
+    def schemas(self, tools: Iterable[AnyTool], kinds: Iterable[AgentType]) -> tuple[ToolSchema, ...]:
+        """`kinds`: the subagents that the task tool can start, which its description then names."""
+        known = {schema.name: schema for schema in self.registry.schemas()}
+        return tuple(_with_kinds(known[tool.name], kinds) for tool in tools)
+
+
+def schema_of(tool: AnyTool) -> ToolSchema:
+    parameters: dict[str, Any] = registry.parameters(tool)
+    return ToolSchema(name=tool.name, description=tool.description, parameters=parameters)
+
+
+def _with_kinds(schema: ToolSchema, kinds: Iterable[AgentType]) -> ToolSchema:
+    if schema.name != "task":
+        return schema
+    named = "".join(f"\n- {kind.name}: {kind.description}" for kind in kinds)
+    return msgspec.structs.replace(schema, description=f"{schema.description} Kinds of subagent:{named}")
+
+
+def _of_server(tool: AnyTool) -> bool:
+    return tool.name.startswith("mcp__")

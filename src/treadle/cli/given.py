@@ -1,0 +1,115 @@
+"""Options whose value is a file or JSON of its own: subagents, MCP servers, settings as Claude Code has them.
+
+Programs that drive Claude Code give these. What we cannot keep is refused, never left out in silence.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import msgspec
+
+from treadle.agent.tools import BUILTIN
+from treadle.errors import ConfigError
+from treadle.io.reading import read
+from treadle.session import Rules, Subagent
+from treadle.wire.oneshot.names import OURS
+from treadle.wire.oneshot.subagents import subagent
+
+VARIADIC = ("--allowedTools", "--allowed-tools", "--disallowedTools", "--denied-tools", "--disallowed-tools")
+"""Options after which several words may stand."""
+_RULE = re.compile(r"([\w*-]+)(\(.*\))?", re.S)
+
+
+def joined(arguments: list[str]) -> list[str]:
+    """`--allowedTools A B C` as one value: each further word that names a tool belongs to it, and nothing else does."""
+    out: list[str] = []
+    words = iter(arguments)
+    word = next(words, None)
+    while word is not None:
+        out.append(word)
+        if word == "--":
+            return [*out, *words]
+        if word in VARIADIC and (value := next(words, None)) is not None:
+            word = next(words, None)
+            while word is not None and _names_tools(word):
+                value += f",{word}"
+                word = next(words, None)
+            out.append(value)
+            continue
+        word = next(words, None)
+    return out
+
+
+def _names_tools(word: str) -> bool:
+    found = _RULE.fullmatch(word.rstrip(","))
+    known = found is not None and (found[1] in OURS or found[1] in BUILTIN or found[1].startswith("mcp__"))
+    return known or "," in word and all(_names_tools(part.strip()) for part in word.split(",") if part.strip())
+
+
+def subagents(text: str) -> tuple[Subagent, ...]:
+    """`--agents`: an object of name -> description, prompt and perhaps tools, disallowedTools, model, maxTurns."""
+    table = _object(text, "--agents")
+    return tuple(subagent(name, entry) for name, entry in table.items())
+
+
+def servers(texts: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """`--mcp-config`: files or JSON with `mcpServers`, or that table alone."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        table = _object(text, "--mcp-config")
+        entries = table.get("mcpServers", table)
+        if not isinstance(entries, dict) or not all(isinstance(entry, dict) for entry in entries.values()):
+            raise ConfigError("--mcp-config has no table of servers", hint='write {"mcpServers": {"NAME": {...}}}')
+        found |= entries
+    return found
+
+
+class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of Claude Code's settings that means the same here."""
+
+    rules: Rules = Rules()
+    mode: str | None = None
+    model: str | None = None
+    env: dict[str, str] = {}
+    add_dirs: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+
+def claude_settings(text: str) -> ClaudeSettings:
+    """`--settings`: a file or JSON. What could forbid something and cannot be kept is refused."""
+    table = _object(text, "--settings")
+    for name in ("hooks", "sandbox"):
+        if table.get(name):
+            raise ConfigError(
+                f"--settings has {name}, which are written in another way here", hint="see docs/reference/settings.md"
+            )
+    permissions = table.get("permissions") or {}
+    known = ("permissions", "model", "env", "hooks", "sandbox", "$schema")
+    return ClaudeSettings(
+        rules=Rules(
+            allow=tuple(permissions.get("allow") or ()),
+            ask=tuple(permissions.get("ask") or ()),
+            deny=tuple(permissions.get("deny") or ()),
+        ),
+        mode=permissions.get("defaultMode"),
+        model=table.get("model"),
+        env={name: str(value) for name, value in (table.get("env") or {}).items()},
+        add_dirs=tuple(permissions.get("additionalDirectories") or ()),
+        ignored=tuple(name for name in table if name not in known),
+    )
+
+
+def _object(text: str, option: str) -> dict[str, Any]:
+    if not text.lstrip().startswith("{"):
+        path, text = text, read(os.path.expanduser(text)).decode(errors="replace")
+        option = f"{option} {path}"
+    try:
+        table = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{option} is not valid JSON: {error}") from None
+    if not isinstance(table, dict):
+        raise ConfigError(f"{option} is not a JSON object")
+    return table

@@ -1,0 +1,34 @@
+"""What a host may want of a session beyond the contract: the native agent has it, an agent that we drive need not."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from treadle.session import Instructions, OwnTool, Subagent, TurnId
+
+
+@runtime_checkable
+class Adaptable(Protocol):
+    """A Session whose host may say more about it after it was opened, before the first prompt."""
+
+    def adapt(
+        self,
+        *,
+        instructions: Instructions | None = None,
+        subagents: tuple[Subagent, ...] = (),
+        tools: tuple[OwnTool, ...] = (),
+    ) -> None:
+        """The instructions that are given replace those that were; subagents and tools are added."""
+        ...
+
+    def context_parts(self) -> list[tuple[str, int]]:
+        """What fills the context window now, and with about how many tokens."""
+        ...
+
+    def restore_files(self, turn: TurnId) -> list[str]:
+        """Put every file that `turn` or a later one changed with a tool back as it was; gives their paths."""
+        ...
+
+    async def switch_server(self, name: str, *, on: bool) -> None:
+        """Offer the tools of an MCP server, connecting to it again, or leave them out; raises NotFound."""
+        ...

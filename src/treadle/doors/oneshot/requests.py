@@ -1,0 +1,205 @@
+"""The control requests of Claude Code's SDKs, each answered from the session: what cannot be done is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from treadle.doors.oneshot.adaptable import Adaptable
+from treadle.doors.oneshot.hooks import HostHooks
+from treadle.doors.oneshot.host_tools import HostServer, Request
+from treadle.doors.oneshot.run import Runner
+from treadle.doors.oneshot.schema import SchemaCheck
+from treadle.errors import NotFound, TreadleError, Unsupported
+from treadle.session import Change, Instructions, OwnTool, Reasoning, Session, Subagent, parse_mode
+from treadle.wire.mcp.names import tool_name
+from treadle.wire.oneshot import records as wire
+from treadle.wire.oneshot.names import THEIRS
+from treadle.wire.oneshot.subagents import subagent
+
+IGNORED = {
+    *("subtype", "hooks", "sdkMcpServers", "agents", "systemPrompt", "appendSystemPrompt", "jsonSchema"),
+    *("sdkMcpServerManifests", "excludeDynamicSections", "systemPromptSnapshot", "promptSuggestions", "title"),
+    *("agentProgressSummaries", "forwardSubagentText", "supportedDialogKinds", "perTaskStopAffordance", "skills"),
+    *("rapidFollowupPreempt", "forwardNestedSubagentToolCalls", "workspaceTrust", "planModeInstructions"),
+}
+"""Of `initialize`: what is used, and what changes nothing that anybody could rely on to forbid something."""
+
+
+class HostRequests:
+    def __init__(
+        self,
+        session: Session,
+        runner: Runner,
+        request: Request,
+        warn: Callable[[str], None],
+        *,
+        hooks: HostHooks | None,
+        servers: tuple[str, ...],
+        instructions: Instructions,
+    ) -> None:
+        """`servers`: MCP servers in the host's process that the command line names."""
+        self._session = session
+        self._runner = runner
+        self._request = request
+        self._warn = warn
+        self._hooks = hooks
+        self._named = servers
+        self._instructions = instructions
+        self._servers: dict[str, str] = {}
+        """The host's MCP servers and how they are."""
+        self.turns: dict[str, str] = {}
+        """The uuid of a prompt -> the turn that it began."""
+        self.refused = ""
+        """Why `initialize` was refused: a host whose wishes cannot be kept is not served."""
+
+    async def obey(self, request: dict[str, Any]) -> dict[str, Any]:
+        match request.get("subtype"):
+            case "initialize":
+                return await self.initialize(request)
+            case "interrupt":
+                await asyncio.sleep(0)  # a prompt that came before it has begun then
+                await self._runner.interrupt("interrupted by the host")
+                return {"still_queued": []}
+            case "set_permission_mode":
+                await self._session.configure(Change(mode=parse_mode(str(request.get("mode")))))
+                return {"mode": request.get("mode")}
+            case "set_model":
+                model = request.get("model")
+                await self._session.configure(Change(model=None if model is None else str(model)))
+                return {"model": ", ".join(self._session.info.models)}
+            case "set_max_thinking_tokens":
+                tokens = request.get("max_thinking_tokens")
+                await self._session.configure(Change(thinking=Reasoning(tokens=_count(tokens))))
+                return {}
+            case "stop_task":
+                await self._session.interrupt(str(request.get("task_id")), "stopped by the host")
+                return {}
+            case "rewind_files":
+                return self._rewind(str(request.get("user_message_id")), dry=bool(request.get("dry_run")))
+            case "mcp_status":
+                return {"mcpServers": self._server_states()}
+            case "mcp_reconnect" | "mcp_toggle":
+                on = request.get("enabled", True) is not False
+                await self._adaptable("switch MCP servers").switch_server(str(request.get("serverName")), on=on)
+                return {}
+            case "get_context_usage":
+                return self._context()
+            case "get_settings":
+                info = self._session.info
+                return {"effective": {}, "sources": [], "applied": {"model": ", ".join(info.models)}}
+            case "supported_commands" | "reload_skills":
+                return wire.command_lists(self._session.info, self._session.commands())
+        raise NotFound(f"the control request {request.get('subtype')!r} is not offered here")
+
+    # initialize
+
+    async def initialize(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            await self._initialize(request)
+        except TreadleError as error:
+            self.refused = str(error)
+            raise
+        return wire.command_lists(self._session.info, self._session.commands())
+
+    async def _initialize(self, request: dict[str, Any]) -> None:
+        unknown = [name for name, value in request.items() if name not in IGNORED and value]
+        if unknown:
+            raise Unsupported(f"initialize asks for {', '.join(unknown)}, which is not known here")
+        hooks = request.get("hooks")
+        if hooks and self._hooks is None:  # they may be there to forbid something
+            raise Unsupported("this agent cannot run hooks of the host", hint="the native agent can")
+        if hooks and self._hooks is not None:
+            for event in self._hooks.register(hooks):
+                self._warn(f"hooks of the event {event} are not called here")
+        instructions = self._told(request)
+        if request.get("jsonSchema"):
+            check = SchemaCheck(request["jsonSchema"])
+            self._runner.demand(check)
+            instructions = check.added(instructions or self._instructions)
+        subagents = self._subagents(request.get("agents"))
+        tools = await self._host_tools(request.get("sdkMcpServers"))
+        if instructions is not None or subagents or tools:
+            more = self._adaptable("be told more by its host")
+            more.adapt(instructions=instructions, subagents=subagents, tools=tools)
+
+    def _told(self, request: dict[str, Any]) -> Instructions | None:
+        system, append = request.get("systemPrompt"), request.get("appendSystemPrompt")
+        if isinstance(system, list):
+            system = "\n\n".join(map(str, system))
+        if not system and not append:
+            return None
+        before = self._instructions
+        return Instructions(system=system or before.system, append=append or before.append, project=before.project)
+
+    def _subagents(self, agents: Any) -> tuple[Subagent, ...]:
+        if not agents:
+            return ()
+        if not isinstance(agents, dict):
+            raise Unsupported(f"agents must be an object, not {type(agents).__name__}")
+        return tuple(subagent(name, entry) for name, entry in agents.items())
+
+    async def _host_tools(self, named: Any) -> tuple[OwnTool, ...]:
+        names = dict.fromkeys([*(named if isinstance(named, list) else ()), *self._named])
+        tools: list[OwnTool] = []
+        for name in names:
+            try:
+                tools += await HostServer(str(name), self._request, tool_name).tools()
+                self._servers[str(name)] = "connected"
+            except TreadleError as error:
+                self._servers[str(name)] = "failed"
+                self._warn(f"the MCP server {name!r} of the host is not used: {error}")
+        return tuple(tools)
+
+    # The rest
+
+    def _adaptable(self, to: str) -> Adaptable:
+        if not isinstance(self._session, Adaptable):
+            raise Unsupported(f"{self._session.info.name} cannot {to}", hint="the native agent can")
+        return self._session
+
+    def _rewind(self, prompt: str, *, dry: bool) -> dict[str, Any]:
+        turn = self.turns.get(prompt)
+        if turn is None:
+            raise NotFound(f"no prompt of this session has the uuid {prompt!r}")
+        if self._runner.busy:
+            raise Unsupported("files are put back between two turns, not during one")
+        if dry:
+            raise Unsupported("a dry run of putting files back is not offered here")
+        changed = self._adaptable("put files back").restore_files(turn)
+        return {"canRewind": True, "filesChanged": changed}
+
+    def _server_states(self) -> list[dict[str, Any]]:
+        info = self._session.info
+        states = {**info.mcp_servers, **self._servers}
+        return [
+            {
+                "name": name,
+                "status": state,
+                "tools": [{"name": tool.split("__", 2)[2]} for tool in info.tools if tool.startswith(f"mcp__{name}__")],
+            }
+            for name, state in states.items()
+        ]
+
+    def _context(self) -> dict[str, Any]:
+        parts = self._adaptable("tell what fills its context").context_parts()
+        info = self._session.info
+        total, window = sum(tokens for _, tokens in parts), info.context_window or 0
+        return {
+            "categories": [{"name": name, "tokens": tokens, "color": "", "kind": "used"} for name, tokens in parts],
+            "totalTokens": total,
+            "maxTokens": window,
+            "rawMaxTokens": window,
+            "percentage": round(100 * total / window, 1) if window else 0.0,
+            "model": ", ".join(info.models),
+            "isAutoCompactEnabled": True,
+            "memoryFiles": [],
+            "mcpTools": [{"name": THEIRS.get(tool, tool)} for tool in info.tools if tool.startswith("mcp__")],
+            "agents": [{"agentType": name} for name in info.subagents],
+            "gridRows": [],
+        }
+
+
+def _count(tokens: Any) -> int | None:
+    return tokens if isinstance(tokens, int) and tokens >= 0 else None

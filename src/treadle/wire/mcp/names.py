@@ -1,0 +1,17 @@
+"""What a tool of an MCP server is called among the tools of an agent."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+NAME_CAP = 64
+"""What model services accept as the name of a tool."""
+
+
+def tool_name(server: str, tool: str) -> str:
+    """`mcp__server__tool` in the characters and length that model services accept."""
+    name = "mcp__" + "__".join(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in (server, tool))
+    if len(name) <= NAME_CAP:
+        return name
+    return f"{name[: NAME_CAP - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -1,0 +1,286 @@
+"""What the official claude-agent-sdk can ask for, each thing judged by what the model was sent or what was done."""
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import claude_agent_sdk as sdk
+import pytest
+
+from treadle.agent.providers.script import parse
+from treadle.testing.server import ModelServer, Recorded
+
+TREADLE = str(Path(sys.executable).parent / "treadle")
+DONE = '[[reply]]\ntimes = "always"\ntext = "It is done."\nusage = { input = 30, output = 7, cache_read = 11 }\n'
+
+
+def calling(name: str, **arguments: Any) -> str:
+    given = ", ".join(f"{key} = {json.dumps(value)}" for key, value in arguments.items())
+    return f'[[reply]]\ntext = "I call it."\n[[reply.call]]\nname = "{name}"\narguments = {{ {given} }}\n'
+
+
+class Host:
+    """A program that drives us through the SDK, with a scripted model behind us."""
+
+    def __init__(self, work: Path) -> None:
+        self.work = work
+        self.server: ModelServer
+        self.said: list[str] = []
+
+    async def play(self, script: str, *prompts: str, then: Any = None, **options: Any) -> list[Any]:
+        """The messages that came for all prompts; `then` is called with the client while it is connected."""
+        messages: list[Any] = []
+        async with ModelServer(parse(script)) as self.server:
+            env = {"TREADLE_MODEL": "chat:m", "TREADLE_BASE_URL": f"{self.server.url}/v1", "TREADLE_RETRY_SECONDS": "2"}
+            more = {"cli_path": TREADLE, "cwd": self.work, "stderr": self.said.append, **options}
+            more["env"] = {"TREADLE_HOME": os.environ["TREADLE_HOME"], **env, **more.get("env", {})}
+            async with sdk.ClaudeSDKClient(sdk.ClaudeAgentOptions(**more)) as client:
+                for prompt in prompts or ("go",):
+                    await client.query(prompt)
+                    messages += [message async for message in client.receive_response()]
+                if then is not None:
+                    await then(client, messages)
+        return messages
+
+    def sent(self, number: int = 0) -> dict[str, Any]:
+        asked: Recorded = self.server.asked[number]
+        body = asked.body
+        return body if isinstance(body, dict) else json.loads(body)
+
+    @property
+    def offered(self) -> list[str]:
+        return [tool["function"]["name"] for tool in self.sent().get("tools", [])]
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[Host]:
+    work = tmp_path / "work"
+    work.mkdir()
+    yield Host(work)
+
+
+def uses(messages: list[Any]) -> list[str]:
+    blocks = [block for message in messages if isinstance(message, sdk.AssistantMessage) for block in message.content]
+    return [block.name for block in blocks if isinstance(block, sdk.ToolUseBlock)]
+
+
+def results(messages: list[Any]) -> list[str]:
+    blocks = [
+        block
+        for message in messages
+        if isinstance(message, sdk.UserMessage) and isinstance(message.content, list)
+        for block in message.content
+    ]
+    return [str(block.content) for block in blocks if isinstance(block, sdk.ToolResultBlock)]
+
+
+async def test_a_system_prompt_and_what_is_added_to_ours(host: Host) -> None:
+    await host.play(DONE, system_prompt="You are a parrot.")
+    assert host.sent()["messages"][0]["content"].startswith("You are a parrot.")
+    preset = {"type": "preset", "preset": "claude_code", "append": "Speak in rhymes."}
+    await host.play(DONE, system_prompt=preset)
+    system = host.sent()["messages"][0]["content"]
+    assert system.startswith("You are Treadle") and "Speak in rhymes." in system
+
+
+async def test_a_tool_that_is_disallowed_is_not_offered(host: Host) -> None:
+    await host.play(DONE, disallowed_tools=["Bash", "WebFetch", "Write(secret/**)"])
+    assert "read_file" in host.offered and "write_file" in host.offered
+    assert not {"bash", "web_fetch"} & set(host.offered)
+
+
+async def test_only_the_tools_that_are_named_are_offered(host: Host) -> None:
+    messages = await host.play(DONE, tools=["Read", "Grep"])
+    assert host.offered == ["read_file", "grep"]
+    assert messages[0].data["tools"] == ["Read", "Grep"], "by the names that the host knows"
+
+
+async def test_subagents_of_the_host_work_with_their_own_prompt_and_tools(host: Host) -> None:
+    reviewer = sdk.AgentDefinition(description="reviews code", prompt="You review.", tools=["Read"], model="inherit")
+    script = calling("Agent", subagent_type="reviewer", prompt="look", description="a look") + DONE
+    messages = await host.play(script, agents={"reviewer": reviewer})
+    task = next(tool["function"] for tool in host.sent()["tools"] if tool["function"]["name"] == "task")
+    assert "reviewer: reviews code" in task["description"]
+    inner = host.sent(1)
+    assert "You review." in inner["messages"][0]["content"]
+    assert [tool["function"]["name"] for tool in inner["tools"]] == ["read_file"]
+    assert results(messages) == ["It is done."] and uses(messages) == ["Task"]
+
+
+async def test_a_subagent_that_asks_for_what_we_do_not_have_refuses_every_prompt(host: Host) -> None:
+    odd = sdk.AgentDefinition(description="d", prompt="p", permissionMode="plan")
+    with pytest.raises(Exception, match="permissionMode"):
+        await host.play(DONE, agents={"odd": odd})
+
+
+async def test_an_mcp_server_in_the_process_of_the_host(host: Host) -> None:
+    called: list[dict[str, Any]] = []
+
+    @sdk.tool("add", "Adds two numbers", {"a": int, "b": int})
+    async def add(given: dict[str, Any]) -> dict[str, Any]:
+        called.append(given)
+        if given["a"] < 0:
+            return {"content": [{"type": "text", "text": "no negatives"}], "is_error": True}
+        return {"content": [{"type": "text", "text": str(given["a"] + given["b"])}]}
+
+    server = sdk.create_sdk_mcp_server("calculator", tools=[add])
+    script = calling("mcp__calc__add", a=2, b=3) + calling("mcp__calc__add", a=-1, b=3) + DONE
+
+    async def then(client: Any, messages: list[Any]) -> None:
+        [state] = (await client.get_mcp_status())["mcpServers"]
+        assert (state["name"], state["status"], [tool["name"] for tool in state["tools"]]) == (
+            "calc",
+            "connected",
+            ["add"],
+        )
+
+    messages = await host.play(script, then=then, mcp_servers={"calc": server}, allowed_tools=["mcp__calc__add"])
+    assert called == [{"a": 2, "b": 3}, {"a": -1, "b": 3}]
+    assert results(messages) == ["5", "Error: no negatives"] and uses(messages) == ["mcp__calc__add"] * 2
+    assert messages[-1].result == "It is done."
+
+
+async def test_a_hook_can_change_the_arguments_and_spare_the_question(host: Host) -> None:
+    async def change(given: Any, tool_use_id: str | None, context: Any) -> Any:
+        return {
+            "hookSpecificOutput": {
+                "hookEventName": "PreToolUse",
+                "permissionDecision": "allow",
+                "updatedInput": {**given["tool_input"], "content": "changed"},
+            }
+        }
+
+    hooks = {"PreToolUse": [sdk.HookMatcher(matcher="Write", hooks=[change])]}
+    messages = await host.play(calling("write_file", file_path="made.txt", content="as it was") + DONE, hooks=hooks)
+    assert (host.work / "made.txt").read_text() == "changed" and messages[-1].permission_denials == []
+
+
+async def test_a_hook_cannot_allow_what_a_rule_forbids(host: Host) -> None:
+    async def allow(given: Any, tool_use_id: str | None, context: Any) -> Any:
+        return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}
+
+    await host.play(
+        calling("write_file", file_path="secret/a", content="x") + DONE,
+        hooks={"PreToolUse": [sdk.HookMatcher(hooks=[allow])]},
+        disallowed_tools=["Write(secret/**)"],
+    )
+    assert not (host.work / "secret").exists()
+
+
+async def test_a_hook_can_demand_that_the_host_is_asked(host: Host) -> None:
+    asked: list[str] = []
+
+    async def ask(given: Any, tool_use_id: str | None, context: Any) -> Any:
+        return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "ask"}}
+
+    async def can_use_tool(name: str, given: dict[str, Any], context: Any) -> Any:
+        asked.append(name)
+        return sdk.PermissionResultDeny(message="better not")
+
+    await host.play(
+        calling("write_file", file_path="made.txt", content="x") + DONE,
+        hooks={"PreToolUse": [sdk.HookMatcher(hooks=[ask])]},
+        can_use_tool=can_use_tool,
+        permission_mode="acceptEdits",
+    )
+    assert asked == ["Write"] and not (host.work / "made.txt").exists()
+
+
+async def test_the_host_may_change_the_mode_with_its_permission(host: Host) -> None:
+    asked: list[str] = []
+
+    async def can_use_tool(name: str, given: dict[str, Any], context: Any) -> Any:
+        asked.append(given["file_path"])
+        update = sdk.PermissionUpdate(type="setMode", mode="acceptEdits", destination="session")
+        return sdk.PermissionResultAllow(updated_permissions=[update])
+
+    script = calling("Write", file_path="a", content="x") + calling("Write", file_path="b", content="x") + DONE
+    await host.play(script, can_use_tool=can_use_tool)
+    assert asked == ["a"] and (host.work / "b").exists()
+
+
+async def test_files_go_back_to_what_they_were_before_a_prompt(host: Host) -> None:
+    kept = host.work / "kept.txt"
+    kept.write_text("before")
+    script = (
+        calling("Read", file_path="kept.txt")
+        + calling("Write", file_path="kept.txt", content="after")
+        + calling("Write", file_path="new.txt", content="new")
+        + DONE
+    )
+
+    async def then(client: Any, messages: list[Any]) -> None:
+        assert kept.read_text() == "after" and (host.work / "new.txt").exists()
+        prompt = next(m for m in messages if isinstance(m, sdk.UserMessage) and m.content == "go")
+        await client.rewind_files(prompt.uuid)
+
+    await host.play(
+        script,
+        then=then,
+        permission_mode="acceptEdits",
+        enable_file_checkpointing=True,
+        extra_args={"replay-user-messages": None},
+    )
+    assert kept.read_text() == "before" and not (host.work / "new.txt").exists()
+
+
+async def test_what_fills_the_context_is_told(host: Host) -> None:
+    async def then(client: Any, messages: list[Any]) -> None:
+        usage = await client.get_context_usage()
+        assert {part["name"] for part in usage["categories"]} == {"System prompt", "Tools", "Messages"}
+        assert 0 < usage["totalTokens"] < usage["maxTokens"] and usage["model"] == "m"
+
+    await host.play(DONE, then=then)
+
+
+async def test_the_thinking_and_the_model_can_be_chosen_and_changed(host: Host) -> None:
+    async def then(client: Any, messages: list[Any]) -> None:
+        await client.set_model("other")
+        await client.query("more")
+        messages += [message async for message in client.receive_response()]
+
+    await host.play(DONE, then=then, effort="high", model="sonnet", env={"ANTHROPIC_DEFAULT_SONNET_MODEL": "chat:big"})
+    assert [host.sent(at)["model"] for at in (0, 1)] == ["big", "other"]
+    assert host.sent()["reasoning_effort"] == "high"
+
+
+async def test_every_assistant_message_has_the_count_of_the_provider(host: Host) -> None:
+    messages = await host.play(DONE)
+    [said] = [message for message in messages if isinstance(message, sdk.AssistantMessage)]
+    assert said.usage == {
+        "input_tokens": 30,
+        "output_tokens": 7,
+        "cache_read_input_tokens": 11,
+        "cache_creation_input_tokens": 0,
+    }
+
+
+async def test_an_answer_that_must_fit_a_schema(host: Host) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    script = '[[reply]]\ntimes = "always"\ntext = \'{"n": 3}\'\n'
+    messages = await host.play(script, output_format={"type": "json_schema", "schema": schema})
+    assert messages[-1].structured_output == {"n": 3}
+
+
+async def test_a_session_goes_on_and_is_forked(host: Host) -> None:
+    first = (await host.play(DONE, "one"))[-1].session_id
+    on = (await host.play(DONE, "two", resume=first))[-1].session_id
+    forked = (await host.play(DONE, "three", resume=first, fork_session=True))[-1].session_id
+    said = [message["content"] for message in host.sent()["messages"] if message["role"] == "user"]
+    assert on == first != forked and said == ["one", "two", "three"]
+
+
+async def test_a_limit_on_money_that_cannot_be_kept_is_refused_before_the_first_call(host: Host) -> None:
+    [result] = [m for m in await host.play(DONE, max_budget_usd=1.0) if isinstance(m, sdk.ResultMessage)]
+    assert result.is_error and host.server.asked == []
+
+
+async def test_a_service_that_is_down_is_told_of_each_time_it_is_asked_again(host: Host) -> None:
+    trouble = '[[reply]]\n[reply.error]\nstatus = 529\nmessage = "overloaded"\nretry_after = 0.1\n'
+    messages = await host.play(trouble + DONE)
+    [told] = [m for m in messages if isinstance(m, sdk.SystemMessage) and m.subtype == "api_retry"]
+    assert (told.data["attempt"], told.data["error_status"]) == (1, 529) and messages[-1].result == "It is done."
+    assert any("overloaded" in line and "trying again" in line for line in host.said)
