@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
-from treadle.io.standard_streams import fill_gaps
+from treadle.io.standard_streams import fill_gaps, never_wait_for_stderr
 from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def main() -> None:
 
 def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None) -> int:
     """Be a worker on our own stdin and stdout until the client is done; the exit code."""
+    never_wait_for_stderr()
     gc.set_threshold(20_000, 20, 20)  # what is loaded now stays; to look for garbage in it takes a tenth of the time
     from treadle.agents import find_agent
     from treadle.cli.serving import serve as on_stdio
@@ -41,7 +42,7 @@ def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None
             offered = find_agent(agent, confinement=confinement(sandbox, network))
 
         def worker(stream: FdStream) -> Awaitable[int]:
-            return Worker(offered, stream, environ=os.environ, warn=_warn).run()
+            return Worker(offered, stream, environ=os.environ, warn=_warn, settle=_settle).run()
 
         return on_stdio(worker)
     except TreadleError as error:
@@ -49,6 +50,14 @@ def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None
         return 2
     except KeyboardInterrupt:
         return 130
+
+
+def _settle(root: str) -> Callable[[str], str]:
+    """Keep all state of this process below `root`; gives where the history of a session is then."""
+    os.environ["TREADLE_HOME"] = root
+    from treadle.agent.transcript import directory_of
+
+    return lambda session: os.path.join(directory_of(session), "history.jsonl")
 
 
 def _warn(message: str) -> None:

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 import io
 import os
+import stat
 import sys
+
+from treadle.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def fill_gaps() -> None:
@@ -29,3 +35,25 @@ def fill_gaps() -> None:
     # Answers and file names can hold what the encoding of a terminal has no place for.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+
+
+def never_wait_for_stderr() -> None:
+    """Some programs give us a pipe as stderr and never read it. Once that is full, what we say there is lost.
+
+    The pipe is opened a second time, since it may be shared with others whose writes must go on waiting.
+    """
+    try:
+        if stat.S_ISFIFO(os.fstat(2).st_mode):
+            fd = os.open("/proc/self/fd/2", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            sys.stderr = io.TextIOWrapper(_Forgetful(fd, "w"), errors="backslashreplace", write_through=True)
+    except OSError:
+        pass  # no /proc, or nobody at the other end: then it stays as it is
+
+
+class _Forgetful(io.FileIO):
+    def write(self, data: Any) -> int:
+        try:
+            super().write(data)
+        except OSError:
+            pass
+        return len(data)

@@ -86,6 +86,8 @@ class TurnSummary(msgspec.Struct, frozen=True, kw_only=True):
     denials: tuple[ToolDenied, ...] = ()
     files: tuple[FileChanged, ...] = ()
     usage: Totals = Totals()
+    counted: Totals = Totals()
+    """The part of it that services have counted: nothing that was estimated is in it."""
     by_model: dict[str, Totals] = {}
     """What is known of each model; a peer that does not name its model counts in `usage` alone."""
     total_ms: int = 0
@@ -112,6 +114,7 @@ class TurnTotals:
         self._denials: list[ToolDenied] = []
         self._files: list[FileChanged] = []
         self._usage = Totals()
+        self._counted = Totals()
         self._by_model: dict[str, Totals] = {}
         self._deltas: list[str] = []
         self._message = ""
@@ -165,6 +168,8 @@ class TurnTotals:
 
     def _count(self, usage: Usage) -> None:
         self._usage = self._usage.plus(usage)
+        if usage.source != "estimate":
+            self._counted = self._counted.plus(usage)
         if usage.model:
             self._by_model[usage.model] = self._by_model.get(usage.model, Totals()).plus(usage)
         if usage.parent is None:
@@ -186,6 +191,7 @@ class TurnTotals:
             denials=tuple(self._denials),
             files=tuple(self._files),
             usage=self._usage,
+            counted=self._counted,
             by_model=dict(self._by_model),
             total_ms=max(total_ms, 0),
             tool_ms=tool_ms,

@@ -643,20 +643,32 @@ async def test_a_client_that_asks_without_end_and_reads_nothing_is_held_back() -
     assert len(lines) == 20_001
 
 
-async def test_a_client_that_writes_ahead_without_end_is_held_back() -> None:
+async def test_however_many_sends_wait_a_cancel_is_read_and_too_many_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("treadle.doors.worker.pending.ROOM", 100)
     hold = asyncio.Event()
     async with worker(ScriptedAgent([TextDelta(text="a"), hold])) as client:
         client.ask(INIT, SEND)
         await client.until("content_delta")
-        for number in range(30):
-            client.ask(*({**SEND, "id": f"{number}.{n}"} for n in range(100)))
-        for _ in range(200):
-            await asyncio.sleep(0)
-        assert client._input.qsize() >= 15
-        hold.set()
+        client.ask(*({**SEND, "id": f"more.{n}"} for n in range(150)))
+        refused = [await client.until("result") for _ in range(50)]
+        client.ask({"type": "cancel", "id": "9", "target_id": SEND["id"]})
+        cancelled = await client.until("result")
         client.close()
         lines = await client.rest()
-    assert sum(line["type"] == "result" for line in lines) == 3001
+    assert {error(line)[1] for line in refused} == {"busy"} and all(line["error"]["retryable"] for line in refused)
+    assert error(cancelled)[:2] == (SEND["id"], "cancelled")
+    assert sum(line["type"] == "result" for line in lines) == 151, "each send has one result"
+
+
+async def test_a_signal_ends_every_send_that_runs_or_waits_with_a_result() -> None:
+    async with worker(ScriptedAgent([TextDelta(text="a"), asyncio.Event()])) as client:
+        client.ask(INIT, SEND, {**SEND, "id": "3"}, {**SEND, "id": "4"})
+        await client.until("content_delta")
+        client.exit.cancel()
+        ends = [await client.until("result") for _ in range(3)]
+    assert [error(line)[:2] for line in ends] == [(SEND["id"], "cancelled"), ("3", "cancelled"), ("4", "cancelled")]
 
 
 async def test_an_event_that_cannot_be_written_ends_its_send_and_nothing_else() -> None:

@@ -27,15 +27,14 @@ async def test_items_are_taken_in_the_order_they_came_and_waited_for() -> None:
 
 
 @pytest.mark.parametrize(("count", "weight"), [(pending.ROOM, 0), (1, pending.ROOM_BYTES)])
-async def test_there_is_no_room_until_enough_was_taken(count: int, weight: int) -> None:
+async def test_it_is_full_until_enough_was_taken(count: int, weight: int) -> None:
     waiting = Pending()
     for number in range(count):
+        assert not waiting.full
         waiting.put(send(str(number), "x" * weight))
-    room = asyncio.create_task(waiting.room())
-    await asyncio.sleep(0)
-    assert not room.done()
+    assert waiting.full
     await waiting.take()
-    await asyncio.wait_for(room, 60)
+    assert not waiting.full
 
 
 async def test_a_cancel_meets_each_send_of_that_id_that_still_waits_and_no_later_one() -> None:

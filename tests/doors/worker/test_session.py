@@ -1,12 +1,22 @@
 from typing import Any
 
+import msgspec
 import pytest
 
-from treadle.doors.worker.session import CANCELLED, failed, heartbeat_seconds, pinned_version, result, session_spec
+from treadle.doors.worker.session import (
+    CANCELLED,
+    failed,
+    heartbeat_seconds,
+    pinned_version,
+    result,
+    session_spec,
+    state_root,
+)
 from treadle.errors import ConfigError
-from treadle.events import ErrorInfo, ToolStarted, Usage
+from treadle.events import ErrorInfo, ToolStarted, TurnEnded, Usage
 from treadle.sessions.totals import ToolUse, Totals, TurnSummary
-from treadle.wire.worker.messages import InitConfig, ToolCall
+from treadle.sessions.totals import totals as summed
+from treadle.wire.worker.messages import InitConfig, Runtime, ToolCall
 
 CONFIG = InitConfig(model="m", system_prompt="", tools=())
 IDS = {"session_id": "s", "task_id": None, "worker_id": None}
@@ -37,7 +47,8 @@ def test_a_pinned_version_must_be_one(given: str, pinned: str | None) -> None:
 
 def test_an_own_server_is_reached_with_the_gateways_key() -> None:
     spec = session_spec(CONFIG, {"HEDDLE_BASE_URL": "http://x/v1", "OPENROUTER_API_KEY": "k"}, str)
-    assert spec.env == {"TREADLE_BASE_URL": "http://x/v1", "TREADLE_API_KEY": "k"}
+    assert spec.env == {"OPENROUTER_BASE_URL": "http://x/v1", "OPENROUTER_API_KEY": "k"}
+    assert spec.model == f"openrouter:{CONFIG.model}", "so that errors name the gateway and the variable of its key"
     assert session_spec(CONFIG, {"OPENROUTER_API_KEY": "k"}, str).env == {}
 
 
@@ -51,9 +62,31 @@ def test_a_working_directory_must_be_there(cwd: str) -> None:
 def test_usage_is_left_out_rather_than_guessed() -> None:
     measured = Usage(input_tokens=1, output_tokens=2)
     guessed = Usage(input_tokens=9, source="estimate")
-    for usage, wanted in ((totals(measured), 3), (totals(measured, guessed), None), (Totals(), None)):
-        made = result("2", TurnSummary(outcome="completed", usage=usage), (0, 2), IDS)
+    for usages, wanted in (((measured,), 3), ((measured, guessed), 3), ((guessed,), None), ((), None)):
+        summary = summed([*usages, TurnEnded(outcome="completed")])
+        made = result("2", summary, (0, 2), IDS)
         assert (made.usage and made.usage.total_tokens) == wanted
+
+
+@pytest.mark.parametrize(
+    ("runtime", "why"),
+    [
+        (Runtime(mode="isolated"), "absolute state_root"),
+        (Runtime(mode="isolated", state_root="here"), "absolute state_root"),
+        (Runtime(mode="isolated", state_root="/x", inherit_ambient_config=True), "no settings but those"),
+        (Runtime(state_root="/x"), "for the mode isolated"),
+        (Runtime(transcript_path="/x/t.jsonl"), "transcript_path cannot be chosen"),
+    ],
+)
+def test_a_runtime_that_cannot_be_kept_is_refused(runtime: Runtime, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        state_root(msgspec.structs.replace(CONFIG, runtime=runtime))
+
+
+def test_an_isolated_runtime_names_where_all_state_goes() -> None:
+    asked = Runtime(mode="isolated", state_root="/x", inherit_ambient_config=False)
+    assert state_root(msgspec.structs.replace(CONFIG, runtime=asked)) == "/x"
+    assert state_root(msgspec.structs.replace(CONFIG, runtime=Runtime())) is None and state_root(CONFIG) is None
 
 
 def test_an_answer_that_is_empty_is_still_an_answer() -> None:

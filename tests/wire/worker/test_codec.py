@@ -19,7 +19,10 @@ def line(**fields: Any) -> bytes:
         (b"", "unknown", "Invalid JSON"),
         (b"   ", "unknown", "Invalid JSON"),
         (b"{not json", "unknown", "Invalid JSON"),
-        (b'{"type":"send","id":"7","message":"cut', "unknown", "Invalid JSON"),
+        (b'{"type":"send","id":"7","message":"cut', "7", "Invalid JSON"),
+        (b'{"type":"send","message":"a \\"id\\" b","id":"7",,}', "7", "Invalid JSON"),
+        (b'{"type":"init","config":{"id":"9"},"id":"7"', "unknown", "Invalid JSON"),
+        (b'{"id":"\\ud83d7","type":', "\ufffd7", "Invalid JSON"),
         (b"[1,2]", "unknown", "Expected JSON object"),
         (b'"send"', "unknown", "Expected JSON object"),
         (b"null", "unknown", "Expected JSON object"),
@@ -34,7 +37,7 @@ def line(**fields: Any) -> bytes:
         (b'{"type":"init","id":"7","config":{}}', "7", "Invalid init: Object missing required field `model`"),
         (b'{"type":"send","id":"7","message":"\xff"}', "7", "Invalid UTF-8"),
         (b'{"type":"status","id":"7","later":"\xff"}', "7", "Invalid UTF-8"),
-        (b'{"type":"send","id":"7","message":' + b"[" * 100_000, "unknown", "Invalid JSON"),
+        (b'{"type":"send","id":"7","message":' + b"[" * 100_000, "7", "Invalid JSON"),
         (b'{"type":"init","id":"7","config":' + b"[" * 400 + b"]" * 400 + b"}", "7", "Invalid init: Expected `object`"),
     ],
 )
@@ -71,8 +74,19 @@ def test_text_that_is_not_unicode_is_mended_and_sent() -> None:
     call = ToolCall("bash", {"command": "cat \udcff", "more": ["\udcff", 1]})
     data = encode(Result(id="2", status="ok", tool_calls_made=(call,), iterations=1, response="a\ud800b"))
     sent = json.loads(data)
-    assert sent["response"] == "a?b"
-    assert sent["tool_calls_made"] == [{"name": "bash", "args": {"command": "cat ?", "more": ["?", 1]}}]
+    assert sent["response"] == "a\ufffdb"
+    assert sent["tool_calls_made"] == [{"name": "bash", "args": {"command": "cat \ufffd", "more": ["\ufffd", 1]}}]
+
+
+def test_half_an_emoji_is_a_replacement_character_in_either_direction() -> None:
+    asked = decode_request(b'{"type":"send","id":"7","message":"a \\ud83d b \\ud83d\\ude00 c \\\\ud83d"}')
+    assert (asked.id, asked.message) == ("7", "a \ufffd b \U0001f600 c \\ud83d")
+    told = decode_response(
+        line(type="event", event={"event": "content_delta", "text": "x"}, event_seq=0, send_id="2").replace(
+            b'"x"', b'"\\ude00x"'
+        )
+    )
+    assert told.event.text == "\ufffdx"
 
 
 def test_fields_that_may_be_absent_are_left_out_and_the_others_are_always_there() -> None:

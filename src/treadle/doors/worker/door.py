@@ -14,24 +14,28 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from treadle.doors.outbox import Outbox
 from treadle.doors.worker.pending import End, Item, Pending
 from treadle.doors.worker.session import (
     CANCELLED,
+    FULL,
     failed,
     heartbeat_seconds,
     pinned_version,
     result,
     session_spec,
+    state_root,
 )
-from treadle.errors import RemoteProtocolError, TreadleError, VersionMismatch
+from treadle.errors import ConfigError, RemoteProtocolError, TreadleError, VersionMismatch
 from treadle.events import Answered, AnyEvent, Asked, ModelRouted, TextDelta, TurnEnded, Warned
 from treadle.io.link import Link
 from treadle.io.streams import Stream
 from treadle.session import Agent, EventReader, Prompt, Session
 from treadle.session import Answer as PersonsAnswer
 from treadle.sessions.session import error_info
-from treadle.sessions.totals import TurnTotals
+from treadle.sessions.totals import TurnSummary, TurnTotals
 from treadle.wire.worker.codec import BadLine, encode
 from treadle.wire.worker.connection import NOT_INITIALIZED, Connection, protocol_error
 from treadle.wire.worker.events import Outgoing, envelope
@@ -56,9 +60,14 @@ from treadle.wire.worker.messages import (
     SteerOk,
     TurnState,
 )
-from treadle.wire.worker.versions import PROTOCOL_VERSION, Version, capabilities, negotiate
+from treadle.wire.worker.versions import BASE, PROTOCOL_VERSION, Version, capabilities, negotiate
 
 log = logging.getLogger(__name__)
+
+CANCEL_SECONDS = 1.5
+"""After a cancel: clients wait two seconds for the result."""
+LEAVING_SECONDS = 1.0
+"""For the last lines, when a signal ends us."""
 
 
 class Active:
@@ -73,6 +82,21 @@ class Active:
         self.cancelled = False
         self.ended = False
         self.totals = TurnTotals()
+        self._called_off = asyncio.Event()
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        self._called_off.set()
+
+    async def overdue(self) -> None:
+        """Returns when a cancel was not heeded in time."""
+        await self._called_off.wait()
+        await asyncio.sleep(CANCEL_SECONDS)
+
+    def summary(self) -> TurnSummary:
+        """What it came to. One that was cancelled and has not ended by now counts as interrupted."""
+        found = self.totals.summary()
+        return found if found.outcome is not None or not self.cancelled else replace(found, outcome="interrupted")
 
 
 class Opened:
@@ -97,8 +121,11 @@ class Worker:
         *,
         environ: Mapping[str, str],
         warn: Callable[[str], None],
+        settle: Callable[[str], Callable[[str], str]] | None = None,
     ) -> None:
+        """`settle` moves all state of this process into a directory, and gives where a session's transcript is then."""
         self._agent = agent
+        self._settle_in = settle
         self._environ = environ
         self._warn = warn
         self._connection = Connection("worker")
@@ -129,6 +156,12 @@ class Worker:
                 await self._out.flushed()
             answered = serving.done() or self._pending.idle
             return 0 if answered and self._out.empty else 1
+        except asyncio.CancelledError:  # a signal: whoever waits for a result gets one
+            self._call_all_off()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LEAVING_SECONDS):
+                    await self._out.flushed()
+            raise
         except Exception as error:
             # A bug of ours. A client that waits for an answer shall not wait for ever.
             log.exception("the worker has a bug")
@@ -149,7 +182,6 @@ class Worker:
         try:
             async for items in self._link.batches():
                 self._take(items)
-                await self._pending.room()
                 await self._out.room(4)  # more than events may take, so that a cancel gets past a busy agent
         except RemoteProtocolError as error:
             self._take([error])
@@ -165,8 +197,14 @@ class Worker:
                 self._cancel(item.target_id)
             elif isinstance(item, Answer | Steer | Status) and self._opened is not None:
                 self._at_once(self._opened, item)
+            elif isinstance(item, Send) and self._pending.full:
+                # To stop reading would be to stop hearing cancels.
+                self._say(failed(item.id, FULL, *self._known()))
             else:
                 self._pending.put(item)
+
+    def _known(self) -> tuple[Version, dict[str, Any]]:
+        return (self._opened.version, self._opened.ids) if self._opened is not None else (BASE, {})
 
     def _at_once(self, opened: Opened, item: Answer | Steer | Status) -> None:
         match item:
@@ -230,6 +268,7 @@ class Worker:
         try:
             text, version = negotiate(request.protocol_version, pinned)
             spec = session_spec(request.config, self._environ, self._warn)
+            transcript = self._isolated(request.config)
             session = await self._agent.open(spec)
         except VersionMismatch as error:
             said = ErrorEnvelope(code=error.code, message=error.message, retryable=False)
@@ -238,15 +277,27 @@ class Worker:
         except Exception as error:
             self._refuse(request.id, error_info(error).message)
             return
-        self._opened = Opened(session, request.config, spec.model or "", version)
+        self._opened = Opened(session, request.config, request.config.model or spec.model or "", version)
         self._say(
             InitOk(
                 id=request.id,
                 session_id=session.id,
                 protocol_version=text,
                 capabilities=capabilities(session.info.tools, request.config.capabilities, version),
+                runtime=_told(request.config, transcript, session.id) if version >= (0, 4) else None,
             )
         )
+
+    def _isolated(self, config: InitConfig) -> Callable[[str], str] | None:
+        """Move into the directory that the client names, when it names one."""
+        root = state_root(config)
+        if root is None:
+            return None
+        if self._settle_in is None or self._agent.name != "native":
+            raise ConfigError(
+                "this worker cannot keep its state elsewhere", hint="leave out runtime, or use the native agent"
+            )
+        return self._settle_in(root)
 
     # A send
 
@@ -268,8 +319,8 @@ class Worker:
             self._catch_up(opened)
             if active.cancelled:
                 self._help(opened.session.interrupt(active.turn, "cancelled"))
-            await self._stream_turn(opened, active, reader)
-            ending = result(request.id, active.totals.summary(), opened.version, opened.ids)
+            await self._until_over(opened, active, reader)
+            ending = result(request.id, active.summary(), opened.version, opened.ids)
         except Exception as error:
             if active.turn is not None and not active.ended:
                 await opened.session.interrupt(active.turn, "its events could not be passed on")
@@ -282,6 +333,19 @@ class Worker:
             self._events(opened, active, [TurnState("completed")])
         opened.messages += 1 + ending.iterations
         self._say(ending)
+
+    async def _until_over(self, opened: Opened, active: Active, reader: EventReader) -> None:
+        """A cancelled send is answered within the client's patience, also when what it started takes longer to end."""
+        streaming = asyncio.create_task(self._stream_turn(opened, active, reader))
+        impatient = asyncio.create_task(active.overdue())
+        try:
+            await asyncio.wait([streaming, impatient], return_when=asyncio.FIRST_COMPLETED)
+            if streaming.done():
+                streaming.result()
+        finally:
+            streaming.cancel()
+            impatient.cancel()
+            await asyncio.gather(streaming, impatient, return_exceptions=True)
 
     async def _stream_turn(self, opened: Opened, active: Active, reader: EventReader) -> None:
         while batch := await reader.batch():
@@ -364,11 +428,24 @@ class Worker:
         active, opened = self._active, self._opened
         if active is None or opened is None or active.id != target or active.cancelled:
             return
-        active.cancelled = True
+        active.cancel()
         if opened.version >= (0, 5):
             self._events(opened, active, [TurnState("cancelling")])
         if active.turn is not None:
             self._help(opened.session.interrupt(active.turn, "cancelled"))
+
+    def _call_all_off(self) -> None:
+        """Every send that runs or waits ends as cancelled."""
+        opened, active = self._opened, self._active
+        if opened is None:
+            return
+        if active is not None:
+            active.cancel()
+            self._active = None
+            self._say(result(active.id, active.summary(), opened.version, opened.ids))
+        for item in self._pending:
+            if isinstance(item, Send):
+                self._say(failed(item.id, CANCELLED, opened.version, opened.ids))
 
     def _running(self, send: str) -> str | None:
         """The turn of that send, when it is the one under way."""
@@ -388,3 +465,14 @@ class Worker:
         turn = self._running(request.target_id)
         accepted = turn is not None and await session.steer(turn, request.message)
         self._say(SteerOk(id=request.id, accepted=accepted))
+
+
+def _told(config: InitConfig, transcript: Callable[[str], str] | None, session: str) -> dict[str, Any] | None:
+    """What the reply says of the runtime, when the client asked for one."""
+    if config.runtime is None or transcript is None:
+        return None
+    return {
+        "mode": config.runtime.mode,
+        "state_root": config.runtime.state_root,
+        "transcript_path": transcript(session),
+    }

@@ -1,4 +1,4 @@
-"""What a client has asked of a worker and waits for its turn. A client that writes ahead without end is held back."""
+"""What a client has asked of a worker and waits for its turn. A client that writes ahead without end is refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeAlias
 from treadle.errors import RemoteProtocolError
 from treadle.wire.worker.messages import Answer, Init, Send, Shutdown, Status, Steer
 
-ROOM, ROOM_BYTES = 1000, 64 * 1024 * 1024
+ROOM, ROOM_BYTES = 10_000, 64 * 1024 * 1024
 """What may wait to be served."""
 
 
@@ -28,7 +28,7 @@ class Pending:
         self._items: deque[Item] = deque()
         self._bytes = 0
         self._cancelled: set[int] = set()
-        self._arrived, self._taken = asyncio.Event(), asyncio.Event()
+        self._arrived = asyncio.Event()
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self._items)
@@ -49,14 +49,12 @@ class Pending:
             await self._arrived.wait()
         item = self._items.popleft()
         self._bytes -= _weight(item)
-        self._taken.set()
         return item
 
-    async def room(self) -> None:
-        """Wait while too much waits to be served."""
-        while len(self._items) >= ROOM or self._bytes >= ROOM_BYTES:
-            self._taken.clear()
-            await self._taken.wait()
+    @property
+    def full(self) -> bool:
+        """Whether too much waits to be served."""
+        return len(self._items) >= ROOM or self._bytes >= ROOM_BYTES
 
     def take_statuses(self) -> list[Status]:
         found = [item for item in self._items if isinstance(item, Status)]

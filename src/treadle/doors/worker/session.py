@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
+from treadle.agent.providers.names import PREFIXES
 from treadle.errors import ConfigError
 from treadle.io.paths import here
 from treadle.session import Instructions, Limits, Mode, Rules, SessionSpec, Start, Toolset
@@ -52,7 +53,7 @@ def session_spec(config: InitConfig, environ: Mapping[str, str], warn: Callable[
     permissions = config.permissions if config.asked("permissions") else None
     return SessionSpec(
         cwd=cwd,
-        model=config.model or environ.get("HEDDLE_MODEL") or None,
+        model=_model(config, environ),
         instructions=Instructions(system=config.system_prompt or None),
         tools=Toolset(offered=config.tools),
         rules=Rules(allow=permissions.allow, ask=permissions.ask, deny=permissions.deny) if permissions else Rules(),
@@ -64,12 +65,38 @@ def session_spec(config: InitConfig, environ: Mapping[str, str], warn: Callable[
     )
 
 
+def state_root(config: InitConfig) -> str | None:
+    """The directory that an isolated worker is to keep its state in; raises what cannot be done."""
+    runtime = config.runtime
+    if runtime is None:
+        return None
+    if runtime.transcript_path is not None:
+        raise ConfigError("runtime.transcript_path cannot be chosen", hint="leave it out: the reply names it")
+    if runtime.mode == "default":
+        if runtime.state_root is not None:
+            raise ConfigError("runtime.state_root is for the mode isolated", hint='add "mode": "isolated"')
+        return None
+    if runtime.state_root is None or not os.path.isabs(runtime.state_root):
+        raise ConfigError("an isolated runtime needs an absolute state_root")
+    if runtime.inherit_ambient_config:
+        raise ConfigError("an isolated runtime reads no settings but those in its state_root")
+    return runtime.state_root
+
+
 def _provider(environ: Mapping[str, str]) -> dict[str, str]:
     """The ecosystem's own name for a server that speaks its gateway's dialect, in our terms."""
     base, key = environ.get("HEDDLE_BASE_URL", "").strip(), environ.get("OPENROUTER_API_KEY", "")
     if not base:
         return {}
-    return {"TREADLE_BASE_URL": base, **({"TREADLE_API_KEY": key} if key else {})}
+    return {"OPENROUTER_BASE_URL": base, **({"OPENROUTER_API_KEY": key} if key else {})}
+
+
+def _model(config: InitConfig, environ: Mapping[str, str]) -> str | None:
+    """With an address of that gateway, every model is its model: errors then name it and the variable of its key."""
+    model = config.model or environ.get("HEDDLE_MODEL") or None
+    if model is None or not environ.get("HEDDLE_BASE_URL", "").strip() or model.partition(":")[0] in PREFIXES:
+        return model
+    return f"openrouter:{model}"
 
 
 def _cwd(config: InitConfig) -> str:
@@ -108,6 +135,7 @@ def _limits(config: InitConfig) -> Limits:
 
 
 CANCELLED = ErrorEnvelope(code="cancelled", message="cancelled", retryable=False)
+FULL = ErrorEnvelope(code="busy", message="too many sends wait already; send this one again later", retryable=True)
 
 
 def result(id: str, summary: TurnSummary, version: Version, ids: Mapping[str, Any]) -> Result:
@@ -158,11 +186,9 @@ def failed(id: str, error: ErrorEnvelope, version: Version, ids: Mapping[str, An
 
 
 def _usage(summary: TurnSummary, version: Version) -> ResultUsage | None:
-    """Nothing rather than a guess, when a model call went by without saying what it used."""
-    usage = summary.usage
-    if not usage.calls or usage.estimated:
-        return None
-    return ResultUsage(**counts(usage, version))
+    """What the service counted. A call that went by without saying what it used adds nothing: no guesses."""
+    usage = summary.counted
+    return ResultUsage(**counts(usage, version)) if usage.calls else None
 
 
 def _failure(

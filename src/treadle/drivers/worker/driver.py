@@ -21,8 +21,8 @@ from treadle.drivers.confined import decided, enclosure, started, watched
 from treadle.drivers.launch import Launch
 from treadle.drivers.worker.init import not_kept
 from treadle.drivers.worker.peer import WorkerPeer
-from treadle.errors import BudgetExceeded, LimitReached, MaxIterations, RemoteError, TimedOut
-from treadle.events import Asked, Event, Failed, Outcome, TextDelta, TurnEnded, Usage, Warned
+from treadle.errors import BudgetExceeded, ConfigError, LimitReached, MaxIterations, RemoteError, TimedOut
+from treadle.events import Asked, Event, Failed, Outcome, TextDelta, ToolStarted, TurnEnded, Usage, Warned
 from treadle.io.peer import Patience
 from treadle.io.process.programs import command_words
 from treadle.io.within import within
@@ -47,6 +47,8 @@ from treadle.wire.worker.messages import (
     UsageEvent,
 )
 
+HANDSHAKE = 60.0
+"""Seconds: on a loaded machine a program such as opencode takes a quarter of a minute to come up."""
 HEARTBEAT_MS = 5000
 LIMITED = {"max_iterations", "loop_detected", "budget_exceeded", "timeout", "limit_reached"}
 
@@ -57,7 +59,7 @@ class WorkerAgent:
     ) -> None:
         self._writes = writes
         self._argv = command_words(command) if isinstance(command, str) else list(command)
-        self._patience = patience or Patience()
+        self._patience = patience or Patience(handshake=HANDSHAKE)
 
     @property
     def name(self) -> str:
@@ -90,8 +92,11 @@ class WorkerAgent:
 
 
 def launched(card: Card, launch: Launch, bind: Bind | None = None) -> WorkerAgent:
-    """For `agents.py`."""
-    return WorkerAgent(launch.argv, writes=launch.writes)
+    """For `agents.py`. The option `handshake`: seconds that a worker has for its first answer."""
+    seconds = launch.options.get("handshake", HANDSHAKE)
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds <= 0:
+        raise ConfigError(f"the option handshake of a worker is {seconds!r}", hint="give a number of seconds")
+    return WorkerAgent(launch.argv, writes=launch.writes, patience=Patience(handshake=float(seconds)))
 
 
 def _a_few_heartbeats(env: Mapping[str, str]) -> float:
@@ -130,6 +135,8 @@ class WorkerSession(BaseSession):
         self._sent: Send | None = None
         self._said: list[str] = []
         self._failed = False
+        self._blind = False
+        """Whether it was said that a limit cannot be kept."""
         self._waiting: dict[str, asyncio.Future[bool]] = {}
         self._questions_out: set[asyncio.Task[None]] = set()
         for wish in not_kept(spec, self._extensions):
@@ -202,10 +209,12 @@ class WorkerSession(BaseSession):
                 self._questions_out.add(question)
                 question.add_done_callback(self._questions_out.discard)
                 return
+            case ToolStarted() if not self._spent.calls:
+                turn.iterations += 1  # it counts nothing for us, so each call is taken for a step of its own
             case Failed():
                 self._failed = True
         self.emit(event)
-        if limited and type(event) is Usage:
+        if limited and type(event) in (Usage, ToolStarted):
             self._check_limits(turn)
 
     def _check_limits(self, turn: Turn) -> None:
@@ -243,6 +252,7 @@ class WorkerSession(BaseSession):
             for event in incoming.events(counts):
                 self._pass_on(event, turn, Send(id=result.id, message=""), incoming, False)
         turn.iterations = result.iterations or turn.iterations
+        self._warn_of_blindness()
         if result.status == "ok":
             return turn.ending("completed")
         error = error_info(result.error) if result.error else None
@@ -254,6 +264,16 @@ class WorkerSession(BaseSession):
         if error and outcome != "interrupted" and not self._failed:
             self.emit(Failed(error=error))
         return turn.ending(outcome, error)
+
+    def _warn_of_blindness(self) -> None:
+        """A limit on what the worker does not tell us cannot be kept, and whoever set it should know."""
+        limits = self._spec.limits
+        blind = not self._spent.calls and (limits.max_tokens is not None or limits.max_cost_usd is not None)
+        unpriced = self._spent.calls and self._spent.cost_usd is None and limits.max_cost_usd is not None
+        if (blind or unpriced) and not self._blind:
+            self._blind = True
+            what = "usage: a limit on tokens or money" if blind else "cost: a limit on money"
+            self.emit(Warned(message=f"{self._worker.name} reports no {what} cannot be kept", code="not_enforced"))
 
     # Questions and steering
 

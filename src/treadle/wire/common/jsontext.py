@@ -47,11 +47,24 @@ def dumps(value: Any, indent: int | None = None, *, sort_keys: bool = False) -> 
 
 
 def mended(value: Any) -> Any:
-    """The value with every text made fit for UTF-8: half a surrogate pair, as a file name can hold, becomes `?`."""
+    """The value with every text made fit for UTF-8: half a surrogate pair is U+FFFD, two halves are one character."""
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+        return value if value.isascii() else value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, dict):
         return {mended(key): mended(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [mended(item) for item in value]
     return value
+
+
+def mended_line(line: bytes) -> bytes:
+    """JSON text in which an escape that is half a surrogate pair (`\\ud83d` alone) is U+FFFD."""
+    import re
+
+    def mend(found: re.Match[bytes]) -> bytes:
+        text = found[0]
+        half = len(text) == 6 and text[2:3] in b"dD" and text[3:4] in b"89abcdefABCDEF"
+        return b"\\ufffd" if half else text
+
+    pair = rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    return re.sub(pair + rb"|\\u[0-9a-fA-F]{4}|\\.", mend, line, flags=re.S)

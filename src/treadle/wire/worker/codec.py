@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, get_args
 
 import msgspec
 
 from treadle.errors import RemoteProtocolError
 from treadle.wire.common.jsonline import json_line
+from treadle.wire.common.jsontext import mended_line
 from treadle.wire.worker.messages import REQUESTS, AnyPayload, AnyResponse, EventLine, Message, Unknown
 
 UNKNOWN_ID = "unknown"
@@ -82,8 +84,23 @@ def _open_envelope(line: bytes) -> _Envelope | BadLine:
         return BadLine("Invalid JSON", details=str(error))
 
 
+_LEADING = rb'\s*\{(?:\s*"[^"\\]*"\s*:\s*(?:"(?:[^"\\]|\\.)*"|-?[\d.]+|true|false|null)\s*,)*'
+_ID = re.compile(_LEADING + rb'\s*"id"\s*:\s*("(?:[^"\\]|\\.)*")', re.S)
+
+
+def _rescued(line: bytes) -> str:
+    """The id of a line that is no JSON as a whole, when it stands among the plain members at its beginning."""
+    found = _ID.match(line[:65536])
+    try:
+        return msgspec.json.decode(mended_line(found[1]), type=str) if found is not None else UNKNOWN_ID
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return UNKNOWN_ID
+
+
 def decode_request(line: bytes) -> Any:
     """A request, or the error with which to answer."""
+    if b"\\u" in line:
+        line = mended_line(line)
     try:
         line.decode()
         readable = True
@@ -91,6 +108,7 @@ def decode_request(line: bytes) -> Any:
         line, readable = line.decode(errors="replace").encode(), False
     head = _open_envelope(line)
     if isinstance(head, BadLine):
+        head.id = _rescued(line)
         return head
     id = head.id if isinstance(head.id, str) else UNKNOWN_ID
     if not readable:
@@ -118,7 +136,8 @@ def decode_response(line: bytes) -> Any:
     try:
         return _response.decode(line)
     except _BAD_JSON as error:
-        return _decode_strange(line, str(error))
+        mend = b"\\u" in line and mended_line(line)
+        return decode_response(mend) if mend and mend != line else _decode_strange(line, str(error))
     except RecursionError:
         return BadLine("Invalid JSON", details="nested too deeply")
 

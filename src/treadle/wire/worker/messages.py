@@ -27,6 +27,15 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_seconds: float | None = None
 
 
+class Runtime(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Since 0.4: where a worker keeps what it keeps."""
+
+    mode: Literal["default", "isolated"] = "default"
+    state_root: str | None = None
+    transcript_path: str | None = None
+    inherit_ambient_config: bool | None = None
+
+
 class InitConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str
     system_prompt: str
@@ -34,6 +43,7 @@ class InitConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_iterations: int | None = None
     task_id: str | None = None
     worker_id: str | None = None
+    runtime: Runtime | None = None
     capabilities: tuple[str, ...] = ()
     """Our addition: which of the extensions this client uses. The fields below count only when they are named here."""
     approval_mode: Literal["suggest", "auto-edit", "full-auto", "plan", "yolo"] | None = None
@@ -229,6 +239,8 @@ class InitOk(Response, frozen=True, kw_only=True, tag="init_ok"):
     error: ErrorEnvelope | None = None
     capabilities: dict[str, Any] | None = None
     """0.5"""
+    runtime: dict[str, Any] | None = None
+    """0.4, when it was asked for"""
 
 
 class EventLine(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="event", gc=False):
