@@ -72,6 +72,8 @@ SNAPSHOT = {
     "error": {"category": "provider", "message": "slow down", "recoverable": True},
 }
 
+REPLY = wire.Reply(session_id="s1", id="m1", model="model")
+
 
 def small(change: Any, **data: Any) -> TaskChanged:
     return TaskChanged(change=change, task_id="agent_1", data=data)
@@ -268,17 +270,17 @@ def test_initialize_is_answered_with_what_can_be_chosen() -> None:
     ids=lambda case: type(case).__name__,
 )
 def test_what_was_said_and_done_is_a_line_of_the_conversation(event: Any, who: str, block: dict[str, Any]) -> None:
-    line = wire.conversation_line(event, "s1", "m1", "model")
+    line = REPLY.line(event)
     assert line is not None and line["type"] == line["message"]["role"] == who
     assert line["message"]["content"] == [block] and line["session_id"] == "s1" and line["uuid"]
 
 
 def test_other_events_are_no_line_of_the_conversation() -> None:
-    assert wire.conversation_line(TextDelta(text="h"), "s1", "m1", "model") is None
+    assert REPLY.line(TextDelta(text="h")) is None
 
 
 def test_a_denied_call_is_shown_as_asked_for_even_when_its_arguments_were_no_object() -> None:
-    line = wire.denied_use(ToolDenied(call="c", name="Bash", reason="no", by="rule", args="ls"), "s1", "m1", "model")
+    line = REPLY.use(ToolDenied(call="c", name="Bash", reason="no", by="rule", args="ls"))
     assert line["message"]["content"] == [{"type": "tool_use", "id": "c", "name": "Bash", "input": {}}]
 
 

@@ -46,15 +46,21 @@ def dumps(value: Any, indent: int | None = None, *, sort_keys: bool = False) -> 
     return text
 
 
-def mended(value: Any) -> Any:
-    """The value with every text made fit for UTF-8: half a surrogate pair is U+FFFD, two halves are one character."""
+def mended(value: Any, mark: str = "?") -> Any:
+    """The value with every text made fit for UTF-8: half a surrogate pair, as a file name can hold, becomes `mark`."""
     if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        if value.isascii():
+            return value
+        halves = [mark if "\ud800" <= letter <= "\udfff" else letter for letter in value]
+        return "".join(halves)
     if isinstance(value, dict):
-        return {mended(key): mended(item) for key, item in value.items()}
+        return {mended(key, mark): mended(item, mark) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [mended(item) for item in value]
+        return [mended(item, mark) for item in value]
     return value
+
+
+REPLACEMENT = "\ufffd"
 
 
 def mended_line(line: bytes) -> bytes:

@@ -8,8 +8,7 @@ from typing import Any, get_args
 import msgspec
 
 from treadle.errors import RemoteProtocolError
-from treadle.wire.common.jsonline import json_line
-from treadle.wire.common.jsontext import mended_line
+from treadle.wire.common.jsontext import REPLACEMENT, mended, mended_line
 from treadle.wire.worker.messages import REQUESTS, AnyPayload, AnyResponse, EventLine, Message, Unknown
 
 UNKNOWN_ID = "unknown"
@@ -36,7 +35,10 @@ _BAD_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError, ValueError
 
 
 def encode(message: Message) -> bytes:
-    return json_line(message)
+    try:
+        return _encoder.encode(message) + b"\n"
+    except UnicodeEncodeError:
+        return _encoder.encode(mended(msgspec.to_builtins(message), REPLACEMENT)) + b"\n"
 
 
 def encode_lines(lines: list[EventLine]) -> bytes:
