@@ -67,6 +67,9 @@ text = "I write."
 name = "write_file"
 arguments = { file_path = "src/x.py", content = "x" }
 [[reply.call]]
+name = "read_file"
+arguments = { file_path = "a.txt" }
+[[reply.call]]
 name = "write_file"
 arguments = { file_path = "a.txt", content = "x" }
 [[reply]]
@@ -105,6 +108,9 @@ async def test_two_orders_that_change_the_same_file_are_both_warned(
     [[reply]]
     turn = 1
     text = "I write."
+    [[reply.call]]
+    name = "read_file"
+    arguments = { file_path = "a.txt" }
     [[reply.call]]
     name = "write_file"
     arguments = { file_path = "a.txt", content = "x" }

@@ -19,6 +19,9 @@ when = "You were interrupted"
 turn = 2
 text = "I go on."
 [[reply.call]]
+name = "read_file"
+arguments = { file_path = "b.txt" }
+[[reply.call]]
 name = "write_file"
 arguments = { file_path = "b.txt", content = "whole" }
 [[reply]]
@@ -146,6 +149,9 @@ async def test_work_that_is_sent_back_goes_on_in_the_session_that_did_it(
     [[reply]]
     turn = 1
     text = "I write."
+    [[reply.call]]
+    name = "read_file"
+    arguments = { file_path = "a.txt" }
     [[reply.call]]
     name = "write_file"
     arguments = { file_path = "a.txt", content = "two" }

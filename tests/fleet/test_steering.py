@@ -234,7 +234,8 @@ def edits(tmp_path: Path, name: str, file: str, text: str, command: str = "") ->
     call = f'[[reply.call]]\nname = "bash"\narguments = {{ command = "{command}" }}\n[[reply]]\n' if command else ""
     path = tmp_path / f"{name}.toml"
     path.write_text(
-        f'[[reply]]\ntext = "I write."\nusage = {{ input = 100, output = 10 }}\n[[reply.call]]\nname = "write_file"\n'
+        f'[[reply]]\ntext = "I write."\nusage = {{ input = 100, output = 10 }}\n[[reply.call]]\nname = "read_file"\n'
+        f'arguments = {{ file_path = "{file}" }}\n[[reply.call]]\nname = "write_file"\n'
         f'arguments = {{ file_path = "{file}", content = "{text}" }}\n[[reply]]\n{call}text = "Done."\n'
     )
     return f"scripted:{path}"
