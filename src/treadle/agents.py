@@ -102,6 +102,7 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
     Who acts is `HEIMDALL_HAID`; a session without one gets a name of its own, which its commands are told too.
     """
     from treadle.coordination.guard import Guarded
+    from treadle.coordination.origin import this_process
     from treadle.coordination.planning import Planning
     from treadle.coordination.repository import find
 
@@ -110,7 +111,7 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
         return spec
     if not haid:
         haid = own_identity(spec)
-        spec = msgspec.structs.replace(spec, env={**spec.env, "HEIMDALL_HAID": haid})
+        spec = msgspec.structs.replace(spec, env={**spec.env, "HEIMDALL_HAID": haid, **this_process()})
     guarded = Guarded(Planning(project=spec.cwd), haid)
     if not environ.get("HEIMDALL_HAID") and not guarded.claims.exists() and not guarded.claims.unseen():
         return spec

@@ -25,7 +25,12 @@ def quiet_git(monkeypatch: pytest.MonkeyPatch) -> None:
     """Git with no settings of the machine's, and a known user."""
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    for variable in (*SESSION_VARIABLES, "HEIMDALL_HAID", "HEIMDALL_PLANNING_DIR"):  # an agent may run the tests
+    for variable in (
+        *SESSION_VARIABLES,
+        "HEIMDALL_HAID",
+        "HEIMDALL_PROCESS",
+        "HEIMDALL_PLANNING_DIR",
+    ):  # an agent may run the tests
         monkeypatch.delenv(variable, raising=False)
     for who in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{who}_NAME", "Ann")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.coordination.conftest import BIN, Run, git
+from treadle.coordination import origin
 from treadle.coordination.acting import acting
 from treadle.coordination.planning import Planning
 
@@ -146,3 +147,19 @@ def test_a_holder_that_is_connected_is_renewed_and_one_that_is_gone_says_since_w
     assert refused.returncode == 3 and "holder not connected since 20" in refused.stderr
     file.write_text(json.dumps({**fields, "heartbeat": "2020-01-01T00:00:00Z"}))
     assert heimdall("claim", "claim", "src", "--task", "T", HEIMDALL_HAID="haid:bob.box-0002").returncode == 0
+
+
+def test_what_a_program_holds_for_itself_is_its_as_long_as_it_runs(project: Path, heimdall: Run) -> None:
+    """A session of ours gives its commands its identity and its process, which a sandbox would hide."""
+    ann = "haid:ann.box-0001/treadle-1"
+    program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=-1)
+    try:
+        key = origin.key_of(program.pid)
+        assert key is not None
+        env = {"HEIMDALL_HAID": ann, "HEIMDALL_PROCESS": f"{key[0]}:{key[1]}"}
+        assert heimdall("claim", "claim", "src", "--task", "T", **env).returncode == 0
+        assert f"{ann}  here since" in heimdall("claim", "who").stdout
+    finally:
+        program.communicate(b"")
+    assert "holder not connected since" in heimdall("claim", "list").stdout
+    assert heimdall("claim", "claim", "docs", "--task", "T", HEIMDALL_HAID=ann, HEIMDALL_PROCESS="x:y").returncode == 0

@@ -12,9 +12,12 @@ from treadle.coordination.seats import Seats
 
 def acting(planning: Planning, *, enter: bool = False) -> str:
     """The identity. A session that is not known yet is given one of its own when it is about to hold something."""
-    if declared := os.environ.get("HEIMDALL_HAID"):
-        return checked(declared)
     seats = Seats(planning, "")
+    if declared := os.environ.get("HEIMDALL_HAID"):
+        process = origin.given_process(os.environ)
+        if enter and process:
+            seats.note(checked(declared), process)  # what it holds is its as long as that process runs
+        return checked(declared)
     keys = origin.session_keys(os.environ)
     if seat := seats.recognise(keys, origin.ancestors()):
         return seat.haid

@@ -81,6 +81,10 @@ def uninstall(project: str) -> list[str]:
                     if os.path.lexists(path + _KEPT):
                         move(path + _KEPT, path)
                     removed += [path] if hook in HOOKS else []
+    try:
+        os.rmdir(_own_directory(found))
+    except OSError:
+        pass  # it was never made, or somebody put something in it
     if _setting(project, _SETTING, "--local") == _own_directory(found):
         before = _setting(project, _BEFORE, "--local") or "="
         if before.startswith("="):
@@ -163,7 +167,7 @@ def _repository(project: str) -> repository.Repository:
 
 
 def _own_directory(found: repository.Repository) -> str:
-    return os.path.join(found.common, "heimdall", "hooks")
+    return os.path.join(found.common, "hooks", "heimdall")  # where a sandbox protects what is in it
 
 
 def _setting(project: str, name: str, *scope: str) -> str | None:

@@ -31,6 +31,9 @@ _PIDS = {"CLAUDE_PID": "claude", "OPENCODE_PID": "opencode"}
 _SHELLS = {"sh", "bash", "dash", "zsh", "ash", "busybox"}
 _DEPTH = 64
 
+PROCESS_VARIABLE = "HEIMDALL_PROCESS"
+"""The process that `HEIMDALL_HAID` is the identity of, as its number and its start time."""
+
 Key = tuple[int, int]
 """A process by its number and its start time."""
 
@@ -55,6 +58,18 @@ def declared_process(environ: Mapping[str, str], program: str) -> Key | None:
         if whose == program and value.isdecimal() and len(value) < 10:
             return key_of(int(value))
     return None
+
+
+def this_process() -> dict[str, str]:
+    """A variable for what we start, by which it knows whose it is also where it cannot see our process."""
+    mine = key_of(os.getpid())
+    return {PROCESS_VARIABLE: f"{mine[0]}:{mine[1]}"} if mine else {}
+
+
+def given_process(environ: Mapping[str, str]) -> Key | None:
+    pid, _, start = environ.get(PROCESS_VARIABLE, "").partition(":")
+    plain = pid.isdecimal() and start.isdecimal() and len(pid) < 10 and len(start) < 20
+    return (int(pid), int(start)) if plain else None
 
 
 def key_of(pid: int) -> Key | None:

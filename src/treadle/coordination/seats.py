@@ -217,6 +217,13 @@ class Seats:
     def _numbered(self, name: str, number: int) -> str:
         return f"{self.root}/{name}" if number == 1 else f"{self.root}/{name}-{number}"
 
+    def note(self, haid: str, process: origin.Key) -> None:
+        """Have it in the register that this identity is that of a process."""
+        known = self.of(haid)
+        if known is None or known.process != process:
+            with self.planning.lock("seats"):
+                self._write(haid, haid.partition("/")[2], "", process, "")
+
     def family(self, haid: str) -> set[str]:
         """The identities of one session: its own, and those of its sub-agents that said who they are."""
         seat = self.of(haid)
