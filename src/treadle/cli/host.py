@@ -8,7 +8,6 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import click
@@ -24,6 +23,7 @@ from treadle.errors import Busy, Cancelled, ConfigError, NotFound
 from treadle.host import backends
 from treadle.host import order as workorder
 from treadle.host.attempts import Attempts
+from treadle.host.event_file import RedactedEvents
 from treadle.host.recover import kept_runs
 from treadle.host.recover import recover as recover_runs
 from treadle.host.run import Backend, HostRun, Job
@@ -190,10 +190,11 @@ async def _run(options: dict[str, Any]) -> int:
     )
     fallbacks = [_fallback(name, known, confined) for name in options["fallback"]]
     quiet = options["as_json"]
-    redactor = Redactor.of_environment({**os.environ, **order.config.env})
+    printing = _Printing(Redactor.of_environment({**os.environ, **order.config.env}))
 
     def start(job: Job, earlier: Sequence[dict[str, Any]]) -> HostRun:
-        made = HostRun(job, store, listener=partial(_print_events, redactor) if quiet else show_events, earlier=earlier)
+        printing.end()
+        made = HostRun(job, store, listener=printing if quiet else show_events, earlier=earlier)
         if quiet:
             click.echo(msgspec.json.encode({"type": "run", "run_id": made.run_id, "agent": job.backend.name}))
         else:
@@ -202,6 +203,7 @@ async def _run(options: dict[str, Any]) -> int:
 
     attempts = Attempts(job, start, retries=options["retry"], fallbacks=fallbacks)
     receipt = await _interruptible(attempts)
+    printing.end()
     work = attempts.run
     assert work is not None
     if quiet:
@@ -217,9 +219,20 @@ async def _run(options: dict[str, Any]) -> int:
     return COMPLETE if receipt.outcome == "complete" else PARTIAL
 
 
-def _print_events(redactor: Redactor, events: Sequence[AnyAgentEvent]) -> None:
-    for event in events:
-        click.echo(msgspec.json.encode(redactor.tree(mended(msgspec.to_builtins(event)))))
+class _Printing:
+    """Events as JSON lines, without secrets."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redacted = RedactedEvents(redactor)
+
+    def __call__(self, events: Sequence[AnyAgentEvent]) -> None:
+        for event in events:
+            for clean in self._redacted.clean(mended(msgspec.to_builtins(event))):
+                click.echo(msgspec.json.encode(clean))
+
+    def end(self) -> None:
+        for clean in self._redacted.rest():
+            click.echo(msgspec.json.encode(clean))
 
 
 def _fallback(name: str, known: backends.Known, confined: Confinement) -> Backend | Agent:
@@ -408,12 +421,13 @@ def ps(as_json: bool) -> None:
 def watch(run_id: str, as_json: bool) -> None:
     """Show what a run has said and says, until it ends; then its receipt. RUN is an id, its beginning, or `latest`."""
     found = find_running(run_id)
-    redactor = Redactor.of_environment(os.environ)
+    printing = _Printing(Redactor.of_environment(os.environ))
     for event in follow(found.run_id):
         if as_json:
-            _print_events(redactor, [event])
+            printing([event])
         else:
             show_events([event])
+    printing.end()
     wait_for_end(found.run_id)
     _show_end(found, as_json)
 

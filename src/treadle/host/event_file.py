@@ -23,14 +23,38 @@ def encode_events(events: Sequence[AnyAgentEvent]) -> bytes:
     return _encoder.encode_lines(events)
 
 
+class RedactedEvents:
+    """Events without secrets. What is said in pieces is one text to the redactor: a key that was cut in two is still
+    one. What it holds back comes with the next piece, or with the event after the last of them."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._stream: RedactedStream | None = None
+        self._last: dict[str, Any] = {}
+
+    def clean(self, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if event.get("type") == "assistant_delta":
+            self._stream = self._stream or self._redactor.stream()
+            self._last = {**self._redactor.tree(event), "text": self._stream.feed(str(event.get("text", "")))}
+            yield self._last
+            return
+        yield from self.rest()
+        yield self._redactor.tree(event)
+
+    def rest(self) -> Iterator[dict[str, Any]]:
+        """What is still held back, when nothing more comes."""
+        rest = self._stream.end() if self._stream is not None else ""
+        self._stream = None
+        if rest:
+            yield {**self._last, "text": rest}
+
+
 class EventFile:
     """Events, one JSON object per line, for nobody else to read; with a redactor, also without secrets."""
 
     def __init__(self, path: str, redactor: Redactor | None = None) -> None:
         self._path = path
-        self._redactor = redactor
-        self._stream: RedactedStream | None = None
-        self._last: dict[str, Any] = {}
+        self._redacted = RedactedEvents(redactor) if redactor is not None else None
         try:
             self._file = open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))
             if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
@@ -39,26 +63,10 @@ class EventFile:
             raise storage_error(error, path, "write") from error
 
     def write(self, lines: bytes) -> None:
-        if self._redactor is not None:
+        if self._redacted is not None:
             trees = [msgspec.json.decode(line) for line in lines.splitlines()]
-            lines = _encoder.encode_lines([clean for tree in trees for clean in self._clean(tree, self._redactor)])
+            lines = _encoder.encode_lines([clean for tree in trees for clean in self._redacted.clean(tree)])
         self._put(lines)
-
-    def _clean(self, event: dict[str, Any], redactor: Redactor) -> Iterator[dict[str, Any]]:
-        """What is said in pieces is one text to the redactor; what it holds back comes with the next piece."""
-        if event.get("type") == "assistant_delta":
-            self._stream = self._stream or redactor.stream()
-            self._last = {**redactor.tree(event), "text": self._stream.feed(str(event.get("text", "")))}
-            yield self._last
-            return
-        yield from self._rest()
-        yield redactor.tree(event)
-
-    def _rest(self) -> Iterator[dict[str, Any]]:
-        rest = self._stream.end() if self._stream is not None else ""
-        self._stream = None
-        if rest:
-            yield {**self._last, "text": rest}
 
     def _put(self, lines: bytes) -> None:
         try:
@@ -69,6 +77,7 @@ class EventFile:
 
     def close(self) -> None:
         with contextlib.suppress(OSError, StorageError):  # the failure was reported when the event was written
-            self._put(_encoder.encode_lines(list(self._rest())))
+            if self._redacted is not None:
+                self._put(_encoder.encode_lines(list(self._redacted.rest())))
         with contextlib.suppress(OSError):
             self._file.close()

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.agent.providers.failures import from_event, from_response, retry_after, said
+from treadle.agent.providers.failures import from_event, from_response, from_status, retry_after, said, without_key
 from treadle.errors import AuthFailed, ContextOverflow, ProviderError, RateLimited
 
 
@@ -92,3 +92,12 @@ def test_an_error_inside_a_stream_is_judged_by_its_code_or_its_words() -> None:
     assert not from_event({"type": "invalid_request_error", "message": "no"}, provider="acme").retryable
     assert isinstance(from_event({"code": "context_length_exceeded", "message": ""}, provider="acme"), ContextOverflow)
     assert "plain" in from_event("plain", provider="acme").message
+
+
+def test_a_key_that_a_service_repeats_is_not_in_the_error() -> None:
+    with pytest.raises(AuthFailed) as failed, without_key("a-key-of-no-known-shape"):
+        raise from_status(401, "wrong key: 'a-key-of-no-known-shape'", provider="p", kind="a-key-of-no-known-shape")
+    assert "a-key" not in f"{failed.value} {failed.value.args} {failed.value.envelope()}"
+    assert "p answered 401: wrong key: '[redacted]'" in str(failed.value)
+    with pytest.raises(ProviderError, match="as it was"), without_key(""):
+        raise ProviderError("as it was")

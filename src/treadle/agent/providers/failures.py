@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
 from treadle.errors import AuthFailed, ContextOverflow, ProviderError, RateLimited
+from treadle.redact import Redactor
 
 RETRYABLE = frozenset({408, 409, 429, 529})
 TOO_LONG = re.compile(
@@ -80,6 +82,19 @@ def from_event(error: Any, *, provider: str) -> ProviderError:
         details={"type": kind},
         retryable=bool(OVERLOADED.search(about)),
     )
+
+
+@contextmanager
+def without_key(key: str) -> Iterator[None]:
+    """Some services repeat in an error the key that they were given, and an error is shown and logged."""
+    try:
+        yield
+    except ProviderError as error:
+        redactor = Redactor([key] if key else [])
+        error.message = redactor.text(error.message)
+        error.args = (error.message,)
+        error.details = redactor.tree(error.details)
+        raise
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:

@@ -11,7 +11,7 @@ import msgspec
 
 from treadle.agent.messages import ModelRequest
 from treadle.agent.providers.base import Reply, ReplyItem
-from treadle.agent.providers.failures import from_response
+from treadle.agent.providers.failures import from_response, without_key
 from treadle.agent.providers.prices import Price, cost
 from treadle.agent.providers.reading import mended_request
 from treadle.agent.providers.retry import Clock, RetryPolicy, SystemClock, retrying
@@ -121,29 +121,31 @@ class HttpProvider:
         began = time.monotonic()
         reader = self._format.reader(self.name, self.model)
         client = self._open()
-        async with client.post(self._format.path, body) as response:
-            await self._accepted(response)
-            decoder = decoder_for(response.headers.get("content-type", ""))
-            received = 0
-            chunks = response.aiter_bytes()
-            async for chunk in chunks:
-                received += len(chunk)
-                if received > LARGEST_REPLY:
-                    raise LineTooLong(f"the reply is larger than {LARGEST_REPLY} bytes")
-                for item in reader.read(decoder.feed(chunk)):
-                    yield item
-                if reader.done:
-                    await client.linger(chunks)
-                    break
-            else:
-                for item in reader.read(decoder.end()):
-                    yield item
-        yield self._finished(reader.reply(), began)
+        with without_key(self._endpoint.key):
+            async with client.post(self._format.path, body) as response:
+                await self._accepted(response)
+                decoder = decoder_for(response.headers.get("content-type", ""))
+                received = 0
+                chunks = response.aiter_bytes()
+                async for chunk in chunks:
+                    received += len(chunk)
+                    if received > LARGEST_REPLY:
+                        raise LineTooLong(f"the reply is larger than {LARGEST_REPLY} bytes")
+                    for item in reader.read(decoder.feed(chunk)):
+                        yield item
+                    if reader.done:
+                        await client.linger(chunks)
+                        break
+                else:
+                    for item in reader.read(decoder.end()):
+                        yield item
+            yield self._finished(reader.reply(), began)
 
     async def models(self) -> list[str]:
         response = await self._open().get("/models")
         if response.status_code != 200:
-            raise from_response(response.status_code, response.headers, response.content, provider=self.name)
+            with without_key(self._endpoint.key):
+                raise from_response(response.status_code, response.headers, response.content, provider=self.name)
         try:
             return sorted(entry.id for entry in msgspec.json.decode(response.content, type=_Listing).data)
         except msgspec.DecodeError as error:
