@@ -30,7 +30,11 @@ GROUPS: dict[str, dict[str, str]] = {
         "receipt": "treadle.cli.receipt:receipt",
     },
     "Keep a program in a terminal": {name: f"treadle.cli.terminal.listed:{name}" for name in TERMINAL},
-    "Run many agents": {"fleet": "treadle.cli.fleet:fleet", "serve": "treadle.cli.serve:serve"},
+    "Run many agents": {
+        "fleet": "treadle.cli.fleet:fleet",
+        "serve": "treadle.cli.serve:serve",
+        "top": "treadle.cli.top:top",
+    },
     "Share a repository": {"coord": "treadle.cli.coord:coord"},
     "See what there is": {
         "agents": "treadle.cli.agents:agents",

@@ -20,6 +20,7 @@ from treadle.cli.as_json import json_option, show_json
 @click.option("--tls-key", default="", metavar="FILE", help="Its key, when that is in another file.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy on this machine does TLS; give its name with --name.")
 @click.option("--terminals", default="", metavar="DIR", help="Where the terminals are. Default: those of `treadle ls`.")
+@click.option("--notify", multiple=True, metavar="TARGET", help="Tell of questions: https://..., ntfy:URL, command:X.")
 @click.option("--right", type=click.Choice(["watch", "answer", "all"]), default="all", help="What the link allows.")
 @click.option("--link", is_flag=True, help="Print a new link to the server that runs, and end.")
 @click.option("--token", is_flag=True, help="Print a token for scripts, and end.")
@@ -73,11 +74,13 @@ def _serve(tokens: Any, right: Any, as_json: bool, options: dict[str, Any]) -> N
     from treadle.fleet.api import running
     from treadle.fleet.api.serve import Listening, WebServer, run
 
-    terminals = options.pop("terminals")
+    terminals, notify = options.pop("terminals"), options.pop("notify")
     listening = Listening(**options)
 
     async def work() -> None:
-        server = WebServer(address=listening.address, names=listening.names, terminals=terminals, tokens=tokens)
+        server = WebServer(
+            address=listening.address, names=listening.names, terminals=terminals, tokens=tokens, notify=notify
+        )
         ready = asyncio.Event()
         serving = asyncio.create_task(run(server, listening, ready))
         waiting = asyncio.create_task(ready.wait())

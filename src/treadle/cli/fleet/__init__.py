@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from treadle.cli.fleet import looking, machines, orders, results, steering
+from treadle.cli.fleet import away, looking, machines, orders, results, steering
 
 
 @click.group()
@@ -26,4 +26,6 @@ def fleet() -> None:
 
 
 for command in (*machines.COMMANDS, *orders.COMMANDS, *looking.COMMANDS, *steering.COMMANDS, *results.COMMANDS):
+    fleet.add_command(command)
+for command in away.COMMANDS:
     fleet.add_command(command)

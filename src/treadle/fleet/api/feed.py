@@ -110,12 +110,3 @@ class Feed:
         except TreadleError:
             log.exception("what the engine told could not be taken into the index")
             return []
-
-
-async def streams_of(bus: Bus) -> str:
-    """What tells the streams of one fleet from those of another, also from ones that were removed and made anew."""
-    parts = []
-    for stream in (STATE, EVENTS):
-        info = await bus.api(f"STREAM.INFO.{stream}")
-        parts.append(str(info.get("created", "")))
-    return " ".join(parts)

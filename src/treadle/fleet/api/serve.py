@@ -35,7 +35,15 @@ CONNECTIONS_MAX = 2000
 class WebServer:
     """`address` is how browsers reach it: `https://fleet.example`."""
 
-    def __init__(self, *, address: str, names: Iterable[str], terminals: str = "", tokens: Any = None) -> None:
+    def __init__(
+        self,
+        *,
+        address: str,
+        names: Iterable[str],
+        terminals: str = "",
+        tokens: Any = None,
+        notify: tuple[str, ...] = (),
+    ) -> None:
         try:
             from starlette.applications import Starlette
         except ImportError:
@@ -43,6 +51,7 @@ class WebServer:
         from treadle.fleet.api import files
         from treadle.fleet.api.board import Board
         from treadle.fleet.api.gate import Gate
+        from treadle.fleet.api.notices import Notices
         from treadle.fleet.api.screens import Screens
         from treadle.fleet.api.tokens import Tokens
         from treadle.terminal.places import default_directory
@@ -59,6 +68,7 @@ class WebServer:
         self.feed: Feed | None = None
         self.problem = "starting"
         self.board = Board(self)
+        self.notices = Notices(self, notify)
         self.tabs: set[Tab] = set()
         self.streams = 0
         self.merges: dict[str, Merging] = {}
@@ -166,7 +176,8 @@ class WebServer:
 
     async def _join(self) -> None:
         """Connect to the fleet of this machine, as soon as there is one."""
-        from treadle.fleet.api.feed import Feed, streams_of
+        from treadle.fleet.api.feed import Feed
+        from treadle.fleet.searching import streams_of
 
         while True:
             try:
@@ -181,6 +192,8 @@ class WebServer:
                     raise
                 self.feed = Feed(bus, index)
                 self.feed.on_state.add(self.board.on_state)
+                if self.notices.targets:
+                    self.feed.on_state.add(self.notices.on_state)
                 self.bus, self.index, self.problem = bus, index, ""
                 self.feed.start()
                 self.board.wake()

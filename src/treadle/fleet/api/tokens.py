@@ -156,7 +156,7 @@ class Tokens:
 
     def sign(self, what: str, expires: float) -> str:
         """A signature of this text, for a link that can be used once until it expires."""
-        return hmac.new(self._key(), f"{what} {expires:.0f}".encode(), hashlib.sha256).hexdigest()[:40]
+        return hmac.new(self.key(), f"{what} {expires:.0f}".encode(), hashlib.sha256).hexdigest()[:40]
 
     def signed(self, what: str, expires: float, signature: str) -> bool:
         return time.time() < expires and hmac.compare_digest(self.sign(what, expires), signature)
@@ -170,7 +170,8 @@ class Tokens:
 
         return self._change(note)
 
-    def _key(self) -> bytes:
+    def key(self) -> bytes:
+        """What signs links and notices; made when it is first needed."""
         if not self.read().key:
             fresh = secrets.token_hex(32)
             self._change(lambda kept: (replace(kept, key=kept.key or fresh), None))

@@ -1,0 +1,169 @@
+"""`treadle top`: the fleet at a glance, in a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+import click
+
+from treadle.errors import ConfigError
+
+EVERY = 1.0
+KEYS = "j k choose  y n answer  m say  c cancel  l events  q leave"
+
+
+@click.command("top")
+@click.option("--once", is_flag=True, help="Print it once and end; so it does in a pipe.")
+def top(once: bool) -> None:
+    """Watch the fleet: who needs you, what works, waits, is done; answer, say something, cancel.
+
+    \b
+    j k  next, previous     y n  allow, deny      m  say something
+    c    cancel             l    its events       q  leave
+    """
+    from treadle.cli.fleet.common import with_bus
+
+    if once or not sys.stdout.isatty():
+        from treadle.fleet import glance
+
+        async def look(bus: Any) -> Any:
+            return await glance.look(bus)
+
+        for line, _ in lines(with_bus(look), 120):
+            click.echo(line)
+        return
+    if os.environ.get("TERM", "dumb") == "dumb":
+        raise ConfigError("this terminal cannot be drawn on", hint="treadle top --once")
+    with_bus(_watch)
+
+
+def lines(glance: Any, width: int) -> list[tuple[str, str]]:
+    """What is shown: each line, with the order that it is about."""
+    from treadle.cli.fleet.common import age
+    from treadle.cli.render import one_line
+
+    found: list[tuple[str, str]] = []
+    for title, rows in glance.sections:
+        found.append((f"{title} ({len(rows)})", ""))
+        for row in rows:
+            state = f"  {row.word:10.10} {age(row.changed):>4}  {row.id:12.12}"
+            found.append((f"{state}  {one_line(row.title)[:40]:40}  {one_line(row.now)}"[:width], row.id))
+        found.append(("", ""))
+    return found
+
+
+async def _watch(bus: Any) -> None:
+    import curses
+
+    screen = curses.initscr()
+    try:
+        curses.noecho()
+        curses.cbreak()
+        screen.keypad(True)
+        screen.nodelay(True)
+        try:
+            curses.curs_set(0)
+        except curses.error:
+            pass  # a terminal whose cursor cannot be hidden
+        await _loop(bus, screen)
+    finally:
+        curses.nocbreak()
+        screen.keypad(False)
+        curses.echo()
+        curses.endwin()
+
+
+async def _loop(bus: Any, screen: Any) -> None:
+    from treadle.errors import TreadleError
+    from treadle.fleet import glance as glances
+
+    glance, chosen, said, due = await glances.look(bus), "", "", 0.0
+    loop = asyncio.get_running_loop()
+    while True:
+        if loop.time() >= due:
+            try:
+                glance = await glances.look(bus)
+            except TreadleError as error:
+                said = error.message
+            due = loop.time() + EVERY
+        ids = [name for _, name in lines(glance, 200) if name]
+        chosen = chosen if chosen in ids else (ids[0] if ids else "")
+        _draw(screen, glance, chosen, said)
+        key = screen.getch()
+        if key in (ord("q"), 27):
+            return
+        if key in (ord("j"), 258, ord("k"), 259) and ids:
+            step = 1 if key in (ord("j"), 258) else -1
+            chosen = ids[max(0, min(len(ids) - 1, ids.index(chosen) + step))]
+        elif key > 0 and chosen:
+            said = await _act(bus, screen, glance, chosen, chr(key) if key < 128 else "")
+            due = 0.0
+        else:
+            await asyncio.sleep(0.05)
+
+
+async def _act(bus: Any, screen: Any, glance: Any, name: str, key: str) -> str:
+    from treadle.errors import TreadleError
+    from treadle.fleet import client
+
+    row = next(row for _, rows in glance.sections for row in rows if row.id == name)
+    try:
+        if key in "yn" and row.ask:
+            decision = "allow" if key == "y" else "deny"
+            await client.answer(bus, name, decision, number=row.ask["number"])
+            return f"{decision}: {row.now}"
+        if key == "m":
+            text = _typed(screen, f"say to {row.title[:30]}: ")
+            if text:
+                await client.say(bus, name, text)
+                return "said: it is queued until the agent's next step"
+        elif key == "c" and _typed(screen, f"cancel {row.title[:30]}? type yes: ") == "yes":
+            await client.cancel(bus, name)
+            return "cancelled"
+        elif key == "l":
+            return f"treadle fleet logs -f {name}"
+    except TreadleError as error:
+        return error.message
+    return ""
+
+
+def _typed(screen: Any, question: str) -> str:
+    """A line that a person types at the bottom."""
+    import curses
+
+    rows, cols = screen.getmaxyx()
+    screen.move(rows - 1, 0)
+    screen.clrtoeol()
+    screen.addnstr(rows - 1, 0, question, cols - 1)
+    screen.nodelay(False)
+    curses.echo()
+    try:
+        found: bytes = screen.getstr(rows - 1, min(len(question), cols - 2), 2000)
+    finally:
+        curses.noecho()
+        screen.nodelay(True)
+    return found.decode("utf-8", "replace").strip()
+
+
+def _draw(screen: Any, glance: Any, chosen: str, said: str) -> None:
+    import curses
+
+    from treadle.cli.render import one_line
+
+    rows, cols = screen.getmaxyx()
+    shown = lines(glance, cols - 1)
+    place = next((number for number, (_, name) in enumerate(shown) if name == chosen), 0)
+    first = max(0, place - rows + 5)
+    screen.erase()
+    try:
+        screen.addnstr(0, 0, one_line(glance.head), cols - 1, curses.A_BOLD)
+        for number, (text, name) in enumerate(shown[first : first + rows - 3], 2):
+            look = curses.A_REVERSE if name and name == chosen else curses.A_BOLD if not name else curses.A_NORMAL
+            screen.addnstr(number, 0, text, cols - 1, look)
+        screen.addnstr(rows - 1, 0, one_line(said) or KEYS, cols - 1)
+    except curses.error:
+        pass  # smaller than the least that can be drawn
+    screen.refresh()

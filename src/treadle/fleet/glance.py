@@ -1,0 +1,68 @@
+"""The fleet at a glance, for a terminal: the same four sections as the page's board, worked out from one look."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from treadle.fleet import client, liveness
+from treadle.fleet.bus import Bus
+from treadle.fleet.index import row_of
+from treadle.fleet.orders import AT_WORK
+
+NEWEST = 200
+DONE_SHOWN = 10
+WORDS = {"asks": "asks", "failed": "failed", "review": "to review"}
+
+
+class GlanceRow(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    word: str
+    title: str
+    changed: float
+    now: str
+    ask: dict[str, Any] | None = None
+
+
+class Glance(msgspec.Struct, frozen=True, kw_only=True):
+    head: str
+    sections: list[tuple[str, list[GlanceRow]]]
+
+
+async def look(bus: Bus) -> Glance:
+    listed = await client.list_orders(bus, count=NEWEST)
+    known = {order.id for order, _ in listed}
+    listed += [each for each in await client.list_orders(bus, count=NEWEST, active=True) if each[0].id not in known]
+    asks = {ask["order"]: ask for ask in await client.approvals(bus)}
+    whys, nodes = await client.whys(bus), await client.nodes(bus)
+    parts: dict[str, list[GlanceRow]] = {"Needs you": [], "Working": [], "Waiting": [], "Done": []}
+    for order, revision in listed:
+        row = row_of(order, revision)
+        why = liveness.judged(whys.get(order.id, {}))
+        ask = asks.get(order.id)
+        word = WORDS.get(row.needs, order.state)
+        stuck = why.get("verdict") in ("stalled", "lost") or (why.get("waits") or {}).get("kind") == "budget"
+        made = GlanceRow(
+            id=order.id, word=word, title=order.title, changed=order.changed, now=_now(order, why, ask), ask=ask
+        )
+        if row.needs or stuck:
+            parts["Needs you"].append(made)
+        elif order.ended:
+            parts["Done"].append(made)
+        else:
+            parts["Working" if order.state in AT_WORK else "Waiting"].append(made)
+    parts["Needs you"].sort(key=lambda row: (row.ask is None, row.ask["deadline"] if row.ask else row.changed))
+    parts["Done"] = parts["Done"][:DONE_SHOWN]
+    up = sum(bool(node.get("alive")) for node in nodes)
+    head = f"treadle: {len(parts['Needs you'])} need you, nodes {up} of {len(nodes)}"
+    return Glance(head=head, sections=[*parts.items()])
+
+
+def _now(order: Any, why: dict[str, Any], ask: dict[str, Any] | None) -> str:
+    if ask is not None:
+        return str(ask.get("command") or ask.get("text") or "")
+    if waits := why.get("waits"):
+        return str(waits.get("text", ""))
+    said = why.get("activity") or {}
+    return str(said.get("doing") or order.why or order.result.get("stat") or "")

@@ -1,0 +1,70 @@
+"""The index for a command: brought up to date with the engine, then asked. A server that runs feeds the same file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from treadle.fleet import places
+from treadle.fleet.bus import EVENTS, STATE, Bus, Entry
+from treadle.fleet.index import OrderIndex
+from treadle.fleet.pull import Pull
+
+KEYS = ("order.*", "spec.*", "ask.>", "answer.>")
+
+
+@asynccontextmanager
+async def up_to_date(bus: Bus) -> AsyncIterator[OrderIndex]:
+    """The index of this machine's fleet, with all that the engine had when it was opened."""
+    path = os.path.join(places.inside(), "index.sqlite")
+    index = await asyncio.to_thread(OrderIndex, path, await streams_of(bus))
+    try:
+        await _catch_up_state(bus, index)
+        await _catch_up_events(bus, index)
+        yield index
+    finally:
+        index.close()
+
+
+async def streams_of(bus: Bus) -> str:
+    """What tells the streams of one fleet from those of another, also from ones that were removed and made anew."""
+    parts = []
+    for stream in (STATE, EVENTS):
+        info = await bus.api(f"STREAM.INFO.{stream}")
+        parts.append(str(info.get("created", "")))
+    return " ".join(parts)
+
+
+async def _catch_up_state(bus: Bus, index: OrderIndex) -> None:
+    pull = Pull(bus, STATE, filters=tuple(f"$KV.fleet.{key}" for key in KEYS), start=index.state_at, batch=1000)
+    try:
+        if pull.position > await bus.last_revision():
+            return
+        while messages := await pull.next(1.0):
+            entries = [
+                Entry(each.subject.removeprefix("$KV.fleet."), each.data, each.metadata.sequence.stream)
+                for each in messages
+                if each.data and not (each.headers or {}).get("KV-Operation")
+            ]
+            await asyncio.to_thread(index.take_state, entries)
+            if messages[-1].metadata.num_pending == 0:
+                return
+    finally:
+        await pull.close()
+
+
+async def _catch_up_events(bus: Bus, index: OrderIndex) -> None:
+    info = await bus.api(f"STREAM.INFO.{EVENTS}")
+    pull = Pull(bus, EVENTS, filters=("fleet.ev.>",), start=index.events_at, batch=1000)
+    try:
+        if pull.position > int(info["state"]["last_seq"]):
+            return
+        while messages := await pull.next(1.0):
+            plain = [(each.subject, each.metadata.sequence.stream, each.data) for each in messages]
+            await asyncio.to_thread(index.take_events, plain)
+            if messages[-1].metadata.num_pending == 0:
+                return
+    finally:
+        await pull.close()
