@@ -18,6 +18,8 @@ from treadle.wire.terminal import frames as wire
 
 LOOKS_SECONDS = 0.5
 """How often rows whose text is the same are looked at for a change of colour."""
+RELOAD_PAUSE = 0.5
+"""Seconds before a picture is made anew, so that a program that writes without end does not have us do only that."""
 LINGER = 10.0
 """Seconds that a terminal nobody looks at any more is still followed."""
 SCROLLBACK = 20_000
@@ -101,7 +103,8 @@ class LiveScreen:
         self.changed.set()
 
     def _take(self, message: wire.Message) -> None:
-        assert self._screen is not None
+        if self._screen is None:
+            return
         if isinstance(message, wire.Output):
             self._screen.feed(message.data)
             self._dirty = True
@@ -118,9 +121,14 @@ class LiveScreen:
             self._reloading = asyncio.get_running_loop().create_task(self._reload())
 
     async def _reload(self) -> None:
-        if self._screen is not None:
-            self._screen.__exit__(None, None, None)
-        await self.open()
+        old, self._screen = self._screen, None
+        if old is not None:
+            old.__exit__(None, None, None)
+        await asyncio.sleep(RELOAD_PAUSE)
+        try:
+            await self.open()
+        except TreadleError as error:
+            self.problem = error.message
         self.changed.set()
 
     def _look(self) -> None:

@@ -319,6 +319,8 @@ class ScreenTopic(Topic):
 
     async def message(self) -> dict[str, Any] | None:
         frame = self._live.frame(self._at)
+        if "cols" not in frame:
+            return None  # it is just being made anew
         seen = (frame["rows"], frame.get("cursor"), frame.get("state"), frame.get("ended"))
         if self._at and seen == self._seen:
             return None
