@@ -16,7 +16,7 @@ from treadle.agent.messages import ToolSchema
 from treadle.agent.small.profile import SmallProfile
 from treadle.agent.small.words import ANSWER
 
-CAPS = {"file_path": 160, "command": 400, "old_string": 1000, "new_string": 2000, "content": 4000, "text": 1500}
+CAPS = {"file_path": 160, "command": 400, "old_string": 1000, "new_string": 1500, "content": 2400, "text": 1000}
 OTHER_CAP = 1000
 MOST_CALLS = 4
 _ANSWER = ToolSchema(

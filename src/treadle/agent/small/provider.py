@@ -19,7 +19,7 @@ from treadle.agent.small.render import LOOK, argument, is_look, rendered
 from treadle.events import TextDelta, Usage
 from treadle.sessions.session import new_id
 
-REPLY_TOKENS = 1400
+REPLY_TOKENS = 700
 WARM = 0.7
 OBJECTIONS = 2
 """How often a reply may be sent back before it is taken as it is."""
