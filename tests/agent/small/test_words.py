@@ -1,7 +1,7 @@
 import json
 
 from treadle.agent.messages import ToolSchema
-from treadle.agent.small.words import descriptions, manual, right_call
+from treadle.agent.small.words import descriptions, manual, right_call, undefined_note
 from treadle.agent.tools import registry
 
 TOOLS = registry.builtin(("read_file", "edit_file", "write_file", "bash")).schemas()
@@ -18,6 +18,13 @@ def test_a_tool_that_we_do_not_know_is_shown_with_its_own_arguments() -> None:
     tool = ToolSchema(name="mcp__x__y", description="Do y. At length.", parameters={"required": ["where"]})
     assert right_call(tool) == '{"tool":"mcp__x__y","where":"..."}'
     assert "<- Do y" in manual([tool])
+
+
+def test_half_of_a_rename_is_answered_with_the_other_half() -> None:
+    text = "def circle_area(r):\n    return r\n\n\ndef volume(r, h):\n    return area(r) * h\n"
+    note = undefined_note("a.py", text, "area", 6)
+    assert '"old_string":"    return area(r) * h","new_string":"    return circle_area(r) * h"' in note
+    assert "edit_file" in undefined_note("a.py", "print(zzz)\n", "zzz", 1)
 
 
 def test_descriptions_say_all_and_are_much_longer() -> None:

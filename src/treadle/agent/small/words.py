@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -10,6 +12,7 @@ import msgspec
 from treadle.agent.messages import ToolSchema
 
 ANSWER = "answer"
+_WORD = re.compile(r"\b(?:def|class)\s+(\w+)|^(\w+)\s*=", re.MULTILINE)
 PERSONA = """\
 You are a coding agent. You do the task by calling tools, one call at a time, and look at each result.
 - Do what was asked, completely, and nothing else. Keep all other code as it is.
@@ -57,10 +60,19 @@ def right_call(tool: ToolSchema) -> str:
 
 
 def undefined_note(path: str, text: str, name: str, line: int) -> str:
-    """Which line uses a name that nothing defines, and the call that mends it, but for the new line."""
+    """Which line uses a name that nothing defines, and where a defined name is much like it, the call that mends it."""
     old = text.splitlines()[line - 1]
-    call = example("edit_file", {"file_path": path, "old_string": old, "new_string": "..."})
-    return f"Line {line} of {path} uses {name}, which nothing defines: {old.strip()}\nMend that line: {call}"
+    wrong = f"Line {line} of {path} uses {name}, which nothing defines: {old.strip()}"
+    near = get_close_matches(name, sorted(_defined(text)), n=1, cutoff=0.5)
+    if not near:
+        return f"{wrong}\nMend that line with edit_file."
+    new = re.sub(rf"\b{re.escape(name)}\b", near[0], old)
+    call = example("edit_file", {"file_path": path, "old_string": old, "new_string": new})
+    return f"{wrong}\nIf {near[0]} is meant, call: {call}"
+
+
+def _defined(text: str) -> set[str]:
+    return {name for found in _WORD.findall(text) for name in found if name}
 
 
 def manual(tools: Iterable[ToolSchema]) -> str:
