@@ -39,9 +39,8 @@ when = "no shell here"
 text = "Two looms."
 """
     done = run("tools_and_hooks.py", tmp_path, replies)
-    *before, asked, said, cost = done.stdout.splitlines()
-    assert before == ["in_stock: 2 of loom"], done.stderr
-    assert asked.startswith("asked: bash") and (said, cost) == ("Two looms.", "cost: unknown")
+    # What a hook blocks, nobody is asked about.
+    assert done.stdout.splitlines() == ["in_stock: 2 of loom", "Two looms.", "cost: unknown"], done.stderr
 
 
 def test_without_async_what_changed_is_told(tmp_path: Path) -> None:
