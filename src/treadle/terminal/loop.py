@@ -1,15 +1,16 @@
-"""Descriptors and times, and what to do when one of them is due: a selector with timers. No tasks, no threads."""
+"""Descriptors and times, and what to do when one of them is due: `poll` with timers. No tasks, no threads."""
 
 from __future__ import annotations
 
-import selectors
+import math
+import select
 import time
 
 TYPE_CHECKING = False  # `typing` would cost every supervisor a megabyte
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+READ, WRITE = select.POLLIN, select.POLLOUT
 LONGEST = 86400.0
 """Seconds of one wait. The kernel counts them as milliseconds in 31 bits, which is not a month."""
 
@@ -21,24 +22,25 @@ def now_ms() -> int:
 
 class Loop:
     def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
+        self._poller = select.poll()
+        self._acts: dict[int, tuple[int, Callable[[int], None]]] = {}
         self._timers: dict[str, tuple[float, Callable[[], None]]] = {}
 
     def watch(self, fd: int, events: int, act: Callable[[int], None]) -> None:
         """Call `act(events)` whenever one of `events` is due at `fd`, instead of what was asked before; 0 for never."""
         if not events:
             self.forget(fd)
-        elif fd not in self._selector.get_map():
-            self._selector.register(fd, events, act)
         else:
-            key = self._selector.get_key(fd)
-            if key.events != events or key.data is not act:
-                self._selector.modify(fd, events, act)
+            before = self._acts.get(fd)
+            if before is None or before[0] != events:
+                self._poller.register(fd, events)
+            if before is None or before[0] != events or before[1] is not act:
+                self._acts[fd] = (events, act)
 
     def forget(self, fd: int) -> None:
         """To be called before `fd` is closed: its number may be another's a moment later."""
-        if fd in self._selector.get_map():
-            self._selector.unregister(fd)
+        if self._acts.pop(fd, None):
+            self._poller.unregister(fd)
 
     def at(self, name: str, when: float, act: Callable[[], None]) -> None:
         """Call `act()` at a time of `time.monotonic()`. Each name stands for one time."""
@@ -50,9 +52,12 @@ class Loop:
 
     def turn(self) -> None:
         """Wait for the next thing and do all that is due."""
-        for key, events in self._selector.select(self._pause()):
-            if self._selector.get_map().get(key.fd) is key:  # else something done earlier in this turn has changed it
-                key.data(events & key.events or key.events)
+        ready = self._poller.poll(self._pause())
+        asked = [self._acts.get(fd) for fd, _ in ready] if len(ready) > 1 else ()
+        for at, (fd, events) in enumerate(ready):
+            found = self._acts.get(fd)
+            if found and (not asked or found is asked[at]):  # else something done earlier in this turn has changed it
+                found[1](events & found[0] or found[0])
         if self._timers:
             now = time.monotonic()
             for _, name in sorted((when, name) for name, (when, _) in self._timers.items() if when <= now):
@@ -62,6 +67,8 @@ class Loop:
                     act()
 
     def _pause(self) -> float | None:
+        """Milliseconds until the next time, rounded up: a moment too early would be a turn for nothing."""
         if not self._timers:
             return None
-        return min(max(0.0, min(when for when, _ in self._timers.values()) - time.monotonic()), LONGEST)
+        left = min(when for when, _ in self._timers.values()) - time.monotonic()
+        return math.ceil(min(max(0.0, left), LONGEST) * 1000)

@@ -63,6 +63,8 @@ class Whole:
         if self._held:
             data = self._held + data
             self._held = b""
+        elif ESC not in data:
+            return data
         cut = _unfinished(data)
         if cut < len(data) and len(data) - cut <= LONGEST:
             self._held = data[cut:]
@@ -102,6 +104,8 @@ class QueryFilter:
 
     def feed(self, data: bytes, everything: bool) -> bytes:
         data = self._whole.feed(data)
+        if ESC not in data:
+            return data
         return (QUERY if everything else STATUS_QUERY).sub(b"", data)
 
 
@@ -149,6 +153,8 @@ class Modes:
 
     def feed(self, data: bytes) -> None:
         """`data` must hold whole sequences."""
+        if ESC not in data:
+            return
         for match in MODE.finditer(data):
             for number in match[1].split(b";"):
                 if number.isdigit() and int(number) in TRACKED:

@@ -79,3 +79,22 @@ def test_any_bytes_in_any_pieces_give_the_same_messages(data: bytes, cuts: list[
     for left, right in zip(edges, edges[1:], strict=False):
         found += end.receive(data[left:right])
     assert [str(message) for message in found] == [str(message) for message in whole]
+
+
+def test_the_end_of_the_bytes_is_right_between_frames_only() -> None:
+    with pytest.raises(RemoteProtocolError, match="before its mode byte"):
+        Connection("client").end()
+    end = client()
+    assert end.end() == []
+    end.receive(encode(Output(b"whole")) + b"\x81\x00")
+    with pytest.raises(RemoteProtocolError, match="inside a frame"):
+        end.end()
+
+
+def test_one_end_does_not_say_what_is_the_others() -> None:
+    with pytest.raises(LocalProtocolError, match="a client does not send Output"):
+        client().send(Output(b"x"))
+    with pytest.raises(LocalProtocolError, match="Output may not be sent while open"):
+        supervisor().send(Output(b"x"))
+    end = client()
+    assert end.kind("client", terminal.Status()) is terminal.Status
