@@ -286,7 +286,7 @@ class Supervisor:
         """Keep the summary up to date: at once when the state is another one, else not too often."""
         if self.exit_frame is not None:
             self.loop.cancel("summary")
-            return summary.remove(self.place)
+            return None if self.lock.replaced else summary.remove(self.place)
         says = tuple(state.get(key) for key in ("name", "agent", "message", "hint"))
         if says != self._summed_up:
             self._summed_up = says
