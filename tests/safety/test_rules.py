@@ -105,3 +105,13 @@ def test_everyday_commands_are_neither_refused_nor_asked_about(rules: dict[str, 
     assert len(commands) == 300
     decided = [(guard(Access(tool="bash", kind="execute", command=one)), one) for one in commands]
     assert [(decision.reason, one) for decision, one in decided if decision.verdict != "allow"] == []
+
+
+def test_every_attempt_gets_a_verdict(tmp_path: Path) -> None:
+    """Also where a path leads through a link that may not be read, as /proc/1/cwd."""
+    rules = Rules(deny=("Read(secrets/**)", "Write(prot*.lock)"))
+    guard = build_guard(str(tmp_path), rules, "full-auto", disk=DISK)
+    tried = corpora.attempts(corpora.READERS, corpora.PATHS, corpora.OTHER_READS)
+    tried += corpora.attempts(corpora.WRITERS, corpora.WRITTEN)
+    given = {guard(Access(tool="bash", kind="execute", command=one)).verdict for one in tried}
+    assert given <= {"allow", "ask", "deny"} and "deny" in given

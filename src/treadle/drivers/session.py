@@ -347,7 +347,7 @@ class DrivenSession(BaseSession):
 
     def access(self, name: str, args: Any, kind: Any, paths: tuple[str, ...] = (), **more: Any) -> Access:
         """What a call is about to touch, with paths as our rules want them."""
-        real = tuple(os.path.realpath(os.path.join(self.spec.cwd, path)) for path in paths if "\0" not in path)
+        real = tuple(DISK.real(os.path.join(self.spec.cwd, path)) for path in paths if "\0" not in path)
         return Access(tool=name, kind=kind, paths=real, args=args, **more)
 
     async def permit(

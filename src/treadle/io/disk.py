@@ -14,7 +14,11 @@ class _Disk:
         return os.path.expanduser(path)
 
     def real(self, path: str) -> str:
-        return os.path.realpath(path)
+        """Where it leads. A link that may not be read, as there are in /proc, is where it ends: nobody knows more."""
+        try:
+            return os.path.realpath(path)
+        except OSError as error:
+            return str(error.filename or "/")
 
     def found(self, base: str, pattern: str) -> Iterator[str]:
         return glob.iglob(os.path.join(glob.escape(base), pattern))

@@ -31,7 +31,10 @@ def resolve(cwd: Path, text: str) -> Path:
         meant = _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), os.fsencode(path))
         if b"\0" not in meant and os.path.lexists(meant):
             path = os.fsdecode(meant)
-    return Path(os.path.realpath(path))
+    try:
+        return Path(os.path.realpath(path))
+    except OSError as error:  # such as a link in /proc that may not be read
+        raise ToolError(f"{text}: cannot be followed: {error.strerror}") from None
 
 
 class Resolved:

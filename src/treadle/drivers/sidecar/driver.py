@@ -182,7 +182,7 @@ class SidecarSession(BaseSession):
     def _forbidden(self, event: Event) -> str | None:
         if not isinstance(event, ToolStarted):
             return None
-        paths = tuple(os.path.realpath(os.path.join(self._spec.cwd, path)) for path in event.paths)
+        paths = tuple(DISK.real(os.path.join(self._spec.cwd, path)) for path in event.paths if "\0" not in path)
         access = Access(tool=event.name, kind=event.kind, paths=paths, command=event.command, args=event.args)
         decision = self._guard(access)
         return decision.reason if decision.verdict == "deny" else None
