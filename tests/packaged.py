@@ -20,7 +20,7 @@ SCRIPT = '[[reply]]\ntext = "It weaves."\n'
 def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
-        run([sys.executable, "-m", "build", "--outdir", str(place / "dist"), str(ROOT)])
+        run([sys.executable, "-m", "build", "--no-isolation", "--outdir", str(place / "dist"), str(ROOT)])
         [wheel] = (place / "dist").glob("*.whl")
         [sdist] = (place / "dist").glob("*.tar.gz")
         look_into(wheel, sdist)

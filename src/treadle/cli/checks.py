@@ -35,6 +35,9 @@ EXTRAS = {
 }
 
 
+CHOOSE = "choose a model, such as TREADLE_MODEL=anthropic:MODEL with ANTHROPIC_API_KEY (`treadle docs models` has all)"
+
+
 class Check(msgspec.Struct, frozen=True, kw_only=True):
     area: str
     name: str
@@ -107,7 +110,7 @@ def settings(offline: bool) -> Iterator[Check]:
 
 
 def models(offline: bool) -> Iterator[Check]:
-    from treadle.agent.providers.names import HOW, VENDORS
+    from treadle.agent.providers.names import VENDORS
 
     try:
         here = _configuration()
@@ -119,7 +122,7 @@ def models(offline: bool) -> Iterator[Check]:
         here.provider(chosen)
         yield Check(area="models", name="chosen", ok=True, says=chosen or "")
     except TreadleError as error:
-        fix = (error.hint or error.message) if chosen else f"for our own agent {HOW}"
+        fix = (error.hint or error.message) if chosen else CHOOSE
         yield Check(area="models", name="chosen", ok=False, says=error.message, needed=bool(chosen), fix=fix)
     for name, vendor in VENDORS.items():
         told = [variable for variable in (vendor.key, vendor.base) if variable and os.environ.get(variable)]

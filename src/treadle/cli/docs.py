@@ -104,5 +104,6 @@ def _drawn(text: str) -> str:
     colour = colourful(sys.stdout)
     width = min(shutil.get_terminal_size().columns, 100)
     console = Console(file=out, width=width, force_terminal=colour, no_color=not colour, highlight=False, emoji=False)
-    console.print(Markdown(re.sub(r"<!--.*?-->\n?", "", text), hyperlinks=False))
+    shown = re.sub(r"!\[(.*?)\]\(.*?\)", r"(a picture: \1)", re.sub(r"<!--.*?-->\n?", "", text))
+    console.print(Markdown(shown, hyperlinks=False))
     return out.getvalue()
