@@ -48,9 +48,9 @@ def complete(request: pytest.FixtureRequest, scripts: Path, state_home: Path) ->
 
 
 def test_commands_and_their_subcommands_are_offered(complete: Complete) -> None:
-    assert sorted(complete("treadle", "se")) == ["send", "sessions"]
+    assert complete("treadle", "sess") == ["sessions"] and {"send", "sessions"} <= set(complete("treadle", "se"))
     assert set(complete("treadle", "sessions", "")) >= {"show", "export", "search", "rm"}
-    assert sorted(complete("heimdall-claim", "re")) == ["reap", "release"]
+    assert {"reap", "release"} <= set(complete("heimdall-claim", "re"))
     assert "claim" in complete("treadle", "coord", "cl")
 
 
