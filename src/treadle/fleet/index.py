@@ -24,7 +24,7 @@ from treadle.errors import StorageError
 from treadle.fleet.bus import Entry
 from treadle.fleet.orders import Order, begun, encode, read_order, read_spec
 
-FORMAT = 1
+FORMAT = 2
 TEXT_MAX = 20_000
 """Characters of one text that are searched; the rest of a longer one is not found."""
 FACETS = ("state", "agent", "project", "node")
@@ -34,6 +34,7 @@ CREATE TABLE orders (id TEXT PRIMARY KEY, revision INTEGER, state TEXT, agent TE
   node TEXT, title TEXT, labels TEXT, needs TEXT, changed REAL, row BLOB) WITHOUT ROWID;
 CREATE INDEX orders_by_revision ON orders (revision);
 CREATE INDEX orders_by_state ON orders (state, revision);
+CREATE INDEX orders_counted ON orders (state, agent, project, node, revision);
 CREATE INDEX orders_by_needs ON orders (needs, revision) WHERE needs != '';
 CREATE TABLE asks (key TEXT PRIMARY KEY, body BLOB, answer BLOB) WITHOUT ROWID;
 CREATE TABLE chunks (seq INTEGER PRIMARY KEY, of TEXT, attempt INTEGER, first INTEGER, count INTEGER);

@@ -133,8 +133,9 @@ async def test_a_table_of_orders_is_sent_by_the_window_that_is_looked_at(web: We
     await give(bus, *[spec(project="p" if number % 2 else "q") for number in range(40)])
     tab = await follow(web)
     await tab.sub("table", wanted={"project": "p"}, offset=5, count=10)
-    table = await tab.until(lambda message: message["t"] == "table" and message["total"] == 20)
-    assert len(table["rows"]) == 10 and table["offset"] == 5 and table["facets"]["project"] == {"p": 20, "q": 20}
+    counted = {"p": 20, "q": 20}
+    table = await tab.until(lambda message: message["t"] == "table" and message["facets"].get("project") == counted)
+    assert len(table["rows"]) == 10 and table["offset"] == 5 and table["total"] == 20
 
 
 async def test_an_order_is_told_whole_whenever_it_changes(

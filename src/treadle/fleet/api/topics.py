@@ -4,6 +4,7 @@ who reads slowly misses states in between, and never gets old ones."""
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -25,6 +26,8 @@ CHUNK = 64 * 1024
 BEHIND_MAX = 4000
 """Events that a tab may have waiting; one that is further behind is shown the newest page instead."""
 PAGE = 300
+FACETS_SECONDS = 3.0
+"""How long the counts beside a table's filters are shown before they are counted anew."""
 
 
 class Topic:
@@ -216,11 +219,15 @@ class TableTopic(Topic):
     """A window of the orders that a filter leaves, with how many there are, and counts of what else there is."""
 
     pause = 0.5
+    every = FACETS_SECONDS
 
     async def open(self) -> None:
+        self._sent = b""
         self._wanted = msgspec.convert(self.params.get("wanted") or {}, OrderFilter)
         self._offset = max(0, int(self.params.get("offset") or 0))
         self._count = min(200, max(1, int(self.params.get("count") or 60)))
+        self._facets: dict[str, dict[str, int]] = {}
+        self._counted_at = 0.0
         assert self.server.feed is not None
         self._feed = self.server.feed
         self._feed.on_state.add(self._on_state)
@@ -234,11 +241,19 @@ class TableTopic(Topic):
 
     async def message(self) -> dict[str, Any] | None:
         index = self.server.fleet_index()
-        listed = await asyncio.to_thread(index.orders, self._wanted, count=1, facets=True)
+        count_all = time.monotonic() - self._counted_at > FACETS_SECONDS
+        listed = await asyncio.to_thread(index.orders, self._wanted, count=1, facets=count_all)
+        if count_all:
+            self._facets, self._counted_at = listed.facets, time.monotonic()
         rows = await asyncio.to_thread(index.window, self._wanted, self._offset, self._count)
         whys = self.server.board.rows
         shown = [{**msgspec.to_builtins(row), **_now(whys.get(row.id))} for row in rows]
-        return {"offset": self._offset, "total": listed.total, "facets": listed.facets, "rows": shown}
+        made = {"offset": self._offset, "total": listed.total, "facets": self._facets, "rows": shown}
+        seen = msgspec.json.encode(made)
+        if seen == self._sent:
+            return None
+        self._sent = seen
+        return made
 
 
 def _now(row: dict[str, Any] | None) -> dict[str, Any]:
