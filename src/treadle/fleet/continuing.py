@@ -152,7 +152,7 @@ def told(execution: Execution, before: Before) -> str:
     lost = "; ".join(f"attempt {each.number} on {each.node}: {each.outcome} ({each.why})" for each in execution.earlier)
     if before.how == "session":
         return _going_on(execution, before, lost)
-    parts = [spec.task]
+    parts = [spec.task, execution.brief] if execution.brief else [spec.task]
     if spec.comments:
         where = "its files are as that left them" if spec.base else "its files may be as that left them"
         parts.append(f"This was done before, and {where}. A reviewer says:\n\n{spec.comments}")

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from treadle.coordination.surfaces import Surface
 from treadle.errors import BudgetExceeded, Cancelled, TimedOut, TreadleError, WorkspaceError
 from treadle.events import AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
-from treadle.fleet import continuing, evidence, null, objects, sources, trees
+from treadle.fleet import continuing, evidence, frugal, null, objects, sources, trees
 from treadle.fleet.checkpoints import Checkpoints
 from treadle.fleet.claimed import Claimed
 from treadle.fleet.messages import Messages
@@ -60,13 +60,15 @@ class Execution:
         self.checkpoints = Checkpoints(self)
         self.earlier = runner.job.order.attempts[:-1]
         self.before = continuing.Before()
+        self.brief = ""
+        """What it builds on, beside the task."""
         self.can_resume = self.can_fork = False
         self.parked = False
         self.held = contextlib.ExitStack()
         """Locks on what earlier runs left, for as long as we use it."""
         self._host: HostRun | None = None
-        self._stopped: TreadleError | None = None
-        self._stop = asyncio.Event()
+        self.stopped: TreadleError | None = None
+        self.stopping = asyncio.Event()
         self._doing = "starting"
         self._since = time.time()
         self._tools: dict[str, str] = {}
@@ -170,7 +172,7 @@ class Execution:
             told = f"it has used {usd:.4f} of {limits.usd:g} USD"
         elif limits.usd is not None and limits.tokens is None and self.used.usd is None:
             told = f"it has a limit in money, and nobody knows the price of its {tokens} tokens: it needs --max-tokens"
-        if told and self._stopped is None:
+        if told and self.stopped is None:
             text = f"{told}. Allow as much again?"
             self.asks_for_more = {"request": "budget", "kind": "budget", "text": text, "tool": "budget"}
             self.parked = True
@@ -192,9 +194,9 @@ class Execution:
     # Being steered...
 
     async def stop(self, why: TreadleError) -> None:
-        if self._stopped is None:
-            self._stopped = why
-            self._stop.set()
+        if self.stopped is None:
+            self.stopped = why
+            self.stopping.set()
             self.runner.may_go_on.set()
             if self._host is not None:
                 await self._host.stop(why)
@@ -205,7 +207,7 @@ class Execution:
         await self.stop(Cancelled("it waits for an answer and gave its slot back"))
 
     def kill(self) -> None:
-        self._stop.set()
+        self.stopping.set()
         if self._host is not None:
             self._host.kill()
 
@@ -246,10 +248,12 @@ class Execution:
 
         self._do("preparing the worktree")
         agent = find_agent(self.spec.agent)
-        able = (await agent.probe()).capabilities
-        self.can_resume, self.can_fork = able.get("resume") == "native", able.get("fork") == "native"
+        able = (await agent.probe()).capabilities if not self.spec.terminal else {}
+        self.can_resume = able.get("resume") == "native" and not self.spec.terminal
+        self.can_fork = able.get("fork") == "native"
         source = await sources.find(self.runner.bus, self.spec)
         self.before = await continuing.prepare(self, source)
+        self.brief = await frugal.brief(self.runner.bus, self.spec, source)
         assert self.before.tree is not None
         self.tree = self.before.tree
         self.root = self.tree.root
@@ -258,10 +262,17 @@ class Execution:
             await self.questions.forget()
         if self.spec.setup and not self.before.restored:
             await self._set_up()
+        if self.spec.terminal:
+            from treadle.fleet import interactive
+
+            self._do("a terminal")
+            self.checkpoints.opened("terminal")
+            self.checkpoints.start()
+            return await interactive.run(self, continuing.told(self, self.before))
         self.messages.start()
         self.checkpoints.start()
         receipt = await self._run_once(agent)
-        if self.before.how == "session" and not self._began and self._stopped is None:
+        if self.before.how == "session" and not self._began and self.stopped is None:
             # The agent does not know that session any more: it gets the files and the brief.
             self.before = replace(self.before, how="brief")
             receipt = await self._run_once(agent)
@@ -295,8 +306,8 @@ class Execution:
             adjust=self._adjusted,
         )
         self._do("model")
-        if self._stopped is not None:
-            await self._host.stop(self._stopped)
+        if self.stopped is not None:
+            await self._host.stop(self.stopped)
         return await self._host.run()
 
     async def _set_up(self) -> None:
@@ -333,20 +344,14 @@ class Execution:
         outcome = observed.outcome()
         verified = None if observed.check is None else observed.check.ok
         why = self._why(host)
-        self.result = {"verified": verified, "says": _last_words(receipt)}
-        if self.tree is not None and self.tree.top and not self.runner.superseded.is_set():
-            title = f"{self.runner.job.order.title}\n\nOrder {self.spec.id}, attempt {self.runner.job.attempt}."
-            await self.checkpoints.keep()
-            self.result |= await asyncio.to_thread(trees.commit, self.tree, title, self.spec.bring)
-            self._compare_with_claims()
-            await self._store_result()
+        await self.keep_result({"verified": verified, "says": _last_words(receipt)})
         text = encode_receipt(receipt)
         kept: Any = msgspec.Raw(text)
         if len(text) > RECEIPT_MAX:
             name = f"receipt.{self.spec.id}.{self.runner.job.attempt}"
             await objects.put(self.runner.bus, name, text)
             kept = {"object": name}
-        cancelled = self._stopped is not None and self._stopped.code == "cancelled"
+        cancelled = self.stopped is not None and self.stopped.code == "cancelled"
         state = "done" if outcome == "complete" else "cancelled" if cancelled else "failed"
         if verified is False and outcome != "failed":
             why = why or f"its work was not verified: {self.spec.verify} failed"
@@ -361,6 +366,23 @@ class Execution:
             approvals=self.questions.given,
         )
 
+    async def keep_result(self, result: dict[str, Any]) -> None:
+        """What came of it, with the work as a commit, a patch and a bundle."""
+        self.result = result
+        if self.tree is not None and self.tree.top and not self.runner.superseded.is_set():
+            title = f"{self.runner.job.order.title}\n\nOrder {self.spec.id}, attempt {self.runner.job.attempt}."
+            await self.checkpoints.keep()
+            self.result |= await asyncio.to_thread(trees.commit, self.tree, title, self.spec.bring)
+            self._compare_with_claims()
+            await self._store_result()
+        self.result["capsule"] = frugal.capsule(self.spec, self.runner.job.order.title, self.result)
+
+    def seen_in_terminal(self, state: str, quiet: float) -> None:
+        """What the program in the order's terminal seems to do, and since when it has written nothing."""
+        self._last_event = time.time() - quiet
+        if self._doing != f"terminal: {state}":
+            self._do(f"terminal: {state}")
+
     def _compare_with_claims(self) -> None:
         """Say where the work went beyond what the order claimed, or into what others have."""
         changed = [str(path) for path in self.result.get("changed") or ()]
@@ -373,8 +395,8 @@ class Execution:
             self.result["under_claims_of"] = held
 
     def _why(self, host: HostRun) -> str:
-        if self._stopped is not None:
-            return str(self._stopped)
+        if self.stopped is not None:
+            return str(self.stopped)
         if host.observed.error is not None:
             return str(host.observed.error)
         if host.observed.stopped is not None:
@@ -399,6 +421,9 @@ class Execution:
     async def settle(self, counted: bool) -> None:
         if self.tree is not None:
             await asyncio.to_thread(trees.settle, self.tree, self.spec.id, self.result, counted=counted)
+            if counted and self.tree.source:
+                kept = self.result.get("capsule") or {}
+                await asyncio.to_thread(frugal.leave, self.spec, self.tree.source, kept, self.used)
         self.held.close()
 
 

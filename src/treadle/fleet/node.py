@@ -26,6 +26,7 @@ from treadle.fleet.bus import STATE, Bus, Unreachable
 from treadle.fleet.orders import encode, read_order, read_spec
 from treadle.fleet.pull import Pull
 from treadle.fleet.scheduler import Scheduler
+from treadle.fleet.terminals import Terminals
 from treadle.io.files import locked, write_atomic
 from treadle.io.process import child
 from treadle.io.process.detached import detach
@@ -65,6 +66,7 @@ class Node:
         self._taking: set[tuple[str, int]] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._reports: set[asyncio.Task[None]] = set()
+        self.terminals = Terminals(self)
 
     async def run(self) -> None:
         """Until it is told to stop. Runners are left at work."""
@@ -74,6 +76,7 @@ class Node:
         if self.settings.schedule:  # a worker may not
             await layout.ensure(self.bus, replicas=self.fleet.replicas, lease=self.fleet.lease)
         told = await self.bus.serve(f"fleet.tell.{self.name}.node", self._told)
+        await self.terminals.serve(self.bus)
         if self.fleet.private:
             from treadle.fleet import joining
 
@@ -94,6 +97,7 @@ class Node:
             self.leaving = self.leaving or "it was stopped"
             await self._beat_once()
             await tasks.end([*self._tasks, *self._reports])
+            await self.terminals.close()
             await scheduler.resign()
             for handle in self._runs.values():
                 asyncio.get_running_loop().remove_reader(handle)
@@ -202,7 +206,7 @@ class Node:
 
     async def report(self, kind: str, order: str, attempt: int, **content: Any) -> None:
         body = encode({"order": order, "attempt": attempt, **content})
-        headers = {"Nats-Msg-Id": f"{order}.{attempt}.{kind}.node"}
+        headers = {"Nats-Msg-Id": f"{order}.{attempt}.{kind}.node.{content.get('number', '')}"}
         while True:
             try:
                 await self.bus.publish(f"fleet.in.node.{self.name}.{kind}", body, headers)

@@ -23,11 +23,11 @@ async def run(execution: Execution) -> Ended:
         await execution.runner.sink(Message(text=f"{number + 1} of {events}", seq=number + 1))
         try:
             async with asyncio.timeout(float(seconds or 0) / events):
-                await execution._stop.wait()
+                await execution.stopping.wait()
         except TimeoutError:
             continue
         break
-    if execution._stopped is not None:
-        outcome = "cancelled" if execution._stopped.code == "cancelled" else "failed"
-        return Ended(outcome=outcome, why=str(execution._stopped))
+    if execution.stopped is not None:
+        outcome = "cancelled" if execution.stopped.code == "cancelled" else "failed"
+        return Ended(outcome=outcome, why=str(execution.stopped))
     return Ended(outcome="done", result={"says": "nothing was to be done"})

@@ -20,6 +20,7 @@ GIVEN_BACK = ("handed_back", "parked")
 TASK_MAX = 100_000
 ATTEMPTS = 3
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+_ID = frozenset("0123456789abcdefghijklmnopqrstuvwxyz-_")
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,6 +50,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bundle: str = ""
     """The object that holds the repository at `base`, for nodes that have no copy of it."""
     claims: tuple[str, ...] = ()
+    symbols: tuple[str, ...] = ()
+    """Names that the repository's records explain; what they stand for is told with the task."""
     policy: dict[str, Any] = {}
     limits: Limits = Limits()
     verify: str = ""
@@ -56,6 +59,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bring: tuple[str, ...] = ()
     """Ignored files of the root that the worktree gets too: `.env`, `node_modules`."""
     in_place: bool = False
+    terminal: bool = False
+    """The agent runs in a terminal, for a person to watch and type into; the order ends when the program does."""
     priority: int = 5
     labels: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
@@ -222,7 +227,7 @@ def checked(spec: Spec) -> Spec:
         raise ConfigError(f"the priority {spec.priority} is not between 0 and 9")
     if spec.format != FORMAT:
         raise ConfigError(f"the order has format {spec.format}, and this program knows {FORMAT}")
-    if not spec.id or any(letter not in _LETTERS + "-_" for letter in spec.id) or len(spec.id) > 64:
+    if not spec.id or any(letter not in _ID for letter in spec.id) or len(spec.id) > 64:
         raise ConfigError(f"{spec.id!r} is no id of an order", hint="use small letters, digits and -, at most 64")
     if spec.limits.usd is not None and spec.limits.usd < 0 or spec.attempts < 1:
         raise ConfigError("limits are positive")

@@ -41,6 +41,7 @@ _SUBMIT = [
     "$KV.fleet.taken.>",
     "$KV.fleet.say.>",
     "fleet.in.wish.>",
+    "fleet.term.>",
     "$O.fleet.C.>",
     "$O.fleet.M.>",
 ]
@@ -67,7 +68,7 @@ def permissions(role: str) -> dict[str, list[str]] | None:
             "$O.fleet.C.>",
             "$O.fleet.M.>",
         ]
-        return {"publish": [*_LOOK, *mine], "subscribe": [inbox, f"fleet.tell.{name}.>"]}
+        return {"publish": [*_LOOK, *mine], "subscribe": [inbox, f"fleet.tell.{name}.>", f"fleet.term.{name}.>"]}
     if kind == "enrol":
         return {"publish": [f"fleet.enrol.{name}"], "subscribe": [inbox]}
     raise ValueError(f"there is no role {role!r}")

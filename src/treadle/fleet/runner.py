@@ -27,6 +27,7 @@ from treadle.fleet.execute import Ended, Execution
 from treadle.fleet.orders import encode
 from treadle.io.files import locked
 from treadle.io.process.private import hold_secrets
+from treadle.redact import Redactor
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ class Runner:
         self.may_go_on.set()
         self.leaving = ""
         """Why the order is to be given back."""
+        self._redactor = Redactor.of_environment(os.environ)
         self.held = ""
         """Why it stops before the agent's next step, when it does."""
         self._heard = time.monotonic()
@@ -64,7 +66,7 @@ class Runner:
     async def report(self, kind: str, **content: Any) -> None:
         """Say something that is kept until the scheduler has dealt with it; waits out an engine that is away."""
         spec, attempt = self.job.spec.id, self.job.attempt
-        body = encode({"order": spec, "attempt": attempt, **content})
+        body = self.redacted(encode({"order": spec, "attempt": attempt, **content}))
         name = f"{spec}.{attempt}.{kind}.{content.get('number', 0)}"
         deadline = time.monotonic() + OUTAGE_SECONDS
         while not self.superseded.is_set():
@@ -75,6 +77,18 @@ class Runner:
                 if time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(0.2)
+
+    def redacted(self, data: bytes) -> bytes:
+        """JSON without the keys of this machine: they stay here, whatever an agent prints."""
+        text = data.decode()
+        found = self._redactor.text(text)
+        if found == text:
+            return data
+        try:
+            msgspec.json.decode(found)
+            return found.encode()
+        except msgspec.MsgspecError:  # a secret that looks like a part of the notation
+            return encode(self._redactor.tree(msgspec.json.decode(data)))
 
     async def _beat(self) -> None:
         subject = f"fleet.beat.{self.job.node}.{self.job.spec.id}.{self.job.attempt}"
@@ -140,7 +154,7 @@ class Runner:
         """Each event of the agent's session; while we wait here, the agent is held back."""
         if self.superseded.is_set():
             return
-        self.log.append(msgspec.json.encode(event))
+        self.log.append(self.redacted(msgspec.json.encode(event)))
         await self.execution.look(event)
         await self.may_go_on.wait()
 

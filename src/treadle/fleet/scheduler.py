@@ -258,6 +258,8 @@ class Scheduler:
                 self.book, str(said["account"]), float(said["until"]), str(said.get("why", ""))
             )
         row = self.book.rows.get(str(said["order"]))
+        if kind == "touched":
+            return await self._touched(row or await self.ended(str(said["order"])), node, str(said.get("by", "")))
         if row is None or row.order.node != node or row.order.attempt != said["attempt"]:
             return  # of an attempt that was superseded: it does not count
         if row.order.state not in AT_WORK:
@@ -274,6 +276,11 @@ class Scheduler:
             self.book.asked(row, said)
         elif kind == "resumed":
             self.book.resumed(row)
+
+    async def _touched(self, row: Row | None, node: str, by: str) -> None:
+        """Kept with the order, and so in its receipt: not all of its work is the agent's."""
+        if row is not None:
+            self.book.change(row, notes=self.book.note(row, by, f"opened a shell in its worktree on {node}"))
 
     # What goes out...
 

@@ -15,6 +15,7 @@ from treadle.drivers.card import cards
 from treadle.io.files import write_atomic
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.reading import read
+from treadle.redact import MARK, SHORTEST, is_secret_name
 
 MOST = 16 * 1024 * 1024
 """Bytes of a session that travel; a longer one goes on only where it was."""
@@ -31,8 +32,16 @@ def collect(agent: str, session: str, cwd: str, environ: Mapping[str, str]) -> d
         size += os.path.getsize(path)
         if size > MOST:
             return {}
-        found[os.path.relpath(path, _start(pattern, cwd))] = read(path)
+        found[os.path.relpath(path, _start(pattern, cwd))] = _without(read(path), environ)
     return found
+
+
+def _without(data: bytes, environ: Mapping[str, str]) -> bytes:
+    """The keys of this machine stay here. Nothing else is taken out: the agent needs the rest as it was."""
+    for name, value in environ.items():
+        if is_secret_name(name) and len(value) >= SHORTEST:
+            data = data.replace(value.encode(), MARK.encode())
+    return data
 
 
 def put_back(files: Mapping[str, bytes], agent: str, cwd: str, environ: Mapping[str, str]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from treadle.cli.fleet import away, looking, machines, orders, results, steering
+from treadle.cli.fleet import away, looking, machines, orders, results, steering, terminals
 
 
 @click.group()
@@ -25,7 +25,6 @@ def fleet() -> None:
     """
 
 
-for command in (*machines.COMMANDS, *orders.COMMANDS, *looking.COMMANDS, *steering.COMMANDS, *results.COMMANDS):
-    fleet.add_command(command)
-for command in away.COMMANDS:
-    fleet.add_command(command)
+for group in (machines, orders, looking, steering, results, terminals, away):
+    for command in group.COMMANDS:
+        fleet.add_command(command)

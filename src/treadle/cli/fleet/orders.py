@@ -30,6 +30,7 @@ KEYS = "the keys of an order are those of `treadle fleet submit --dry-run`"
 @click.option("--base", default="", metavar="COMMIT", help="Where the work starts. Default: what --root is at now.")
 @click.option("--bundle", is_flag=True, help="Send the repository along, for nodes on other machines.")
 @click.option("--claims", multiple=True, metavar="GLOB", help="Files it has for itself; overlapping orders wait.")
+@click.option("--symbol", "symbols", multiple=True, metavar="NAME", help="Tell it what this name stands for.")
 @click.option("--policy", metavar="FILE", help="What it may do, as for `treadle host run`.")
 @click.option("--rule", "rules", multiple=True, metavar="RULE", help="Answer beforehand: 'allow Bash(git *)'.")
 @click.option("--max-seconds", type=float, metavar="S", help="End it after this time.")
@@ -40,6 +41,7 @@ KEYS = "the keys of an order are those of `treadle fleet submit --dry-run`"
 @click.option("--setup", default="", metavar="CMD", help="Run in the worktree before the agent starts.")
 @click.option("--bring", multiple=True, metavar="PATH", help="Ignored files it gets: .env, node_modules.")
 @click.option("--in-place", is_flag=True, help="Work in the directory itself, not in a worktree.")
+@click.option("--terminal", is_flag=True, help="Keep the agent in a terminal, for `treadle fleet attach`.")
 @click.option("--priority", default=5, show_default=True, metavar="0-9", help="9 goes first.")
 @click.option("--label", "labels", multiple=True, metavar="L", help="Only on nodes with this label.")
 @click.option("--project", default="", metavar="NAME", help="For budgets and filters.")
@@ -152,11 +154,13 @@ def _defaults(options: dict[str, Any]) -> dict[str, Any]:
         "repo",
         "base",
         "claims",
+        "symbols",
         "rules",
         "verify",
         "setup",
         "bring",
         "in_place",
+        "terminal",
     )
     more = ("priority", "labels", "project", "credential", "after", "if_failed", "attempts", "on_stall")
     return {

@@ -1,0 +1,100 @@
+"""`treadle fleet shell` and `attach`: terminals of orders, on whatever machine they are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+import threading
+from typing import Any
+
+import click
+
+from treadle.cli.fleet.common import ORDER
+from treadle.errors import ConfigError, LocalError, TreadleError
+
+
+@click.command("shell")
+@click.argument("name", metavar=ORDER)
+def shell(name: str) -> None:
+    """Open a shell in an order's worktree, on the node that it is on. The order's receipt says that you did.
+
+    Ctrl-\\ leaves it open and comes back here; the next `shell` of this order finds it again.
+    """
+    sys.exit(_attach(name, "shell", read_only=False))
+
+
+@click.command("attach")
+@click.argument("name", metavar=ORDER)
+@click.option("--read-only", is_flag=True, help="Only look: nothing that is typed here is sent.")
+def attach(name: str, read_only: bool) -> None:
+    """Show the terminal of an order that was given with --terminal, and type into it. Ctrl-\\ comes back here."""
+    sys.exit(_attach(name, "agent", read_only=read_only))
+
+
+def _attach(name: str, what: str, *, read_only: bool) -> int:
+    from treadle.terminal.attach import attach as show
+    from treadle.terminal.places import Place
+
+    if not os.isatty(0):
+        raise ConfigError("this needs a terminal on standard input", hint="`treadle fleet logs` shows what happened")
+    with tempfile.TemporaryDirectory(prefix="tf-") as directory:
+        place = Place(directory, "order")
+        carrier = _Carrier(name, what, place.sock)
+        carrier.start()
+        try:
+            carrier.ready()
+            return show(place, read_only=read_only)
+        finally:
+            carrier.end()
+
+
+class _Carrier(threading.Thread):
+    """The connection to the fleet, in a thread of its own: what shows a terminal waits on the terminal."""
+
+    def __init__(self, name: str, what: str, path: str) -> None:
+        super().__init__(daemon=True)
+        self._name, self._what, self._path = name, what, path
+        self._ready = threading.Event()
+        self._problem: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over: asyncio.Event | None = None
+
+    def ready(self) -> None:
+        self._ready.wait()
+        if self._problem is not None:
+            raise self._problem
+
+    def end(self) -> None:
+        if self._loop is not None and self._over is not None:
+            self._loop.call_soon_threadsafe(self._over.set)
+        self.join(10.0)
+
+    def run(self) -> None:
+        try:
+            asyncio.run(self._carry())
+        except TreadleError as error:
+            self._problem = error
+        finally:
+            self._ready.set()
+
+    async def _carry(self) -> None:
+        from treadle.fleet import client
+        from treadle.fleet.terminals import Carried
+
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        async with client.connected() as bus:
+            order = await client.get_order(bus, await client.resolve(bus, self._name))
+            node = order.node or (order.attempts[-1].node if order.attempts else "")
+            if not node:
+                raise LocalError(f"the order {order.id} was on no node yet: it is {order.state}")
+            carried = Carried(bus, node, order.id, self._what, client.me())
+            await carried.ask(do="close", id=await carried.open())  # so that what is wrong is said here
+            serving: Any = await asyncio.start_unix_server(carried.carry, self._path)
+            self._ready.set()
+            async with serving:
+                await self._over.wait()
+
+
+COMMANDS = (shell, attach)

@@ -1,0 +1,88 @@
+"""What orders leave for each other, so that nobody has to find it out again: capsules, symbols and the ledger.
+
+Each order that is done leaves a capsule in its result: what was done, where, and what was said of it. An order that
+comes after it is told the capsules of all that it builds on, oldest first, and never their whole conversations.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+from treadle.coordination.capsules import Capsules
+from treadle.coordination.ledger import Ledger
+from treadle.coordination.planning import Planning
+from treadle.coordination.symbols import Symbols
+from treadle.errors import NotFound, TreadleError
+from treadle.fleet.bus import Bus
+from treadle.fleet.orders import Order, Spec, Used, read_order, read_spec
+
+FOLLOWED = 30
+"""Capsules that a brief holds at most."""
+PLACES = 8
+SAID = 400
+
+
+def capsule(spec: Spec, title: str, result: dict[str, Any]) -> dict[str, str]:
+    """The parts of what an order leaves."""
+    changed = [str(path) for path in result.get("changed") or ()]
+    more = f" and {len(changed) - PLACES} more" if len(changed) > PLACES else ""
+    return {
+        "what": title,
+        "where": ", ".join(changed[:PLACES]) + more,
+        "decision": " ".join(str(result.get("says") or "").split())[:SAID],
+        "depends": ",".join(spec.after),
+    }
+
+
+async def brief(bus: Bus, spec: Spec, source: str) -> str:
+    """What an order is told beside its task: what it builds on, and the symbols that it names."""
+    parts = []
+    found = await _closure(bus, spec.after)
+    if found:
+        parts.append("What this builds on, oldest first:\n" + "\n".join(_shown(*each) for each in found))
+    if spec.symbols:
+        known = Symbols(Planning(project=source))
+        rows = {name: known.find(name) for name in spec.symbols}
+        if missing := [name for name, value in rows.items() if value is None]:
+            raise NotFound(f"there is no symbol {missing[0]!r} in {source}", hint="`heimdall-resolve` lists them")
+        parts.append("Symbols:\n" + "\n".join(f"{name} = {value}" for name, value in rows.items()))
+    return "\n\n".join(parts)
+
+
+async def _closure(bus: Bus, parents: tuple[str, ...]) -> list[tuple[str, dict[str, str]]]:
+    """The capsules of all that these orders build on and of themselves, prerequisites first."""
+    found: dict[str, dict[str, str]] = {}
+    waiting = list(parents)
+    while waiting and len(found) < FOLLOWED:
+        name = waiting.pop(0)
+        order, spec = await bus.get(f"order.{name}"), await bus.get(f"spec.{name}")
+        if name in found or order is None or spec is None:
+            continue
+        told = _of(read_order(order))
+        if told:
+            found[name] = told
+        waiting += read_spec(spec.value).after
+    return list(reversed(found.items()))
+
+
+def _of(order: Order) -> dict[str, str]:
+    kept = order.result.get("capsule")
+    return kept if isinstance(kept, dict) else {}
+
+
+def _shown(name: str, parts: dict[str, str]) -> str:
+    rows = [f"  {label}: {parts[label]}" for label in ("where", "decision") if parts.get(label)]
+    return "\n".join([f"- {name}: {parts.get('what', '')}", *rows])
+
+
+def leave(spec: Spec, source: str, parts: dict[str, str], used: Used) -> None:
+    """In the repository, where it keeps such records: the capsule, and what was measured. Blocks; never fails."""
+    with contextlib.suppress(TreadleError, OSError):
+        planning = Planning(project=source)
+        if os.path.isdir(planning.root):
+            Ledger(planning).log(f"fleet/{spec.agent}", "order", used.tokens, source="measured", run=spec.id)
+            known = set(Capsules(planning).ids())
+            depends = ",".join(each for each in spec.after if each in known)
+            Capsules(planning).write(spec.id, **{**parts, "depends": depends})

@@ -1,0 +1,107 @@
+"""An order whose agent is kept in a terminal, for a person to watch and type into: it ends when the program does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from treadle.errors import TreadleError
+from treadle.fleet import terminals
+from treadle.io.process.programs import run_program
+from treadle.terminal.client import Client
+from treadle.terminal.places import Place
+
+if TYPE_CHECKING:
+    from treadle.fleet.execute import Ended, Execution
+
+READY_SECONDS = 60.0
+LOOK_SECONDS = 0.5
+
+
+def command(agent: str) -> list[str]:
+    """How the agent is started for a person."""
+    from treadle.agents import AGENTS, agent_settings, find_card
+    from treadle.drivers.launch import launch_of
+
+    if agent in AGENTS:
+        return terminals.treadle()
+    settings = agent_settings()
+    card, given = find_card(agent, settings)
+    if card.name in ("worker", "acp", "sidecar") and given:
+        return ["/bin/sh", "-c", given]
+    return [launch_of(card, settings.get(card.name), given).program()]
+
+
+async def run(execution: Execution, words: str) -> Ended:
+    """Start it in the worktree, type the task, and wait for its end."""
+    from treadle.fleet.execute import Ended
+    from treadle.host.check import run_check
+
+    spec = execution.spec
+    place = terminals.place_of(spec.id, "agent")
+    options = ["--foreground", "--id", place.id, "--workdir", execution.root, "--linger", "0"]
+    record = os.path.join(execution.runner.directory, "terminal.cast")
+    argv = terminals.treadle("run", *options, "--record", record, "--", *command(spec.agent))
+    kept = await terminals.start(argv, place)
+    try:
+        await _type(place, words)
+        watching = asyncio.create_task(_watch(execution, place.sock))
+        stopping = asyncio.create_task(execution.stopping.wait())
+        ending = asyncio.create_task(kept.wait())
+        await asyncio.wait({stopping, ending}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (watching, stopping, ending):
+            task.cancel()
+        await asyncio.gather(watching, stopping, ending, return_exceptions=True)
+    finally:
+        await kept.stop()
+    stopped = execution.stopped
+    verified = None
+    if spec.verify and stopped is None:
+        verified = (await run_check(spec.verify, execution.root)).ok
+    await execution.keep_result({"verified": verified, "exit_code": kept.exit_code, "terminal": True})
+    if stopped is not None:
+        outcome, why = ("cancelled" if stopped.code == "cancelled" else "failed"), str(stopped)
+    elif verified is False:
+        outcome, why = "failed", f"its work was not verified: {spec.verify} failed"
+    elif kept.exit_code:
+        outcome, why = "failed", f"the program ended with code {kept.exit_code}"
+    else:
+        outcome, why = "done", ""
+    return Ended(outcome=outcome, why=why, result=execution.result, used=execution.used)
+
+
+async def _type(place: Place, words: str) -> None:
+    """The task, when the program has drawn itself and waits."""
+    deadline = time.monotonic() + READY_SECONDS
+    while time.monotonic() < deadline and not await asyncio.to_thread(_idle, place.sock):
+        await asyncio.sleep(0.1)
+    argv = terminals.treadle("send", place.id, "--enter", "--anyway", "--file", "-")
+    await asyncio.to_thread(run_program, argv, stdin=words.encode(), timeout=60.0)
+
+
+def _idle(path: str) -> bool:
+    try:
+        with Client(path, timeout=5.0) as client:
+            status = client.status()
+            return not status.alive or status.idle_ms > 700
+    except TreadleError:
+        return False
+
+
+async def _watch(execution: Execution, path: str) -> None:
+    """Tell with each beat what the terminal's program seems to do."""
+    while True:
+        try:
+            detail = await asyncio.to_thread(_detail, path)
+            state = detail.get("state") or {}
+            execution.seen_in_terminal(str(state.get("name") or "?"), float(detail.get("idle_ms") or 0.0) / 1000)
+        except TreadleError:
+            pass
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def _detail(path: str) -> dict[str, Any]:
+    with Client(path, timeout=5.0) as client:
+        return client.detail()

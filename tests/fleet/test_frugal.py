@@ -1,0 +1,69 @@
+"""What orders leave for each other."""
+
+from pathlib import Path
+
+from tests.fleet.conftest import Start, give
+from tests.fleet.test_continuing import script
+from tests.fleet.test_steering import git, repository, work  # noqa: F401
+from treadle.coordination.capsules import Capsules
+from treadle.coordination.ledger import Ledger
+from treadle.coordination.planning import Planning
+from treadle.coordination.symbols import Symbols
+from treadle.fleet import client, frugal
+from treadle.fleet.bus import Bus
+
+MODEL = """
+[[reply]]
+when = "(?s)What this builds on.*I chose two.*RATE = 7"
+turn = 1
+text = "I know."
+usage = { input = 5, output = 1 }
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "b.txt", content = "two" }
+[[reply]]
+turn = 1
+text = "I write."
+usage = { input = 5, output = 1 }
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "a.txt", content = "two" }
+[[reply]]
+text = "I chose two."
+usage = { input = 5, output = 1 }
+times = "always"
+"""
+
+
+async def test_an_order_is_told_what_those_before_it_left_and_leaves_the_same(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    planning = Planning(project=str(repository))
+    Symbols(planning).set("RATE", "7")
+    await start_node()
+    model = script(tmp_path, MODEL)
+    first = work(repository, model)
+    second = work(repository, model, after=(first.id,), symbols=("RATE",))
+    await give(bus, first, second)
+    ended = await client.wait(bus, second.id, 90)
+    assert ended.state == "done" and ended.result["changed"] == ["b.txt"], ended
+    left = (await client.get_order(bus, first.id)).result["capsule"]
+    assert left["where"] == "a.txt" and left["decision"] == "I chose two."
+
+
+def test_records_are_left_in_a_repository_that_keeps_them(repository: Path) -> None:  # noqa: F811
+    from treadle.fleet.orders import Spec, Used
+
+    spec = Spec(id="one", task="x", agent="native")
+    parts = frugal.capsule(spec, "Mend it", {"changed": [f"f{n}" for n in range(10)], "says": "done\nwell"})
+    assert parts["where"].endswith("f7 and 2 more") and parts["decision"] == "done well"
+    frugal.leave(spec, str(repository), parts, Used(input_tokens=12))
+    planning = Planning(project=str(repository))
+    assert not Path(planning.root).exists()
+    Path(planning.root).mkdir()
+    frugal.leave(spec, str(repository), parts, Used(input_tokens=12))
+    assert Ledger(planning).report().total == 12
+    assert "WHAT: Mend it" in Capsules(planning).show("one")
