@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -31,7 +33,8 @@ PREFIX = "$KV.fleet."
 TIMEOUT = 5.0
 """Seconds after which a request counts as lost; one to a server that was just killed takes all of them."""
 LOOK_SECONDS = (1.0, 2.0, 5.0)
-"""How long each try of a request that only looks waits for its answer."""
+"""How long each try of a request that only looks waits for its answer; together, how long it is tried: where servers
+are a cluster, a stream is without a leader for some seconds when one has died."""
 BATCH_MAX = 1000
 _STALE = (10071, 10164)
 _FULL = (10023, 10047, 10077)
@@ -89,7 +92,7 @@ class Write(NamedTuple):
 class Bus:
     def __init__(self, client: Client, url: str) -> None:
         self.client = client
-        self.url = url
+        self.url = shown(url)
         self.returned: list[Callable[[], None]] = []
         """Called after the connection was lost and is back: what listens on the server is to be set up again."""
         self._refused: dict[str, float] = {}
@@ -103,12 +106,18 @@ class Bus:
         nats = _library()
         probe = nats.NATS()
         options = _options(address)
-        quiet: dict[str, Any] = {"error_cb": _ignore, "allow_reconnect": False, "max_reconnect_attempts": 1}
+        heard: list[Exception] = []
+
+        async def hear(error: Exception) -> None:
+            heard.append(error)
+
+        quiet: dict[str, Any] = {"error_cb": hear, "allow_reconnect": False, "max_reconnect_attempts": 1}
         try:
             async with asyncio.timeout(patience):
                 await probe.connect(**options, **quiet, reconnect_time_wait=0.1, connect_timeout=patience)
         except (OSError, TimeoutError, nats.errors.Error) as error:
-            raise _no_connection(address, error) from None
+            # What it raises in the end says less than what it heard on the way, such as of a certificate.
+            raise _no_connection(address, heard[-1] if heard else error) from None
         finally:
             await _close(probe)
         client = nats.NATS()
@@ -175,13 +184,14 @@ class Bus:
     async def look(self, subject: str, value: Any = None) -> Msg:
         """A request that changes nothing, and so is asked again when its answer was lost with a server."""
         data = b"" if value is None else msgspec.json.encode(value)
-        for patience in LOOK_SECONDS:
+        deadline = time.monotonic() + sum(LOOK_SECONDS)
+        for patience in chain(LOOK_SECONDS, repeat(LOOK_SECONDS[-1])):
             try:
                 return await self.request(subject, data, timeout=patience)
             except Unreachable:
-                if patience == LOOK_SECONDS[-1]:
+                if time.monotonic() > deadline:
                     raise
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(0.2)  # at once it may be that nobody leads a stream just now
         raise AssertionError("the last try returns or raises")
 
     async def api(self, subject: str, value: Any = None) -> dict[str, Any]:
@@ -395,23 +405,29 @@ def _options(address: Address) -> dict[str, Any]:
     return options
 
 
+def shown(url: str) -> str:
+    """An address for people to read, without the password that may be in it."""
+    return re.sub(r"//[^/@,]*@", "//", url)
+
+
 def _no_connection(address: Address, error: BaseException) -> TreadleError:
     text = str(error) or type(error).__name__
     if "uthorization" in text or "uthentication" in text:
-        return Denied(f"the engine at {address.url} does not accept these credentials")
-    return Unreachable(f"nobody answers at {address.url}: {text}", hint="`treadle fleet up` starts an engine")
+        return Denied(f"the engine at {shown(address.url)} does not accept these credentials")
+    return Unreachable(f"nobody answers at {shown(address.url)}: {text}", hint="`treadle fleet up` starts an engine")
 
 
 async def _close(client: Client) -> None:
     """Close a client, also one that never came so far as to have something that it closes by itself."""
     transport = getattr(client, "_transport", None)
-    await client.close()
+    try:
+        # After a handshake that failed, the client waits for an end that nobody tells it of.
+        async with asyncio.timeout(1.0):
+            await client.close()
+    except TimeoutError:
+        pass
     if transport is not None:
         transport.close()
-
-
-async def _ignore(error: Exception) -> None:
-    pass
 
 
 async def _nothing() -> None:

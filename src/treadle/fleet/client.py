@@ -239,19 +239,27 @@ async def changes(bus: Bus, *, pattern: str = "order.*", start: int | None = Non
 
 
 async def wait(bus: Bus, name: str, timeout: float | None = None) -> Order:
-    """The order when it has ended."""
+    """The order when it has ended. An engine that is away meanwhile is waited for."""
     try:
         async with asyncio.timeout(timeout):
-            start = await bus.last_revision() + 1
-            order = await get_order(bus, name)
-            if order.ended:
-                return order
-            async for entry in changes(bus, pattern=f"order.{name}", start=start):
-                order = read_order(entry)
-                if order.ended:
-                    return order
+            while True:
+                try:
+                    return await _ended(bus, name)
+                except Unreachable:
+                    await asyncio.sleep(0.5)
     except TimeoutError:
         raise TimedOut(f"the order {name} has not ended within {timeout:g} s") from None
+
+
+async def _ended(bus: Bus, name: str) -> Order:
+    start = await bus.last_revision() + 1
+    order = await get_order(bus, name)
+    if order.ended:
+        return order
+    async for entry in changes(bus, pattern=f"order.{name}", start=start):
+        order = read_order(entry)
+        if order.ended:
+            return order
     raise AssertionError("changes never end")
 
 

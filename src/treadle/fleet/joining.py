@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from treadle.errors import ConfigError, Denied, LocalError, NotFound, TreadleError
 from treadle.fleet import node, places, server, services, up
-from treadle.fleet.bus import Bus, Unreachable
+from treadle.fleet.bus import Bus, Unreachable, shown
 from treadle.fleet.orders import encode
 from treadle.io.files import locked, write_atomic
 from treadle.io.reading import read_if_there
@@ -191,7 +191,9 @@ async def join(
     with contextlib.suppress(NotFound):
         known = places.load()
         if known.url != found.url:
-            raise LocalError(f"this machine belongs to the fleet at {known.url}", hint="`treadle fleet down --forget`")
+            raise LocalError(
+                f"this machine belongs to the fleet at {shown(known.url)}", hint="`treadle fleet down --forget`"
+            )
     if found.ca and not ca:
         ca = os.path.join(places.inside(), "ca.pem")
         write_atomic(ca, found.ca.encode())
@@ -223,7 +225,7 @@ async def _ask_in(found: Invitation, ca: str, patience: float) -> Credentials:
         except Unreachable:
             if bus.connected or time.monotonic() > deadline:
                 hint = "`treadle fleet up` on the machine that made the code"
-                text = f"the engine at {found.url} is up, and nobody there lets machines in"
+                text = f"the engine at {shown(found.url)} is up, and nobody there lets machines in"
                 raise Unreachable(text, hint=hint) from None
         finally:
             await bus.close()

@@ -26,7 +26,7 @@ from treadle.fleet.bus import STATE, Bus, Unreachable
 from treadle.fleet.orders import encode, read_order, read_spec
 from treadle.fleet.pull import Pull
 from treadle.fleet.scheduler import Scheduler
-from treadle.fleet.terminals import Terminals
+from treadle.fleet.terminals import OrderTerminals
 from treadle.io.files import locked, write_atomic
 from treadle.io.process import child
 from treadle.io.process.detached import detach
@@ -66,7 +66,7 @@ class Node:
         self._taking: set[tuple[str, int]] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._reports: set[asyncio.Task[None]] = set()
-        self.terminals = Terminals(self)
+        self.terminals = OrderTerminals(self)
 
     async def run(self) -> None:
         """Until it is told to stop. Runners are left at work."""

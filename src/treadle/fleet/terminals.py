@@ -49,7 +49,7 @@ def place_of(order: str, what: str) -> Place:
     return Place(default_directory(), f"fleet-{order}" + ("-shell" if what == "shell" else ""))
 
 
-class Stream:
+class TerminalStream:
     """One connection to a terminal's socket."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -96,12 +96,12 @@ class Stream:
         self.writer.close()
 
 
-class Terminals:
+class OrderTerminals:
     """What a node offers of its orders' terminals."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self._streams: dict[str, Stream] = {}
+        self._streams: dict[str, TerminalStream] = {}
         self._shells: dict[str, child.Child] = {}
         self._answering: set[asyncio.Task[None]] = set()
 
@@ -169,7 +169,7 @@ class Terminals:
                 f"the order {order} has no terminal here", hint="only orders with --terminal have one"
             ) from None
         name = secrets.token_hex(8)
-        self._streams[name] = Stream(reader, writer)
+        self._streams[name] = TerminalStream(reader, writer)
         return name
 
     async def _shell(self, order: str, place: Place, by: str) -> None:

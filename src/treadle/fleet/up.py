@@ -16,7 +16,7 @@ import msgspec
 
 from treadle.errors import LocalError, NotFound, TreadleError
 from treadle.fleet import layout, node, places, runs, server
-from treadle.fleet.bus import Bus, Unreachable
+from treadle.fleet.bus import Bus, Unreachable, shown
 from treadle.fleet.orders import encode
 from treadle.io.files import is_locked
 from treadle.io.process import table
@@ -45,7 +45,7 @@ async def up(
     fleet = _fleet(url, creds, ca, replicas, lease)
     if fleet.private:
         started = await asyncio.to_thread(server.start, fleet, sync=sync)
-        say(f"engine  {'started' if started else 'found'} at {fleet.url}")
+        say(f"engine  {'started' if started else 'found'} at {shown(fleet.url)}")
     bus = await server.await_ready(fleet, "admin")
     try:
         await layout.ensure(bus, replicas=fleet.replicas, lease=fleet.lease)
@@ -67,7 +67,7 @@ def _fleet(url: str, creds: str, ca: str, replicas: int, lease: float) -> places
         if not url or url == known.url:
             return known
         raise LocalError(
-            f"this machine belongs to the fleet at {known.url}", hint="`treadle fleet down --forget` first"
+            f"this machine belongs to the fleet at {shown(known.url)}", hint="`treadle fleet down --forget` first"
         )
     except NotFound:
         pass
@@ -136,7 +136,7 @@ def live_runners() -> list[tuple[str, int, runs.RunnerNote]]:
 async def status() -> dict[str, Any]:
     """What is up, where, since when, and how much disk it uses."""
     fleet = places.load()
-    found: dict[str, Any] = {"url": fleet.url, "private": fleet.private, "directory": places.root()}
+    found: dict[str, Any] = {"url": shown(fleet.url), "private": fleet.private, "directory": places.root()}
     if fleet.private:
         running = server.running() if server.is_up() else None
         found["engine"] = None if running is None else msgspec.to_builtins(running)
