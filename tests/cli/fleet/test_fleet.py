@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import need
 from tests.fleet.conftest import nothing_left  # noqa: F401
 from treadle.fleet import places, server, up
 from treadle.io.process import table
@@ -156,12 +157,13 @@ def test_a_copy_of_a_stopped_fleet_is_a_backup(running: None, tmp_path: Path, mo
         fleet("down")
 
 
-def test_a_program_without_treadle_gives_an_order(running: None) -> None:
-    example = Path(__file__).parents[3] / "examples" / "fleet_client.py"
+def test_programs_without_treadle_in_other_languages_give_orders(running: None) -> None:
+    examples = Path(__file__).parents[3] / "examples"
     address = places.load().address("submit")
     url = address.url.replace("nats://", f"nats://submit:{address.password}@")
-    done = subprocess.run([sys.executable, str(example), url, "x", "null"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0 and "ended: done" in done.stdout, done.stdout + done.stderr
+    for argv in ([sys.executable, "fleet_client.py"], [need("node"), "fleet_client.mjs"]):
+        done = subprocess.run([*argv, url, "x", "null"], cwd=examples, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0 and "ended: done" in done.stdout, done.stdout + done.stderr
 
 
 def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_path: Path) -> None:
