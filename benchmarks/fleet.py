@@ -1,6 +1,9 @@
-"""Empty orders from submit to receipt, against DBOS on SQLite; latencies; and what does not grow with what is stored.
+"""Empty orders from submit to receipt, against DBOS on SQLite and Celery on Redis; latencies; memory of many runs; and
+what does not grow with what is stored.
 
-Set BENCH_PEERS to a Python that has `dbos` to measure it in the same run; without it, only our own figures are printed.
+Set BENCH_PEERS to a Python that has `dbos`, `celery` and `redis` to measure them in the same run (Celery needs a
+`redis-server` too); without it, only our own figures are printed. BENCH_STORED and BENCH_RUNS set other sizes than
+10,000 orders and 50 runs.
 """
 
 from __future__ import annotations
@@ -39,6 +42,43 @@ os._exit(0)
 """
 
 
+CELERY = '''
+import subprocess, sys, tempfile, time, socket
+place = tempfile.mkdtemp()
+with socket.socket() as probe:
+    probe.bind(("127.0.0.1", 0))
+    port = probe.getsockname()[1]
+aof = sys.argv[1]
+keep = ["--appendonly", "no"] if aof == "none" else ["--appendonly", "yes", "--appendfsync", aof]
+redis = subprocess.Popen(["redis-server", "--port", str(port), "--dir", place, "--save", "", *keep],
+    stdout=subprocess.DEVNULL)
+open(place + "/tasks.py", "w").write(f"""
+from celery import Celery
+app = Celery("tasks", broker="redis://127.0.0.1:{port}/0", backend="redis://127.0.0.1:{port}/1")
+app.conf.task_acks_late = True
+@app.task
+def nothing(n):
+    return n
+""")
+worker = subprocess.Popen([sys.executable, "-m", "celery", "-A", "tasks", "worker", "-c", "2", "-l", "ERROR"],
+    cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+try:
+    sys.path.insert(0, place)
+    from tasks import nothing
+    nothing.delay(0).get(timeout=60)
+    count = 1000
+    began = time.perf_counter()
+    for handle in [nothing.delay(n) for n in range(count)]:
+        handle.get(timeout=120)
+    print(count / (time.perf_counter() - began), flush=True)
+finally:
+    worker.terminate()
+    worker.wait(30)
+    redis.terminate()
+    redis.wait(30)
+'''
+
+
 def main() -> None:
     peers = _peers()
     for sync in ("", "always"):
@@ -48,7 +88,7 @@ def main() -> None:
             named = "every write synced" if sync else "synced every 2 minutes (survives kill -9, not a power cut)"
             print(f"orders/s, submit to receipt, null agent, 1 node, {named}: {rate:.0f}")
             for mode, other in peers.items():
-                print(f"  against DBOS on SQLite, {mode}: {rate / other:.1f}x ({other:.0f}/s)")
+                print(f"  against {mode}: {rate / other:.1f}x ({other:.0f}/s)")
 
 
 def _peers() -> dict[str, float]:
@@ -56,7 +96,13 @@ def _peers() -> dict[str, float]:
     if not python:
         return {}
     said = subprocess.run([python, "-c", PEER], capture_output=True, text=True, timeout=300).stdout
-    return {line.split()[0]: float(line.split()[1]) for line in said.splitlines()}
+    found = {f"DBOS on SQLite, {line.split()[0]}": float(line.split()[1]) for line in said.splitlines()}
+    for mode, named in (("none", "nothing persisted"), ("always", "every write synced")):
+        argv = [python, "-c", CELERY, mode]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=300)
+        if done.returncode == 0:
+            found[f"Celery on Redis, 2 processes, acknowledged late, {named}"] = float(done.stdout.split()[-1])
+    return found
 
 
 async def _rate(sync: str) -> float:
@@ -67,6 +113,7 @@ async def _rate(sync: str) -> float:
             rate = ORDERS / await _give(bus, ORDERS)
             if not sync:
                 await _latencies(bus)
+                await _runs(bus)
                 await _growth(bus)
             return rate
     finally:
@@ -106,11 +153,55 @@ async def _latencies(bus: Bus) -> None:
     print(f"beats answered/s: {2000 / (time.perf_counter() - began):.0f}")
 
 
+async def _runs(bus: Bus) -> None:
+    """Runs at once that do nothing: what is left is what a run costs beyond its agent."""
+    count = int(os.environ.get("BENCH_RUNS", "50"))
+    specs = [Spec(id=new_id(), task="wait", agent="null:600:60", created=time.time()) for _ in range(count)]
+    began = time.perf_counter()
+    await client.submit(bus, specs)
+    while (await bus.ask("fleet.ask.status"))["orders"].get("running", 0) < count:
+        await asyncio.sleep(0.1)
+    started = time.perf_counter() - began
+    busy = _cpu()
+    await asyncio.sleep(10)
+    spent = (_cpu() - busy) / 10
+    runners = [note.pid for _, _, note in up.live_runners()]
+    memory = [_pss(pid) for pid in runners]
+    text = f"{count} runs at once: all at work after {started:.1f} s, {sum(memory) / len(memory) / 1024:.1f} MB each"
+    print(f"{text} (proportional set size of the runner), {spent:.2f} cores for all of it")
+    for spec in specs:
+        await client.cancel(bus, spec.id)
+    for spec in specs:
+        await client.wait(bus, spec.id, 300)
+
+
+def _pss(pid: int) -> int:
+    with open(f"/proc/{pid}/smaps_rollup") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("Pss:"))
+
+
+def _cpu() -> float:
+    """Seconds of CPU of all processes that use this state directory."""
+    total = 0.0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if f"TREADLE_HOME={os.environ['TREADLE_HOME']}".encode() not in file.read().split(b"\0"):
+                    continue
+            with open(f"/proc/{pid}/stat") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return total
+
+
 async def _growth(bus: Bus) -> None:
-    for stored in (1_000, 10_000):
+    for stored in (1_000, int(os.environ.get("BENCH_STORED", "10000"))):
         missing = stored - len(await bus.keys("order.*"))
-        if missing > 0:
-            await _give(bus, missing)
+        while missing > 0:
+            await _give(bus, min(missing, 5000))
+            missing -= 5000
         times = []
         for _ in range(20):
             began = time.perf_counter()
@@ -120,3 +211,14 @@ async def _growth(bus: Bus) -> None:
         each = info["state"]["bytes"] / stored
         median = statistics.median(times) * 1000
         print(f"ls of the newest 50, {stored} orders stored: {median:.1f} ms; {each:.0f} B of state an order")
+        (last, _), *_ = await client.list_orders(bus, count=1)
+        single: dict[str, list[float]] = {"submit": [], "logs": []}
+        for _ in range(20):
+            began = time.perf_counter()
+            await client.submit(bus, [Spec(id=new_id(), task="nothing", agent="null", created=time.time())])
+            single["submit"].append(time.perf_counter() - began)
+            began = time.perf_counter()
+            [seen async for seen in client.events(bus, last.id)]
+            single["logs"].append(time.perf_counter() - began)
+        told = ", ".join(f"{name} {statistics.median(found) * 1000:.1f} ms" for name, found in single.items())
+        print(f"  one at a time: {told}")

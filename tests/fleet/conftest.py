@@ -13,7 +13,7 @@ import pytest
 from treadle.fleet import client, layout, node, places, server, up
 from treadle.fleet.bus import Bus
 from treadle.fleet.orders import Order, Spec, new_id
-from treadle.io.process import table
+from treadle.io.process import table, warm
 
 
 def end_late_runners(home: str) -> None:
@@ -41,6 +41,7 @@ def nothing_left(state_home: Path) -> Iterator[None]:
         server.stop()
         shutil.rmtree(places.root(), ignore_errors=True)
     end_late_runners(str(state_home))
+    warm.dismiss(node.RUNNERS)
 
 
 def make_fleet(lease: float = 2.0, users: tuple[str, ...] = ("admin", "submit", "watch")) -> places.Fleet:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.coordination.surfaces import Surface
-from treadle.errors import BudgetExceeded, Cancelled, TimedOut, TreadleError, WorkspaceError
+from treadle.errors import BudgetExceeded, Cancelled, StorageError, TimedOut, TreadleError, WorkspaceError
 from treadle.events import AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
 from treadle.fleet import continuing, evidence, frugal, null, objects, sources, trees
 from treadle.fleet.checkpoints import Checkpoints
@@ -230,6 +230,8 @@ class Execution:
             if self.spec.agent.partition(":")[0] == null.NAME:
                 return await null.run(self)
             return await self._run()
+        except StorageError as error:  # of this machine: another may have room
+            return Ended(outcome="failed", why=str(error), retryable=True, used=self.used)
         except TreadleError as error:
             return Ended(outcome="failed", why=str(error), retryable=error.retryable, used=self.used)
         finally:

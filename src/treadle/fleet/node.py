@@ -15,20 +15,22 @@ import platform
 import signal
 import sys
 import time
+from functools import cache
 from typing import Any
 
 import msgspec
 
 from treadle import __version__
-from treadle.errors import StorageError, TreadleError
+from treadle.errors import LocalError, StorageError, TreadleError
 from treadle.fleet import layout, null, places, runs, server, tasks
 from treadle.fleet.bus import STATE, Bus, Unreachable
 from treadle.fleet.orders import encode, read_order, read_spec
 from treadle.fleet.pull import Pull
 from treadle.fleet.scheduler import Scheduler
 from treadle.fleet.terminals import OrderTerminals
+from treadle.io import files
 from treadle.io.files import locked, write_atomic
-from treadle.io.process import child
+from treadle.io.process import child, warm
 from treadle.io.process.detached import detach
 from treadle.io.process.private import hold_secrets
 from treadle.io.reading import read
@@ -37,6 +39,15 @@ log = logging.getLogger(__name__)
 
 FORMAT = 1
 RECORD_SECONDS = 15.0
+DISK_LEAST = 16 * 1024 * 1024
+"""Bytes that must be free where runs are kept, for anything to be placed here."""
+WARM = ("treadle.fleet.runner", "nats", "nats.js", "ssl")
+"""What a warm parent of runners has loaded."""
+RUNNERS = "runners"
+COPY_SECONDS = 20.0
+"""How long a copy of it has to say that it is there, before a program of its own is started."""
+WRONG_SECONDS = 30.0
+"""How long a node that could not start a runner takes nothing more."""
 KEEP_SECONDS = 7 * 86400.0
 """How long what a run left on this machine is kept."""
 
@@ -67,6 +78,8 @@ class Node:
         self._tasks: list[asyncio.Task[None]] = []
         self._reports: set[asyncio.Task[None]] = set()
         self.terminals = OrderTerminals(self)
+        self._wrong = ""
+        self._wrong_until = 0.0
 
     async def run(self) -> None:
         """Until it is told to stop. Runners are left at work."""
@@ -179,11 +192,17 @@ class Node:
             "labels": settings.labels,
             "agents": settings.agents,
             "limits": settings.limits,
-            "leaving": self.leaving,
+            "leaving": self.leaving or self._trouble(),
             "version": __version__,
         }
         with contextlib.suppress(Unreachable):
             await self.bus.ask(f"fleet.beat.{self.name}.node", said, timeout=self.fleet.lease / 3)
+
+    def _trouble(self) -> str:
+        """Why nothing is to be placed here now."""
+        if _free_disk() < DISK_LEAST:
+            return "its disk is full"
+        return self._wrong if time.monotonic() < self._wrong_until else ""
 
     async def _record(self) -> None:
         """What the fleet knows of us also when we are gone."""
@@ -201,7 +220,8 @@ class Node:
             }
             with contextlib.suppress(Unreachable):
                 await self.bus.put(f"node.{self.name}", encode(record))
-            await asyncio.to_thread(_forget_old_runs)
+            with contextlib.suppress(OSError):
+                await asyncio.to_thread(_forget_old_runs)
             await asyncio.sleep(RECORD_SECONDS)
 
     async def report(self, kind: str, order: str, attempt: int, **content: Any) -> None:
@@ -241,12 +261,20 @@ class Node:
             return
         self._taking.add(key)
         try:
-            if work.get("agent") == null.NAME:  # nothing is to be done, so nobody is needed to do it
-                self._report_later("ended", *key, outcome="done")
-            else:
-                await self._take(*key)
+            await self._try(key, work)
+        except (TreadleError, OSError) as error:
+            log.error("%s.%d cannot be started here: %s", *key, error)
+            self._wrong, self._wrong_until = f"it could not start an order: {error}", time.monotonic() + WRONG_SECONDS
+            self._report_later("lost", *key, why=f"it could not be started there: {error}")
+            await self._beat_once()
         finally:
             self._taking.discard(key)
+
+    async def _try(self, key: tuple[str, int], work: dict[str, Any]) -> None:
+        if work.get("agent") == null.NAME:  # nothing is to be done, so nobody is needed to do it
+            self._report_later("ended", *key, outcome="done")
+        else:
+            await self._take(*key)
 
     async def _take(self, order: str, attempt: int) -> None:
         directory = runs.directory(order, attempt)
@@ -267,9 +295,7 @@ class Node:
             lease=self.fleet.lease,
         )
         directory = runs.prepare(job)
-        argv = [sys.executable, "-P", "-m", "treadle.fleet.runner", directory]
-        pid = await asyncio.to_thread(detach, argv, cwd=directory, log=os.path.join(directory, "runner.log"))
-        self._watch(order, attempt, pid, directory)
+        self._watch(order, attempt, await asyncio.to_thread(_start_runner, directory), directory)
 
     def _find_runner(self, order: str, attempt: int, directory: str) -> None:
         """Of a run that was begun before we were: its runner lives and goes on, or is gone."""
@@ -296,6 +322,39 @@ class Node:
             self._report_later("lost", order, attempt, why=_how(directory))
 
         loop.add_reader(handle, gone)
+
+
+def _start_runner(directory: str) -> int:
+    """As a copy of a warm parent, which is faster and shares its memory; else as a program of its own. Its number.
+
+    Either way nothing that it starts outlives it: that is under a keeper of its own.
+    """
+    log = os.path.join(directory, "runner.log")
+    with contextlib.ExitStack() as stack:
+        fd = files.open_append(log)
+        stack.callback(os.close, fd)
+        if warm.spawn("treadle.fleet.runner", "forked", [directory], [fd], start=WARM, name=f"{RUNNERS}-{_stamp()}"):
+            deadline = time.monotonic() + COPY_SECONDS
+            while time.monotonic() < deadline:
+                if (found := runs.runner_of(directory)) is not None:
+                    return found.pid
+                if os.path.exists(os.path.join(directory, "runner.json")):
+                    raise LocalError("its runner ended at once")
+                time.sleep(0.01)
+    return detach([sys.executable, "-P", "-m", "treadle.fleet.runner", directory], cwd=directory, log=log)
+
+
+@cache
+def _stamp() -> str:
+    """Changes with the program, so that no copy is of an older one."""
+    top = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    times = [os.stat(os.path.join(here, name)).st_mtime_ns for here, _, names in os.walk(top) for name in names]
+    return f"{max(times, default=0) // 1000 & 0xFFFFFFFF:08x}"
+
+
+def _free_disk() -> int:
+    found = os.statvfs(places.inside())
+    return found.f_bavail * found.f_frsize
 
 
 def _how(directory: str) -> str:

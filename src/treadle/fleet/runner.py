@@ -242,6 +242,20 @@ async def _connect(job: runs.RunJob) -> Bus:
             await asyncio.sleep(0.2)
 
 
+def forked(directory: str, log_fd: int) -> None:
+    """In a copy of a warm parent, which shares most of its memory with the other copies."""
+    import gc
+
+    os.setsid()
+    os.dup2(log_fd, 1)
+    os.dup2(log_fd, 2)
+    os.close(log_fd)
+    sys.stdout = sys.stderr = open(2, "w", 1, errors="backslashreplace", closefd=False)
+    gc.enable()
+    sys.argv = ["treadle.fleet.runner", directory]
+    start()
+
+
 def start() -> None:
     """`python -m treadle.fleet.runner DIRECTORY`."""
     hold_secrets()

@@ -19,7 +19,7 @@ from treadle.fleet import layout, node, places, runs, server
 from treadle.fleet.bus import Bus, Unreachable, shown
 from treadle.fleet.orders import encode
 from treadle.io.files import is_locked
-from treadle.io.process import table
+from treadle.io.process import table, warm
 from treadle.io.process.detached import detach
 
 Progress = Callable[[str], None]
@@ -179,6 +179,7 @@ async def down(*, say: Progress = lambda text: None, forget: bool = False) -> No
         _signal(process.pid, process.start, signal.SIGTERM)
     await _gone([(process.pid, process.start) for process in nodes])
     say(f"nodes   {len(nodes)} stopped")
+    await asyncio.to_thread(warm.dismiss, node.RUNNERS)
     if fleet.private and await asyncio.to_thread(server.stop):
         say("engine  stopped")
     if forget:

@@ -78,6 +78,12 @@ def same_user(client: socket.socket) -> bool:
     return peer_uid(client) in (0, os.geteuid())
 
 
+def peer_pid(client: socket.socket) -> int:
+    """The process at the other end: of a listener, the one that made it. Linux only."""
+    pid, _, _ = struct.unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return int(pid)
+
+
 def peer_uid(client: socket.socket) -> int:
     """The user at the other end; ours where the system does not tell (macOS)."""
     if not hasattr(socket, "SO_PEERCRED"):

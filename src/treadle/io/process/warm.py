@@ -41,7 +41,9 @@ STREAMS = 4
 """Descriptors that come with a request: the directory and the standard streams, and further ones for the function."""
 FDS_MAX = 16
 _READY, _STALE = b"r", b"s"
-_START = "import sys; sys.path.insert(0, sys.argv[1]); from treadle.io.process.warm import main; main(sys.argv[2:])"
+_START = (
+    "import sys; sys.path[:0] = sys.argv[1].split(':'); from treadle.io.process.warm import main; main(sys.argv[2:])"
+)
 
 
 def idle() -> float:
@@ -52,12 +54,13 @@ def idle() -> float:
         return IDLE
 
 
-def address() -> str:
-    """The socket of the warm parent that is as we are: another interpreter, limit or namespace makes another one."""
+def address(name: str = "") -> str:
+    """The socket of the warm parent that is as we are: another interpreter, limit or namespace makes another one. One
+    of another `name` has other modules loaded."""
     from zlib import crc32
 
     package = os.path.abspath(__file__ + "/../../../__init__.py")
-    surroundings = [sys.executable, package, str(os.stat(package).st_mtime_ns)]
+    surroundings = [sys.executable, package, str(os.stat(package).st_mtime_ns), *([name] if name else [])]
     surroundings.append(str(os.getpriority(os.PRIO_PROCESS, 0)))
     for name in ("mnt", "net", "pid", "user"):
         surroundings.append(_link(f"/proc/self/ns/{name}"))
@@ -67,7 +70,8 @@ def address() -> str:
     except OSError:
         pass
     directory = paths.private_dir(os.path.join(paths.state_dir(), "warm"))
-    return paths.socket_path(directory, f"{crc32(os.fsencode(chr(0).join(surroundings))):08x}.sock")
+    prefix = f"{name}-" if name else ""
+    return paths.socket_path(directory, f"{prefix}{crc32(os.fsencode(chr(0).join(surroundings))):08x}.sock")
 
 
 def _link(path: str) -> str:
@@ -96,11 +100,22 @@ def run(module: str, function: str, arguments: list[object], *, start: Sequence[
     return None if answer == _STALE else int(answer)
 
 
-def spawn(module: str, function: str, arguments: list[object], fds: Sequence[int]) -> bool:
-    """Have a copy call a function with these arguments and descriptors, and live its own life. False: there is none."""
+def spawn(
+    module: str,
+    function: str,
+    arguments: list[object],
+    fds: Sequence[int],
+    *,
+    start: Sequence[str] = (),
+    name: str = "",
+) -> bool:
+    """Have a copy call a function with these arguments and descriptors, and live its own life. False: there is none.
+
+    `start` names the modules with which one is started when there is none; it then finds all libraries that we find.
+    """
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
-        control = _begun(module, function, arguments, [null, null, null, *fds], False)
+        control = _begun(module, function, arguments, [null, null, null, *fds], False, start, name)
     finally:
         os.close(null)
     if control is None:
@@ -109,14 +124,37 @@ def spawn(module: str, function: str, arguments: list[object], fds: Sequence[int
     return True
 
 
+def dismiss(name: str) -> None:
+    """End every warm parent of this name, whatever its surroundings; copies of it live on."""
+    import signal
+
+    directory = os.path.dirname(address(name))
+    for entry in os.listdir(directory):
+        if entry.startswith(f"{name}-"):
+            path = os.path.join(directory, entry)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
+                try:
+                    control.connect(path)
+                    os.unlink(path)
+                    os.kill(sockets.peer_pid(control), signal.SIGTERM)
+                except OSError:
+                    continue  # it is gone already
+
+
 def _begun(
-    module: str, function: str, arguments: list[object], fds: list[int], watched: bool, start: Sequence[str] = ()
+    module: str,
+    function: str,
+    arguments: list[object],
+    fds: list[int],
+    watched: bool,
+    start: Sequence[str] = (),
+    name: str = "",
 ) -> socket.socket | None:
     """A connection to a copy that has begun to do it; None when there is none, or it is stuck, and nothing was done."""
     if not idle():
         return None
     try:
-        control = _connect(address(), start)
+        control = _connect(address(name), start, bool(name))
     except (TreadleError, OSError):
         return None
     if control is None:
@@ -132,13 +170,13 @@ def _begun(
     return None
 
 
-def _connect(path: str, start: Sequence[str]) -> socket.socket | None:
+def _connect(path: str, start: Sequence[str], libraries: bool = False) -> socket.socket | None:
     control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     control.settimeout(PATIENCE)
     try:
         control.connect(path)
     except OSError:
-        if not start or not _start(path, start):
+        if not start or not _start(path, start, libraries):
             control.close()
             return None
         control.connect(path)
@@ -160,9 +198,11 @@ def _ask(control: socket.socket, work: tuple[str, str, list[object]], fds: list[
         os.close(here)
 
 
-def _start(path: str, modules: Sequence[str]) -> bool:
+def _start(path: str, modules: Sequence[str], libraries: bool) -> bool:
     """Start one and wait until it answers."""
     root = os.path.abspath(__file__ + "/../../../..")
+    if libraries:
+        root = ":".join([root, *(place for place in sys.path if place and os.path.isdir(place))])
     ready, tell = os.pipe()
     argv = [sys.executable, "-I", "-S", "-c", _START, root, path, str(idle()), *modules]
     actions = [(os.POSIX_SPAWN_DUP2, tell, 3)]
