@@ -37,6 +37,7 @@ class Machines(Soak):
         self.servers: list[Server] = []
         self.later: list[tuple[float, Any]] = []
         self.node_lease = 8.0
+        self.started: list[subprocess.Popen[bytes]] = []
 
     # Setting up...
 
@@ -101,12 +102,16 @@ class Machines(Soak):
             env |= {"FAKETIME_DONT_FAKE_MONOTONIC": "1"}
         log = open(self.place / f"{name}.log", "ab")
         with log:
-            subprocess.Popen(argv, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+            streams = {"stdout": log, "stderr": log, "stdin": subprocess.DEVNULL}
+            self.started.append(subprocess.Popen(argv, env=env, start_new_session=True, **streams))
 
     def tear_down(self) -> None:
         for name in self.names:
             for pid in self._of(name):
                 os.kill(pid, signal.SIGKILL)
+        for process in self.started:
+            process.kill()
+            process.wait(60)
         for each in self.servers:
             each.end()
         subprocess.run(["umount", "-l", self.place / "odd"], capture_output=True)

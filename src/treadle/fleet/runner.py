@@ -250,7 +250,7 @@ def forked(directory: str, log_fd: int) -> None:
     os.dup2(log_fd, 1)
     os.dup2(log_fd, 2)
     os.close(log_fd)
-    sys.stdout = sys.stderr = open(2, "w", 1, errors="backslashreplace", closefd=False)
+    sys.stdout = sys.stderr = warm.stream(2, "w")
     gc.enable()
     sys.argv = ["treadle.fleet.runner", directory]
     start()

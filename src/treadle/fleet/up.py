@@ -20,7 +20,7 @@ from treadle.fleet.bus import Bus, Unreachable, shown
 from treadle.fleet.orders import encode
 from treadle.io.files import is_locked
 from treadle.io.process import table, warm
-from treadle.io.process.detached import detach
+from treadle.io.process.detached import daemon
 
 Progress = Callable[[str], None]
 ROLES = ("admin", "submit", "watch")
@@ -87,7 +87,7 @@ def start_node(settings: node.NodeSettings) -> bool:
         return False
     node.save_settings(settings)
     argv = [sys.executable, "-P", "-m", "treadle.fleet.node", settings.name]
-    detach(argv, cwd=here, log=os.path.join(here, "node.log"))
+    daemon(argv, cwd=here, log=os.path.join(here, "node.log"))  # no reaper: its runners go on without it
     return True
 
 

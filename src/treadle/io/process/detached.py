@@ -9,11 +9,13 @@ when the program exits, what it left running is ended.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 
 from treadle.errors import LocalError
 from treadle.io import files
 from treadle.io.process import tree
+from treadle.io.process.programs import run_program
 
 
 def detach(
@@ -43,6 +45,32 @@ def detach(
         os.close(heard)
         if told >= 0:
             os.close(told)
+
+
+_DAEMON = """
+import os, sys
+pid = os.fork()
+if pid:
+    os.write(1, b"%d" % pid)
+    os._exit(0)
+os.setsid()
+log = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+os.dup2(log, 1)
+os.dup2(log, 2)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def daemon(argv: Sequence[str], *, cwd: str, log: str) -> int:
+    """Start a program that belongs to nobody: it ends when it wants to, and what it has detached goes on after it.
+
+    For one that keeps others which must outlive it. Its own children are under its own keeper as always.
+    """
+    done = run_program([sys.executable, "-I", "-S", "-c", _DAEMON, log, *argv], cwd=cwd)
+    if done.code:
+        raise LocalError(f"{argv[0]} cannot be started: {done.complaint}")
+    return int(done.stdout)
 
 
 def _start(

@@ -62,8 +62,8 @@ def address(name: str = "") -> str:
     package = os.path.abspath(__file__ + "/../../../__init__.py")
     surroundings = [sys.executable, package, str(os.stat(package).st_mtime_ns), *([name] if name else [])]
     surroundings.append(str(os.getpriority(os.PRIO_PROCESS, 0)))
-    for name in ("mnt", "net", "pid", "user"):
-        surroundings.append(_link(f"/proc/self/ns/{name}"))
+    for space in ("mnt", "net", "pid", "user"):
+        surroundings.append(_link(f"/proc/self/ns/{space}"))
     try:
         with open("/proc/self/limits") as file:
             surroundings.append(file.read())
@@ -405,12 +405,13 @@ def _receive(control: socket.socket) -> tuple[str, str, list[object], bool]:
     os.environ.update(env)
     sys.argv = argv
     if watched:
-        sys.stdin, sys.stdout, sys.stderr = _stream(0, "r"), _stream(1, "w"), _stream(2, "w")
+        sys.stdin, sys.stdout, sys.stderr = stream(0, "r"), stream(1, "w"), stream(2, "w")
     return module, function, [*arguments, *fds[STREAMS:]], watched
 
 
-def _stream(fd: int, mode: str) -> TextIO:
+def stream(fd: int, mode: str) -> TextIO:
+    """A standard stream of a copy."""
     whole_lines = 1 if fd == 2 or os.isatty(fd) else -1
     errors = "backslashreplace" if fd == 2 else "surrogateescape"
-    stream: TextIO = open(fd, mode, whole_lines, encoding="utf-8", errors=errors, closefd=False)  # type: ignore[assignment]
-    return stream
+    made: TextIO = open(fd, mode, whole_lines, encoding="utf-8", errors=errors, closefd=False)  # type: ignore[assignment]
+    return made
