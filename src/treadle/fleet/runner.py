@@ -26,8 +26,8 @@ from treadle.fleet.events import EventLog
 from treadle.fleet.execute import Ended, Execution
 from treadle.fleet.orders import encode
 from treadle.io.files import locked
-from treadle.io.process.private import hold_secrets
 from treadle.io.process import warm
+from treadle.io.process.private import hold_secrets
 from treadle.redact import Redactor
 
 log = logging.getLogger(__name__)
