@@ -142,3 +142,15 @@ if can:
         assert not (tmp_path / ".envrc").exists() and (tmp_path / "kept").exists()
         assert [event.code for event in told if isinstance(event, Warned)] == ["taken_out"]
         assert ".envrc" in str(told)
+
+
+@pytest.mark.parametrize(
+    "words", [["treadle", "worker", "--agent", "qwen"], ["/x/qwen"]], ids=["behind ours", "itself"]
+)
+def test_an_agent_that_we_know_may_write_its_own_files_also_behind_a_program_of_ours(
+    tmp_path: Path, words: list[str]
+) -> None:
+    spec = SessionSpec.of(cwd=str(tmp_path), mode="full-auto")
+    made = Enclosure(spec, "worker:x", words, {"HOME": str(tmp_path)}, ())
+    made.close()
+    assert str(tmp_path / ".qwen") in made.asked.write

@@ -122,8 +122,11 @@ def _own_places(writes: Sequence[str], env: Mapping[str, str]) -> list[str]:
 
 
 def _known(argv: Sequence[str]) -> tuple[str, ...]:
-    """A command that is typed in full may be that of an agent that we know by name."""
+    """A command that is typed in full may be that of an agent that we know by name, or ours in front of one."""
     name = os.path.basename(argv[0]) if argv else ""
+    if _is_ours(argv) and "--agent" in argv[:-1]:
+        served = cards().get(argv[argv.index("--agent") + 1])
+        return served.writes if served is not None else ()
     return next((card.writes for card in cards().values() if card.program and card.program == name), ())
 
 

@@ -26,14 +26,6 @@ LINGER = (
 """Gives what writes on in the background, as in `cmd > >(tee log)`, a moment, and names what has to be stopped."""
 CAP_DAC_OVERRIDE = 1
 KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
-CACHES = {
-    "XDG_CACHE_HOME": "/tmp/.cache",
-    "PIP_CACHE_DIR": "/tmp/.cache/pip",
-    "npm_config_cache": "/tmp/.cache/npm",
-    "GOCACHE": "/tmp/.cache/go-build",
-    "UV_CACHE_DIR": "/tmp/.cache/uv",
-}
-"""Programs that keep a cache in the home directory, which is read-only here, keep it in the private /tmp."""
 
 
 def find() -> str | None:
@@ -86,9 +78,7 @@ def init(argv: list[str], *, linger: bool) -> list[str]:
 
 
 def environment(env: dict[str, str]) -> dict[str, str]:
-    runtime = f"/run/user/{os.geteuid()}"
-    caches = {name: place for name, place in CACHES.items() if name not in env}
-    return {**env, **caches, "XDG_RUNTIME_DIR": runtime, "TMPDIR": "/tmp"}
+    return {**places.in_temp(env, "/tmp"), "XDG_RUNTIME_DIR": f"/run/user/{os.geteuid()}"}
 
 
 def _namespaces(confinement: Confinement, keeps_capability: bool, filtered: bool) -> list[str]:

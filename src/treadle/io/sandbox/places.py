@@ -112,3 +112,22 @@ def other_homes(workspace: str) -> list[str]:
     found.append("/root")
     real = {os.path.realpath(place) for place in found if os.path.isdir(place) and os.access(place, os.R_OK | os.X_OK)}
     return sorted(place for place in real - mine if not is_under(workspace, place) and place != "/")
+
+
+CACHES = {
+    "XDG_CACHE_HOME": ".cache",
+    "PIP_CACHE_DIR": ".cache/pip",
+    "npm_config_cache": ".cache/npm",
+    "GOCACHE": ".cache/go-build",
+    "UV_CACHE_DIR": ".cache/uv",
+}
+"""Where programs keep a cache that is otherwise in the home directory, which cannot be written in a sandbox."""
+
+
+def in_temp(env: Mapping[str, str], temp: str) -> dict[str, str]:
+    """The environment with caches in `temp`, except where a person put them. What a sandbox around us said of them is
+    said anew: its /tmp is not ours."""
+    caches = {
+        name: os.path.join(temp, place) for name, place in CACHES.items() if env.get(name) in (None, f"/tmp/{place}")
+    }
+    return {**env, **caches, "TMPDIR": temp}

@@ -19,7 +19,7 @@ from typing import Literal
 from treadle.errors import LocalError, NotFound
 from treadle.io.process import child as children
 from treadle.io.process.child import Child
-from treadle.io.sandbox import bubblewrap, landlock, methods, seccomp, seen
+from treadle.io.sandbox import bubblewrap, landlock, methods, places, seccomp, seen
 from treadle.io.sandbox.proxy import PLACE, VARIABLES, Proxy, relayed
 from treadle.io.within import within
 from treadle.session import Confinement
@@ -124,7 +124,7 @@ def _wrapped(
         return wrapped, bubblewrap.environment(env)
     if method == "landlock":
         wrapped = _Wrapped([*landlock.command(confinement), *argv], confinement, mounts=None, filtered=False)
-        return wrapped, {**env, "TMPDIR": confinement.temp} if confinement.temp else env
+        return wrapped, places.in_temp(env, confinement.temp) if confinement.temp else env
     raise LocalError("the sandbox cannot be made: " + "; ".join(methods.available().problems))
 
 
