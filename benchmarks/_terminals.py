@@ -18,7 +18,7 @@ from treadle.terminal import supervisor  # noqa: F401  # loaded before the forks
 from treadle.terminal.client import Client
 from treadle.terminal.launch import launch
 from treadle.terminal.places import Place
-from treadle.terminal.settings import Settings
+from treadle.terminal.settings import TerminalSettings
 
 PEERS = ("dtach", "tmux", "screen", "abduco")
 
@@ -37,7 +37,7 @@ class Bench:
         return f"b{self.count}"
 
     def ours(self, *command: str, scrollback: int = 65536) -> Place:
-        settings = Settings()
+        settings = TerminalSettings()
         settings.id, settings.command, settings.directory = self.name(), command, str(self.directory)
         settings.linger, settings.cols, settings.rows = 60.0, 80, 24
         settings.scrollback_bytes = scrollback

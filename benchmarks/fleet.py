@@ -17,7 +17,7 @@ import time
 
 from treadle.fleet import client, up
 from treadle.fleet.bus import Bus
-from treadle.fleet.events import EventLog
+from treadle.fleet.events import AttemptLog
 from treadle.fleet.orders import Spec, new_id
 
 ORDERS = 1000
@@ -133,7 +133,7 @@ async def _give(bus: Bus, count: int) -> float:
 
 async def _latencies(bus: Bus) -> None:
     with tempfile.TemporaryDirectory() as place:
-        log = EventLog(os.path.join(place, "events"), bus, "fleet.ev.bench.1.n")
+        log = AttemptLog(os.path.join(place, "events"), bus, "fleet.ev.bench.1.n")
         reader = client.events(bus, "bench", follow=True).__aiter__()
         times = []
         for number in range(300):

@@ -138,15 +138,6 @@ def test_what_is_not_yet_in_io_is_still_there() -> None:
     assert gone == [], "take them off the list"
 
 
-SEVERAL_MEANINGS = {
-    *("Asked", "Budget", "Check", "Client", "Command", "Edit", "Entry", "EventLog", "Found", "Job", "Limits"),
-    *("Listener", "Loop", "Page", "Place", "Reader", "Report", "Repository", "Request", "Row", "Run", "Runner"),
-    *("Running", "Screen", "Script", "Seen", "Settings", "Simple", "Step", "Tool", "Totals", "Tree", "Usage"),
-    *("Vendor", "Watch"),
-}
-"""Class names that two rooms still use. Only ever take names off."""
-
-
 def test_a_class_name_has_one_meaning() -> None:
     """A wire names its messages in the words of its protocol, and every wire has a Connection."""
     places: dict[str, list[str]] = {}
@@ -155,7 +146,7 @@ def test_a_class_name_has_one_meaning() -> None:
             for node in ast.parse(path.read_text()).body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     places.setdefault(node.name, []).append(str(path.relative_to(SRC)))
-    several = {name: where for name, where in places.items() if len(where) > 1 and name not in SEVERAL_MEANINGS}
+    several = {name: where for name, where in places.items() if len(where) > 1}
     assert several == {}, "find a name that says what is meant here"
 
 

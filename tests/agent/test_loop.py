@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from tests.waiting import until
-from treadle.agent.budget import Budget
+from treadle.agent.budget import TurnBudget
 from treadle.agent.context import Context
-from treadle.agent.loop import PARALLEL_READS, Loop, Parts
+from treadle.agent.loop import PARALLEL_READS, Parts, TurnLoop
 from treadle.agent.messages import AssistantMessage, ModelRequest, ToolResult, UserMessage
 from treadle.agent.providers.base import ReplyItem
 from treadle.agent.providers.script import parse
@@ -103,7 +103,7 @@ class Run:
             tools=registry,
             schemas=registry.schemas,
             context=Context(self.transcript, self.emit),
-            budget=Budget(limits),
+            budget=TurnBudget(limits),
             repeats=Repeats(limits.repeats),
             hooks=more.get("hooks", NoHooks()),
             permit=more.get("permit", self.allow),
@@ -113,7 +113,7 @@ class Run:
             room=self.room,
             watching=more.get("watching"),
         )
-        self.loop = Loop(self.turn, self.parts)
+        self.loop = TurnLoop(self.turn, self.parts)
 
     def emit(self, event: Event) -> None:
         self.events.append(event)

@@ -109,7 +109,7 @@ def test_markdown_files_are_slash_commands(repo: Path) -> None:
     assert found["fix"].expand("") == "Fix it."
     assert found["fix"].expand("quickly $1") == "Fix it.\n\nquickly $1"
     assert (
-        project.Command(name="x", description="", template="$1 $10 $ARGUMENTSX", path="").expand("a")
+        project.ProjectCommand(name="x", description="", template="$1 $10 $ARGUMENTSX", path="").expand("a")
         == "a $10 $ARGUMENTSX"
     )
 

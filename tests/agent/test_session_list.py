@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from treadle.agent.messages import UserMessage
-from treadle.agent.session_list import TAIL, Entry, find_session, list_sessions
+from treadle.agent.session_list import TAIL, ListedSession, find_session, list_sessions
 from treadle.agent.transcript import (
     Listing,
     Named,
@@ -40,7 +40,7 @@ def play(transcript: Transcript, turn: str, *, over: bool = True) -> None:
         transcript.append(TurnOver(turn=turn, outcome="completed", listing=transcript.listing))
 
 
-def the_one() -> Entry:
+def the_one() -> ListedSession:
     [entry] = list_sessions()
     return entry
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from treadle.cli.arguments import Arguments, Usage
+from treadle.cli.arguments import Arguments, UsageError
 
 
 def parsed(*words: str, stop: bool = False) -> Arguments:
@@ -41,7 +41,7 @@ def test_a_negative_number_and_a_dash_are_words() -> None:
     ],
 )
 def test_what_is_wrong_is_named(words: list[str], why: str) -> None:
-    with pytest.raises(Usage, match=why):
+    with pytest.raises(UsageError, match=why):
         parsed(*words)
 
 
@@ -68,14 +68,14 @@ def test_a_number_has_bounds() -> None:
     assert parsed().number("--ttl", 3.0) == 3.0
     assert parsed("--ttl", "1.5").number("--ttl", 3.0) == 1.5
     for text in ("x", "-1", "nan", "inf", "1e10"):
-        with pytest.raises(Usage, match="--ttl must be a number from 0 to 1e"):
+        with pytest.raises(UsageError, match="--ttl must be a number from 0 to 1e"):
             parsed(f"--ttl={text}").number("--ttl", 3.0)
 
 
 def test_what_is_needed_must_be_there_and_words_are_counted() -> None:
-    with pytest.raises(Usage, match="--id is needed"):
+    with pytest.raises(UsageError, match="--id is needed"):
         parsed().need("--id")
     assert parsed("--id", "x").need("--id") == "x"
     assert parsed("a").exactly(1, "one id") == ["a"]
-    with pytest.raises(Usage, match="expected one id"):
+    with pytest.raises(UsageError, match="expected one id"):
         parsed("a", "b").exactly(1, "one id")

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from tests.conftest import need
 from treadle.cli.man import man, page
-from treadle.cli.words import Command, Option, every
+from treadle.cli.words import CommandWords, Option, every
 from treadle.errors import NotFound
 
 
@@ -32,7 +32,7 @@ def test_every_command_has_a_page_that_man_shows_without_a_complaint(tmp_path: P
 
 def test_text_is_never_taken_for_a_command_of_the_formatter(tmp_path: Path) -> None:
     tricky = ".so /etc/passwd\n'br\n\\fBback\\slash --dash\n.TH X"
-    command = Command(path=("x",), summary="a - b", text=tricky, options=(Option(("--o",), "V", ".nf"),))
+    command = CommandWords(path=("x",), summary="a - b", text=tricky, options=(Option(("--o",), "V", ".nf"),))
     (tmp_path / "x.1").write_text(page(command, [command]))
     text = shown(tmp_path / "x.1")
     for line in tricky.splitlines():

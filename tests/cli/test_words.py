@@ -8,14 +8,14 @@ import pytest
 
 from treadle.cli import TERMINAL
 from treadle.cli.heimdall import COMMANDS as HEIMDALL
-from treadle.cli.words import Command, every
+from treadle.cli.words import CommandWords, every
 
 ALL = {command.name: command for command in every()}
 ALSO = {"-n", "--follow", "--force", "--tool-version", "--bar"}
 """Other spellings, and what is kept for old scripts."""
 
 
-def options(command: Command) -> set[str]:
+def options(command: CommandWords) -> set[str]:
     return {name for option in command.options for name in option.names}
 
 

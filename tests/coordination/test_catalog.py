@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treadle.coordination.catalog import Catalog, Entry, entries_of
+from treadle.coordination.catalog import Catalog, CatalogEntry, entries_of
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 from treadle.coordination.surfaces import Surface
@@ -100,9 +100,9 @@ def test_nothing_that_overlaps_is_left_out(
     for number in range(len(held)):
         (directory / f"{number}.json").write_text("{}")
 
-    def read(path: str) -> Entry:
+    def read(path: str) -> CatalogEntry:
         number = int(Path(path).stem)
-        return Entry(f"haid:{number}", 0.0, 1.0, number, [held[number]], ("", ""))
+        return CatalogEntry(f"haid:{number}", 0.0, 1.0, number, [held[number]], ("", ""))
 
     catalog = Catalog.open(str(directory / "index"), entries_of(str(directory)), read)
     assert catalog is not None

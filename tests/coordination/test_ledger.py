@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.coordination.conftest import Run
 from treadle.coordination import ledger as module
-from treadle.coordination.ledger import Ledger, Totals, change_percent, delta_text
+from treadle.coordination.ledger import Ledger, LedgerTotals, change_percent, delta_text
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
 
@@ -139,7 +139,7 @@ def test_the_fast_way_through_a_big_ledger_gives_what_the_plain_way_gives(
     import io
 
     data = b"\n".join(lines) + b"\n" * newline
-    plain, fast = Totals(), Totals()
+    plain, fast = LedgerTotals(), LedgerTotals()
     module._add_plain(data.split(b"\n"), plain, run)
     module._add_fast(io.BytesIO(data), fast, run)
     assert (fast.roles, fast.sources, fast.unreadable) == (plain.roles, plain.sources, plain.unreadable)

@@ -15,16 +15,16 @@ import pytest
 from tests.coordination.conftest import BIN, Run
 from treadle.coordination import mcp_http
 from treadle.coordination.mcp import Server
-from treadle.coordination.mcp_http import Listener
+from treadle.coordination.mcp_http import HttpListener
 from treadle.coordination.planning import Planning
 
 TOKEN = "secret-token"
 
 
 @pytest.fixture
-def listener(project: Path) -> Iterator[Listener]:
+def listener(project: Path) -> Iterator[HttpListener]:
     planning = Planning(project=str(project))
-    with Listener(lambda: Server(planning), TOKEN) as listening:
+    with HttpListener(lambda: Server(planning), TOKEN) as listening:
         thread = threading.Thread(target=listening.serve_forever, args=(0.02,))
         thread.start()
         yield listening
@@ -33,7 +33,7 @@ def listener(project: Path) -> Iterator[Listener]:
 
 
 def send(
-    listener: Listener, body: Any, method: str = "POST", path: str = "/mcp", **headers: str
+    listener: HttpListener, body: Any, method: str = "POST", path: str = "/mcp", **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
     connection = http.client.HTTPConnection(*listener.server_address[:2], timeout=60)
     sent = {"Authorization": f"Bearer {TOKEN}", **{name.replace("_", "-"): value for name, value in headers.items()}}
@@ -49,13 +49,13 @@ def call(method: str, /, **params: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
 
 
-def begin(listener: Listener, client: str = "cursor") -> str:
+def begin(listener: HttpListener, client: str = "cursor") -> str:
     status, headers, _ = send(listener, call("initialize", clientInfo={"name": client}))
     assert status == 200
     return headers["Mcp-Session-Id"]
 
 
-def test_a_session_begins_with_initialize_and_ends_with_delete(listener: Listener) -> None:
+def test_a_session_begins_with_initialize_and_ends_with_delete(listener: HttpListener) -> None:
     session = begin(listener)
     status, headers, body = send(listener, call("tools/list"), Mcp_Session_Id=session)
     assert status == 200 and headers["Content-Type"] == "application/json"
@@ -67,7 +67,7 @@ def test_a_session_begins_with_initialize_and_ends_with_delete(listener: Listene
     assert send(listener, b"", "DELETE", Mcp_Session_Id=session)[0] == 404
 
 
-def test_two_sessions_of_one_name_are_two_identities_until_one_ends(listener: Listener) -> None:
+def test_two_sessions_of_one_name_are_two_identities_until_one_ends(listener: HttpListener) -> None:
     def who(session: str) -> str:
         body = send(listener, call("tools/call", name="read_claims"), Mcp_Session_Id=session)[2]
         return str(json.loads(body)["result"]["structuredContent"]["haid"])
@@ -93,12 +93,12 @@ def test_two_sessions_of_one_name_are_two_identities_until_one_ends(listener: Li
         ({"Origin": "http://localhost:3000"}, 200),
     ],
 )
-def test_only_this_machine_with_the_token(listener: Listener, headers: dict[str, str], status: int) -> None:
+def test_only_this_machine_with_the_token(listener: HttpListener, headers: dict[str, str], status: int) -> None:
     assert send(listener, call("initialize"), **headers)[0] == status
 
 
 @pytest.mark.parametrize(("token", "status"), [("wrong", b"401"), (TOKEN, b"")])
-def test_nobody_without_the_token_makes_it_read_a_body(listener: Listener, token: str, status: bytes) -> None:
+def test_nobody_without_the_token_makes_it_read_a_body(listener: HttpListener, token: str, status: bytes) -> None:
     """A body is announced and never sent. Without the token the answer comes all the same, with it it is awaited."""
     head = "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n"
     with socket.create_connection(listener.server_address[:2], timeout=60) as connection:
@@ -112,7 +112,7 @@ def test_nobody_without_the_token_makes_it_read_a_body(listener: Listener, token
 
 
 def test_a_client_that_resets_the_connection_costs_nothing_and_is_not_a_traceback(
-    listener: Listener, capfd: pytest.CaptureFixture[str]
+    listener: HttpListener, capfd: pytest.CaptureFixture[str]
 ) -> None:
     head = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 90\r\n\r\nx"
     for _ in range(3):
@@ -124,7 +124,7 @@ def test_a_client_that_resets_the_connection_costs_nothing_and_is_not_a_tracebac
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_what_it_does_not_do_is_said_with_its_status(listener: Listener) -> None:
+def test_what_it_does_not_do_is_said_with_its_status(listener: HttpListener) -> None:
     assert send(listener, b"", "GET")[0] == 405
     assert send(listener, call("ping"))[0] == 400
     assert send(listener, call("ping"), path="/other")[0] == 404
@@ -138,7 +138,7 @@ def test_what_it_does_not_do_is_said_with_its_status(listener: Listener) -> None
     assert send(listener, b"0\r\n\r\n", Transfer_Encoding="chunked")[0] == 411
 
 
-def test_the_oldest_session_makes_room(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_session_makes_room(listener: HttpListener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_http, "MAX_SESSIONS", 2)
     sessions = [begin(listener) for _ in range(3)]
     found = [send(listener, call("ping"), Mcp_Session_Id=session)[0] for session in sessions]
@@ -170,7 +170,7 @@ async def test_the_official_client_connects_over_http(project: Path, mode: str) 
         server.stdout.close()
 
 
-def test_what_is_wrong_is_said_at_the_start(heimdall: Run, listener: Listener) -> None:
+def test_what_is_wrong_is_said_at_the_start(heimdall: Run, listener: HttpListener) -> None:
     port = str(listener.server_address[1])
     taken = heimdall("ledger-mcp", "--http", "--port", port)
     assert taken.returncode == 2 and f"cannot listen on port {port}" in taken.stderr

@@ -11,7 +11,7 @@ from tests.fleet.test_steering import git, repository, work  # noqa: F401
 from treadle.fleet import accounts, client
 from treadle.fleet.book import Book
 from treadle.fleet.bus import Bus
-from treadle.fleet.orders import Limits, Used
+from treadle.fleet.orders import OrderLimits, Used
 from treadle.fleet.placing import over_budget, place_all
 
 COSTLY = """
@@ -43,7 +43,7 @@ async def test_at_its_limit_an_order_stops_and_asks_and_goes_on_with_more(
     tmp_path: Path,
 ) -> None:
     await start_node(slots=1)
-    order = work(repository, script(tmp_path, COSTLY), limits=Limits(tokens=70))
+    order = work(repository, script(tmp_path, COSTLY), limits=OrderLimits(tokens=70))
     await give(bus, order)
     await until_state(bus, order.id, "asking")
     (ask,) = await client.approvals(bus)
@@ -62,7 +62,7 @@ async def test_who_gets_no_more_fails_and_an_unknown_price_is_not_nothing(
     tmp_path: Path,
 ) -> None:
     await start_node(slots=1)
-    order = work(repository, script(tmp_path, COSTLY), limits=Limits(usd=5.0))
+    order = work(repository, script(tmp_path, COSTLY), limits=OrderLimits(usd=5.0))
     await give(bus, order)
     await until_state(bus, order.id, "asking")
     (ask,) = await client.approvals(bus)

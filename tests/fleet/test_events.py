@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.fleet.test_bus import restart
 from treadle.fleet import events, places
 from treadle.fleet.bus import Bus
-from treadle.fleet.events import EventLog, _unpack
+from treadle.fleet.events import AttemptLog, _unpack
 
 SUBJECT = "fleet.ev.o.1.n1"
 
@@ -20,7 +20,7 @@ async def seen(bus: Bus) -> list[int]:
 
 
 async def test_many_events_at_once_arrive_in_order_in_few_messages(bus: Bus, tmp_path: Path) -> None:
-    log = EventLog(str(tmp_path / "events"), bus, SUBJECT)
+    log = AttemptLog(str(tmp_path / "events"), bus, SUBJECT)
     for number in range(5000):
         log.append(b'{"text":"%d"}' % number)
     assert await log.finish(60)
@@ -30,7 +30,7 @@ async def test_many_events_at_once_arrive_in_order_in_few_messages(bus: Bus, tmp
 
 
 async def test_an_outage_in_between_costs_and_doubles_nothing(fleet: places.Fleet, bus: Bus, tmp_path: Path) -> None:
-    log = EventLog(str(tmp_path / "events"), bus, SUBJECT)
+    log = AttemptLog(str(tmp_path / "events"), bus, SUBJECT)
     for number in range(300):
         log.append(b'{"text":"%d"}' % number)
         if number in (100, 200):
@@ -41,7 +41,7 @@ async def test_an_outage_in_between_costs_and_doubles_nothing(fleet: places.Flee
 
 
 async def test_after_its_end_an_attempt_writes_no_more(bus: Bus, tmp_path: Path) -> None:
-    log = EventLog(str(tmp_path / "events"), bus, SUBJECT)
+    log = AttemptLog(str(tmp_path / "events"), bus, SUBJECT)
     log.append(b'{"text":"1"}')
     async with asyncio.timeout(60):
         while log.sent < 1:
@@ -54,7 +54,7 @@ async def test_after_its_end_an_attempt_writes_no_more(bus: Bus, tmp_path: Path)
 
 
 async def test_an_event_too_long_for_the_engine_is_replaced_by_a_word(bus: Bus, tmp_path: Path) -> None:
-    log = EventLog(str(tmp_path / "events"), bus, SUBJECT)
+    log = AttemptLog(str(tmp_path / "events"), bus, SUBJECT)
     log.append(b'{"text":"%s"}' % (b"x" * (events.LINE_MAX + 1)))
     log.append(b'{"text":"next"}')
     assert await log.finish(60)
@@ -63,7 +63,7 @@ async def test_an_event_too_long_for_the_engine_is_replaced_by_a_word(bus: Bus, 
 
 
 async def test_a_reader_that_follows_gets_what_comes(bus: Bus, tmp_path: Path) -> None:
-    log = EventLog(str(tmp_path / "events"), bus, SUBJECT)
+    log = AttemptLog(str(tmp_path / "events"), bus, SUBJECT)
 
     async def first_two() -> list[int]:
         found = []
@@ -100,7 +100,7 @@ def test_a_gap_is_marked_with_its_size(pieces: list[tuple[int, int, int]]) -> No
 async def test_a_full_disk_is_told(bus: Bus) -> None:
     from treadle.errors import StorageError
 
-    log = EventLog("/dev/full", bus, SUBJECT)
+    log = AttemptLog("/dev/full", bus, SUBJECT)
     with pytest.raises(StorageError, match="append"):
         log.append(b"{}")
     await log.finish(10)

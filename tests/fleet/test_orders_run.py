@@ -12,7 +12,7 @@ from tests.fleet.test_bus import restart
 from treadle.errors import ConfigError, LocalError
 from treadle.fleet import client, places
 from treadle.fleet.bus import Bus
-from treadle.fleet.orders import Limits, new_id
+from treadle.fleet.orders import OrderLimits, new_id
 
 
 async def test_an_order_is_done_and_has_one_receipt(bus: Bus, start_node: Start) -> None:
@@ -156,7 +156,7 @@ async def test_a_waiting_order_is_cancelled_without_a_node(bus: Bus, start_node:
 
 async def test_an_order_ends_at_its_time_limit(bus: Bus, start_node: Start) -> None:
     await start_node()
-    (name,) = await give(bus, spec("null:60:60", limits=Limits(seconds=0.5)))
+    (name,) = await give(bus, spec("null:60:60", limits=OrderLimits(seconds=0.5)))
     order = await client.wait(bus, name, 60)
     assert order.state == "failed" and "did not end within" in order.why
 

@@ -14,7 +14,7 @@ from tests.fleet.test_bus import restart
 from treadle.errors import ConfigError, Denied, LocalError, NotFound, WorkspaceError
 from treadle.fleet import client, liveness, places, races, results
 from treadle.fleet.bus import Bus
-from treadle.fleet.orders import Limits, Spec
+from treadle.fleet.orders import OrderLimits, Spec
 
 SLOW = "null:60:600"
 
@@ -55,7 +55,7 @@ async def test_what_comes_after_another_waits_for_it(bus: Bus, start_node: Start
 
 async def test_a_failed_one_blocks_or_skips_or_is_passed_and_its_retry_counts(bus: Bus, start_node: Start) -> None:
     await start_node()
-    parent = spec("null:60:60", limits=Limits(seconds=0.2))
+    parent = spec("null:60:60", limits=OrderLimits(seconds=0.2))
     blocked, skipped = spec(after=(parent.id,)), spec(after=(parent.id,), if_failed="skip")
     passed = spec(after=(parent.id,), if_failed="run")
     await give(bus, parent, blocked, skipped, passed)
@@ -145,10 +145,10 @@ async def test_a_budget_that_is_used_up_makes_orders_wait_until_it_is_raised(bus
     async with asyncio.timeout(60):
         while not (await client.control(bus)).budgets:
             await asyncio.sleep(0.02)
-    (first,) = await give(bus, spec(SLOW, project="p", limits=Limits(tokens=800)))
+    (first,) = await give(bus, spec(SLOW, project="p", limits=OrderLimits(tokens=800)))
     await until_state(bus, first, "placed", "running")
     second, unlimited, other = await give(
-        bus, spec(project="p", limits=Limits(tokens=300)), spec(project="p"), spec(project="q")
+        bus, spec(project="p", limits=OrderLimits(tokens=300)), spec(project="p"), spec(project="q")
     )
     assert "0 tokens spent and 800 reserved of 1000" in str((await waits_for(bus, second, "budget"))["text"])
     assert "needs a limit" in str((await waits_for(bus, unlimited, "budget"))["text"])
@@ -183,7 +183,7 @@ async def test_at_most_so_many_at_once_across_the_fleet(bus: Bus, start_node: St
 
 async def test_a_race_is_compared_by_what_its_orders_left(bus: Bus, start_node: Start) -> None:
     await start_node()
-    one, two = spec(race="r"), spec("null:60:60", race="r", limits=Limits(seconds=0.2))
+    one, two = spec(race="r"), spec("null:60:60", race="r", limits=OrderLimits(seconds=0.2))
     await give(bus, two, one)
     for each in (one, two):
         await client.wait(bus, each.id, 60)

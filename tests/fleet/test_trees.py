@@ -22,10 +22,10 @@ def test_runners_that_end_together_bundle_each_their_own_commit(tmp_path: Path) 
         top = tmp_path / f"w{number}"
         git(source, "worktree", "add", "-q", "--detach", str(top))
         git(top, "commit", "-q", "--allow-empty", "-m", f"work {number}")
-        tree = trees.Tree(root=str(top), top=str(top), start=start, source=str(source))
+        tree = trees.WorkTree(root=str(top), top=str(top), start=start, source=str(source))
         made.append((tree, git(top, "rev-parse", "HEAD")))
 
-    def carried(job: tuple[trees.Tree, str]) -> set[str]:
+    def carried(job: tuple[trees.WorkTree, str]) -> set[str]:
         tree, head = job
         path = f"{tree.top}.bundle"
         found = set()

@@ -75,7 +75,7 @@ def seen(command: str) -> list[list[str]] | None:
         found = list(syntax.read(command))
     except syntax.Lost:
         return None
-    return [[word.text for word in one.words] for one in found if isinstance(one, syntax.Simple)]
+    return [[word.text for word in one.words] for one in found if isinstance(one, syntax.SimpleCommand)]
 
 
 def test_the_words_that_are_seen_are_the_words_that_run() -> None:
@@ -125,4 +125,4 @@ def test_what_only_looks_like_a_blank_is_part_of_a_word(blank: str) -> None:
     assert seen(asked) in (None, [["show", given]])
     assert seen(f"git{blank}status") in (None, [[f"git{blank}status"]])
     if seen(asked) is not None:
-        assert [one.source for one in syntax.read(asked) if isinstance(one, syntax.Simple)] == [asked]
+        assert [one.source for one in syntax.read(asked) if isinstance(one, syntax.SimpleCommand)] == [asked]

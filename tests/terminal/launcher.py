@@ -9,10 +9,10 @@ import sys
 from treadle.errors import TreadleError
 from treadle.terminal import supervisor  # noqa: F401  # loaded once, shared by all that are forked
 from treadle.terminal.launch import launch
-from treadle.terminal.settings import Settings
+from treadle.terminal.settings import TerminalSettings
 
 for line in sys.stdin:
-    settings = Settings()
+    settings = TerminalSettings()
     for name, value in json.loads(line).items():
         assert hasattr(settings, name), name
         setattr(settings, name, value)

@@ -21,7 +21,7 @@ from typing import Any
 
 from treadle.terminal import supervisor  # noqa: F401  # loaded once, shared by all that are forked
 from treadle.terminal.launch import launch
-from treadle.terminal.settings import Settings
+from treadle.terminal.settings import TerminalSettings
 from treadle.wire.terminal import frames as wire
 from treadle.wire.terminal.connection import Connection
 
@@ -155,7 +155,7 @@ def one(seed: int, directory: str) -> None:
     chance = random.Random(seed)
     count = chance.choice([0, 1, 50, 500, 3000, 8000, 20_000])
     code, how = chance.randrange(256), chance.choice(["exit", "exit", "signal"])
-    settings = Settings()
+    settings = TerminalSettings()
     settings.id, settings.directory, settings.linger = f"s{seed}", directory, 60.0
     settings.scrollback_bytes = chance.choice([0, 100, 4096, 65536])
     pause = chance.choice([0, 0, 0.0005]) if count <= 3000 else 0

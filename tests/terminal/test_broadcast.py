@@ -2,17 +2,17 @@
 
 import socket
 
-from treadle.terminal.broadcast import REPLIES_MAX, Client
+from treadle.terminal.broadcast import REPLIES_MAX, ConnectedClient
 from treadle.terminal.scrollback import FRAME, Scrollback
 from treadle.wire.terminal import frames as wire
 from treadle.wire.terminal.connection import Connection
 
 
-def pair() -> tuple[Client, socket.socket]:
+def pair() -> tuple[ConnectedClient, socket.socket]:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)
-    client = Client(ours, 1)
+    client = ConnectedClient(ours, 1)
     client.reply(wire.Mode(0))
     return client, theirs
 
@@ -36,7 +36,7 @@ def messages(data: bytes) -> list[object]:
     return list(end.receive(data.removeprefix(b"\0")))
 
 
-def subscribe(client: Client, scrollback: Scrollback) -> None:
+def subscribe(client: ConnectedClient, scrollback: Scrollback) -> None:
     client.wire.receive(wire.encode(wire.Subscribe()))
     client.cursor = scrollback.replay_start
 

@@ -4,7 +4,7 @@ import pytest
 
 from treadle.errors import ConfigError, StorageError
 from treadle.terminal.config import load
-from treadle.terminal.settings import Settings
+from treadle.terminal.settings import TerminalSettings
 
 
 @pytest.fixture(autouse=True)
@@ -13,15 +13,15 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def read(text: str, path: Path, named: bool = True) -> tuple[Settings, list[str]]:
+def read(text: str, path: Path, named: bool = True) -> tuple[TerminalSettings, list[str]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
-    settings = Settings()
+    settings = TerminalSettings()
     return settings, load(settings, str(path) if named else "")
 
 
 def test_without_any_file_there_are_the_defaults() -> None:
-    settings = Settings()
+    settings = TerminalSettings()
     assert load(settings) == []
     assert (settings.scrollback_bytes, settings.classifier, settings.detach_key) == (65536, "simple", 28)
 
@@ -99,4 +99,4 @@ def test_what_is_wrong_in_a_file_is_named_with_the_file(tmp_path: Path, text: st
 
 def test_a_named_file_that_is_missing_is_an_error() -> None:
     with pytest.raises(StorageError, match="nowhere.toml"):
-        load(Settings(), "nowhere.toml")
+        load(TerminalSettings(), "nowhere.toml")

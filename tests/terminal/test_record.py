@@ -9,11 +9,11 @@ import pytest
 from tests.terminal.support import Stage, connected, until, watch
 from treadle.errors import ConfigError
 from treadle.terminal.record import Recorder, play, read
-from treadle.terminal.settings import Settings
+from treadle.terminal.settings import TerminalSettings
 
 
 def recorder(path: Path, now: float = 0.0) -> Recorder:
-    settings = Settings()
+    settings = TerminalSettings()
     settings.id, settings.command, settings.record = "s", ["claude"], str(path)
     return Recorder(settings.check(), now)
 

@@ -1,11 +1,11 @@
 import pytest
 
 from treadle.errors import ConfigError
-from treadle.terminal.settings import Settings, child_environment
+from treadle.terminal.settings import TerminalSettings, child_environment
 
 
-def settings(**values: object) -> Settings:
-    found = Settings()
+def settings(**values: object) -> TerminalSettings:
+    found = TerminalSettings()
     found.command = ["true"]
     for name, value in values.items():
         setattr(found, name, value)

@@ -14,13 +14,13 @@ from tests.terminal.recordings import NAMES, Recording, load
 from tests.terminal.support import Stage, connected, until
 from treadle.terminal.classify import STALE
 from treadle.terminal.manners import refusal
-from treadle.terminal.settings import Settings
+from treadle.terminal.settings import TerminalSettings
 from treadle.terminal.state import Watch
 from treadle.wire.terminal import frames as wire
 
 
 def watcher(classifier: str = "claude", path: str = "/nowhere", command: str = "sh") -> Watch:
-    settings = Settings()
+    settings = TerminalSettings()
     settings.classifier = classifier
     settings.command = [command]
     settings.cols, settings.rows = 110, 40

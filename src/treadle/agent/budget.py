@@ -10,7 +10,7 @@ from treadle.session import Limits
 from treadle.sessions.totals import Totals
 
 
-class Budget:
+class TurnBudget:
     """Asked before every model call of a turn. Cost and tokens count over the session, the rest over the turn."""
 
     def __init__(

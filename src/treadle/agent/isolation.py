@@ -13,7 +13,7 @@ from treadle.io.paths import private_dir, state_dir
 from treadle.workspace.git import Worktree, check_out
 
 
-class Place:
+class IsolatedPlace:
     """Where an isolated task works. `cwd` is the directory in the worktree that the task was started in."""
 
     def __init__(self, tree: Worktree, cwd: str, pending: int) -> None:
@@ -28,7 +28,7 @@ class Place:
 
 
 @asynccontextmanager
-async def isolated(cwd: str, label: str) -> AsyncIterator[Place]:
+async def isolated(cwd: str, label: str) -> AsyncIterator[IsolatedPlace]:
     """A worktree of the repository that `cwd` is in. Afterwards `kept` says whether it is still there."""
     making = asyncio.ensure_future(asyncio.to_thread(_make, cwd, label))
     try:
@@ -45,7 +45,7 @@ async def isolated(cwd: str, label: str) -> AsyncIterator[Place]:
         await asyncio.to_thread(place.release)
 
 
-def _make(cwd: str, label: str) -> Place:
+def _make(cwd: str, label: str) -> IsolatedPlace:
     name = f"{re.sub(r'[^A-Za-z0-9]+', '-', label).strip('-')[:30].lower() or 'agent'}-{secrets.token_hex(4)}"
     path = os.path.join(private_dir(os.path.join(state_dir(), "worktrees")), name)
-    return Place(*check_out(cwd, path, f"treadle/{name}", hint="run git init there"))
+    return IsolatedPlace(*check_out(cwd, path, f"treadle/{name}", hint="run git init there"))

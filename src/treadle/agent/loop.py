@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from treadle.agent.budget import Budget
+from treadle.agent.budget import TurnBudget
 from treadle.agent.context import SUMMARY_PROMPT, Context, estimate
 from treadle.agent.messages import (
     AssistantMessage,
@@ -79,7 +79,7 @@ class Parts(msgspec.Struct, kw_only=True):
     schemas: Callable[[], tuple[ToolSchema, ...]]
     """What the model is shown of them, asked anew at each step."""
     context: Context
-    budget: Budget
+    budget: TurnBudget
     repeats: Repeats
     hooks: Hooks
     permit: Callable[[str, AnyTool, Any, Access, Callable[[str], Path], HookVerdict], Awaitable[tuple[Decision, Any]]]
@@ -95,7 +95,7 @@ class Parts(msgspec.Struct, kw_only=True):
     cache_key: str = ""
 
 
-class Loop:
+class TurnLoop:
     def __init__(self, turn: Turn, parts: Parts) -> None:
         self.turn = turn
         self.parts = parts

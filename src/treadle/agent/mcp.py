@@ -35,7 +35,7 @@ DESCRIPTION_CAP = 2048
 HTTP_SECONDS, HTTP_READ_SECONDS = 30.0, 300.0
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class FoundServers(msgspec.Struct, frozen=True, kw_only=True):
     """The servers that a project's `.mcp.json` and the settings ask for."""
 
     servers: dict[str, McpServer] = {}
@@ -46,7 +46,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_servers(
     cwd: str, configured: Mapping[str, McpServer], environ: Mapping[str, str], *, trusted: bool | None = None
-) -> Found:
+) -> FoundServers:
     """The settings' servers, and those of the nearest `.mcp.json` if it is trusted (None: as `treadle trust` says)."""
     servers = dict(configured)
     warnings: list[str] = []
@@ -62,7 +62,7 @@ def find_servers(
         else:
             ignored = [f"{path}: mcpServers.{name}" for name in wanted]
     named = {name: _expanded(server, environ) for name, server in servers.items() if not server.disabled}
-    return Found(servers=named, warnings=tuple(warnings), ignored=tuple(ignored))
+    return FoundServers(servers=named, warnings=tuple(warnings), ignored=tuple(ignored))
 
 
 def _read(path: str, warnings: list[str]) -> dict[str, McpServer]:

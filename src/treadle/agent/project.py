@@ -30,7 +30,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     """Of its SKILL.md."""
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class ProjectCommand(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str
     template: str
@@ -108,9 +108,9 @@ def load_skill(skill: Skill) -> str:
     return f"Files of this skill are in {os.path.dirname(skill.path)}\n\n{front_matter(text)[1].strip()}"
 
 
-def commands(cwd: str) -> dict[str, Command]:
+def commands(cwd: str) -> dict[str, ProjectCommand]:
     """Slash commands from markdown files; `commands/git/pr.md` is `/git:pr`. The nearest one wins."""
-    found: dict[str, Command] = {}
+    found: dict[str, ProjectCommand] = {}
     for top, folder in _folders(cwd, "commands"):
         for path in _markdown_below(folder):
             text = _read(path, top)
@@ -119,7 +119,9 @@ def commands(cwd: str) -> dict[str, Command]:
             name = os.path.relpath(path, folder).removesuffix(".md").replace(os.sep, ":")
             told, template = front_matter(text)
             description = told.get("description") or template.strip().split("\n")[0]
-            command = Command(name=name, description=_cut(description, 200), template=template.strip(), path=path)
+            command = ProjectCommand(
+                name=name, description=_cut(description, 200), template=template.strip(), path=path
+            )
             found.setdefault(name, command)
     return found
 

@@ -24,7 +24,7 @@ CHANGING_TIMES = 20
 """How many times as often a fast step may come whose results differ."""
 
 
-class Step(msgspec.Struct, frozen=True):
+class RepeatedStep(msgspec.Struct, frozen=True):
     """One reply's tool calls, and what they came to."""
 
     calls: bytes
@@ -37,13 +37,15 @@ class Repeats:
 
     def __init__(self, threshold: int = 3) -> None:
         self.threshold = threshold
-        self._steps: deque[Step] = deque(maxlen=max(threshold, 1) * max(LONGEST_CYCLE * SLOW_TIMES, CHANGING_TIMES))
+        self._steps: deque[RepeatedStep] = deque(
+            maxlen=max(threshold, 1) * max(LONGEST_CYCLE * SLOW_TIMES, CHANGING_TIMES)
+        )
 
     def note(self, calls: Iterable[ToolCall], results: Sequence[str] = (), seconds: float = 0.0) -> None:
         """Remember one reply's tool calls, with what they came to and how long that took; raises LoopDetected."""
         if self.threshold <= 0:
             return
-        self._steps.append(Step(_key(calls), _digest(results), seconds >= SLOW_SECONDS))
+        self._steps.append(RepeatedStep(_key(calls), _digest(results), seconds >= SLOW_SECONDS))
         steps = list(self._steps)
         for length in range(1, LONGEST_CYCLE + 1):
             rounds = self.threshold * (SLOW_TIMES if any(step.slow for step in steps[-length:]) else 1)
@@ -56,7 +58,7 @@ class Repeats:
             raise _looped(f"the same tool calls came {rounds} times in a row, one right after the other", rounds, 1)
 
 
-def _same(steps: list[Step], length: int, rounds: int) -> bool:
+def _same(steps: list[RepeatedStep], length: int, rounds: int) -> bool:
     """Whether the last steps are this many rounds of one cycle."""
     seen = [(step.calls, step.results) for step in steps[-length * rounds :]]
     return len(seen) == length * rounds and seen == seen[:length] * rounds

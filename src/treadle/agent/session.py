@@ -15,12 +15,12 @@ import msgspec
 from treadle import __version__
 from treadle.agent import project
 from treadle.agent import prompt as prompts
-from treadle.agent.budget import Budget
+from treadle.agent.budget import TurnBudget
 from treadle.agent.configuration import Configuration
 from treadle.agent.confining import Confining
 from treadle.agent.context import Context, estimate
 from treadle.agent.hooks import ShellHooks
-from treadle.agent.loop import Loop, Parts, summarise
+from treadle.agent.loop import Parts, TurnLoop, summarise
 from treadle.agent.messages import ToolSchema, UserMessage
 from treadle.agent.permissions import Permissions
 from treadle.agent.program import ProgramHooks
@@ -111,7 +111,7 @@ class NativeSession(BaseSession):
             self._owned.append(provider)
         self._parent = parent
         self._task = task
-        self._loop: Loop | None = None
+        self._loop: TurnLoop | None = None
         self._memory: dict[str, Any] = {}
         self.forget()
         self._child_env = configuration.child_env
@@ -201,7 +201,7 @@ class NativeSession(BaseSession):
         outcome = "interrupted"
         try:
             ended = await self._work(
-                turn, turn.prompt.text, Budget(self.configuration.limits, priced=lambda: self.provider.priced)
+                turn, turn.prompt.text, TurnBudget(self.configuration.limits, priced=lambda: self.provider.priced)
             )
             outcome = ended.outcome
             return ended
@@ -218,10 +218,10 @@ class NativeSession(BaseSession):
                 over = TurnOver(turn=turn.id, outcome=outcome, ts=self._clock(), listing=self.transcript.listing)
                 self.transcript.append(over, sync=True)
 
-    async def _work(self, turn: Turn, text: str, budget: Budget) -> TurnEnded:
+    async def _work(self, turn: Turn, text: str, budget: TurnBudget) -> TurnEnded:
         while self._unheard:
             self.context.add(UserMessage(text=self._unheard.pop(0)), turn.id)
-        self._loop = Loop(turn, self._parts(turn, budget))
+        self._loop = TurnLoop(turn, self._parts(turn, budget))
         ended = await self._loop.run(UserMessage(text=text))
         if self.mode == "plan" and ended.outcome == "completed" and await self._plan_approved(ended.text):
             self.permissions.set_mode("auto-edit")
@@ -237,7 +237,7 @@ class NativeSession(BaseSession):
             return False
         return (await self.ask(asked)).decision == "allow"
 
-    def _parts(self, turn: Turn, budget: Budget) -> Parts:
+    def _parts(self, turn: Turn, budget: TurnBudget) -> Parts:
         return Parts(
             provider=self.provider,
             weak=self.weak,

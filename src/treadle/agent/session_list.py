@@ -30,7 +30,7 @@ from treadle.io import paths
 TAIL = 16 << 10
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class ListedSession(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the list of sessions."""
 
     id: str
@@ -44,7 +44,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     turns: int
 
 
-def list_sessions(cwd: str | None = None) -> list[Entry]:
+def list_sessions(cwd: str | None = None) -> list[ListedSession]:
     """All sessions, or those of one working directory; the latest first. What cannot be read is left out."""
     return list(_entries(cwd))
 
@@ -68,13 +68,13 @@ def find_session(wanted: str, cwd: str | None = None) -> str:
     return found[0]
 
 
-def _entries(cwd: str | None) -> Iterator[Entry]:
+def _entries(cwd: str | None) -> Iterator[ListedSession]:
     for updated, session_id, path in sorted(_histories(), reverse=True):
         with suppress(OSError), open(path, "rb") as file:
             header = next(iter(decode([file.readline()])), None)
             if isinstance(header, Header) and header.format <= FORMAT and cwd in (None, header.cwd):
                 told = _listing(file, header)
-                yield Entry(
+                yield ListedSession(
                     id=session_id,
                     name=told.name,
                     cwd=header.cwd,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from treadle.agent.messages import AssistantMessage, UserMessage
-from treadle.agent.session_list import Entry
+from treadle.agent.session_list import ListedSession
 from treadle.agent.transcript import Said, decode, history_of
 from treadle.errors import StorageError
 from treadle.io.files import iter_lines
@@ -19,13 +19,13 @@ SHOWN = 3
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    session: Entry
+    session: ListedSession
     count: int
     """How many messages have all of the words."""
     excerpts: tuple[str, ...]
 
 
-def search(words: list[str], entries: list[Entry], *, tools: bool = False) -> Iterator[Hit]:
+def search(words: list[str], entries: list[ListedSession], *, tools: bool = False) -> Iterator[Hit]:
     """Sessions with a message that has all of these words, whatever their case; each as soon as it is found.
 
     With `tools`, what tools answered is searched too.
@@ -37,7 +37,7 @@ def search(words: list[str], entries: list[Entry], *, tools: bool = False) -> It
             yield Hit(session=entry, count=len(found), excerpts=tuple(found[:SHOWN]))
 
 
-def _in_session(entry: Entry, wanted: list[str], tools: bool) -> Iterator[str]:
+def _in_session(entry: ListedSession, wanted: list[str], tools: bool) -> Iterator[str]:
     try:
         for line in iter_lines(history_of(entry.id)):
             for record in decode([line]):

@@ -53,7 +53,7 @@ OpenChild = Callable[[str, AgentType, Task], Awaitable[Session]]
 """(task id, type, snapshot) -> the session of a subagent."""
 
 
-class Running:
+class RunningTask:
     """A task and what carries it."""
 
     def __init__(self, task: Task, watch: Callable[[Task], None] | None) -> None:
@@ -97,8 +97,8 @@ class Tasks:
         """The process that carries the subagents, where that is one of their own."""
         self._watching = watching
         self._free = limit
-        self._waiting: deque[Running] = deque()
-        self._all: dict[str, Running] = {}
+        self._waiting: deque[RunningTask] = deque()
+        self._all: dict[str, RunningTask] = {}
         self._numbers = {"agent": 0, "process": 0}
 
     # Starting
@@ -148,7 +148,7 @@ class Tasks:
 
     def _create(
         self, kind: str, task_id: str | None = None, watch: Callable[[Task], None] | None = None, **fields: Any
-    ) -> Running:
+    ) -> RunningTask:
         self._numbers[kind] += 1
         fields.setdefault("cwd", self._cwd)
         task = Task(
@@ -160,7 +160,7 @@ class Tasks:
             updated_at=time.time(),
             **fields,
         )
-        running = self._all[task.id] = Running(task, watch)
+        running = self._all[task.id] = RunningTask(task, watch)
         self._emit(TaskChanged(change="created", task_id=task.id, task=task))
         return running
 
@@ -185,7 +185,7 @@ class Tasks:
 
     # Carrying
 
-    async def _carry(self, running: Running, work: Callable[[], Awaitable[None]]) -> None:
+    async def _carry(self, running: RunningTask, work: Callable[[], Awaitable[None]]) -> None:
         """Whatever the work does, the task ends in one of three ways and says so once."""
         try:
             await work()
@@ -194,7 +194,7 @@ class Tasks:
         except Exception as error:
             self._end(running, "failed", error=error_info(error))
 
-    async def _agent(self, running: Running, kind: AgentType, prompt: str) -> None:
+    async def _agent(self, running: RunningTask, kind: AgentType, prompt: str) -> None:
         log = TaskLog(running.task.log_path)
         try:
             if running.task.isolation == "worktree":
@@ -211,7 +211,7 @@ class Tasks:
         else:
             self._end(running, "failed", error=summary.error, **fields)
 
-    async def _isolated(self, running: Running, kind: AgentType, prompt: str, log: TaskLog) -> TurnSummary:
+    async def _isolated(self, running: RunningTask, kind: AgentType, prompt: str, log: TaskLog) -> TurnSummary:
         cwd, place = running.task.cwd, None
         try:
             async with isolated(cwd, running.task.label) as place:
@@ -225,7 +225,7 @@ class Tasks:
             if place is not None and not place.kept:
                 self._change(running, None, cwd=cwd, worktree=None, branch=None)
 
-    async def _converse(self, running: Running, kind: AgentType, prompt: str, log: TaskLog) -> TurnSummary:
+    async def _converse(self, running: RunningTask, kind: AgentType, prompt: str, log: TaskLog) -> TurnSummary:
         child = running.child = await self._open_child(running.task.id, kind, running.task)
         totals = TurnTotals()
         try:
@@ -241,7 +241,7 @@ class Tasks:
         return totals.summary()
 
     async def _process(
-        self, running: Running, child: Child, path: str, check: Callable[[], None] | None = None
+        self, running: RunningTask, child: Child, path: str, check: Callable[[], None] | None = None
     ) -> None:
         self._change(running, "started", status="running", started_at=time.time())
         try:
@@ -257,7 +257,7 @@ class Tasks:
                 await asyncio.to_thread(check)  # also when it was stopped: then it fails, and says why
         self._end(running, "completed" if code == 0 else "failed")
 
-    async def _keep_output(self, running: Running, child: Child, path: str) -> None:
+    async def _keep_output(self, running: RunningTask, child: Child, path: str) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         left = LOG_CAP
         try:
@@ -272,7 +272,7 @@ class Tasks:
             await child.stop()  # with nobody to read what it says, it would wait for ever
             raise storage_error(error, path, "write") from error
 
-    def _forward(self, running: Running, event: AnyEvent) -> None:
+    def _forward(self, running: RunningTask, event: AnyEvent) -> None:
         """What the session's readers see of a subagent."""
         match event:
             case TextDelta(text=text):
@@ -290,15 +290,15 @@ class Tasks:
 
     # Changing
 
-    def _change(self, running: Running, change: str | None, **fields: Any) -> None:
+    def _change(self, running: RunningTask, change: str | None, **fields: Any) -> None:
         running.task = msgspec.structs.replace(running.task, updated_at=time.time(), **fields)
         if change:
             self._emit(TaskChanged(change=change, task_id=running.task.id, task=running.task))  # type: ignore[arg-type]
 
-    def _small(self, running: Running, change: str, **data: Any) -> None:
+    def _small(self, running: RunningTask, change: str, **data: Any) -> None:
         self._emit(TaskChanged(change=change, task_id=running.task.id, data=data))  # type: ignore[arg-type]
 
-    def _end(self, running: Running, status: TaskStatus, **fields: Any) -> None:
+    def _end(self, running: RunningTask, status: TaskStatus, **fields: Any) -> None:
         self._change(
             running, status, status=status, completed_at=time.time(), unread=True, current_action=None, **fields
         )
@@ -382,13 +382,13 @@ class Tasks:
         order = sorted(self._all.values(), key=lambda running: running not in self._waiting)
         await asyncio.gather(*(self.stop(running.task.id) for running in order))
 
-    def _find(self, task_id: str) -> Running:
+    def _find(self, task_id: str) -> RunningTask:
         if task_id not in self._all:
             raise NotFound(f"there is no task {task_id!r}", hint="/agent list shows them")
         return self._all[task_id]
 
 
-def _why(running: Running) -> ErrorInfo | None:
+def _why(running: RunningTask) -> ErrorInfo | None:
     return ErrorInfo(code="cancelled", message=running.reason) if running.reason else None
 
 

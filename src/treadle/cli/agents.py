@@ -31,7 +31,7 @@ AT_ONCE = 3
 QUESTION = "Answer with the single word ok. Use no tools."
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class FoundAgent(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     how: str
@@ -78,13 +78,13 @@ def agents(name: str | None, losses: str | None, over: str | None, ask: bool, as
     sys.exit(name is not None and not all(each.answers for each in found))
 
 
-def installed(settings: Mapping[str, AgentSettings] | None = None, *, greet: bool = False) -> list[Found]:
+def installed(settings: Mapping[str, AgentSettings] | None = None, *, greet: bool = False) -> list[FoundAgent]:
     """Every agent that is a program: asked for its version, and with `greet` also started and greeted."""
     found = asyncio.run(_look(agent_settings() if settings is None else settings, None, False if greet else None))
     return [each for each in found if each.name != "native"]
 
 
-async def _look(settings: Mapping[str, AgentSettings], name: str | None, ask: bool | None) -> list[Found]:
+async def _look(settings: Mapping[str, AgentSettings], name: str | None, ask: bool | None) -> list[FoundAgent]:
     """`ask` None: do not even greet them."""
     names = [card.name for card in cards().values() if not card.prefix]
     names += [each for each in settings if each not in cards()]
@@ -93,7 +93,7 @@ async def _look(settings: Mapping[str, AgentSettings], name: str | None, ask: bo
         names = [name]
     turns = asyncio.Semaphore(AT_ONCE)
 
-    async def look(each: str) -> Found:
+    async def look(each: str) -> FoundAgent:
         async with turns:
             return await _look_at(each, settings, ask)
 
@@ -101,8 +101,8 @@ async def _look(settings: Mapping[str, AgentSettings], name: str | None, ask: bo
     return [*ours, *await asyncio.gather(*(look(each) for each in names if each != "native"))]
 
 
-def _native() -> Found:
-    return Found(
+def _native() -> FoundAgent:
+    return FoundAgent(
         name="native",
         title="our own agent",
         how="in this process",
@@ -113,9 +113,9 @@ def _native() -> Found:
     )
 
 
-async def _look_at(name: str, settings: Mapping[str, AgentSettings], ask: bool | None) -> Found:
+async def _look_at(name: str, settings: Mapping[str, AgentSettings], ask: bool | None) -> FoundAgent:
     card, _ = find_card(name, settings)
-    about = Found(
+    about = FoundAgent(
         name=name,
         title=card.title,
         how=card.how,
@@ -141,7 +141,7 @@ async def _look_at(name: str, settings: Mapping[str, AgentSettings], ask: bool |
         return msgspec.structs.replace(about, answers=False, error=str(error))
 
 
-async def _greet(agent: DrivenAgent, about: Found, ask: bool) -> Found:
+async def _greet(agent: DrivenAgent, about: FoundAgent, ask: bool) -> FoundAgent:
     session = await agent.open(SessionSpec.of(cwd=here(), mode="plan", persist=False))
     try:
         account = await session.account() if isinstance(session, DrivenSession) else None
@@ -156,7 +156,7 @@ async def _greet(agent: DrivenAgent, about: Found, ask: bool) -> Found:
         await session.close()
 
 
-def _line(found: Found, *, whole: bool) -> str:
+def _line(found: FoundAgent, *, whole: bool) -> str:
     if found.path is None:
         state = found.error
     elif found.answers:

@@ -36,7 +36,7 @@ MOST = 1e9
 """The largest number that an option takes. As seconds it is thirty years, and more than some clocks can count."""
 
 
-class Usage(Exception):
+class UsageError(Exception):
     """The command was typed wrongly."""
 
 
@@ -68,7 +68,7 @@ class Arguments:
 
     def need(self, name: str) -> str:
         if not self.values.get(name):
-            raise Usage(f"{name} is needed")
+            raise UsageError(f"{name} is needed")
         return self.values[name]
 
     def number(self, name: str, default: float, least: float = 0.0) -> float:
@@ -80,10 +80,10 @@ class Arguments:
         except ValueError:
             found = float("nan")
         if not least <= found <= MOST:
-            raise Usage(f"{name} must be a number from {least:g} to {MOST:g}, not {self.values[name]!r}")
+            raise UsageError(f"{name} must be a number from {least:g} to {MOST:g}, not {self.values[name]!r}")
         return found
 
     def exactly(self, count: int, what: str) -> list[str]:
         if len(self.rest) != count:
-            raise Usage(f"expected {what}")
+            raise UsageError(f"expected {what}")
         return self.rest

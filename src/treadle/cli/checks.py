@@ -38,7 +38,7 @@ EXTRAS = {
 CHOOSE = "choose a model, such as TREADLE_MODEL=anthropic:MODEL with ANTHROPIC_API_KEY (`treadle docs models` has all)"
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True):
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
     area: str
     name: str
     ok: bool
@@ -49,29 +49,29 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
     """What to do about it, in one line; empty when there is nothing to do."""
 
 
-def machine(offline: bool) -> Iterator[Check]:
+def machine(offline: bool) -> Iterator[Finding]:
     version = platform.python_version()
-    yield Check(area="machine", name="treadle", ok=True, says=f"{__version__} on Python {version}", needed=True)
+    yield Finding(area="machine", name="treadle", ok=True, says=f"{__version__} on Python {version}", needed=True)
     linux = sys.platform == "linux"
     says = "complete" if linux else "works without the sandbox and without the no-orphan guarantee"
-    yield Check(area="machine", name=platform.system(), ok=linux, says=says)
+    yield Finding(area="machine", name=platform.system(), ok=linux, says=says)
     path = shutil.which("git")
     told = run_program([path, "--version"], cwd="/", timeout=10) if path else None
     ok = told is not None and told.code == 0
     says = f"{told.stdout.decode(errors='replace').strip()} at {path}" if told and ok else "worktrees and diffs need it"
-    yield Check(area="machine", name="git", ok=ok, says=says, fix="install git")
+    yield Finding(area="machine", name="git", ok=ok, says=says, fix="install git")
 
 
-def state(offline: bool) -> Iterator[Check]:
+def state(offline: bool) -> Iterator[Finding]:
     directory = paths.state_dir()
     try:
         probe = os.path.join(paths.private_dir(directory), ".doctor")
         write_atomic(probe, b"")
         os.unlink(probe)
-        yield Check(area="state", name="directory", ok=True, says=f"{directory} can be written", needed=True)
+        yield Finding(area="state", name="directory", ok=True, says=f"{directory} can be written", needed=True)
     except (TreadleError, OSError) as error:
         fix = "set TREADLE_HOME to a directory that you can write to"
-        yield Check(area="state", name="directory", ok=False, says=str(error), needed=True, fix=fix)
+        yield Finding(area="state", name="directory", ok=False, says=str(error), needed=True, fix=fix)
 
 
 @lru_cache(maxsize=1)
@@ -89,7 +89,7 @@ def _configuration() -> Configuration:
     return found
 
 
-def settings(offline: bool) -> Iterator[Check]:
+def settings(offline: bool) -> Iterator[Finding]:
     """Read as every run reads them here; what a run would refuse is broken."""
     from treadle.settings import config
 
@@ -98,39 +98,39 @@ def settings(offline: bool) -> Iterator[Check]:
         loaded = config.load(paths.here())
     except TreadleError as error:
         fix = error.hint or "mend the settings: every run refuses them"
-        yield Check(area="settings", name="here", ok=False, says=error.message, needed=True, fix=f"settings: {fix}")
+        yield Finding(area="settings", name="here", ok=False, says=error.message, needed=True, fix=f"settings: {fix}")
         return
     read = ", ".join(loaded.files) or f"none at {paths.config_file()}: defaults hold"
-    yield Check(area="settings", name="here", ok=True, says=read, needed=True)
+    yield Finding(area="settings", name="here", ok=True, says=read, needed=True)
     for one in loaded.warnings:
-        yield Check(area="settings", name="warning", ok=False, says=one)
+        yield Finding(area="settings", name="warning", ok=False, says=one)
     for one in loaded.ignored:
         fix = f"look at the project's files, then: treadle trust {loaded.project or ''}".rstrip()
-        yield Check(area="settings", name="ignored", ok=False, says=one, fix=fix)
+        yield Finding(area="settings", name="ignored", ok=False, says=one, fix=fix)
 
 
-def models(offline: bool) -> Iterator[Check]:
+def models(offline: bool) -> Iterator[Finding]:
     from treadle.agent.providers.names import VENDORS
 
     try:
         here = _configuration()
     except TreadleError:
-        yield Check(area="models", name="chosen", ok=False, says="cannot be told while the settings are refused")
+        yield Finding(area="models", name="chosen", ok=False, says="cannot be told while the settings are refused")
         return
     chosen = os.environ.get("TREADLE_MODEL") or here.settings.model
     try:
         here.provider(chosen)
-        yield Check(area="models", name="chosen", ok=True, says=chosen or "")
+        yield Finding(area="models", name="chosen", ok=True, says=chosen or "")
     except TreadleError as error:
         fix = (error.hint or error.message) if chosen else CHOOSE
-        yield Check(area="models", name="chosen", ok=False, says=error.message, needed=bool(chosen), fix=fix)
+        yield Finding(area="models", name="chosen", ok=False, says=error.message, needed=bool(chosen), fix=fix)
     for name, vendor in VENDORS.items():
         told = [variable for variable in (vendor.key, vendor.base) if variable and os.environ.get(variable)]
         if told or (chosen or "").startswith(f"{name}:"):
             yield _service(name, told, here.models, offline)
 
 
-def _service(name: str, told: list[str], table: ModelSettings, offline: bool) -> Check:
+def _service(name: str, told: list[str], table: ModelSettings, offline: bool) -> Finding:
     """Where it is, and whether it answers."""
     from treadle.agent.providers.names import endpoint
     from treadle.cli.models import ask
@@ -138,30 +138,30 @@ def _service(name: str, told: list[str], table: ModelSettings, offline: bool) ->
     try:
         where = endpoint(name, os.environ, table).base_url
     except TreadleError as error:
-        return Check(area="models", name=name, ok=False, says=error.message, fix=error.hint or "")
+        return Finding(area="models", name=name, ok=False, says=error.message, fix=error.hint or "")
     says = f"{where}, {', '.join(told)} set" if told else where
     if offline:
-        return Check(area="models", name=name, ok=True, says=f"{says} (not contacted)")
+        return Finding(area="models", name=name, ok=True, says=f"{says} (not contacted)")
     found = asyncio.run(ask(name, table))
     if found is None or found.error is not None:
         why = found.error if found is not None else "nothing is set up for it"
         fix = f"{name}: check {' and '.join(told) or 'that its server runs'}, then `treadle models {name}`"
-        return Check(area="models", name=name, ok=False, says=f"{says}: {why}", fix=fix)
-    return Check(area="models", name=name, ok=True, says=f"{says}: {len(found.models)} models")
+        return Finding(area="models", name=name, ok=False, says=f"{says}: {why}", fix=fix)
+    return Finding(area="models", name=name, ok=True, says=f"{says}: {len(found.models)} models")
 
 
-def agents(offline: bool) -> Iterator[Check]:
+def agents(offline: bool) -> Iterator[Finding]:
     """Those that are installed are greeted, unless one is to stay offline."""
     from treadle.cli.agents import installed
 
     try:
         every = installed(greet=not offline)
     except TreadleError as error:  # told under settings
-        yield Check(area="agents", name="all", ok=False, says=error.message)
+        yield Finding(area="agents", name="all", ok=False, says=error.message)
         return
     for found in every:
         if found.path is None:
-            yield Check(area="agents", name=found.name, ok=False, says=found.error)
+            yield Finding(area="agents", name=found.name, ok=False, says=found.error)
             continue
         says = f"{found.version} at {found.path}, driven by {found.how}"
         if found.newer:
@@ -169,56 +169,56 @@ def agents(offline: bool) -> Iterator[Check]:
         if found.answers is False:
             fix = f"treadle agents {found.name}: {found.error}"
             says += f"; cannot be driven: {found.error}"
-            yield Check(area="agents", name=found.name, ok=False, says=says, fix=fix)
+            yield Finding(area="agents", name=found.name, ok=False, says=says, fix=fix)
         else:
             signed = {None: "", "": "; not signed in"}.get(found.account, f"; {found.account}")
             answers = "; answers" if found.answers else ""
-            yield Check(area="agents", name=found.name, ok=True, says=f"{says}{answers}{signed}")
+            yield Finding(area="agents", name=found.name, ok=True, says=f"{says}{answers}{signed}")
 
 
-def parts(offline: bool) -> Iterator[Check]:
+def parts(offline: bool) -> Iterator[Finding]:
     from treadle.agent.tools import ripgrep
 
     for extra, module in EXTRAS.items():
         fix = f"pip install 'treadle[{extra}]'"
         try:
             importlib.import_module(module)
-            yield Check(area="parts", name=extra, ok=True, says="installed, and can be loaded")
+            yield Finding(area="parts", name=extra, ok=True, says="installed, and can be loaded")
         except ModuleNotFoundError:
-            yield Check(area="parts", name=extra, ok=False, says=f"not installed: {fix}")
+            yield Finding(area="parts", name=extra, ok=False, says=f"not installed: {fix}")
         except Exception as error:  # a broken wheel may raise anything
             says = f"installed, but cannot be loaded: {error}"
-            yield Check(area="parts", name=extra, ok=False, says=says, fix=f"{fix} again")
+            yield Finding(area="parts", name=extra, ok=False, says=says, fix=f"{fix} again")
     rg = ripgrep.find()
     ran = rg is not None and run_program([rg, "--version"], cwd="/", timeout=10).code == 0
     says = rg if rg and ran else "not found, or does not run, so searching is slower"
-    yield Check(area="parts", name="ripgrep", ok=ran, says=says, fix="install ripgrep")
+    yield Finding(area="parts", name="ripgrep", ok=ran, says=says, fix="install ripgrep")
 
 
-def sandbox(offline: bool) -> Iterator[Check]:
+def sandbox(offline: bool) -> Iterator[Finding]:
     from treadle.io.sandbox import methods
 
     found = methods.available()
     ok = found.method is not None
     says = "; ".join([f"{found.method}, tried" if ok else "nothing to confine commands with", *found.problems])
     fix = "install bubblewrap, and see `treadle docs sandbox`"
-    yield Check(area="sandbox", name="--sandbox", ok=ok, says=says, fix=fix)
+    yield Finding(area="sandbox", name="--sandbox", ok=ok, says=says, fix=fix)
     for one in found.cannot:
-        yield Check(area="sandbox", name="cannot", ok=False, says=one)
+        yield Finding(area="sandbox", name="cannot", ok=False, says=one)
 
 
-def fleet(offline: bool) -> Iterator[Check]:
+def fleet(offline: bool) -> Iterator[Finding]:
     from treadle.fleet import server
 
     try:
         found = server.find_program()
         source = "found on PATH" if found.source == "PATH" else f"from the {found.source}"
-        yield Check(area="fleet", name="nats-server", ok=True, says=f"{found.version} at {found.path}, {source}")
+        yield Finding(area="fleet", name="nats-server", ok=True, says=f"{found.version} at {found.path}, {source}")
     except TreadleError as error:
-        yield Check(area="fleet", name="nats-server", ok=False, says=error.message)
+        yield Finding(area="fleet", name="nats-server", ok=False, says=error.message)
 
 
-AREAS: dict[str, Callable[[bool], Iterator[Check]]] = {
+AREAS: dict[str, Callable[[bool], Iterator[Finding]]] = {
     "the machine": machine,
     "the state directory": state,
     "the settings": settings,

@@ -19,7 +19,7 @@ from treadle.io.reading import read
 KINDS = {"tutorials": "Tutorials", "how-to": "How to", "explanation": "Why it is so", "reference": "Reference"}
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class DocsPage(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     kind: str
     title: str
@@ -35,7 +35,7 @@ def _root() -> str:
     raise NotFound("this installation has no documentation", hint="install treadle again")
 
 
-def pages() -> list[Page]:
+def pages() -> list[DocsPage]:
     found = []
     for kind in KINDS:
         folder = os.path.join(_root(), kind)
@@ -43,7 +43,7 @@ def pages() -> list[Page]:
             if name.endswith(".md"):
                 path = os.path.join(folder, name)
                 title = read(path).decode().partition("\n")[0].removeprefix("# ")
-                found.append(Page(name=name.removesuffix(".md"), kind=kind, title=title, path=path))
+                found.append(DocsPage(name=name.removesuffix(".md"), kind=kind, title=title, path=path))
     return found
 
 
@@ -72,7 +72,7 @@ def docs(name: str | None, as_json: bool) -> None:
                     click.echo(f"  {page.name:34} {page.title}")
 
 
-def _find(name: str, known: list[Page]) -> Page:
+def _find(name: str, known: list[DocsPage]) -> DocsPage:
     wanted = os.path.basename(name).removesuffix(".md").lower()
     for page in known:
         if page.name == wanted:
@@ -84,7 +84,7 @@ def _find(name: str, known: list[Page]) -> Page:
     raise NotFound(f"there is no page {name!r}", hint=hint)
 
 
-def _show(page: Page, as_json: bool) -> None:
+def _show(page: DocsPage, as_json: bool) -> None:
     text = read(page.path).decode()
     if as_json:
         show_json({"name": page.name, "title": page.title, "text": text})

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from treadle.cli.as_json import json_option, show_json
-from treadle.cli.checks import AREAS, Check
+from treadle.cli.checks import AREAS, Finding
 from treadle.cli.render import printable
 
 
@@ -22,7 +22,7 @@ def doctor(offline: bool, as_json: bool) -> None:
     their models, agents that are installed are started and greeted. Nothing is sent to a model. Exits with 1 when
     something needed is broken; the last lines say what to do next.
     """
-    found: list[Check] = []
+    found: list[Finding] = []
     for check in _all(offline):
         found.append(check)
         if not as_json:
@@ -35,7 +35,7 @@ def doctor(offline: bool, as_json: bool) -> None:
     sys.exit(any(check.needed and not check.ok for check in found))
 
 
-def _all(offline: bool) -> Iterator[Check]:
+def _all(offline: bool) -> Iterator[Finding]:
     """Each as soon as it is known; on a terminal, what is being tried is said meanwhile."""
     for name, area in AREAS.items():
         if sys.stderr.isatty():
@@ -48,7 +48,7 @@ def _all(offline: bool) -> Iterator[Check]:
         yield from checks
 
 
-def _next(found: list[Check]) -> None:
+def _next(found: list[Finding]) -> None:
     """One line for each thing to do, what is needed first."""
     todo = [check for check in found if not check.ok and check.fix]
     if not todo:

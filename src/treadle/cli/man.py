@@ -7,7 +7,7 @@ import os
 import click
 
 from treadle import __version__
-from treadle.cli.words import Command, every
+from treadle.cli.words import CommandWords, every
 from treadle.errors import NotFound
 from treadle.io.files import write_atomic
 
@@ -43,7 +43,7 @@ def man(words: tuple[str, ...], directory: str | None) -> None:
     raise NotFound(f"there is no command {' '.join(path)!r}", hint="`treadle --help` lists them")
 
 
-def page(command: Command, commands: list[Command]) -> str:
+def page(command: CommandWords, commands: list[CommandWords]) -> str:
     """In the language of man(7)."""
     name = "-".join(command.path)
     parts = [f'.TH {_quoted(name.upper())} 1 "" {_quoted(f"treadle {__version__}")}\n.SH NAME\n']

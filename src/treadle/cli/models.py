@@ -19,7 +19,7 @@ from treadle.errors import ConfigError, TreadleError
 SECONDS = 10.0
 
 
-class Vendor(msgspec.Struct, frozen=True, kw_only=True):
+class ListedModels(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     models: list[str] = []
     error: str | None = None
@@ -65,7 +65,7 @@ async def _list(names: list[str], as_json: bool, *, asked: bool) -> int:
     return 0 if any(vendor.models for vendor in found) else 1
 
 
-def _show(found: list[Vendor], asked: bool) -> None:
+def _show(found: list[ListedModels], asked: bool) -> None:
     for vendor in found:
         if vendor.error is not None and (asked or vendor.name != "ollama"):
             click.echo(printable(f"{vendor.name}: {vendor.error}"), err=True)
@@ -75,22 +75,22 @@ def _show(found: list[Vendor], asked: bool) -> None:
         click.echo(f"no service is set up: {HOW}", err=True)
 
 
-async def ask(name: str, settings: ModelSettings | None = None) -> Vendor | None:
+async def ask(name: str, settings: ModelSettings | None = None) -> ListedModels | None:
     """What this service offers; None when nothing is set up for it."""
     if name == "local":
         here = [record.name for record in fetched()]
-        return Vendor(name=name, models=here) if here else None
+        return ListedModels(name=name, models=here) if here else None
     try:
         provider = resolve(f"{name}:any", os.environ, settings)
     except ConfigError:
         return None
     try:
         async with asyncio.timeout(SECONDS):
-            return Vendor(name=name, models=await provider.models())
+            return ListedModels(name=name, models=await provider.models())
     except TimeoutError:
-        return Vendor(name=name, error=f"no answer within {SECONDS:g} s")
+        return ListedModels(name=name, error=f"no answer within {SECONDS:g} s")
     except TreadleError as error:
-        return Vendor(name=name, error=str(error))
+        return ListedModels(name=name, error=str(error))
     finally:
         await provider.aclose()
 

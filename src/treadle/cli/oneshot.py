@@ -18,7 +18,7 @@ from treadle.cli.options import RunOptions, run_options, take
 from treadle.cli.render import printable
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.input import StreamInput
-from treadle.doors.oneshot.run import Runner
+from treadle.doors.oneshot.run import OneShot
 from treadle.doors.oneshot.schema import SchemaCheck
 from treadle.doors.oneshot.verbose import Verbose
 from treadle.errors import ConfigError, PeerClosed
@@ -130,7 +130,7 @@ async def _run(
     try:
         stream = take_stdio(output_file)
         extra = Verbose(session, cwd=spec.cwd, mode=spec.mode, lines=verbose, partial=partial, deltas=text is not None)
-        runner = Runner(
+        runner = OneShot(
             session,
             output_format,
             out=stream,
@@ -167,7 +167,7 @@ async def _tell_warnings(events: EventReader) -> None:
                 _note(f"{event.error.message}; trying again in {event.delay_ms / 1000:.1f} s (try {event.attempt + 1})")
 
 
-async def _told(work: Coroutine[Any, Any, int], runner: Runner) -> int:
+async def _told(work: Coroutine[Any, Any, int], runner: OneShot) -> int:
     """The work; what it leaves behind is named, since it ends with the session."""
     code = await work
     for task in runner.unfinished:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from treadle.cli.arguments import Usage
+from treadle.cli.arguments import UsageError
 from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise Usage(message)
+        raise UsageError(message)
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:

@@ -11,7 +11,7 @@ import msgspec
 
 from treadle.agent import session_export
 from treadle.agent.session_export import SessionDocument
-from treadle.agent.session_list import Entry, find_session, list_sessions
+from treadle.agent.session_list import ListedSession, find_session, list_sessions
 from treadle.agent.session_search import search
 from treadle.agent.transcript import Transcript, remove
 from treadle.cli.as_json import json_option, show_json
@@ -47,7 +47,7 @@ def sessions(ctx: click.Context, only_here: bool, as_json: bool) -> None:
         click.echo(_line(entry))
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: ListedSession) -> str:
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.updated))
     title = entry.name or " ".join(entry.prompt.split())[:60] or "(nothing said)"
     return printable(f"{entry.id}  {when}  {entry.turns:3} turns  {entry.cwd}  {title}")

@@ -36,7 +36,7 @@ WHERE = (Option(("--socket-dir",), "DIR", "Where the terminals are."), Option(("
 """What every command for terminals takes."""
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
+class CommandWords(msgspec.Struct, frozen=True, kw_only=True):
     path: tuple[str, ...]
     """As it is typed, such as ("treadle", "sessions", "rm")."""
     summary: str
@@ -52,19 +52,19 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(self.path)
 
 
-def every() -> list[Command]:
+def every() -> list[CommandWords]:
     """All commands, each before those below it."""
     return [*_treadle(), *_small("worker", "sidecar"), *_heimdall()]
 
 
-def _treadle() -> Iterator[Command]:
+def _treadle() -> Iterator[CommandWords]:
     from treadle.cli.root import treadle
 
     once = load("treadle.cli.oneshot:oneshot")
     prompt = Option(("-p", "--print"), help="Run one prompt and print the answer.")
     # Bare `treadle` is a chat, and with -p a run: both take their options without a command.
     options = {option.names: option for option in [prompt, *_options(load(COMMANDS["chat"])), *_options(once)]}
-    yield Command(
+    yield CommandWords(
         path=("treadle",),
         summary=_first(treadle.help),
         text=_rest(treadle.help),
@@ -75,37 +75,37 @@ def _treadle() -> Iterator[Command]:
         if name in TERMINAL:
             yield _terminal(name)
         elif name == "coord":
-            yield Command(path=("treadle", name), summary=_first(load(place).help), commands=tuple(HEIMDALL))
+            yield CommandWords(path=("treadle", name), summary=_first(load(place).help), commands=tuple(HEIMDALL))
             for one in HEIMDALL:
                 yield from _heimdall_command(("treadle", "coord", one), one)
         else:
             yield from _from_click(("treadle", name), load(place))
 
 
-def _terminal(name: str) -> Command:
+def _terminal(name: str) -> CommandWords:
     command = _from_text(("treadle", name), importlib.import_module(f"treadle.cli.terminal.{name}").__doc__ or "")
     written = {one for option in command.options for one in option.names}
     more = [option for option in WHERE if name != "replay" and not written.intersection(option.names)]
     return msgspec.structs.replace(command, options=(*command.options, *more))
 
 
-def _small(*names: str) -> Iterator[Command]:
+def _small(*names: str) -> Iterator[CommandWords]:
     for name in names:
         yield from _from_click((f"treadle-{name}",), load(COMMANDS[name]))
 
 
-def _heimdall() -> Iterator[Command]:
+def _heimdall() -> Iterator[CommandWords]:
     for name in HEIMDALL:
         yield from _heimdall_command((f"heimdall-{name}",), name)
 
 
-def _from_click(path: tuple[str, ...], command: click.Command) -> Iterator[Command]:
+def _from_click(path: tuple[str, ...], command: click.Command) -> Iterator[CommandWords]:
     below = command.commands if isinstance(command, click.Group) else {}
     arguments = [one for one in command.params if isinstance(one, click.Argument)]
     # The name below `treadle` tells sessions from terminals: both are an ID to whoever reads the help.
     names = [(one.metavar or one.human_readable_name).strip("[].") for one in arguments]
     kind = "SESSION" if path[1:2] == ("sessions",) and names[:1] == ["ID"] else "".join(names[:1])
-    yield Command(
+    yield CommandWords(
         path=path,
         summary=_first(command.help),
         text=_rest(command.help),
@@ -126,19 +126,19 @@ def _options(command: click.Command) -> Iterator[Option]:
             yield Option((*one.opts, *one.secondary_opts), value, one.help or "")
 
 
-def _heimdall_command(path: tuple[str, ...], name: str) -> Iterator[Command]:
+def _heimdall_command(path: tuple[str, ...], name: str) -> Iterator[CommandWords]:
     text = importlib.import_module(f"treadle.cli.heimdall.{name.replace('-', '_')}").__doc__ or ""
     found = dict.fromkeys(re.findall(_SUBCOMMAND.format(f"heimdall-{name}"), text))
     yield msgspec.structs.replace(_from_text(path, text), commands=tuple(found))
 
 
-def _from_text(path: tuple[str, ...], text: str) -> Command:
+def _from_text(path: tuple[str, ...], text: str) -> CommandWords:
     """From a help text that a command wrote by itself: its options are all that look like one."""
     options: dict[str, str] = {}
     for name, value in _OPTION.findall(text):
         options[name] = options.get(name) or value
     takes_id = re.search(rf"(?m)^ *{re.escape(' '.join(path))}\b[^\n]*\bID\b", text)
-    return Command(
+    return CommandWords(
         path=path,
         summary=_first(text).partition(": ")[2] if text.startswith("heimdall-") else _first(text),
         text=_rest(text),

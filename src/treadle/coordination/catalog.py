@@ -30,7 +30,7 @@ pragma user_version = {FORMAT};
 """
 
 
-class Entry:
+class CatalogEntry:
     """What the index keeps of a claim: from when it counts and until when, its newest fence, and how it is listed."""
 
     def __init__(self, haid: str, begins: float, ends: float, fence: int, texts: list[str], shown: tuple[str, str]):
@@ -57,7 +57,7 @@ class Catalog:
 
     @classmethod
     def open(
-        cls, path: str, files: dict[str, os.DirEntry[str]] | None, read: Callable[[str], Entry | None]
+        cls, path: str, files: dict[str, os.DirEntry[str]] | None, read: Callable[[str], CatalogEntry | None]
     ) -> Catalog | None:
         """The index at `path`, as these files are now; None where it cannot be, as on a read-only directory.
 
@@ -101,7 +101,7 @@ class Catalog:
 
             raise sqlite3.DatabaseError("another format")
 
-    def _follow(self, files: dict[str, os.DirEntry[str]], read: Callable[[str], Entry | None]) -> None:
+    def _follow(self, files: dict[str, os.DirEntry[str]], read: Callable[[str], CatalogEntry | None]) -> None:
         """Bring the index up to date with the files."""
         known = dict(self._connection.execute("select name, seen from files"))
         now = {name: _look(entry) for name, entry in files.items()}
@@ -117,7 +117,7 @@ class Catalog:
             for name in changed:
                 self._add(name, now[name], read(files[name].path))
 
-    def _add(self, name: str, seen: int, entry: Entry | None) -> None:
+    def _add(self, name: str, seen: int, entry: CatalogEntry | None) -> None:
         row: tuple[Any, ...] = (name, seen, None, None, None, None, None, None)
         if entry is not None:
             row = (name, seen, entry.haid, entry.begins, entry.ends, entry.fence, *entry.shown)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Sequence
 
 from treadle.coordination import decisions
-from treadle.coordination.catalog import FEW, Catalog, Entry, entries_of
+from treadle.coordination.catalog import FEW, Catalog, CatalogEntry, entries_of
 from treadle.coordination.claim import DEFAULT_TTL_MINUTES as DEFAULT_TTL_MINUTES
 from treadle.coordination.claim import MAX_TTL_MINUTES as MAX_TTL_MINUTES
 from treadle.coordination.claim import Claim as Claim
@@ -310,13 +310,13 @@ class Claims:
         self._many = len(files) > self.few
         return Catalog.open(path, files, self._entry) if self._many else None
 
-    def _entry(self, path: str) -> Entry | None:
+    def _entry(self, path: str) -> CatalogEntry | None:
         claim = self._load(path)
         if claim is None:
             return None
         begins = seconds_of(claim.fields.get("heartbeat")) or 0.0
         shown = (claim.listed(), dumps(claim.as_json(), 2))
-        return Entry(claim.haid, begins, claim.ends, claim.fence, claim.texts, shown)
+        return CatalogEntry(claim.haid, begins, claim.ends, claim.fence, claim.texts, shown)
 
     def _renew(self, claim: Claim, forward: bool = True) -> Claim:
         """Forward only: a clock that is behind shortens nobody's claim. Else to now, from a clock far ahead."""

@@ -23,7 +23,7 @@ Files = dict[str, tuple[int, int, int]]
 """Path -> inode, size and time of change, which unlike that of the content nobody can set back."""
 
 
-class Watch:
+class CommandWatch:
     """What others held when a command began, and how it looked."""
 
     def __init__(self, claims: list[Claim], files: Files) -> None:
@@ -72,11 +72,11 @@ class Guarded:
             yield
         self.claims.keep(self.haid)
 
-    def watch(self) -> Watch:
+    def watch(self) -> CommandWatch:
         others = self._others()
-        return Watch(others, self._look(others))
+        return CommandWatch(others, self._look(others))
 
-    def check(self, before: Watch) -> None:
+    def check(self, before: CommandWatch) -> None:
         """Raises Denied when a file that somebody else held then, and still holds, is not as it was.
 
         The files say that something changed, and not who did it: where two agents work in one worktree, it may have

@@ -159,14 +159,14 @@ def _pushed(claims: Claims, haid: str, project: str, ref: list[str]) -> list[Ove
     return changes.check_commits(claims, haid, changes.commits(project, ref[1], "--not", *known, "--remotes"))
 
 
-def _repository(project: str) -> repository.Repository:
+def _repository(project: str) -> repository.SharedRepository:
     found = repository.find(project)
     if found is None:
         raise ConfigError(f"{project} is not in a git repository", hint="git init makes one")
     return found
 
 
-def _own_directory(found: repository.Repository) -> str:
+def _own_directory(found: repository.SharedRepository) -> str:
     return os.path.join(found.common, "hooks", "heimdall")  # where a sandbox protects what is in it
 
 

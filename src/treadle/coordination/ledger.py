@@ -25,7 +25,7 @@ _SMALL = 1 << 20
 """From this size on, a compiled decoder is worth its import."""
 
 
-class Totals:
+class LedgerTotals:
     """Tokens and messages by role, tokens by source, and how many lines could not be read."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Ledger:
         self.baselines.change(lambda known: known.update({role: number}))
         self.planning.log("ledger", "baseline", f"{role}={tokens}")
 
-    def report(self, run: str = "") -> Totals:
+    def report(self, run: str = "") -> LedgerTotals:
         totals = self.totals(run)
         self.planning.note("ledger", "report", f"total={totals.total}")
         return totals
@@ -99,8 +99,8 @@ class Ledger:
         self.planning.note("ledger", "delta", role or "all")
         return rows
 
-    def totals(self, run: str = "") -> Totals:
-        totals = Totals()
+    def totals(self, run: str = "") -> LedgerTotals:
+        totals = LedgerTotals()
         try:
             with open(self.path, "rb") as file:
                 if os.fstat(file.fileno()).st_size > _SMALL:
@@ -142,13 +142,13 @@ def signed(percent: int) -> str:
     return f"+{percent}" if percent > 0 else f"-{-percent}"
 
 
-def _add_plain(lines: list[bytes], totals: Totals, run: str) -> None:
+def _add_plain(lines: list[bytes], totals: LedgerTotals, run: str) -> None:
     for line in lines:
         if line.strip():
             _add_line(line, totals, run)
 
 
-def _add_line(line: bytes, totals: Totals, run: str) -> None:
+def _add_line(line: bytes, totals: LedgerTotals, run: str) -> None:
     try:
         entry = loads(line)
         role, tokens = entry["role"], entry["tokens"]
@@ -162,7 +162,7 @@ def _add_line(line: bytes, totals: Totals, run: str) -> None:
         totals.add(role, tokens, source if isinstance(source, str) else "declared")
 
 
-def _add_fast(file: Any, totals: Totals, run: str) -> None:
+def _add_fast(file: Any, totals: LedgerTotals, run: str) -> None:
     import msgspec
 
     class Line(msgspec.Struct, gc=False):

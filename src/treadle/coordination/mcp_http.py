@@ -66,7 +66,7 @@ class Sessions:
             self.end(name)
 
 
-class Listener(ThreadingHTTPServer):
+class HttpListener(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, make: Callable[[], Server], token: str, port: int = 0) -> None:
@@ -89,7 +89,7 @@ class Listener(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    server: Listener
+    server: HttpListener
     protocol_version = "HTTP/1.1"
     server_version = "heimdall-ledger-mcp"
     sys_version = ""

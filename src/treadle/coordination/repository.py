@@ -11,7 +11,7 @@ from treadle.errors import ConfigError
 from treadle.io.paths import here
 
 
-class Repository:
+class SharedRepository:
     __slots__ = ("top", "main", "common")
 
     def __init__(self, top: str, common: str) -> None:
@@ -23,14 +23,14 @@ class Repository:
         """What `git rev-parse --git-common-dir` says, absolute."""
 
 
-def find(start: str | None = None) -> Repository | None:
+def find(start: str | None = None) -> SharedRepository | None:
     """The repository that encloses `start` (the working directory), or None."""
     top = os.path.realpath(start or here())
     while True:
         if git := _git_dir(top):
-            return Repository(top, _common(git))
+            return SharedRepository(top, _common(git))
         if _is_git_dir(top):  # inside a bare repository, or inside .git itself
-            return Repository(top, _common(top))
+            return SharedRepository(top, _common(top))
         parent = os.path.dirname(top)
         if parent == top:
             return None

@@ -31,7 +31,7 @@ CAPSULES_PAGE = 50
 """How many capsules one answer holds when the caller does not say."""
 
 
-class Tool:
+class LedgerTool:
     def __init__(
         self,
         name: str,
@@ -213,8 +213,8 @@ def _brief(
 
 
 SIX = (
-    Tool("read_claims", "Who is changing what at the moment, and until when.", _read_claims, reads=True),
-    Tool(
+    LedgerTool("read_claims", "Who is changing what at the moment, and until when.", _read_claims, reads=True),
+    LedgerTool(
         "make_claim",
         "Claim paths, globs or file#symbol before you change them. Refused when somebody else holds any of them."
         " Adds to what you hold. A sub-agent with a part of its own passes client_identity, a name of its own, here and"
@@ -223,13 +223,13 @@ SIX = (
         {"surfaces": _SOME, "task": NON_EMPTY},
         {"ttl_minutes": {"type": "integer", "minimum": 1}},
     ),
-    Tool(
+    LedgerTool(
         "release_claim",
         "Give up the surfaces you name, or without any all that you hold, when you are done.",
         _release_claim,
         optional={"haid": TEXT, "surfaces": _SOME},
     ),
-    Tool(
+    LedgerTool(
         "read_capsules",
         "What was done before, in a few lines each: finished hand-offs and context capsules, a page at a time: `next`"
         " of an answer is the `after` of the following call.",
@@ -237,13 +237,13 @@ SIX = (
         optional={"id": TEXT, "limit": {"type": "integer", "minimum": 1, "maximum": 1000}, "after": TEXT},
         reads=True,
     ),
-    Tool(
+    LedgerTool(
         "append_decision",
         "Record a decision and its reason for everybody. Entries are never changed or removed.",
         _append_decision,
         {"title": NON_EMPTY, "body": NON_EMPTY},
     ),
-    Tool(
+    LedgerTool(
         "raise_conflict_pr",
         "Record that your work must displace somebody else's: both intents, and where the displaced work is kept.",
         _raise_conflict,
@@ -253,30 +253,30 @@ SIX = (
 )
 ALL = (
     *SIX,
-    Tool("heartbeat", "Say that you are still at work; renews your claim.", _heartbeat),
-    Tool(
+    LedgerTool("heartbeat", "Say that you are still at work; renews your claim.", _heartbeat),
+    LedgerTool(
         "post_message",
         "Send a typed message to one agent (its HAID), to a role, or to everybody.",
         _post_message,
         {"message": record({})},
         {"to": NON_EMPTY},
     ),
-    Tool(
+    LedgerTool(
         "read_messages",
         "Your messages that you have not acknowledged; `ack` acknowledges those you have dealt with.",
         _read_messages,
         optional={"ack": list_of(NON_EMPTY), "acknowledged": FLAG},
     ),
-    Tool("set_fact", "Keep a fact for everybody, such as a port.", _set_fact, {"key": NON_EMPTY, "value": TEXT}),
-    Tool("get_fact", "Read a fact.", _get_fact, {"key": NON_EMPTY}, reads=True),
-    Tool(
+    LedgerTool("set_fact", "Keep a fact for everybody, such as a port.", _set_fact, {"key": NON_EMPTY, "value": TEXT}),
+    LedgerTool("get_fact", "Read a fact.", _get_fact, {"key": NON_EMPTY}, reads=True),
+    LedgerTool(
         "resolve",
         "What a symbol stands for, or which symbol stands for a value.",
         _resolve,
         optional={"id": TEXT, "value": TEXT},
         reads=True,
     ),
-    Tool(
+    LedgerTool(
         "hydrate",
         "These capsules and all they build on, prerequisites first; with a budget of tokens, what fits and the ids of"
         " the rest.",
@@ -285,7 +285,7 @@ ALL = (
         {"budget": _TOKENS},
         reads=True,
     ),
-    Tool(
+    LedgerTool(
         "brief",
         "What to tell an agent that you spawn: its task, the symbols it names, what it builds on.",
         _brief,

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from treadle.fleet.control import Budget, Park, budget_scopes, with_entry
-from treadle.fleet.orders import Limits, Used
+from treadle.fleet.orders import OrderLimits, Used
 
 if TYPE_CHECKING:
-    from treadle.fleet.book import Book, Row
+    from treadle.fleet.book import Book, OpenOrder
 
 
-def spend(book: Book, row: Row, used: Used) -> None:
+def spend(book: Book, row: OpenOrder, used: Used) -> None:
     """Count in what an attempt has used so far, beyond what was counted before."""
     before = row.order.counted
     new_tokens = max(0, used.tokens - before.tokens)
@@ -47,7 +47,7 @@ def reserved(book: Book, scope: str) -> tuple[float, int]:
     return usd, tokens
 
 
-def raised(limits: Limits, given: Limits) -> Limits:
+def raised(limits: OrderLimits, given: OrderLimits) -> OrderLimits:
     """The limits with as much again as the order was given at first."""
     return replace(
         limits,
@@ -56,7 +56,7 @@ def raised(limits: Limits, given: Limits) -> Limits:
     )
 
 
-def amount(limits: Limits) -> str:
+def amount(limits: OrderLimits) -> str:
     told = [f"{limits.tokens} tokens"] if limits.tokens is not None else []
     return ", ".join([*told, *([f"{limits.usd:g} USD"] if limits.usd is not None else [])]) or "none"
 

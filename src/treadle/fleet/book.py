@@ -24,9 +24,9 @@ from treadle.fleet.orders import (
     AT_WORK,
     GIVEN_BACK,
     Attempt,
-    Limits,
     Note,
     Order,
+    OrderLimits,
     Receipt,
     Spec,
     State,
@@ -43,7 +43,7 @@ BACK_SECONDS = 2.0
 """Seconds between two orders on an account that was parked, until the first have come through."""
 
 
-class Row:
+class OpenOrder:
     """An order that has not ended."""
 
     __slots__ = ("spec", "order", "revision", "heard", "surfaces", "asks", "activity", "escalated")
@@ -84,7 +84,7 @@ class Unit(NamedTuple):
     """Changes that belong together: all are written or none."""
 
     writes: list[Write]
-    row: Row | None
+    row: OpenOrder | None
 
 
 class Say(NamedTuple):
@@ -98,7 +98,7 @@ class Say(NamedTuple):
 class Book:
     def __init__(self, lease: float) -> None:
         self.lease = lease
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, OpenOrder] = {}
         self.queue: dict[int, dict[str, None]] = {priority: {} for priority in range(9, -1, -1)}
         self.nodes: dict[str, NodeView] = {}
         self.children: dict[str, set[str]] = {}
@@ -116,8 +116,8 @@ class Book:
 
     # What is in it...
 
-    def add(self, spec: Spec, order: Order, revision: int, heard: float) -> Row:
-        row = self.rows[spec.id] = Row(spec, order, revision, heard)
+    def add(self, spec: Spec, order: Order, revision: int, heard: float) -> OpenOrder:
+        row = self.rows[spec.id] = OpenOrder(spec, order, revision, heard)
         for parent in order.after:
             self.children.setdefault(parent, set()).add(spec.id)
         if order.state == "queued":
@@ -126,20 +126,20 @@ class Book:
             self.node(order.node, heard).at_work.add(spec.id)
         return row
 
-    def at_work(self) -> Iterator[Row]:
+    def at_work(self) -> Iterator[OpenOrder]:
         """Every order that has files and claims of its own now: on a node, or parked."""
         return (row for row in self.rows.values() if row.order.state in AT_WORK)
 
-    def _beside(self, row: Row) -> Iterator[Row]:
+    def _beside(self, row: OpenOrder) -> Iterator[OpenOrder]:
         """The other orders at work in the same repository."""
         if not row.spec.place:
             return iter(())
         return (other for other in self.at_work() if other is not row and other.spec.place == row.spec.place)
 
-    def claims_of_others(self, row: Row) -> dict[str, list[str]]:
+    def claims_of_others(self, row: OpenOrder) -> dict[str, list[str]]:
         return {other.spec.id: list(other.spec.claims) for other in self._beside(row) if other.spec.claims}
 
-    def collisions(self, row: Row) -> dict[str, list[str]]:
+    def collisions(self, row: OpenOrder) -> dict[str, list[str]]:
         """The conflict radar: files that this order and another both change, by the other."""
         mine = set(row.activity.get("changed") or ())
         found = {}
@@ -153,12 +153,12 @@ class Book:
             self.nodes[name] = NodeView(name, now)
         return self.nodes[name]
 
-    def queued(self) -> Iterator[Row]:
+    def queued(self) -> Iterator[OpenOrder]:
         for line in self.queue.values():
             for name in list(line):
                 yield self.rows[name]
 
-    def _enqueue(self, row: Row, *, first: bool = False) -> None:
+    def _enqueue(self, row: OpenOrder, *, first: bool = False) -> None:
         line = self.queue[row.order.priority]
         if first:
             rest = dict(line)
@@ -168,18 +168,18 @@ class Book:
         else:
             line[row.spec.id] = None
 
-    def _dequeue(self, row: Row) -> None:
+    def _dequeue(self, row: OpenOrder) -> None:
         for line in self.queue.values():
             line.pop(row.spec.id, None)
 
-    def _leave_node(self, row: Row) -> None:
+    def _leave_node(self, row: OpenOrder) -> None:
         view = self.nodes.get(row.order.node)
         if view is not None:
             view.at_work.discard(row.spec.id)
 
     # Changing it...
 
-    def change(self, row: Row, *more: Write, **fields: Any) -> None:
+    def change(self, row: OpenOrder, *more: Write, **fields: Any) -> None:
         """Set these fields of an order; with what else is to be written in the same stroke."""
         row.order = replace(row.order, changed=time.time(), **fields)
         before = self.units.get(row.spec.id)
@@ -193,7 +193,7 @@ class Book:
         self.control = replace(self.control, **fields)
         self.control_changed = True
 
-    def note(self, row: Row, by: str, what: str) -> tuple[Note, ...]:
+    def note(self, row: OpenOrder, by: str, what: str) -> tuple[Note, ...]:
         return (*row.order.notes, Note(at=time.time(), by=by, what=what))[-NOTES_MAX:]
 
     # Orders come in...
@@ -221,7 +221,7 @@ class Book:
 
     # Nodes report...
 
-    def started(self, row: Row, now: float, said: dict[str, Any]) -> None:
+    def started(self, row: OpenOrder, now: float, said: dict[str, Any]) -> None:
         row.heard = now
         if row.order.state != "placed":
             return
@@ -230,7 +230,7 @@ class Book:
         ends_at = row.order.ends_at or (time.time() + limit if limit else 0.0)
         self.change(row, state="running", attempts=attempts, ends_at=ends_at)
 
-    def finished(self, row: Row, said: dict[str, Any]) -> None:
+    def finished(self, row: OpenOrder, said: dict[str, Any]) -> None:
         """The runner's last word on its attempt."""
         outcome, why = str(said.get("outcome", "failed")), str(said.get("why", ""))
         used = msgspec.convert(said.get("used") or {}, Used)
@@ -248,7 +248,7 @@ class Book:
         state: State = "done" if outcome == "done" else "cancelled" if outcome == "cancelled" else "failed"
         self.end(row, state, why, said)
 
-    def lost(self, row: Row, why: str) -> None:
+    def lost(self, row: OpenOrder, why: str) -> None:
         """Its runner is gone or silent: the next attempt, or the end of it."""
         order = row.order
         marker = encode({"end": "superseded", "why": why})
@@ -267,19 +267,19 @@ class Book:
         else:
             self._queue_again(row)
 
-    def _queue_again(self, row: Row) -> None:
+    def _queue_again(self, row: OpenOrder) -> None:
         """A question that is open stays so: it can be answered, and the next runner takes the answer over."""
         self._leave_node(row)
         work = [Write(f"work.{row.order.node}.{row.spec.id}", purge=True)] if row.order.node else []
         self.change(row, *work, state="queued", node="")
         self._enqueue(row, first=True)
 
-    def _park(self, row: Row) -> None:
+    def _park(self, row: OpenOrder) -> None:
         self._leave_node(row)
         work = Write(f"work.{row.order.node}.{row.spec.id}", purge=True)
         self.change(row, work, state="asking", node="")
 
-    def unpark(self, row: Row, answer: dict[str, Any]) -> None:
+    def unpark(self, row: OpenOrder, answer: dict[str, Any]) -> None:
         """There is an answer: it goes on. Where it asked for more money or tokens, it gets them or ends."""
         ask = row.asks.get(row.order.open_ask, {})
         if ask.get("kind") != "budget":
@@ -293,10 +293,10 @@ class Book:
         self.change(row, limits=more, open_ask="", notes=self.note(row, by, words))
         self._queue_again(row)
 
-    def _last_attempt(self, row: Row, **fields: Any) -> tuple[Attempt, ...]:
+    def _last_attempt(self, row: OpenOrder, **fields: Any) -> tuple[Attempt, ...]:
         return (*row.order.attempts[:-1], replace(row.order.attempts[-1], **fields)) if row.order.attempts else ()
 
-    def end(self, row: Row, state: State, why: str, said: dict[str, Any] | None = None) -> None:
+    def end(self, row: OpenOrder, state: State, why: str, said: dict[str, Any] | None = None) -> None:
         """The one end of an order, with its one receipt."""
         said = said or {}
         order, name = row.order, row.spec.id
@@ -328,11 +328,11 @@ class Book:
         if row.spec.every and state != "cancelled":
             self._repeat(row)
 
-    def _parent_ended(self, row: Row, parent: str) -> None:
+    def _parent_ended(self, row: OpenOrder, parent: str) -> None:
         if self.fate[parent] != "done" and row.spec.if_failed == "skip" and row.order.state == "queued":
             self.end(row, "skipped", f"it comes after {parent}, which {_past(self.fate[parent])}")
 
-    def _repeat(self, row: Row) -> None:
+    def _repeat(self, row: OpenOrder) -> None:
         first = row.spec.series or row.spec.id
         began = row.order.attempts[0].placed if row.order.attempts else time.time()
         due = max(began + row.spec.every, time.time())
@@ -342,7 +342,7 @@ class Book:
 
     # Questions...
 
-    def asked(self, row: Row, said: dict[str, Any]) -> None:
+    def asked(self, row: OpenOrder, said: dict[str, Any]) -> None:
         """The agent asks something that a person, or the deadline, has to answer."""
         if said.get("again") and said["again"] == row.order.open_ask:
             return self.change(row, state="asking")
@@ -367,7 +367,7 @@ class Book:
         answer = {"do": "ask", "request": ask.get("request"), "ask": key}
         self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode(answer)))
 
-    def resumed(self, row: Row) -> None:
+    def resumed(self, row: OpenOrder) -> None:
         """It was answered, and the agent goes on."""
         row.asks.clear()
         if row.order.open_ask:
@@ -375,7 +375,7 @@ class Book:
 
     # People wish...
 
-    def wish(self, row: Row, do: str, by: str, said: dict[str, Any]) -> None:
+    def wish(self, row: OpenOrder, do: str, by: str, said: dict[str, Any]) -> None:
         why = str(said.get("why", ""))
         if do == "cancel":
             self._cancel(row, by, why)
@@ -385,7 +385,7 @@ class Book:
             notes = self.note(row, by, str(said.get("what", "")))
             self.change(row, notes=notes, result={**row.order.result, **(said.get("result") or {})})
 
-    def _cancel(self, row: Row, by: str, why: str) -> None:
+    def _cancel(self, row: OpenOrder, by: str, why: str) -> None:
         words = f"cancelled by {by}" + (f": {why}" if why else "")
         note = Note(at=time.time(), by=by, what=words)
         if row.order.state == "queued" or row.order.parked:
@@ -394,7 +394,7 @@ class Book:
         self.change(row, cancel=note, notes=self.note(row, by, words))
         self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode({"do": "cancel", "why": words})))
 
-    def _set(self, row: Row, by: str, why: str, said: dict[str, Any]) -> None:
+    def _set(self, row: OpenOrder, by: str, why: str, said: dict[str, Any]) -> None:
         fields: dict[str, Any] = {}
         told = []
         if (priority := said.get("priority")) is not None:
@@ -403,7 +403,7 @@ class Book:
         if limits := said.get("limits"):
             new = replace(row.order.limits, **limits)
             told += [f"{name} {getattr(row.order.limits, name)} -> {value}" for name, value in limits.items()]
-            fields["limits"] = msgspec.convert(msgspec.to_builtins(new), Limits)
+            fields["limits"] = msgspec.convert(msgspec.to_builtins(new), OrderLimits)
         words = f"set {', '.join(told)}" + (f" ({why})" if why else "")
         waiting = row.order.state == "queued"
         if waiting:
@@ -437,7 +437,7 @@ class Book:
         if len(parks) != len(self.control.parks):
             self.change_control(parks=parks)
 
-    def _check_stalled(self, row: Row) -> None:
+    def _check_stalled(self, row: OpenOrder) -> None:
         """Once for each attempt, do what was asked for when it stalls or goes in circles."""
         found = stuck(row.activity, row.spec.stall_seconds)
         if not found or row.escalated == row.order.attempt:
@@ -454,7 +454,7 @@ class Book:
         elif do == "cancel":
             self._cancel(row, "fleet", found)
 
-    def _check_placed(self, row: Row, now: float) -> None:
+    def _check_placed(self, row: OpenOrder, now: float) -> None:
         view = self.node(row.order.node, now)
         if now - max(view.heard, row.heard) > self.lease:
             self.lost(row, f"{view.name} was gone before it could start it")

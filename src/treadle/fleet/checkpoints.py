@@ -38,7 +38,7 @@ class RunState(msgspec.Struct, frozen=True, kw_only=True):
 
     format: int = FORMAT
     agent: str
-    tree: trees.Tree
+    tree: trees.WorkTree
     session: str = ""
 
 
@@ -148,7 +148,7 @@ class Checkpoints:
                 log.warning("no checkpoint: %s", error)
                 return False
 
-    def _made(self, tree: trees.Tree) -> Checkpoint:
+    def _made(self, tree: trees.WorkTree) -> Checkpoint:
         spec, runner = self.execution.spec, self.execution.runner
         # The session first: an agent may find more done than it remembers, but not less.
         files = transcripts.collect(spec.agent, self.session, tree.root, os.environ)

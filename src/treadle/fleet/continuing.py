@@ -41,7 +41,7 @@ class Before(msgspec.Struct, frozen=True, kw_only=True):
     done: tuple[str, ...] = ()
     restored: bool = False
     """Whether the files are as it left them."""
-    tree: trees.Tree | None = None
+    tree: trees.WorkTree | None = None
 
 
 async def prepare(execution: Execution, source: str) -> Before:
@@ -85,7 +85,7 @@ async def _here(execution: Execution, order: str, attempt: int, source: str) -> 
     return Before(how=how, session=state.session, cwd=tree.root, restored=True, tree=tree)
 
 
-def _tree_of(execution: Execution, state: RunState, order: str, source: str) -> trees.Tree:
+def _tree_of(execution: Execution, state: RunState, order: str, source: str) -> trees.WorkTree:
     """The worktree in its old place: as it was left, or made anew when its order has ended and it was removed."""
     old, spec = state.tree, execution.spec
     if old.top and not os.path.isdir(old.top):

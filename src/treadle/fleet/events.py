@@ -24,7 +24,7 @@ CHUNK = 256 * 1024
 LINE_MAX = 4 * 1024 * 1024
 
 
-class EventLog:
+class AttemptLog:
     """Events of an attempt, first in a file, then in the engine; the file is the spool while the engine is away."""
 
     def __init__(self, path: str, bus: Bus, subject: str) -> None:

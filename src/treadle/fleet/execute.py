@@ -18,7 +18,7 @@ from treadle.fleet import continuing, evidence, frugal, null, objects, sources, 
 from treadle.fleet.checkpoints import Checkpoints
 from treadle.fleet.claimed import Claimed
 from treadle.fleet.messages import Messages
-from treadle.fleet.orders import Limits, Used
+from treadle.fleet.orders import OrderLimits, Used
 from treadle.fleet.questions import Questions
 from treadle.session import Agent, Answer, SessionSpec
 
@@ -50,9 +50,9 @@ class Execution:
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
         self.spec = runner.job.spec
-        self.limits: Limits = runner.job.order.limits
+        self.limits: OrderLimits = runner.job.order.limits
         self.root = self.spec.root
-        self.tree: trees.Tree | None = None
+        self.tree: trees.WorkTree | None = None
         self.result: dict[str, Any] = {}
         self.used = Used()
         self.questions = Questions(self)

@@ -23,7 +23,7 @@ _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
 _ID = frozenset("0123456789abcdefghijklmnopqrstuvwxyz-_")
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OrderLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """None is no limit."""
 
     seconds: float | None = None
@@ -53,7 +53,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     symbols: tuple[str, ...] = ()
     """Names that the repository's records explain; what they stand for is told with the task."""
     policy: dict[str, Any] = {}
-    limits: Limits = Limits()
+    limits: OrderLimits = OrderLimits()
     verify: str = ""
     setup: str = ""
     bring: tuple[str, ...] = ()
@@ -153,7 +153,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     project: str = ""
     labels: tuple[str, ...] = ()
     priority: int = 5
-    limits: Limits = Limits()
+    limits: OrderLimits = OrderLimits()
     attempt: int = 0
     node: str = ""
     attempts: tuple[Attempt, ...] = ()

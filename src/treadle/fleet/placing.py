@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from treadle.fleet.accounts import reserved
-from treadle.fleet.book import BACK_SECONDS, Book, NodeView, Row
+from treadle.fleet.book import BACK_SECONDS, Book, NodeView, OpenOrder
 from treadle.fleet.bus import Write
 from treadle.fleet.control import budget_scopes, scopes
 from treadle.fleet.orders import Attempt, encode
@@ -27,7 +27,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     until: float | None = None
 
 
-def why_waiting(book: Book, row: Row, now: float) -> Wait | None:
+def why_waiting(book: Book, row: OpenOrder, now: float) -> Wait | None:
     """What keeps a queued order from being placed, but for a free slot; None when nothing does."""
     return (
         _paused(book, row)
@@ -40,7 +40,7 @@ def why_waiting(book: Book, row: Row, now: float) -> Wait | None:
     )
 
 
-def _paused(book: Book, row: Row) -> Wait | None:
+def _paused(book: Book, row: OpenOrder) -> Wait | None:
     if not book.control.pauses:
         return None
     for scope in scopes(row.spec, row.order):
@@ -49,14 +49,14 @@ def _paused(book: Book, row: Row) -> Wait | None:
     return None
 
 
-def _time(row: Row) -> Wait | None:
+def _time(row: OpenOrder) -> Wait | None:
     if row.order.not_before > time.time():
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.order.not_before))
         return Wait(kind="time", text=f"not before {when}", until=row.order.not_before)
     return None
 
 
-def _dependency(book: Book, row: Row) -> Wait | None:
+def _dependency(book: Book, row: OpenOrder) -> Wait | None:
     for parent in row.order.after:
         fate = book.fate.get(parent)
         if fate is None:
@@ -68,7 +68,7 @@ def _dependency(book: Book, row: Row) -> Wait | None:
     return None
 
 
-def _rate(book: Book, row: Row) -> Wait | None:
+def _rate(book: Book, row: OpenOrder) -> Wait | None:
     account = row.spec.account
     park = book.control.parks.get(account)
     wall = time.time()
@@ -80,7 +80,7 @@ def _rate(book: Book, row: Row) -> Wait | None:
     return None
 
 
-def over_budget(book: Book, row: Row) -> str:
+def over_budget(book: Book, row: OpenOrder) -> str:
     """The budget that is spent, while this order runs; it is held until somebody raises that."""
     for scope in budget_scopes(row.spec):
         budget = book.control.budgets.get(scope)
@@ -93,7 +93,7 @@ def over_budget(book: Book, row: Row) -> str:
     return ""
 
 
-def _budget(book: Book, row: Row) -> Wait | None:
+def _budget(book: Book, row: OpenOrder) -> Wait | None:
     for scope in budget_scopes(row.spec):
         budget = book.control.budgets.get(scope)
         if budget is None or budget.usd is None and budget.tokens is None:
@@ -112,7 +112,7 @@ def _budget(book: Book, row: Row) -> Wait | None:
     return None
 
 
-def _claim(book: Book, row: Row) -> Wait | None:
+def _claim(book: Book, row: OpenOrder) -> Wait | None:
     if not row.surfaces:
         return None
     for other in book.at_work():
@@ -127,7 +127,7 @@ def _claim(book: Book, row: Row) -> Wait | None:
     return None
 
 
-def _limit(book: Book, row: Row) -> Wait | None:
+def _limit(book: Book, row: OpenOrder) -> Wait | None:
     for scope in _counted(row):
         most = book.control.limits.get(scope)
         if most is not None and sum(_working(book, scope, view) for view in book.nodes.values()) >= most:
@@ -135,7 +135,7 @@ def _limit(book: Book, row: Row) -> Wait | None:
     return None
 
 
-def _counted(row: Row) -> list[str]:
+def _counted(row: OpenOrder) -> list[str]:
     return [f"agent:{row.spec.agent}", f"credential:{row.spec.account}", f"repo:{row.spec.place}"]
 
 
@@ -143,7 +143,7 @@ def _working(book: Book, scope: str, view: NodeView) -> int:
     return sum(1 for name in view.at_work if name in book.rows and scope in _counted(book.rows[name]))
 
 
-def refuses(book: Book, view: NodeView, row: Row, now: float) -> Wait | None:
+def refuses(book: Book, view: NodeView, row: OpenOrder, now: float) -> Wait | None:
     """Why this node does not take this order now."""
     if now - view.heard > book.lease:
         return Wait(kind="node", text=f"{view.name} was not heard for {now - view.heard:.0f} s")
@@ -183,7 +183,7 @@ def place_all(book: Book, now: float) -> int:
     return placed
 
 
-def _place(book: Book, row: Row, view: NodeView, now: float) -> None:
+def _place(book: Book, row: OpenOrder, view: NodeView, now: float) -> None:
     book._dequeue(row)
     view.at_work.add(row.spec.id)
     row.heard = now
@@ -204,7 +204,7 @@ def _place(book: Book, row: Row, view: NodeView, now: float) -> None:
     )
 
 
-def explain_wait(book: Book, row: Row, now: float) -> dict[str, Any]:
+def explain_wait(book: Book, row: OpenOrder, now: float) -> dict[str, Any]:
     """Why a queued order waits, with its place in line and what each node says."""
     waits = why_waiting(book, row, now)
     says = [refused for view in book.nodes.values() if (refused := refuses(book, view, row, now))]

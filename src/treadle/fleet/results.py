@@ -20,7 +20,7 @@ from treadle.workspace.git import Repository, git
 _AUTHOR = ["-c", "user.name=treadle", "-c", "user.email=treadle@localhost"]
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MergeStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What became of one order's work."""
 
     order: str
@@ -41,14 +41,14 @@ async def diff(bus: Bus, name: str) -> bytes:
     return await objects.get(bus, str(patch))
 
 
-async def merge(bus: Bus, names: list[str], into: str, *, verify: str = "", by: str = "") -> list[Step]:
+async def merge(bus: Bus, names: list[str], into: str, *, verify: str = "", by: str = "") -> list[MergeStep]:
     """Merge the work of these orders, in this order, into the branch that is checked out in `into`."""
     repository = await asyncio.to_thread(Repository.find, into)
     if repository is None:
         raise WorkspaceError(f"{into} is not in a git repository")
     if await asyncio.to_thread(_dirty, repository):
         raise WorkspaceError(f"{repository.top} has changes that are not committed", hint="commit or stash them first")
-    steps: list[Step] = []
+    steps: list[MergeStep] = []
     for name in names:
         order = await client.get_order(bus, name)
         step = await _merge_one(bus, order, repository, verify)
@@ -59,18 +59,18 @@ async def merge(bus: Bus, names: list[str], into: str, *, verify: str = "", by: 
     return steps
 
 
-async def _merge_one(bus: Bus, order: Order, repository: Repository, verify: str) -> Step:
+async def _merge_one(bus: Bus, order: Order, repository: Repository, verify: str) -> MergeStep:
     if order.state != "done":
-        return Step(order=order.id, title=order.title, why=f"it is {order.state}, so there is nothing to merge")
+        return MergeStep(order=order.id, title=order.title, why=f"it is {order.state}, so there is nothing to merge")
     commit = str(order.result.get("commit", ""))
     if not commit:
-        return Step(order=order.id, title=order.title, merged=True, why="it changed nothing")
+        return MergeStep(order=order.id, title=order.title, merged=True, why="it changed nothing")
     await _bring(bus, order, repository, commit)
     before = await asyncio.to_thread(repository.commit)
     conflicts = await asyncio.to_thread(_merge, repository, commit, order)
     if conflicts:
         why = "it conflicts with what is there; its work is kept: resolve by hand or send it back"
-        return Step(order=order.id, title=order.title, why=why, conflicts=conflicts)
+        return MergeStep(order=order.id, title=order.title, why=why, conflicts=conflicts)
     if verify:
         from treadle.host.check import run_check
 
@@ -78,8 +78,8 @@ async def _merge_one(bus: Bus, order: Order, repository: Repository, verify: str
         if not done.ok:
             await asyncio.to_thread(git, "reset", "--quiet", "--keep", before, cwd=repository.top)
             said = done.output_tail.strip().splitlines()[-1:] or [""]
-            return Step(order=order.id, title=order.title, why=f"{verify} fails with it (taken back): {said[0]}")
-    return Step(order=order.id, title=order.title, merged=True, commit=await asyncio.to_thread(repository.commit))
+            return MergeStep(order=order.id, title=order.title, why=f"{verify} fails with it (taken back): {said[0]}")
+    return MergeStep(order=order.id, title=order.title, merged=True, commit=await asyncio.to_thread(repository.commit))
 
 
 async def _bring(bus: Bus, order: Order, repository: Repository, commit: str) -> None:

@@ -22,7 +22,7 @@ from treadle.errors import Cancelled, TreadleError
 from treadle.events import AnyEvent
 from treadle.fleet import places, runs, tasks
 from treadle.fleet.bus import Bus, Unreachable
-from treadle.fleet.events import EventLog
+from treadle.fleet.events import AttemptLog
 from treadle.fleet.execute import Ended, Execution
 from treadle.fleet.orders import encode
 from treadle.io.files import locked
@@ -47,7 +47,7 @@ class Runner:
         self.job = job
         self.bus = bus
         spec = job.spec
-        self.log = EventLog(
+        self.log = AttemptLog(
             os.path.join(directory, "events.jsonl"), bus, f"fleet.ev.{spec.id}.{job.attempt}.{job.node}"
         )
         self.execution = Execution(self)

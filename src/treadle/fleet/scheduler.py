@@ -18,7 +18,7 @@ import msgspec
 
 from treadle.errors import TreadleError
 from treadle.fleet import accounts, answering, wishes
-from treadle.fleet.book import Book, Row, Unit
+from treadle.fleet.book import Book, OpenOrder, Unit
 from treadle.fleet.bus import BATCH_MAX, INBOX, STATE, Bus, Stale, Unreachable, Write
 from treadle.fleet.control import Control
 from treadle.fleet.orders import AT_WORK, Order, Spec, checked, encode, read_order, read_spec
@@ -239,14 +239,14 @@ class Scheduler:
             words = f"tried again as {spec.id} by {spec.by}"
             self.book.change(row, retried_as=spec.id, notes=self.book.note(row, spec.by, words))
 
-    async def ended(self, name: str) -> Row | None:
+    async def ended(self, name: str) -> OpenOrder | None:
         """An order that has ended, to note something on it."""
         if name in self.book.units and (known := self.book.units[name].row):
             return known
         entry, spec = await self.bus.get(f"order.{name}", latest=True), await self.bus.get(f"spec.{name}")
         if entry is None or spec is None:
             return None
-        return Row(read_spec(spec.value), read_order(entry), entry.revision, time.monotonic())
+        return OpenOrder(read_spec(spec.value), read_order(entry), entry.revision, time.monotonic())
 
     async def _hear(self, subject: list[str], said: dict[str, Any]) -> None:
         """`fleet.in.node.NAME.KIND`, from a node or its runner; `fleet.in.wish.WHAT`, from a person."""
@@ -277,7 +277,7 @@ class Scheduler:
         elif kind == "resumed":
             self.book.resumed(row)
 
-    async def _touched(self, row: Row | None, node: str, by: str) -> None:
+    async def _touched(self, row: OpenOrder | None, node: str, by: str) -> None:
         """Kept with the order, and so in its receipt: not all of its work is the agent's."""
         if row is not None:
             self.book.change(row, notes=self.book.note(row, by, f"opened a shell in its worktree on {node}"))

@@ -40,7 +40,7 @@ class Program(NamedTuple):
     """`PATH`, or `wheel` for the one that was installed with us."""
 
 
-class Running(msgspec.Struct, frozen=True, kw_only=True):
+class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
     """What we note of the server that we started."""
 
     pid: int
@@ -84,10 +84,10 @@ def is_up() -> bool:
     return is_locked(lock_path())
 
 
-def running() -> Running | None:
+def running() -> RunningServer | None:
     """The server of this store, when it lives."""
     try:
-        noted = msgspec.json.decode(read(os.path.join(directory(), "server.json")), type=Running)
+        noted = msgspec.json.decode(read(os.path.join(directory(), "server.json")), type=RunningServer)
     except (StorageError, msgspec.MsgspecError):
         return None
     found = table.look(noted.pid)
@@ -141,7 +141,7 @@ def start(fleet: places.Fleet, *, sync: str = "") -> bool:
         pid = detach([program.path, "-c", config], cwd=directory(), log=log, fds=(holding.fd,))
     finally:
         os.close(holding.fd)
-    note = Running(pid=pid, start=table.start_time(pid), started=time.time(), version=program.version)
+    note = RunningServer(pid=pid, start=table.start_time(pid), started=time.time(), version=program.version)
     write_atomic(os.path.join(directory(), "server.json"), msgspec.json.encode(note))
     return True
 
@@ -223,7 +223,7 @@ def stop(seconds: float = STOP_SECONDS) -> bool:
     return True
 
 
-def _signal(found: Running, signum: int) -> None:
+def _signal(found: RunningServer, signum: int) -> None:
     process = table.look(found.pid)
     if process is not None and process.start == found.start:
         table.send(process, signum)

@@ -23,7 +23,7 @@ PATCH_MAX = 64 * 1024 * 1024
 _AUTHOR = ["-c", "user.name=treadle", "-c", "user.email=treadle@localhost"]
 
 
-class Tree(msgspec.Struct, frozen=True, kw_only=True):
+class WorkTree(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     """Where the agent works."""
     top: str = ""
@@ -32,23 +32,23 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
-def prepare(spec: Spec, root: str, path: str) -> Tree:
+def prepare(spec: Spec, root: str, path: str) -> WorkTree:
     """A worktree at `path` for the order; the directory itself when it works in place or there is no repository."""
     if not os.path.isdir(root):
         raise WorkspaceError(f"there is no directory {root} on this node", hint="give labels of a node that has it")
     repository = Repository.find(root)
     if spec.in_place or repository is None:
-        return Tree(root=root)
+        return WorkTree(root=root)
     start = repository.add_detached(path, spec.base or "HEAD")
     inside = os.path.relpath(os.path.realpath(root), os.path.realpath(repository.top))
     here = os.path.normpath(os.path.join(path, inside))
     os.makedirs(here, exist_ok=True)
     for name in spec.bring:
         _bring(os.path.join(root, name), os.path.join(here, name))
-    return Tree(root=here, top=path, start=start, source=repository.top)
+    return WorkTree(root=here, top=path, start=start, source=repository.top)
 
 
-def snapshot(tree: Tree, brought: tuple[str, ...] = ()) -> str:
+def snapshot(tree: WorkTree, brought: tuple[str, ...] = ()) -> str:
     """A commit of all that is in the worktree now, on no branch, with its HEAD as parent; HEAD if nothing differs.
 
     Whoever works there notices nothing: git's own index is left alone.
@@ -68,24 +68,24 @@ def snapshot(tree: Tree, brought: tuple[str, ...] = ()) -> str:
     return git(*_AUTHOR, *words, cwd=tree.top).stdout.decode().strip()
 
 
-def changed(tree: Tree, commit: str) -> tuple[str, ...]:
+def changed(tree: WorkTree, commit: str) -> tuple[str, ...]:
     """The files that are different since the start."""
     names = git("diff", "--name-only", "-z", tree.start, commit, cwd=tree.top).stdout.split(b"\0")[:-1]
     return tuple(name.decode("utf-8", "replace") for name in names[:200])
 
 
-def head_of(tree: Tree) -> str:
+def head_of(tree: WorkTree) -> str:
     return git("rev-parse", "HEAD", cwd=tree.top).stdout.decode().strip()
 
 
-def restore(tree: Tree, head: str, commit: str) -> None:
+def restore(tree: WorkTree, head: str, commit: str) -> None:
     """Make the worktree what a snapshot holds: what was committed at `head` is, and the rest is changed or new."""
     git("reset", "--quiet", "--hard", commit, cwd=tree.top)
     if head != commit:
         git("reset", "--quiet", "--mixed", head, cwd=tree.top)
 
 
-def fetch(tree: Tree, data: bytes, path: str) -> None:
+def fetch(tree: WorkTree, data: bytes, path: str) -> None:
     """Have the commits of a bundle here."""
     write_atomic(path, data, sync=False)
     git("fetch", "--quiet", "--no-write-fetch-head", path, f"+{BUNDLED}:{BUNDLED}", cwd=tree.top, timeout=600)
@@ -103,7 +103,7 @@ def _bring(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
-def commit(tree: Tree, message: str, brought: tuple[str, ...] = ()) -> dict[str, object]:
+def commit(tree: WorkTree, message: str, brought: tuple[str, ...] = ()) -> dict[str, object]:
     """All that is different in the worktree, as one commit on top of what the agent has committed itself."""
     if not tree.top:
         return {}
@@ -127,13 +127,13 @@ def commit(tree: Tree, message: str, brought: tuple[str, ...] = ()) -> dict[str,
     }
 
 
-def patch(tree: Tree, result: dict[str, object]) -> bytes:
+def patch(tree: WorkTree, result: dict[str, object]) -> bytes:
     """The difference as text, and as a bundle that another machine can fetch the commit from."""
     found = git("diff", "--binary", tree.start, str(result["commit"]), cwd=tree.top).stdout
     return found[:PATCH_MAX]
 
 
-def bundle(tree: Tree, head: str, path: str) -> bytes:
+def bundle(tree: WorkTree, head: str, path: str) -> bytes:
     """The commits since the start, for a repository elsewhere that has the start."""
     git("update-ref", BUNDLED, head, cwd=tree.top)
     try:
@@ -147,7 +147,7 @@ def branch_name(order: str) -> str:
     return f"treadle/{order}"
 
 
-def settle(tree: Tree, order: str, result: dict[str, object], *, counted: bool) -> str | None:
+def settle(tree: WorkTree, order: str, result: dict[str, object], *, counted: bool) -> str | None:
     """Name the branch, if the work counts, and remove the worktree; gives where it is kept when it is not removed."""
     if not tree.top:
         return None

@@ -36,7 +36,7 @@ MAX_FOUND = 10_000
 _SHELL_NAMES = {"bash", "shell", "sh", "execcommand", "localshell", "runshellcommand", "terminal"}
 
 
-def written(script: shell.Script) -> list[str]:
+def written(script: shell.ShellScript) -> list[str]:
     """What a script writes, as far as its words say: redirections, and the operands that a command writes to."""
     found = [*script.writes]
     for part in script.parts:
@@ -150,7 +150,7 @@ class RuleSet:
     def limits_commands(self) -> bool:
         return any(rule.pattern is not None and rule.tool in ("bash", "*") for rule in (*self.deny, *self.ask))
 
-    def touches(self, rule: Rule, access: Access, script: shell.Script | None) -> bool:
+    def touches(self, rule: Rule, access: Access, script: shell.ShellScript | None) -> bool:
         """Whether any part of what is about to happen matches: for rules that forbid."""
         if script is not None and rule.pattern is not None:
             if rule.tool in ("read", "write", "edit"):
@@ -167,7 +167,7 @@ class RuleSet:
             access.url is not None and host_matches(rule.pattern, access.url)
         )
 
-    def touches_in_shell(self, rule: Rule, script: shell.Script) -> bool:
+    def touches_in_shell(self, rule: Rule, script: shell.ShellScript) -> bool:
         """A rule about files also binds redirections, and words of commands that can only be meant as such files."""
         assert rule.pattern is not None
         reading = rule.tool == "read"
@@ -190,7 +190,7 @@ class RuleSet:
         for pattern in patterns.expand_braces(word):
             yield from self._disk.found(self.cwd, self._disk.expand(pattern))
 
-    def allowed(self, access: Access, script: shell.Script | None) -> bool:
+    def allowed(self, access: Access, script: shell.ShellScript | None) -> bool:
         rules = [rule for rule in self.allow if rule.concerns(access)]
         if any(rule.pattern is None for rule in rules):
             return True

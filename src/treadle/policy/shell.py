@@ -58,7 +58,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         return posixpath.basename(self.words[0])
 
 
-class Script(msgspec.Struct, frozen=True, kw_only=True):
+class ShellScript(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...]
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
@@ -71,10 +71,10 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=256)
-def read(command: str) -> Script:
+def read(command: str) -> ShellScript:
     reader = _Reader(command, 0)
     reader.run()
-    return Script(
+    return ShellScript(
         parts=tuple(dict.fromkeys(reader.parts)),
         reads=tuple(dict.fromkeys(reader.places(reader.reads))),
         writes=tuple(dict.fromkeys(reader.places(reader.writes))),
@@ -119,7 +119,7 @@ class _Reader:
             if len(self.text) > MAX_LENGTH or self.depth > MAX_DEPTH:
                 raise Lost("it is too long or too deep")
             for found in syntax.read(self.text):
-                if isinstance(found, syntax.Simple):
+                if isinstance(found, syntax.SimpleCommand):
                     self.command(found)
                 elif isinstance(found, syntax.Inner):
                     self.script(found.text)
@@ -168,7 +168,7 @@ class _Reader:
         self.writes += inner.writes
         self.why = self.why or inner.why
 
-    def command(self, found: syntax.Simple) -> None:
+    def command(self, found: syntax.SimpleCommand) -> None:
         assignments = [word.text for word in found.assignments]
         if found.words:
             self.document = found.document

@@ -29,7 +29,7 @@ class Word(msgspec.Struct):
     """The shell may make other words of it."""
 
 
-class Simple(msgspec.Struct):
+class SimpleCommand(msgspec.Struct):
     """One simple command."""
 
     words: list[Word] = []
@@ -91,7 +91,7 @@ _ASCII = bytes(byte if byte < 0x80 else ord("%") for byte in range(256))
 U+10000 makes those read foreign memory. To a shell such a byte is part of a word and not of a name, like `%`."""
 
 
-def read(command: str) -> Iterator[Simple | Redirection | Inner]:
+def read(command: str) -> Iterator[SimpleCommand | Redirection | Inner]:
     """What it runs, writes and holds, in the order in which it is written. Raises Lost."""
     data = command.encode("utf-8", "surrogateescape")
     root = _parser().parse(data.translate(_ASCII)).root_node
@@ -128,7 +128,7 @@ class _Walk:
             if not _BLANK.fullmatch(self.data[start:end]):
                 raise Lost("its syntax")
 
-    def visit(self, node: Node, depth: int) -> Iterator[Simple | Redirection | Inner]:
+    def visit(self, node: Node, depth: int) -> Iterator[SimpleCommand | Redirection | Inner]:
         if depth > MAX_DEPTH:
             raise Lost("it is too deep")
         match node.type:
@@ -140,7 +140,7 @@ class _Walk:
                 yield from self.command(node, [], depth)
             case "variable_assignment" | "variable_assignments":
                 yield from self.inside(node, depth)
-                yield Simple(assignments=list(self.assigned(node)), source=self.source(node))
+                yield SimpleCommand(assignments=list(self.assigned(node)), source=self.source(node))
             case "file_redirect":
                 yield from self.redirection(node, depth)
             case "heredoc_redirect" | "herestring_redirect":
@@ -155,7 +155,7 @@ class _Walk:
     def source(self, node: Node) -> str:
         return self.text(node.start_byte, node.end_byte).strip(" \t\n")
 
-    def inside(self, node: Node, depth: int) -> Iterator[Simple | Redirection | Inner]:
+    def inside(self, node: Node, depth: int) -> Iterator[SimpleCommand | Redirection | Inner]:
         """Commands that stand in its words."""
         if depth > MAX_DEPTH:
             raise Lost("it is too deep")
@@ -167,7 +167,7 @@ class _Walk:
             else:
                 yield from self.inside(child, depth + 1)
 
-    def redirected(self, node: Node, depth: int) -> Iterator[Simple | Redirection | Inner]:
+    def redirected(self, node: Node, depth: int) -> Iterator[SimpleCommand | Redirection | Inner]:
         """`a > f b` is the command `a b`: what follows the first word after the arrow still belongs to the command."""
         bodies = [child for child in node.children if not child.type.endswith("_redirect")]
         redirects = [child for child in node.children if child.type.endswith("_redirect")]
@@ -184,7 +184,7 @@ class _Walk:
             yield from self.command(bodies[0], surplus, depth + 1, self.source(node), document)
             return
         if surplus and not bodies:  # `> f a b` runs a
-            yield Simple(words=surplus, source=self.source(node), document=document)
+            yield SimpleCommand(words=surplus, source=self.source(node), document=document)
         elif surplus:
             raise Lost("words after a redirection")
         for body in bodies:
@@ -192,9 +192,9 @@ class _Walk:
 
     def command(
         self, node: Node, surplus: list[Word], depth: int, source: str = "", document: bool = False
-    ) -> Iterator[Simple | Redirection | Inner]:
+    ) -> Iterator[SimpleCommand | Redirection | Inner]:
         yield from self.inside_command(node, depth)
-        found = Simple(words=[], assignments=[], source=source or self.source(node), document=document)
+        found = SimpleCommand(words=[], assignments=[], source=source or self.source(node), document=document)
         pieces: list[Node] = []
         for child in node.children:
             if child.type == "variable_assignment" and not pieces and node.type == "command":
@@ -214,7 +214,7 @@ class _Walk:
         if found.words or found.assignments:
             yield found
 
-    def inside_command(self, node: Node, depth: int) -> Iterator[Simple | Redirection | Inner]:
+    def inside_command(self, node: Node, depth: int) -> Iterator[SimpleCommand | Redirection | Inner]:
         for child in node.children:
             if child.type.endswith("_redirect"):
                 yield from self.visit(child, depth + 1)
@@ -229,7 +229,7 @@ class _Walk:
             return self.words(kept)[1:]
         return self.words(kept) if redirect.type == "heredoc_redirect" else self.words(kept)[1:]
 
-    def redirection(self, node: Node, depth: int) -> Iterator[Simple | Redirection | Inner]:
+    def redirection(self, node: Node, depth: int) -> Iterator[SimpleCommand | Redirection | Inner]:
         yield from self.inside(node, depth)
         words = self.words([child for child in node.children if child.type in _WORDS])
         operator = next((self.source(child) for child in node.children if set(self.source(child)) & set("<>")), ">")

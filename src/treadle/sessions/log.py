@@ -60,7 +60,7 @@ class EventLog:
         self._size = 0
         self._events: list[AnyEvent] = []
         self._dropped = 0
-        self._readers: weakref.WeakSet[Reader] = weakref.WeakSet()
+        self._readers: weakref.WeakSet[LogReader] = weakref.WeakSet()
         self._waiting: list[asyncio.Future[None]] = []
         self._held: list[asyncio.Future[None]] = []
         self._slowest = 0
@@ -122,8 +122,8 @@ class EventLog:
                 return
             await _wait(self._held)
 
-    def read(self, after: int = 0, *, observer: bool = False) -> Reader:
-        reader = Reader(self, self.last if after < 0 else min(after, self.last), observer)
+    def read(self, after: int = 0, *, observer: bool = False) -> LogReader:
+        reader = LogReader(self, self.last if after < 0 else min(after, self.last), observer)
         self._readers.add(reader)
         # A reader that starts in the past is now the slowest, and one that is forgotten must not hold the session.
         self._slowest = min(self._slowest, reader.cursor)
@@ -135,7 +135,7 @@ class EventLog:
         _wake(self._waiting)
         _wake(self._held)
 
-    def take(self, reader: Reader) -> list[AnyEvent]:
+    def take(self, reader: LogReader) -> list[AnyEvent]:
         """What this reader has not seen, without waiting."""
         first = self._dropped + 1
         missed = first - reader.cursor - 1
@@ -145,7 +145,7 @@ class EventLog:
             return [gap, *self._advance(reader)]
         return self._advance(reader)
 
-    def _advance(self, reader: Reader) -> list[AnyEvent]:
+    def _advance(self, reader: LogReader) -> list[AnyEvent]:
         found = self._events[reader.cursor - self._dropped :]
         reader.cursor = self.last
         if self._held:
@@ -156,7 +156,7 @@ class EventLog:
         await _wait(self._waiting)
 
 
-class Reader:
+class LogReader:
     """See session.EventReader."""
 
     def __init__(self, log: EventLog, cursor: int, observer: bool) -> None:

@@ -20,7 +20,7 @@ REPLIES_MAX = 64 * 1024
 """Bytes of unread replies after which a client's questions wait in its own socket."""
 
 
-class Client:
+class ConnectedClient:
     """One connection, as the supervisor sees it."""
 
     def __init__(self, sock: socket, number: int) -> None:

@@ -8,7 +8,7 @@ import time
 from treadle.errors import RemoteProtocolError, StorageError, TreadleError
 from treadle.io import sockets
 from treadle.light import TYPE_CHECKING
-from treadle.terminal.broadcast import Client
+from treadle.terminal.broadcast import ConnectedClient
 from treadle.terminal.loop import READ, WRITE, now_ms
 from treadle.terminal.manners import refusal
 from treadle.terminal.sizes import choose
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from treadle.terminal.loop import Loop
     from treadle.terminal.pty import Pty
     from treadle.terminal.scrollback import Scrollback
-    from treadle.terminal.settings import Settings
+    from treadle.terminal.settings import TerminalSettings
     from treadle.terminal.state import Watch
 
     class Session(Protocol):
         """What clients are served of: one program in a terminal, and how it is going."""
 
-        settings: Settings
+        settings: TerminalSettings
         loop: Loop
         log: Log
         pty: Pty
@@ -73,13 +73,13 @@ class Clients:
         self.listener = listener
         self.path = path
         self.identity = os.stat(self.path).st_ino
-        self.every: dict[int, Client] = {}
-        self.leader: Client | None = None
-        self._latest: Client | None = None
+        self.every: dict[int, ConnectedClient] = {}
+        self.leader: ConnectedClient | None = None
+        self._latest: ConnectedClient | None = None
         self._policy = session.settings.resize_policy
         self._count = 0
         self._told_state = ""
-        self._stops: list[Client] = []
+        self._stops: list[ConnectedClient] = []
         self._listen()
 
     def listen_again(self) -> None:
@@ -156,12 +156,12 @@ class Clients:
             return
         sock.setblocking(False)
         self._count += 1
-        client = Client(sock, self._count)
+        client = ConnectedClient(sock, self._count)
         client.ready = lambda events: self._ready(client, events)
         self.every[client.number] = client
         self._reply(client, wire.Mode(wire.BINARY))
 
-    def _drop(self, client: Client, why: str) -> None:
+    def _drop(self, client: ConnectedClient, why: str) -> None:
         if self.every.pop(client.number, None):
             self.loop.forget(client.sock.fileno())
             client.sock.close()
@@ -172,7 +172,7 @@ class Clients:
 
     # Reading...
 
-    def _ready(self, client: Client, events: int) -> None:
+    def _ready(self, client: ConnectedClient, events: int) -> None:
         if events & WRITE and not self._pump(client):
             return
         if events & READ:
@@ -187,7 +187,7 @@ class Clients:
             else:
                 self._drop(client, "left")
 
-    def _received(self, client: Client, data: bytes) -> None:
+    def _received(self, client: ConnectedClient, data: bytes) -> None:
         for message in client.wire.receive(data):
             if isinstance(message, RemoteProtocolError):
                 self.session.log("warn", "malformed frame", client=client.number, reason=str(message))
@@ -201,7 +201,7 @@ class Clients:
                 return
         self._watch(client)
 
-    def _input(self, client: Client, message: wire.Input) -> None:
+    def _input(self, client: ConnectedClient, message: wire.Input) -> None:
         if client.wants & wire.READ_ONLY:
             return
         client.types = True
@@ -209,7 +209,7 @@ class Clients:
         self.session.watch.typed(now_ms())
         self.session.type(message.data)
 
-    def _subscribe(self, client: Client, message: wire.Subscribe) -> None:
+    def _subscribe(self, client: ConnectedClient, message: wire.Subscribe) -> None:
         if client.subscribed:
             return
         scrollback = self.session.scrollback
@@ -232,10 +232,10 @@ class Clients:
             session.pty.resize(cols, rows - 1)
             self.loop.at("repaint", time.monotonic() + REPAINT_PAUSE, lambda: session.pty.resize(*session.size))
 
-    def _status(self, client: Client, message: wire.Status) -> None:
+    def _status(self, client: ConnectedClient, message: wire.Status) -> None:
         self._reply(client, self.session.status())
 
-    def _resize(self, client: Client, message: wire.Resize) -> None:
+    def _resize(self, client: ConnectedClient, message: wire.Resize) -> None:
         if client.wants & wire.READ_ONLY:
             return
         client.size = (message.cols, message.rows)
@@ -247,11 +247,11 @@ class Clients:
         elif self._policy == "latest" or (self._policy != "fixed" and not self._terminals()):
             self._apply(client.size)
 
-    def _kill(self, client: Client, message: wire.Kill) -> None:
+    def _kill(self, client: ConnectedClient, message: wire.Kill) -> None:
         if not client.wants & wire.READ_ONLY:
             self.session.kill()
 
-    def _hello(self, client: Client, message: wire.Hello) -> None:
+    def _hello(self, client: ConnectedClient, message: wire.Hello) -> None:
         client.greeted = True
         client.wants, client.start = message.wants, message.start
         scrollback = self.session.scrollback
@@ -265,10 +265,10 @@ class Clients:
             self._told_state = ""
             self.session.look()
 
-    def _detail(self, client: Client, message: wire.Detail) -> None:
+    def _detail(self, client: ConnectedClient, message: wire.Detail) -> None:
         self._reply(client, wire.DetailReply(dumps(mended(self.session.detail())).encode()))
 
-    def _type(self, client: Client, message: wire.Type) -> None:
+    def _type(self, client: ConnectedClient, message: wire.Type) -> None:
         state = self.session.watch.detail(now_ms())
         why = "read only" if client.wants & wire.READ_ONLY else "dead" if self.session.code is not None else ""
         if not why and not message.how & wire.ANYWAY:
@@ -281,11 +281,11 @@ class Clients:
         body = {"typed": not why, "why": why or None, "state": state}
         self._reply(client, wire.Typed(dumps(mended(body)).encode()))
 
-    def _explain(self, client: Client, message: wire.Explain) -> None:
+    def _explain(self, client: ConnectedClient, message: wire.Explain) -> None:
         body = self.session.watch.explain(now_ms())
         self._reply(client, wire.Explained(dumps(mended(body)).encode()))
 
-    def _rename(self, client: Client, message: wire.Rename) -> None:
+    def _rename(self, client: ConnectedClient, message: wire.Rename) -> None:
         why = "read only" if client.wants & wire.READ_ONLY else ""
         if not why:
             try:
@@ -295,7 +295,7 @@ class Clients:
         body = {"id": self.session.settings.id, "why": why or None}
         self._reply(client, wire.Renamed(dumps(mended(body)).encode()))
 
-    def _stop(self, client: Client, message: wire.Stop) -> None:
+    def _stop(self, client: ConnectedClient, message: wire.Stop) -> None:
         if client.wants & wire.READ_ONLY:
             return
         self._stops.append(client)
@@ -328,7 +328,7 @@ class Clients:
         for client in list(self.every.values()):
             self._pump(client)
 
-    def _pump(self, client: Client) -> bool:
+    def _pump(self, client: ConnectedClient) -> bool:
         """Send what can be sent. False when that ended the connection."""
         if not client.pump(self.session.scrollback, self.session.exit_frame):
             self._drop(client, "gone")
@@ -344,7 +344,7 @@ class Clients:
             self.session.read_on()
         return True
 
-    def lagging(self) -> list[Client]:
+    def lagging(self) -> list[ConnectedClient]:
         """The people's terminals that are so far behind that they would soon miss something."""
         end = self.session.scrollback.end
         return [
@@ -353,11 +353,11 @@ class Clients:
             if client.is_terminal and not client.given_up and end - client.cursor > LAG_MAX
         ]
 
-    def _reply(self, client: Client, message: wire.Message) -> None:
+    def _reply(self, client: ConnectedClient, message: wire.Message) -> None:
         client.reply(message)
         self._pump(client)
 
-    def _watch(self, client: Client) -> None:
+    def _watch(self, client: ConnectedClient) -> None:
         if client.number in self.every:
             paused = client.full or (client.types and self.session.input_full)
             events = (0 if paused else READ) | (WRITE if client.behind else 0)
@@ -394,10 +394,10 @@ class Clients:
 
     # Sizes and the leader...
 
-    def _terminals(self) -> list[Client]:
+    def _terminals(self) -> list[ConnectedClient]:
         return [client for client in self.every.values() if client.is_terminal]
 
-    def _active(self, client: Client) -> None:
+    def _active(self, client: ConnectedClient) -> None:
         if client.is_terminal and self._latest is not client:
             self._latest = client
             self._terminals_changed()
@@ -424,7 +424,7 @@ class Clients:
         self.session.resize(*size)
 
 
-ACTIONS: dict[type[wire.Message], Callable[[Clients, Client, Any], None]] = {
+ACTIONS: dict[type[wire.Message], Callable[[Clients, ConnectedClient, Any], None]] = {
     wire.Input: Clients._input,
     wire.Subscribe: Clients._subscribe,
     wire.Status: Clients._status,

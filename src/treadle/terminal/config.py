@@ -13,7 +13,7 @@ from treadle.errors import ConfigError
 from treadle.io import paths
 from treadle.io.files import storage_error
 from treadle.light import TYPE_CHECKING
-from treadle.terminal.settings import CLASSIFIERS, POLICIES, Settings
+from treadle.terminal.settings import CLASSIFIERS, POLICIES, TerminalSettings
 
 if TYPE_CHECKING:
     from typing import Any
@@ -36,7 +36,7 @@ PLAIN: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def load(settings: Settings, named: str = "") -> list[str]:
+def load(settings: TerminalSettings, named: str = "") -> list[str]:
     """Put what the configuration says into `settings`. Gives what was ignored, to be told."""
     path, body = _find(named)
     if path is None:
@@ -94,7 +94,7 @@ def _read(path: str) -> dict[str, Any]:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def _classifier(settings: Settings, path: str, value: object) -> None:
+def _classifier(settings: TerminalSettings, path: str, value: object) -> None:
     """A name, or a table with exactly one name and that classifier's thresholds."""
     options: object = {}
     if isinstance(value, dict):
@@ -111,7 +111,7 @@ def _classifier(settings: Settings, path: str, value: object) -> None:
             setattr(settings, name, options[name])
 
 
-def _environment(settings: Settings, path: str, value: object) -> None:
+def _environment(settings: TerminalSettings, path: str, value: object) -> None:
     try:
         assert isinstance(value, list)
         settings.env = [(str(entry["name"]), str(entry["value"])) for entry in value]

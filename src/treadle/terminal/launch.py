@@ -18,7 +18,7 @@ from treadle.terminal.detectors import alone
 from treadle.terminal.history import Log
 from treadle.terminal.lock import Lock
 from treadle.terminal.places import Place, default_directory, free_id
-from treadle.terminal.settings import Settings
+from treadle.terminal.settings import TerminalSettings
 
 if TYPE_CHECKING:
     from typing import Any, NoReturn
@@ -27,7 +27,7 @@ EXEC_PATIENCE = 5.0
 """Seconds for the way to the program. One that takes longer, as on a disk that sleeps, is taken to run."""
 
 
-def launch(settings: Settings, *, leaving: bool = False) -> Place:
+def launch(settings: TerminalSettings, *, leaving: bool = False) -> Place:
     """Start a terminal in the background. When this returns its socket answers and the program runs.
 
     A copy of the warm parent becomes its supervisor. Where there is none we fork and do not exec, which is fast and
@@ -47,7 +47,7 @@ def launch(settings: Settings, *, leaving: bool = False) -> Place:
     return place
 
 
-def _fork(settings: Settings, lock: Lock, tell: int, leaving: bool) -> None:
+def _fork(settings: TerminalSettings, lock: Lock, tell: int, leaving: bool) -> None:
     collecting = gc.isenabled()
     gc.disable()  # a collection would write to every page that the processes to come could share
     gc.freeze()
@@ -67,7 +67,7 @@ def _fork(settings: Settings, lock: Lock, tell: int, leaving: bool) -> None:
         os.waitpid(first, 0)
 
 
-def serve(settings: Settings) -> int:
+def serve(settings: TerminalSettings) -> int:
     """Be the terminal's supervisor in this process until it is over, for a service manager. The program's exit code."""
     from treadle.terminal.supervisor import Supervisor
 
@@ -90,7 +90,7 @@ def supervise(given: dict[str, Any], locked: int, tell: int) -> NoReturn:
     """The supervisor's process, from its first step to its last. `tell` gets one line: that it answers, or why not."""
     code = 70
     supervisor = None
-    settings = Settings()
+    settings = TerminalSettings()
     vars(settings).update(given)
     place = Place(settings.directory, settings.id)
     lock = Lock(place, locked)
@@ -129,7 +129,7 @@ def _trace(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))
 
 
-def _prepare(settings: Settings) -> tuple[Place, Lock]:
+def _prepare(settings: TerminalSettings) -> tuple[Place, Lock]:
     directory = paths.private_dir(settings.directory or default_directory())
     settings.directory = os.path.abspath(directory)
     settings.check()

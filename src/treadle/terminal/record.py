@@ -13,7 +13,7 @@ from treadle.errors import ConfigError
 from treadle.io.files import storage_error
 from treadle.light import TYPE_CHECKING
 from treadle.redact import Redactor
-from treadle.terminal.settings import Settings, child_environment
+from treadle.terminal.settings import TerminalSettings, child_environment
 from treadle.wire.common.jsontext import dumps, mended
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ PAUSE = 0.05
 class Recorder:
     """Writes one recording. A disk that is full costs the events it did not take, and never half of one."""
 
-    def __init__(self, settings: Settings, now: float) -> None:
+    def __init__(self, settings: TerminalSettings, now: float) -> None:
         path = os.path.join(settings.workdir, os.path.expanduser(settings.record))
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

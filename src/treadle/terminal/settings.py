@@ -24,7 +24,7 @@ FOREIGN = (
 STATE_FILE_VARIABLE = "TREADLE_STATE_FILE"
 
 
-class Settings:
+class TerminalSettings:
     """Every setting with its default. The names are those of the configuration file where it has them."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Settings:
         self.detach_key = 0x1C
         self.clients_max = 256
 
-    def check(self) -> Settings:
+    def check(self) -> TerminalSettings:
         """Self, when every value makes sense."""
         if not self.command:
             raise ConfigError("there is no command to run", hint="treadle run -- COMMAND ARGUMENT...")
@@ -80,7 +80,7 @@ class Settings:
         return self
 
 
-def child_environment(settings: Settings, ours: Mapping[str, str]) -> dict[str, str]:
+def child_environment(settings: TerminalSettings, ours: Mapping[str, str]) -> dict[str, str]:
     """Our own environment without what describes the terminal we are in, and with what describes the new one."""
     env = {name: value for name, value in ours.items() if name not in FOREIGN}
     if settings.term or env.get("TERM", "dumb") in ("", "dumb", "unknown"):

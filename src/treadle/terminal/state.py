@@ -12,7 +12,7 @@ import re
 
 from treadle.terminal.classify import FIRST_SCREEN, STALE, classifier
 from treadle.terminal.reports import Report, StateFile, parse
-from treadle.terminal.settings import Settings
+from treadle.terminal.settings import TerminalSettings
 from treadle.wire.terminal.frames import ACTIVE, DEAD, IDLE, STATE_NAMES, STREAMING, THINKING, TOOL_USE
 
 TYPE_CHECKING = False  # `typing` would cost every supervisor a megabyte
@@ -50,7 +50,7 @@ NO_PROMPT = re.compile(r"\?|\[[^\]]*/[^\]]*\]|\([^)]*/[^)]*\)|[Pp]ass(word|phras
 
 
 class Watch:
-    def __init__(self, settings: Settings, now: int, state_file: str) -> None:
+    def __init__(self, settings: TerminalSettings, now: int, state_file: str) -> None:
         self.classifier = settings.classifier
         self.size = (settings.cols, settings.rows)
         self._command = list(settings.command)

@@ -14,7 +14,7 @@ from treadle.errors import Busy, StorageError
 from treadle.io import sockets
 from treadle.io.files import write_atomic
 from treadle.io.process import signals, strays, table
-from treadle.io.process.held import Report, Tree, WaitingReaper
+from treadle.io.process.held import Tree, TreeEnd, WaitingReaper
 from treadle.light import TYPE_CHECKING
 from treadle.terminal import aftermath, summary
 from treadle.terminal.clients import Clients
@@ -24,7 +24,7 @@ from treadle.terminal.loop import READ, WRITE, Loop, now_ms
 from treadle.terminal.places import Place
 from treadle.terminal.pty import Pty, run_in_background
 from treadle.terminal.scrollback import Scrollback
-from treadle.terminal.settings import Settings, child_environment
+from treadle.terminal.settings import TerminalSettings, child_environment
 from treadle.terminal.state import WAITING, Watch
 from treadle.wire.common.jsontext import dumps, mended
 from treadle.wire.common.timestamps import timestamp
@@ -59,7 +59,7 @@ SOCKET_PAUSE = 3.0
 
 
 class Supervisor:
-    def __init__(self, settings: Settings, place: Place, lock: Lock, reaper: WaitingReaper) -> None:
+    def __init__(self, settings: TerminalSettings, place: Place, lock: Lock, reaper: WaitingReaper) -> None:
         self.settings = settings
         self.place = place
         self.lock = lock
@@ -84,7 +84,7 @@ class Supervisor:
         self.clients = Clients(self, sockets.listen(place.sock, owned=True), place.sock)
         self._reaper = reaper
         self._tree: Tree | None = None
-        self._report: Report | None = None  # how the tree ended
+        self._report: TreeEnd | None = None  # how the tree ended
         self._status: int | None = None  # how the program ended, if its reaper did not live to tell
         self._died = 0.0
         self._markers: list[str] = []  # that say that we had another id
@@ -340,7 +340,7 @@ class Supervisor:
             self._failed(started.failure.message)
         if started.ended:
             self.loop.forget(started.fileno())
-            self._report = started.report or Report()
+            self._report = started.report or TreeEnd()
             if not started.report and not started.failure:
                 self._reaper_gone(started)
         if started.exit_code is not None:
@@ -358,7 +358,7 @@ class Supervisor:
         self.log("warn", "the reaper is gone")
         started.close()
         ended, left = strays.end(self._below, LEFTOVERS_GRACE)
-        self._report = Report(ended, left=left)
+        self._report = TreeEnd(ended, left=left)
         self._exited(128 + signal.SIGKILL if self._status is None else self._status)
         self.leave()
 

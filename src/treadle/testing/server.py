@@ -18,7 +18,7 @@ from typing import Any
 import h11
 import msgspec
 
-from treadle.agent.providers.script import Asked, ErrorLine, Fault, Player, Script, ScriptedReply, load
+from treadle.agent.providers.script import Cue, ErrorLine, Fault, Player, Script, ScriptedReply, load
 from treadle.errors import ProviderError
 from treadle.testing import faults as breaking
 from treadle.testing.formats import Play, anthropic, chat, encode, gemini, responses
@@ -147,7 +147,7 @@ class ModelServer:
         if isinstance(fault, ErrorLine):
             writer.write(_error(form, fault))
             return True
-        asked: Asked = form.asked(request.body)
+        asked: Cue = form.asked(request.body)
         try:
             reply = self.player.peek(asked) if fault and fault not in breaking.HARMLESS else self.player.next(asked)
         except ProviderError as error:

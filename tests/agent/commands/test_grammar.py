@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.agent.commands.base import WrongUse
-from treadle.agent.commands.grammar import MAX_MEMBERS, Request, parse_parallel, parse_run
+from treadle.agent.commands.grammar import MAX_MEMBERS, TaskRequest, parse_parallel, parse_run
 from treadle.agent.subagents import Assignment
 
 
@@ -154,4 +154,4 @@ def test_any_text_is_read_or_refused_in_words(text: str) -> None:
         except WrongUse as wrong:
             assert wrong.why
         else:
-            assert isinstance(found, Request) and all(member.prompt.strip() for member in found.members)
+            assert isinstance(found, TaskRequest) and all(member.prompt.strip() for member in found.members)

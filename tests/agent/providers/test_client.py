@@ -2,7 +2,7 @@
 
 import pytest
 
-from treadle.agent.providers.client import Client
+from treadle.agent.providers.client import ServiceClient
 from treadle.agent.providers.http import Endpoint
 from treadle.agent.providers.loopback import loopback
 from treadle.errors import LineTooLong, ProviderError
@@ -27,7 +27,7 @@ def test_this_machine_is_reached_without_proxy_and_certificates(url: str, local:
 
 
 async def test_what_the_library_raises_is_said_in_our_words() -> None:
-    client = Client(NOWHERE, {})
+    client = ServiceClient(NOWHERE, {})
     with pytest.raises(ProviderError, match="cannot reach acme at http://127.0.0.1:9/v1") as caught:
         async with client.post("/chat", b"{}"):
             pass
@@ -38,4 +38,4 @@ async def test_what_the_library_raises_is_said_in_our_words() -> None:
 
 
 async def test_a_reply_that_is_too_large_cannot_be_tried_again() -> None:
-    assert not Client(NOWHERE, {})._failed(LineTooLong("too large")).retryable
+    assert not ServiceClient(NOWHERE, {})._failed(LineTooLong("too large")).retryable

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from treadle.agent.messages import AssistantMessage, ModelRequest, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers.script import (
-    Asked,
     CallLine,
+    Cue,
     ErrorLine,
     Fault,
     Player,
@@ -22,11 +22,11 @@ from treadle.agent.providers.script import (
 from treadle.errors import ConfigError, ProviderError
 
 
-def asked(last: str = "", turn: int = 1, system: str = "") -> Asked:
-    return Asked(last=last, turn=turn, system=system)
+def asked(last: str = "", turn: int = 1, system: str = "") -> Cue:
+    return Cue(last=last, turn=turn, system=system)
 
 
-def play(toml: str, *requests: Asked) -> list[str]:
+def play(toml: str, *requests: Cue) -> list[str]:
     player = Player(parse(toml))
     return [player.next(request).whole_text for request in requests]
 
@@ -120,8 +120,8 @@ def test_a_request_is_asked_by_its_newest_input() -> None:
             ToolResult(call="1", name="bash", text="2 failed"),
         ),
     )
-    assert Asked.of(request) == Asked(last="2 failed", turn=2, system="be good")
-    assert Asked.of(ModelRequest(system="", messages=())) == Asked(last="", turn=1)
+    assert Cue.of(request) == Cue(last="2 failed", turn=2, system="be good")
+    assert Cue.of(ModelRequest(system="", messages=())) == Cue(last="", turn=1)
 
 
 def test_every_key_and_fault_is_in_the_reference() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from treadle.agent.tools import ripgrep
-from treadle.agent.tools.ripgrep import Reader, Request
+from treadle.agent.tools.ripgrep import RipgrepReader, RipgrepRequest
 
 
 def line(kind: str, **data: object) -> bytes:
@@ -22,7 +22,7 @@ def whole(path: str, *numbers: int, binary: int | None = None) -> bytes:
 def test_files_come_whole_however_the_bytes_are_cut() -> None:
     data = whole("/a", 1, 5) + whole("/b", 2) + line("summary", stats={})
     for size in (1, 7, len(data)):
-        reader = Reader(keep=100)
+        reader = RipgrepReader(keep=100)
         found = [file for start in range(0, len(data), size) for file in reader.feed(data[start : start + size])]
         assert [(file.path, [(row.line, row.text) for row in file.rows]) for file in found] == [
             ("/a", [(1, "l1"), (5, "l5")]),
@@ -32,11 +32,11 @@ def test_files_come_whole_however_the_bytes_are_cut() -> None:
 
 def test_a_file_that_turns_out_binary_is_dropped_and_an_unfinished_one_too() -> None:
     data = whole("/a", 1, binary=3) + line("begin", path={"text": "/b"})
-    assert list(Reader(keep=100).feed(data)) == []
+    assert list(RipgrepReader(keep=100).feed(data)) == []
 
 
 def test_of_one_file_few_rows_are_kept_and_all_are_counted() -> None:
-    [file] = Reader(keep=3).feed(whole("/a", *range(1, 100)))
+    [file] = RipgrepReader(keep=3).feed(whole("/a", *range(1, 100)))
     assert len(file.rows) == 3 and file.count == 99
 
 
@@ -44,19 +44,19 @@ def test_a_line_of_megabytes_is_counted_and_not_kept() -> None:
     where = {"text": "/a"}
     long = line("match", path=where, lines={"text": "x" * (2 << 20)}, line_number=1)
     data = line("begin", path=where) + long + line("end", path=where, binary_offset=None)
-    [file] = Reader(keep=3).feed(data)
+    [file] = RipgrepReader(keep=3).feed(data)
     assert file.rows == [] and file.count == 1
 
 
 def test_names_and_lines_that_are_no_utf8_are_read() -> None:
     where = {"bytes": base64.b64encode(b"/caf\xe9").decode()}
     data = line("begin", path=where) + line("end", path=where, binary_offset=None)
-    [file] = Reader(keep=3).feed(data)
+    [file] = RipgrepReader(keep=3).feed(data)
     assert os.fsencode(file.path) == b"/caf\xe9"
 
 
 def test_a_pattern_and_a_root_that_look_like_options_are_none() -> None:
-    argv = ripgrep.ripgrep_argv("rg", Request(pattern="--files", root="/-x"), in_order=True)
+    argv = ripgrep.ripgrep_argv("rg", RipgrepRequest(pattern="--files", root="/-x"), in_order=True)
     assert argv[-4:] == ["--regexp", "--files", "--", "/-x"] and "--no-config" in argv
 
 

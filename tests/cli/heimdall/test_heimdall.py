@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.coordination.conftest import BIN, Run
-from treadle.cli.heimdall import COMMANDS, Arguments, Usage
+from treadle.cli.heimdall import COMMANDS, Arguments, UsageError
 
 
 def test_options_take_the_next_word_or_what_follows_the_equals_sign() -> None:
@@ -23,7 +23,7 @@ def test_values_may_look_like_numbers() -> None:
 
 @pytest.mark.parametrize("words", [["--task"], ["--nothing"], ["-x"], ["--json=1"]])
 def test_what_is_not_an_option_is_said(words: list[str]) -> None:
-    with pytest.raises(Usage):
+    with pytest.raises(UsageError):
         Arguments(words, "--task", "--json")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from treadle.doors.mcp.runs import OPEN, Run, Runs, ask_while
+from treadle.doors.mcp.runs import OPEN, AgentRun, Runs, ask_while
 from treadle.errors import Busy, NotFound
 from treadle.events import Asked, TextDelta, TurnEnded
 from treadle.session import Answer, SessionSpec
@@ -18,7 +18,7 @@ def runs(agent: ScriptedAgent) -> Runs:
     return Runs(lambda name: agent, "scripted", SessionSpec(cwd="/", answers=True))
 
 
-async def started(agent: ScriptedAgent, prompt: str = "go") -> tuple[Runs, Run]:
+async def started(agent: ScriptedAgent, prompt: str = "go") -> tuple[Runs, AgentRun]:
     made = runs(agent)
     run = await made.open(agent=None)
     await run.prompt(prompt)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from treadle.doors.mcp.runs import Run
+from treadle.doors.mcp.runs import AgentRun
 from treadle.doors.mcp.telling import LONGEST, MOST, happened, outcome, progress, question, words
 from treadle.events import (
     AnyEvent,
@@ -25,8 +25,8 @@ from treadle.testing.sessions import ScriptedSession
 ASKED = Asked(request="r1", kind="permission", text="may I?", name="bash", command="make", paths=("/w/a",))
 
 
-async def run(*events: AnyEvent) -> Run:
-    made = Run("run_1", ScriptedSession(SessionSpec.of(cwd="/w", session_id="s1"), []), "native", "/w")
+async def run(*events: AnyEvent) -> AgentRun:
+    made = AgentRun("run_1", ScriptedSession(SessionSpec.of(cwd="/w", session_id="s1"), []), "native", "/w")
     made.turn = "t1"
     for number, event in enumerate((TurnStarted(prompt="go"), *events), 1):
         made._take(msgspec.structs.replace(event, seq=number, turn="t1", ts=float(number)))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from treadle.doors.oneshot.input import StreamInput
-from treadle.doors.oneshot.run import Runner
+from treadle.doors.oneshot.run import OneShot
 from treadle.errors import PeerClosed
 from treadle.events import Asked, TextDelta, TurnStarted
 from treadle.io.streams import pair
@@ -39,7 +39,7 @@ class Host:
         self.stream, ours = pair()
         self.session = Configured(*turns)
         self.warnings: list[str] = []
-        runner = Runner(self.session, "stream-json", out=ours, err=ours)
+        runner = OneShot(self.session, "stream-json", out=ours, err=ours)
         self.door = StreamInput(self.session, runner, ours, self.warnings.append, answers=answers)
         self.running = asyncio.create_task(self.door.run())
         self.results: list[str] = []

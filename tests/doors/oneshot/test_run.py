@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.waiting import until
-from treadle.doors.oneshot.run import Runner
+from treadle.doors.oneshot.run import OneShot
 from treadle.doors.oneshot.schema import SchemaCheck
 from treadle.doors.oneshot.verbose import Verbose
 from treadle.errors import (
@@ -82,7 +82,7 @@ class Ran:
     def __init__(self, session: ScriptedSession, output_format: OutputFormat, **more: Any) -> None:
         self.out, self.err = Sink(), Sink()
         self.session = session
-        self.runner = Runner(session, output_format, out=self.out, err=self.err, **more)
+        self.runner = OneShot(session, output_format, out=self.out, err=self.err, **more)
         self.code = -1
 
     async def go(self, prompt: str = "go") -> "Ran":

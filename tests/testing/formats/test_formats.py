@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from treadle.agent.providers.script import Asked, parse
+from treadle.agent.providers.script import Cue, parse
 from treadle.testing.formats import Play, anthropic, chat, gemini, halves, responses, text_of
 
 EVERY = [chat, responses, anthropic, gemini]
@@ -37,7 +37,7 @@ def test_every_reason_for_the_end_can_be_said(form: Any, finish: str) -> None:
 
 
 def test_what_is_asked_is_found_in_every_format() -> None:
-    expected = Asked(last="newest", turn=2, system="sys")
+    expected = Cue(last="newest", turn=2, system="sys")
     turns = [{"role": "user", "content": "first"}, {"role": "assistant", "content": "hm"}]
     newest = {"role": "user", "content": [{"type": "text", "text": "newest"}]}
     assert chat.asked({"messages": [{"role": "system", "content": "sys"}, *turns, newest]}) == expected

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from treadle.agent import detached
-from treadle.agent.commands.base import Command, WrongUse, columns, said
-from treadle.agent.commands.grammar import Request, parse_parallel, parse_run
+from treadle.agent.commands.base import SlashCommand, WrongUse, columns, said
+from treadle.agent.commands.grammar import TaskRequest, parse_parallel, parse_run
 from treadle.agent.task_groups import Groups, UnknownGroup, kept_in, succeeded, summary
 from treadle.agent.task_log import read_log
 from treadle.agent.tasks import Tasks
@@ -58,7 +58,7 @@ def _verb(args: str) -> tuple[str, str]:
 # Starting...
 
 
-async def _run(session: Delegating, request: Request) -> CommandResult:
+async def _run(session: Delegating, request: TaskRequest) -> CommandResult:
     [work] = request.members
     if request.detach:
         return await _detach(session, request)
@@ -77,7 +77,7 @@ async def _run(session: Delegating, request: Request) -> CommandResult:
     return CommandResult(message=said + kept_in(task, "\n\n"), ok=ok, data={"task": task.id})
 
 
-async def _parallel(session: Delegating, request: Request) -> CommandResult:
+async def _parallel(session: Delegating, request: TaskRequest) -> CommandResult:
     if request.detach:
         return await _detach(session, request)
     group = session.groups.start(request.members)
@@ -87,7 +87,7 @@ async def _parallel(session: Delegating, request: Request) -> CommandResult:
         return _told(await session.groups.stop(group.id, "the command that started it was interrupted"))
 
 
-async def _detach(session: Delegating, request: Request) -> CommandResult:
+async def _detach(session: Delegating, request: TaskRequest) -> CommandResult:
     group, tasks = await detached.start(session, request.members)
     jobs = [f"{task.label}: {task.id}" for task in tasks]
     message = "\n".join(["Started agent jobs:", *jobs, f"They run on by themselves: /agent wait {group.id}"])
@@ -215,7 +215,7 @@ _AGENT_VERBS: dict[str, _Verb] = {
 }
 
 COMMANDS = (
-    Command(
+    SlashCommand(
         name="agent",
         usage=(
             "run [TYPE] [--agent TYPE] [--model M] [--isolation none|worktree] [--background|--detach] PROMPT",
@@ -231,7 +231,7 @@ COMMANDS = (
         help="Give work to subagents, one or several at once, and follow them.",
         run=_agent,
     ),
-    Command(
+    SlashCommand(
         name="background",
         usage=("list", "read ID [OFFSET]", "cancel ID [REASON]", "close ID"),
         help="Deal with everything that runs in the background: agents and processes.",

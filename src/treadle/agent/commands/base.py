@@ -16,7 +16,7 @@ S = TypeVar("S", contravariant=True)
 """What the command needs of a session."""
 
 
-class Command(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
+class SlashCommand(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     name: str
     usage: tuple[str, ...] = ("",)
     """The forms its arguments can have."""

@@ -6,7 +6,7 @@ import os
 from typing import Protocol, get_args
 
 from treadle.agent import project
-from treadle.agent.commands.base import Command, WrongUse, columns, said
+from treadle.agent.commands.base import SlashCommand, WrongUse, columns, said
 from treadle.agent.context import Context
 from treadle.agent.permissions import Permissions
 from treadle.io.files import append_lines
@@ -108,33 +108,35 @@ async def _exit(session: Controlled, args: str) -> CommandResult:
 
 
 COMMANDS = (
-    Command(name="clear", help="Forget the conversation so far; the session goes on.", run=_clear, alone="always"),
-    Command(
+    SlashCommand(name="clear", help="Forget the conversation so far; the session goes on.", run=_clear, alone="always"),
+    SlashCommand(
         name="compact",
         usage=("[WHAT TO KEEP]",),
         help="Replace the conversation by a summary of it, to make room.",
         run=_compact,
         alone="always",
     ),
-    Command(name="model", usage=("[NAME]",), help="Show the model, or change it.", run=_model, alone="with arguments"),
-    Command(
+    SlashCommand(
+        name="model", usage=("[NAME]",), help="Show the model, or change it.", run=_model, alone="with arguments"
+    ),
+    SlashCommand(
         name="mode",
         usage=(f"[{'|'.join(get_args(Mode))}]",),
         help="Show what each permission mode allows, or change the mode.",
         run=_mode,
     ),
-    Command(name="plan", usage=("[PROMPT]",), help="Enter plan mode, in which nothing is changed.", run=_plan),
-    Command(
+    SlashCommand(name="plan", usage=("[PROMPT]",), help="Enter plan mode, in which nothing is changed.", run=_plan),
+    SlashCommand(
         name="permissions",
         usage=("", "allow|ask|deny RULE"),
         help="Show the permission rules, or add one for this session.",
         run=_permissions,
     ),
-    Command(
+    SlashCommand(
         name="memory",
         usage=("", "add TEXT"),
         help="List the files that the model knows by heart, or add a line to AGENTS.md here.",
         run=_memory,
     ),
-    Command(name="exit", help="Leave.", run=_exit),
+    SlashCommand(name="exit", help="Leave.", run=_exit),
 )

@@ -31,7 +31,7 @@ _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 _TYPES = {kind.name for kind in AGENT_TYPES.values()}
 
 
-class Request(msgspec.Struct, kw_only=True):
+class TaskRequest(msgspec.Struct, kw_only=True):
     members: list[Assignment]
     background: bool = False
     detach: bool = False
@@ -114,7 +114,7 @@ def _set(options: Options, name: str, value: str) -> None:
     setattr(options, field, value)
 
 
-def parse_run(text: str) -> Request:
+def parse_run(text: str) -> TaskRequest:
     scan, options = Scanner(text), Options()
     while True:
         scan.space()
@@ -130,7 +130,7 @@ def parse_run(text: str) -> Request:
             continue
         break
     prompt = _prompt(scan)
-    return Request(
+    return TaskRequest(
         members=[_assignment(prompt, " ".join(prompt.split())[:LABEL], options, None)],
         background="--background" in options.flags,
         detach="--detach" in options.flags,
@@ -154,7 +154,7 @@ def _prompt(scan: Scanner) -> str:
     return whole
 
 
-def parse_parallel(text: str) -> Request:
+def parse_parallel(text: str) -> TaskRequest:
     scan, options = Scanner(text), Options()
     found: list[tuple[str, str | None, str]] = []
     while True:
@@ -167,7 +167,7 @@ def parse_parallel(text: str) -> Request:
         raise WrongUse("there is no agent to start")
     if len(found) > MAX_MEMBERS:
         raise WrongUse(f"{len(found)} agents are more than the {MAX_MEMBERS} that can be started at once")
-    return Request(
+    return TaskRequest(
         members=[_assignment(prompt, label, options, kind) for label, kind, prompt in found],
         detach="--detach" in options.flags and "--wait" not in options.flags,
     )

@@ -7,7 +7,7 @@ import os
 import time
 from typing import Protocol
 
-from treadle.agent.commands.base import Command, WrongUse, columns, said
+from treadle.agent.commands.base import SlashCommand, WrongUse, columns, said
 from treadle.agent.session_list import find_session, list_sessions
 from treadle.agent.transcript import Named, Transcript
 from treadle.errors import NotFound
@@ -106,13 +106,13 @@ def _quoted(name: str) -> str:
 
 
 COMMANDS = (
-    Command(name="sessions", help="List the sessions of this directory, the latest first.", run=_sessions),
-    Command(
+    SlashCommand(name="sessions", help="List the sessions of this directory, the latest first.", run=_sessions),
+    SlashCommand(
         name="resume", usage=("[ID|NAME]",), help="Go on with another session.", run=_resume, alone="with arguments"
     ),
-    Command(name="fork", usage=("[NAME]",), help="Go on in a copy of this session.", run=_fork, alone="always"),
-    Command(name="rename", usage=("NAME",), help="Give this session a name to resume it by.", run=_rename),
-    Command(
+    SlashCommand(name="fork", usage=("[NAME]",), help="Go on in a copy of this session.", run=_fork, alone="always"),
+    SlashCommand(name="rename", usage=("NAME",), help="Give this session a name to resume it by.", run=_rename),
+    SlashCommand(
         name="rewind",
         usage=("", "N [--keep-files]"),
         help="List the turns, or go back to before one, with the files that were changed since.",

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from treadle import __version__
 from treadle.agent import project
-from treadle.agent.commands.base import Command, columns, said
+from treadle.agent.commands.base import SlashCommand, columns, said
 from treadle.agent.context import Context, estimate
 from treadle.agent.messages import AssistantMessage, ToolResult
 from treadle.agent.tasks import Tasks
@@ -18,7 +18,7 @@ from treadle.session import AgentInfo, CommandResult, SessionSpec
 from treadle.sessions.totals import Totals
 
 
-class Seen(Protocol):
+class SeenSession(Protocol):
     """What these commands need of a session."""
 
     @property
@@ -42,7 +42,7 @@ class Seen(Protocol):
     def system(self) -> str: ...
 
 
-async def _status(session: Seen, args: str) -> CommandResult:
+async def _status(session: SeenSession, args: str) -> CommandResult:
     running = sum(task.status not in FINISHED for task in session.tasks.list())
     rows = [
         ("treadle", __version__),
@@ -59,7 +59,7 @@ async def _status(session: Seen, args: str) -> CommandResult:
     return said(columns(rows))
 
 
-async def _cost(session: Seen, args: str) -> CommandResult:
+async def _cost(session: SeenSession, args: str) -> CommandResult:
     spent = session.spent
     rows = [
         ("cost", _dollars(spent.cost_usd, spent.calls)),
@@ -80,7 +80,7 @@ def _dollars(cost: float | None, calls: int) -> str:
     return "unknown: no price is known for this model" if cost is None else f"${cost:.4f}"
 
 
-async def _context(session: Seen, args: str) -> CommandResult:
+async def _context(session: SeenSession, args: str) -> CommandResult:
     context = session.context
     kinds = {"by you": 0, "by the model": 0, "from tools": 0}
     for message in context.messages:
@@ -95,12 +95,12 @@ async def _context(session: Seen, args: str) -> CommandResult:
     return said(columns(rows))
 
 
-def _filled(session: Seen) -> str:
+def _filled(session: SeenSession) -> str:
     used, window = session.context.tokens(), session.context.window
     return f"{used:,} of {window:,} tokens ({100 * used / window:.0f}%)"
 
 
-async def _tools(session: Seen, args: str) -> CommandResult:
+async def _tools(session: SeenSession, args: str) -> CommandResult:
     if not len(session.tools):
         return said("No tools are offered in this session.")
     return said(columns([(f"{tool.name} ({tool.kind})", _sentence(tool.description)) for tool in session.tools]))
@@ -110,7 +110,7 @@ def _sentence(text: str) -> str:
     return " ".join(text.split()).split(". ")[0].rstrip(".") + "."
 
 
-async def _skills(session: Seen, args: str) -> CommandResult:
+async def _skills(session: SeenSession, args: str) -> CommandResult:
     found = await asyncio.to_thread(project.skills, session.spec.cwd)
     if not found:
         return said("There are no skills here. A skill is a folder with a SKILL.md in .treadle/skills.")
@@ -118,9 +118,9 @@ async def _skills(session: Seen, args: str) -> CommandResult:
 
 
 COMMANDS = (
-    Command(name="status", help="Say where this session stands: model, mode, context, tasks, cost.", run=_status),
-    Command(name="cost", help="Show what this session has cost, and its tokens by kind.", run=_cost),
-    Command(name="context", help="Show how full the model's context window is, and with what.", run=_context),
-    Command(name="tools", help="List the tools that the model can use.", run=_tools),
-    Command(name="skills", help="List the skills that can be loaded here.", run=_skills),
+    SlashCommand(name="status", help="Say where this session stands: model, mode, context, tasks, cost.", run=_status),
+    SlashCommand(name="cost", help="Show what this session has cost, and its tokens by kind.", run=_cost),
+    SlashCommand(name="context", help="Show how full the model's context window is, and with what.", run=_context),
+    SlashCommand(name="tools", help="List the tools that the model can use.", run=_tools),
+    SlashCommand(name="skills", help="List the skills that can be loaded here.", run=_skills),
 )

@@ -7,12 +7,12 @@ from typing import Protocol
 
 from treadle.agent import project
 from treadle.agent.commands import agents, control, history, looking
-from treadle.agent.commands.base import Command, WrongUse, columns, said
+from treadle.agent.commands.base import SlashCommand, WrongUse, columns, said
 from treadle.errors import TreadleError
 from treadle.session import CommandInfo, CommandResult, Prompt
 
 
-class Commanded(looking.Seen, control.Controlled, history.Recorded, agents.Delegating, Protocol):
+class Commanded(looking.SeenSession, control.Controlled, history.Recorded, agents.Delegating, Protocol):
     """A session with slash commands: what each group of them needs, and a way to keep turns out meanwhile."""
 
     def alone(self) -> AbstractAsyncContextManager[None]: ...
@@ -35,7 +35,7 @@ async def run(session: Commanded, name: str, args: str) -> CommandResult | None:
         return said(str(error), ok=False)
 
 
-def _usage(command: Command[Commanded]) -> str:
+def _usage(command: SlashCommand[Commanded]) -> str:
     return "\n".join(f"{'usage:' if at == 0 else '      '} {form}" for at, form in enumerate(command.forms))
 
 
@@ -85,10 +85,10 @@ async def _help(session: Commanded, args: str) -> CommandResult:
     return said("\n\n".join(parts))
 
 
-COMMANDS: dict[str, Command[Commanded]] = {
+COMMANDS: dict[str, SlashCommand[Commanded]] = {
     command.name: command
     for command in (
-        Command(name="help", usage=("[NAME]",), help="List all commands, or say how one is used.", run=_help),
+        SlashCommand(name="help", usage=("[NAME]",), help="List all commands, or say how one is used.", run=_help),
         *looking.COMMANDS,
         *control.COMMANDS,
         *history.COMMANDS,

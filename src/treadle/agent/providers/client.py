@@ -22,7 +22,7 @@ LINGER = 0.25
 """Seconds to wait, after the last event, for the end of the body that lets the connection be used again."""
 
 
-class Client:
+class ServiceClient:
     """Connections to one endpoint. What goes wrong on the way is a ProviderError."""
 
     def __init__(self, endpoint: Endpoint, headers: Mapping[str, str]) -> None:

@@ -22,13 +22,13 @@ from treadle.session import Reasoning
 if TYPE_CHECKING:
     import httpx2
 
-    from treadle.agent.providers.client import Client
+    from treadle.agent.providers.client import ServiceClient
 
 LARGEST_REPLY = 256 * 1024 * 1024
 LARGEST_ERROR = 64 * 1024
 
 
-class Reader(Protocol):
+class ReplyReader(Protocol):
     """Makes one reply of the events of one stream. Pure."""
 
     @property
@@ -53,7 +53,7 @@ class Format(Protocol):
 
     def body(self, request: ModelRequest, provider: str, model: str) -> bytes: ...
 
-    def reader(self, provider: str, model: str) -> Reader: ...
+    def reader(self, provider: str, model: str) -> ReplyReader: ...
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +101,7 @@ class HttpProvider:
         self._format = format
         self._price = price
         self._clock = clock or SystemClock()
-        self._client: Client | None = None
+        self._client: ServiceClient | None = None
 
     @property
     def priced(self) -> bool:
@@ -156,12 +156,12 @@ class HttpProvider:
             client, self._client = self._client, None
             await client.aclose()
 
-    def _open(self) -> Client:
+    def _open(self) -> ServiceClient:
         if self._client is None:
             # It takes longer to load than all else, and a session is opened without it.
-            from treadle.agent.providers.client import Client
+            from treadle.agent.providers.client import ServiceClient
 
-            self._client = Client(self._endpoint, self._format.headers(self._endpoint.key))
+            self._client = ServiceClient(self._endpoint, self._format.headers(self._endpoint.key))
         return self._client
 
     async def _accepted(self, response: httpx2.Response) -> None:

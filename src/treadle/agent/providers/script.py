@@ -84,7 +84,7 @@ class ScriptedReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     def conditional(self) -> bool:
         return self.when is not None or self.system is not None or self.turn is not None
 
-    def fits(self, asked: Asked) -> bool:
+    def fits(self, asked: Cue) -> bool:
         return (
             (self.turn is None or self.turn == asked.turn)
             and (self.when is None or re.search(self.when, asked.last) is not None)
@@ -129,7 +129,7 @@ class ScriptedReply(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         )
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class Cue(msgspec.Struct, frozen=True, kw_only=True):
     """What a reply can be chosen by."""
 
     last: str
@@ -139,7 +139,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     system: str = ""
 
     @classmethod
-    def of(cls, request: ModelRequest) -> Asked:
+    def of(cls, request: ModelRequest) -> Cue:
         said = [message for message in request.messages if not isinstance(message, AssistantMessage)]
         return cls(
             last=said[-1].text if said else "",
@@ -190,16 +190,16 @@ class Player:
         self.script = script
         self._used = [0] * len(script.reply)
 
-    def next(self, asked: Asked) -> ScriptedReply:
+    def next(self, asked: Cue) -> ScriptedReply:
         found = self._find(asked)
         self._used[found] += 1
         return self.script.reply[found]
 
-    def peek(self, asked: Asked) -> ScriptedReply:
+    def peek(self, asked: Cue) -> ScriptedReply:
         """What `next` would give, without using it up."""
         return self.script.reply[self._find(asked)]
 
-    def _find(self, asked: Asked) -> int:
+    def _find(self, asked: Cue) -> int:
         found = self._choose(asked)
         if found is None and self.script.loop:
             self._used = [0] * len(self.script.reply)
@@ -212,7 +212,7 @@ class Player:
             )
         return found
 
-    def _choose(self, asked: Asked) -> int | None:
+    def _choose(self, asked: Cue) -> int | None:
         left = [at for at, reply in enumerate(self.script.reply) if reply.times == "always" or self._left(at, reply)]
         fitting: Iterable[int] = (at for at in left if self._fits(at, asked))
         plain: Iterable[int] = (at for at in left if not self.script.reply[at].conditional)
@@ -221,6 +221,6 @@ class Player:
     def _left(self, at: int, reply: ScriptedReply) -> bool:
         return self._used[at] < int(reply.times)
 
-    def _fits(self, at: int, asked: Asked) -> bool:
+    def _fits(self, at: int, asked: Cue) -> bool:
         reply = self.script.reply[at]
         return reply.conditional and reply.fits(asked)

@@ -11,7 +11,7 @@ from treadle.agent.messages import AssistantMessage, ModelRequest, Thinking
 from treadle.agent.providers.base import Reply, ReplyItem
 from treadle.agent.providers.failures import from_status
 from treadle.agent.providers.retry import Clock, RetryPolicy, SystemClock, retrying
-from treadle.agent.providers.script import Asked, Player, Script
+from treadle.agent.providers.script import Cue, Player, Script
 from treadle.errors import ConfigError, ProviderError
 from treadle.events import TextDelta, ThinkingDelta
 
@@ -31,9 +31,9 @@ class ScriptedProvider:
         return any(reply.cost is not None for reply in self.player.script.reply)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
-        return retrying(lambda: self._play(Asked.of(request)), self._retry, self._clock)
+        return retrying(lambda: self._play(Cue.of(request)), self._retry, self._clock)
 
-    async def _play(self, asked: Asked) -> AsyncGenerator[ReplyItem, None]:
+    async def _play(self, asked: Cue) -> AsyncGenerator[ReplyItem, None]:
         began = time.monotonic()
         reply = self.player.next(asked)
         if reply.fault not in (None, "cut"):

@@ -69,7 +69,7 @@ class Bash:
         confinement = None if args.outside.strip() else context.confinement()
         if args.background:
             return await _in_background(args.command, context, confinement)
-        return await Run(args.command, args.timeout or context.timeout, context, confinement).result()
+        return await ShellRun(args.command, args.timeout or context.timeout, context, confinement).result()
 
 
 TOOL: Tool[BashArgs] = Bash()
@@ -86,7 +86,7 @@ async def _in_background(command: str, context: ToolContext, confinement: Confin
     return f"Started in the background as task {task.id} (process {task.pid}){where}"
 
 
-class Run:
+class ShellRun:
     """One command from its start to its end."""
 
     def __init__(

@@ -17,7 +17,7 @@ from treadle.agent.tools import ripgrep, text
 from treadle.agent.tools.base import Tool, ToolContext
 from treadle.agent.tools.files import explain, open_regular
 from treadle.agent.tools.paths import show, shown
-from treadle.agent.tools.ripgrep import FileMatches, PatternRefused, Request
+from treadle.agent.tools.ripgrep import FileMatches, PatternRefused, RipgrepRequest
 from treadle.agent.tools.scan import MAX_FILE, compile_pattern
 from treadle.errors import ConfigError, ToolError
 from treadle.events import ToolKind
@@ -80,7 +80,7 @@ class Grep:
             os.close(open_regular(root))  # a FIFO would be read for ever
         if "\0" in args.pattern or re.search(r"(?<!\\)(\\\\)*(\\n|\n)", args.pattern):
             raise ToolError("a match lies within one line: the pattern may not contain a newline or NUL")
-        job = Job(args, root, context)
+        job = Search(args, root, context)
         await job.run(self._program())
         await asyncio.to_thread(job.check)
         return job.render()
@@ -89,7 +89,7 @@ class Grep:
 TOOL: Tool[GrepArgs] = Grep()
 
 
-class Job:
+class Search:
     """One call: what it asks for, what has been found."""
 
     def __init__(self, args: GrepArgs, root: Path, context: ToolContext) -> None:
@@ -102,7 +102,7 @@ class Job:
         self.more = False
         self.in_time = True
         self._path_fits = _path_filter(args.glob)
-        self._request = Request(
+        self._request = RipgrepRequest(
             pattern=args.pattern,
             root=str(root),
             ignore_case=args.ignore_case,

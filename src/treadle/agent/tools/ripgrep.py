@@ -21,7 +21,7 @@ LINE_CAP = 1 << 20
 _SCAN = "import sys; sys.path.append(sys.argv[1]); from treadle.agent.tools.scan import main; main()"
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class RipgrepRequest(msgspec.Struct, frozen=True, kw_only=True):
     pattern: str
     root: str
     ignore_case: bool = False
@@ -33,7 +33,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A glob for base names that lets at least those through that `name` does; ripgrep then reads fewer files."""
 
 
-class Row(msgspec.Struct, frozen=True):
+class MatchedLine(msgspec.Struct, frozen=True):
     line: int
     text: str
     match: bool
@@ -41,7 +41,7 @@ class Row(msgspec.Struct, frozen=True):
 
 class FileMatches(msgspec.Struct):
     path: str
-    rows: list[Row]
+    rows: list[MatchedLine]
     count: int = 0
 
 
@@ -54,7 +54,7 @@ def find() -> str | None:
     return None
 
 
-def ripgrep_argv(program: str, request: Request, in_order: bool) -> list[str]:
+def ripgrep_argv(program: str, request: RipgrepRequest, in_order: bool) -> list[str]:
     argv = [program, "--json", "--no-config", "--no-messages", "--hidden", "--glob", "!.git", "--no-mmap", "--crlf"]
     argv += ["--encoding", "none", "--max-filesize", str(MAX_FILE)]
     if request.include_ignored:
@@ -70,7 +70,7 @@ def ripgrep_argv(program: str, request: Request, in_order: bool) -> list[str]:
     return [*argv, "--regexp", request.pattern, "--", request.root]
 
 
-def scan_argv(request: Request) -> list[str]:
+def scan_argv(request: RipgrepRequest) -> list[str]:
     source = os.path.abspath(__file__)
     for _ in range(4):
         source = os.path.dirname(source)
@@ -105,7 +105,7 @@ class _Record(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Record)
 
 
-class Reader:
+class RipgrepReader:
     """Bytes of `--json` in, whole files out. Of one file at most `keep` rows are kept; matches are all counted."""
 
     def __init__(self, keep: int) -> None:
@@ -130,14 +130,14 @@ class Reader:
         self._file.count += match
         if len(self._file.rows) < self._keep and data.lines:
             text = data.lines.decoded().removesuffix("\n").removesuffix("\r")
-            self._file.rows.append(Row(data.line_number or 0, text, match))
+            self._file.rows.append(MatchedLine(data.line_number or 0, text, match))
 
 
 async def search(
     argv: list[str], env: dict[str, str], timeout: float, keep: int, take: Callable[[FileMatches], bool]
 ) -> bool:
     """Hand every file to `take` until it says False. False when time was up; PatternRefused when it cannot be read."""
-    reader = Reader(keep)
+    reader = RipgrepReader(keep)
     async with await start(argv, env=env, cwd="/") as child:
         try:
             async with asyncio.timeout(timeout):

@@ -84,7 +84,7 @@ class WebFetch:
 TOOL: Tool[WebFetchArgs] = WebFetch()
 
 
-class Page(msgspec.Struct):
+class FetchedPage(msgspec.Struct):
     url: str
     asked: str
     status: int
@@ -125,7 +125,7 @@ class Fetch:
         self._lookup = lookup
         self._tls = tls
 
-    async def page(self, url: str, refused: Callable[[str], str]) -> Page:
+    async def page(self, url: str, refused: Callable[[str], str]) -> FetchedPage:
         import httpx2
 
         asked = url
@@ -136,7 +136,7 @@ class Fetch:
                     answer = await self._get(client, url)
                 except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:
                     raise ToolError(f"cannot fetch {url}: {error or type(error).__name__}") from error
-                if isinstance(answer, Page):
+                if isinstance(answer, FetchedPage):
                     answer.asked = asked
                     return answer
                 url = urljoin(url, answer)
@@ -144,7 +144,7 @@ class Fetch:
                     raise ToolError(f"{asked} redirects to {url}: {why}")
         raise ToolError(f"{asked} redirects more than {MAX_REDIRECTS} times")
 
-    async def _get(self, client: httpx2.AsyncClient, url: str) -> Page | str:
+    async def _get(self, client: httpx2.AsyncClient, url: str) -> FetchedPage | str:
         """The page, or the address that it redirects to."""
         import httpx2
 
@@ -176,7 +176,7 @@ class Fetch:
                     return str(response.headers["location"])
                 body, cut = await _body(response)
                 kind = str(response.headers.get("content-type", ""))
-                return Page(url, url, response.status_code, kind, body, cut)
+                return FetchedPage(url, url, response.status_code, kind, body, cut)
             finally:
                 await response.aclose()
         raise last or ToolError(f"{host} has no address")

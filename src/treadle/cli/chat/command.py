@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # `treadle --help` lists this command: it must not load what 
     from treadle.cli.chat.page import Page
     from treadle.cli.chat.plain import Lines
     from treadle.cli.chat.progress import Progress
-    from treadle.cli.chat.screen import Screen
+    from treadle.cli.chat.screen import ChatScreen
     from treadle.cli.chat.talk import Talk
     from treadle.session import Session, SessionSpec
 
@@ -82,7 +82,7 @@ async def _chat(first: str | None, options: RunOptions, plain: bool) -> int:
 
 
 async def _converse(
-    view: Screen | Lines, progress: Progress, early: Early, options: RunOptions, opened: list[Talk]
+    view: ChatScreen | Lines, progress: Progress, early: Early, options: RunOptions, opened: list[Talk]
 ) -> None:
     """Start the agent and talk with it until the person leaves."""
     await view.shown.wait()
@@ -120,17 +120,17 @@ def _columns() -> int:
     return shutil.get_terminal_size().columns
 
 
-def _view(progress: Progress, options: RunOptions, plain: bool) -> Screen | Lines:
+def _view(progress: Progress, options: RunOptions, plain: bool) -> ChatScreen | Lines:
     if plain:
         from treadle.cli.chat.plain import Lines
 
         return Lines()
     from treadle.cli.chat.completion import ChatCompleter
     from treadle.cli.chat.history import Typed
-    from treadle.cli.chat.screen import Screen
+    from treadle.cli.chat.screen import ChatScreen
 
     starting = f"starting {options.agent}" if options.agent != "native" else "starting"
-    return Screen(
+    return ChatScreen(
         progress,
         history=Typed(),
         completer=ChatCompleter(here()),

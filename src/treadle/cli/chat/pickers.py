@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from treadle.agent.session_list import Entry, list_sessions
+from treadle.agent.session_list import ListedSession, list_sessions
 from treadle.cli.chat.talk import Picker
 from treadle.session import Session
 
@@ -32,5 +32,5 @@ def pickers(session: Session, choose: Choose, cwd: str) -> dict[str, Picker]:
     return {"model": model, "resume": resume}
 
 
-async def _entries(cwd: str) -> Sequence[Entry]:
+async def _entries(cwd: str) -> Sequence[ListedSession]:
     return await asyncio.to_thread(list_sessions, cwd)

@@ -134,14 +134,14 @@ def _after(args: dict[str, Any], old: str) -> str | None:
     new = old
     for edit in edits or ():
         try:
-            one = msgspec.convert(edit, Edit)
+            one = msgspec.convert(edit, Replacement)
         except msgspec.ValidationError:
             return None
         new = new.replace(one.old_string, one.new_string, -1 if one.replace_all else 1)
     return new
 
 
-class Edit(msgspec.Struct, frozen=True, kw_only=True):
+class Replacement(msgspec.Struct, frozen=True, kw_only=True):
     """One replacement, as the editing tools of most agents spell it."""
 
     old_string: str

@@ -59,7 +59,7 @@ STYLE = Style.from_dict(
 )
 
 
-class Screen:
+class ChatScreen:
     """The View of a conversation on a terminal. `actions` is what the keys do; it is set before `run`."""
 
     actions: Actions

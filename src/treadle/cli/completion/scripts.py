@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from treadle.cli.words import VALUES, Command, Option
+from treadle.cli.words import VALUES, CommandWords, Option
 
 BASH = """# Completion of treadle for bash: source <(treadle completion bash)
 _treadle_know() {{  # what belongs to the command $1
@@ -104,11 +104,11 @@ end
 """
 
 
-def script(shell: str, commands: list[Command]) -> str:
+def script(shell: str, commands: list[CommandWords]) -> str:
     return {"bash": bash, "zsh": zsh, "fish": fish}[shell](commands)
 
 
-def _programs(commands: list[Command]) -> str:
+def _programs(commands: list[CommandWords]) -> str:
     return " ".join(command.path[0] for command in commands if len(command.path) == 1)
 
 
@@ -118,17 +118,17 @@ def choices(option: Option) -> list[str]:
     return found[1].split("|") if found and "|" in found[1] else []
 
 
-def _below(command: Command, commands: list[Command]) -> list[tuple[str, str]]:
+def _below(command: CommandWords, commands: list[CommandWords]) -> list[tuple[str, str]]:
     """The commands under this one and what they are for."""
     summaries = {one.path: one.summary for one in commands}
     return [(name, summaries.get((*command.path, name), "")) for name in command.commands]
 
 
-def _names(command: Command, valued: bool = False) -> list[str]:
+def _names(command: CommandWords, valued: bool = False) -> list[str]:
     return [name for option in command.options if option.value or not valued for name in option.names]
 
 
-def bash(commands: list[Command]) -> str:
+def bash(commands: list[CommandWords]) -> str:
     cases = []
     for command in commands:
         said = [f"{name}={','.join(choices(option))}" for option in command.options for name in option.names]
@@ -151,7 +151,7 @@ def _single(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "'\\''") + "'"
 
 
-def zsh(commands: list[Command]) -> str:
+def zsh(commands: list[CommandWords]) -> str:
     def rows(pairs: list[tuple[str, str]]) -> str:
         return " ".join("'" + f"{word}:{what}".replace("'", "'\\''") + "'" for word, what in pairs)
 
@@ -178,7 +178,7 @@ def zsh(commands: list[Command]) -> str:
     return ZSH.format(cases="\n".join(cases), values="\n".join(values), programs=_programs(commands))
 
 
-def fish(commands: list[Command]) -> str:
+def fish(commands: list[CommandWords]) -> str:
     lines = []
     for command in commands:
         here = f"complete -c {command.path[0]} -n \"__treadle_at '{command.name}'\""

@@ -6,7 +6,7 @@ import os
 import sys
 
 from treadle.cli.arguments import Arguments as Arguments
-from treadle.cli.arguments import Usage as Usage
+from treadle.cli.arguments import UsageError as UsageError
 from treadle.cli.arguments import exit_code
 from treadle.errors import NotFound, TreadleError
 
@@ -72,7 +72,7 @@ def _run(name: str, arguments: list[str]) -> int:
         code = module.main(arguments)
         assert isinstance(code, int)
         return code
-    except Usage as error:
+    except UsageError as error:
         err(f"heimdall-{name}: {error}\n\n{help_text}")
         return 2
     except TreadleError as error:

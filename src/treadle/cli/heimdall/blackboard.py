@@ -8,7 +8,7 @@ heimdall-blackboard list [--json]    print all, KEY and VALUE with a tab between
 
 from __future__ import annotations
 
-from treadle.cli.heimdall import Arguments, Usage, out
+from treadle.cli.heimdall import Arguments, UsageError, out
 from treadle.cli.heimdall.resolve import show_table
 from treadle.coordination.blackboard import Blackboard
 from treadle.coordination.planning import Planning
@@ -29,5 +29,5 @@ def main(arguments: list[str]) -> int:
         case ["list"]:
             show_table(board.all(), "--json" in args.flags)
         case _:
-            raise Usage("expected set KEY VALUE, get KEY, del KEY or list")
+            raise UsageError("expected set KEY VALUE, get KEY, del KEY or list")
     return 0

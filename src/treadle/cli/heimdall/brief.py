@@ -8,7 +8,7 @@ heimdall-brief build --task ID --spec TEXT [--symbols ID,ID] [--capsules ID,ID] 
 
 from __future__ import annotations
 
-from treadle.cli.heimdall import Arguments, Usage, put
+from treadle.cli.heimdall import Arguments, UsageError, put
 from treadle.cli.heimdall.capsule import budget_of
 from treadle.coordination import briefs
 from treadle.coordination.planning import Planning
@@ -17,7 +17,7 @@ from treadle.coordination.planning import Planning
 def main(arguments: list[str]) -> int:
     args = Arguments(arguments, "--task --spec --symbols --capsules --invariants --budget", "--strict")
     if args.rest != ["build"]:
-        raise Usage("expected build")
+        raise UsageError("expected build")
     text = briefs.build(
         Planning(),
         args.need("--task"),

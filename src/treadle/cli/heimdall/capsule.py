@@ -12,7 +12,7 @@ heimdall-capsule list [--json]       print all ids
 
 from __future__ import annotations
 
-from treadle.cli.heimdall import Arguments, Usage, out, put
+from treadle.cli.heimdall import Arguments, UsageError, out, put
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.planning import Planning
 
@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
             named = {name[2:]: value for name, value in args.values.items() if name != "--budget"}
             for option, value in named.items():
                 if not value and option != "depends":
-                    raise Usage(f"--{option} needs a value that is not empty")
+                    raise UsageError(f"--{option} needs a value that is not empty")
             lines = capsules.write(name, args.need("--what"), **{k: v for k, v in named.items() if k != "what"})
             out(f"wrote capsule {name} ({lines} lines)")
         case ["hydrate", *names] if names:
@@ -37,14 +37,14 @@ def main(arguments: list[str]) -> int:
         case ["list"]:
             _list(capsules.ids(), "--json" in args.flags)
         case _:
-            raise Usage("expected write ID, hydrate ID..., deps ID, show ID or list")
+            raise UsageError("expected write ID, hydrate ID..., deps ID, show ID or list")
     return 0
 
 
 def budget_of(args: Arguments) -> int | None:
     text = args.get("--budget")
     if "--budget" in args.values and not (text.isascii() and text.isdecimal() and 0 < int(text[:18])):
-        raise Usage("--budget is a number of tokens")
+        raise UsageError("--budget is a number of tokens")
     return int(text[:18]) if text else None
 
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from treadle.cli.heimdall import Arguments, Usage, err, out
+from treadle.cli.heimdall import Arguments, UsageError, err, out
 from treadle.coordination import repository
 from treadle.coordination.acting import acting
 from treadle.coordination.claims import Claims, Collision, Overlap
@@ -40,7 +40,7 @@ from treadle.wire.common.jsontext import dumps
 def main(arguments: list[str]) -> int:
     args = Arguments(arguments, "--task --ttl --haid --reason --role --mode", "--json --shared --force --diff")
     if not args.rest or args.rest[0] not in _COMMANDS:
-        raise Usage(f"expected one of {', '.join(_COMMANDS)}")
+        raise UsageError(f"expected one of {', '.join(_COMMANDS)}")
     command = args.rest.pop(0)
     planning = Planning()
     found = repository.find(planning.project)
@@ -61,9 +61,9 @@ def _caller(claims: Claims, args: Arguments, *, enter: bool = False) -> str:
 def _claim(claims: Claims, args: Arguments) -> int:
     ttl = args.get("--ttl")
     if ttl and not (ttl.isascii() and ttl.isdecimal()):
-        raise Usage("--ttl is a number of minutes")
+        raise UsageError("--ttl is a number of minutes")
     if not args.rest:
-        raise Usage("expected at least one surface")
+        raise UsageError("expected at least one surface")
     haid = _caller(claims, args, enter=True)
     shared = "--shared" in args.flags
     task = args.need("--task")
@@ -121,7 +121,7 @@ def _check(claims: Claims, args: Arguments) -> int:
     elif args.rest:
         found = claims.check(haid, args.rest, shared="--shared" in args.flags)
     else:
-        raise Usage("expected at least one surface, or --diff")
+        raise UsageError("expected at least one surface, or --diff")
     return _verdict(claims, found, args)
 
 
@@ -130,7 +130,7 @@ def _diff(claims: Claims, haid: str, rest: list[str]) -> list[Overlap]:
 
     project = claims.planning.project
     if len(rest) > 1:
-        raise Usage("expected one range of commits after --diff")
+        raise UsageError("expected one range of commits after --diff")
     if not rest:
         found = changes.overlaps(claims, haid, changes.uncommitted(project))
     else:
@@ -218,7 +218,7 @@ def _guard(claims: Claims, args: Arguments) -> int:
 
     mode = args.get("--mode", "block")
     if len(args.rest) != 1 or mode not in ("block", "warn"):
-        raise Usage("expected guard install [--mode block|warn], uninstall or status")
+        raise UsageError("expected guard install [--mode block|warn], uninstall or status")
     what, project = args.rest[0], claims.planning.project
     if what == "install":
         for path in hooks.install(project, mode):
@@ -234,7 +234,7 @@ def _guard(claims: Claims, args: Arguments) -> int:
     elif what in hooks.HOOKS:
         return _hook(claims, args, what, mode)
     else:
-        raise Usage(f"unknown command guard {what}")
+        raise UsageError(f"unknown command guard {what}")
     return 0
 
 

@@ -7,7 +7,7 @@ heimdall-gate to-message --report PATH --from ROLE --msg-id ID [--wave W]
 
 from __future__ import annotations
 
-from treadle.cli.heimdall import Arguments, Usage, err, out
+from treadle.cli.heimdall import Arguments, UsageError, err, out
 from treadle.coordination.gate import to_message
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
@@ -17,7 +17,7 @@ from treadle.wire.common.jsontext import dumps
 def main(arguments: list[str]) -> int:
     args = Arguments(arguments, "--report --from --msg-id --wave")
     if args.rest != ["to-message"]:
-        raise Usage("expected to-message")
+        raise UsageError("expected to-message")
     report, sender, msg_id = args.need("--report"), args.need("--from"), args.need("--msg-id")
     try:
         out(dumps(to_message(Planning(), report, sender, msg_id, args.get("--wave"))))

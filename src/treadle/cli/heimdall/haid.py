@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 
-from treadle.cli.heimdall import Arguments, Usage, err, out
+from treadle.cli.heimdall import Arguments, UsageError, err, out
 from treadle.coordination.acting import acting
 from treadle.coordination.identity import Agents, checked, spawn
 from treadle.coordination.planning import Planning
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
         agents.require(acting)
     if command == "spawn":
         if len(rest) != 1:
-            raise Usage("expected spawn ROLE")
+            raise UsageError("expected spawn ROLE")
         haid = spawn(planning.project, rest[0])
         planning.note("haid", "spawn", haid)
         out(haid)
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     if command == "list" and not rest:
         return _list(agents, "--json" in args.flags)
     if len(rest) > 1 or command not in _ACTIONS:
-        raise Usage(f"unknown command {' '.join(args.rest)}")
+        raise UsageError(f"unknown command {' '.join(args.rest)}")
     haid = checked(rest[0] if rest else args.get("--haid") or _own(planning, command))
     try:
         return _act(agents, command, haid, args)
@@ -57,7 +57,7 @@ _ACTIONS = {"current", "register", "heartbeat", "revoke", "reinstate", "check", 
 
 def _own(planning: Planning, command: str) -> str:
     if command in ("revoke", "reinstate"):
-        raise Usage(f"expected {command} HAID")
+        raise UsageError(f"expected {command} HAID")
     return acting(planning)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 
-from treadle.cli.heimdall import Arguments, Usage, err, out
+from treadle.cli.heimdall import Arguments, UsageError, err, out
 from treadle.coordination.pretool import PROGRAMS, OutsideCall, answer, judge
 from treadle.errors import TreadleError
 from treadle.wire.common.jsontext import dumps, loads
@@ -22,7 +22,7 @@ CAP = 64 * 1024 * 1024
 def main(arguments: list[str]) -> int:
     args = Arguments(arguments)
     if len(args.rest) != 1 or args.rest[0] not in PROGRAMS:
-        raise Usage(f"expected one of {', '.join(PROGRAMS)}")
+        raise UsageError(f"expected one of {', '.join(PROGRAMS)}")
     program = args.rest[0]
     try:
         said = loads(sys.stdin.buffer.read(CAP))

@@ -14,8 +14,8 @@ from __future__ import annotations
 import os
 import sys
 
-from treadle.cli.heimdall import Arguments, Usage, err, out
-from treadle.coordination.ledger import Ledger, Totals, delta_text
+from treadle.cli.heimdall import Arguments, UsageError, err, out
+from treadle.coordination.ledger import Ledger, LedgerTotals, delta_text
 from treadle.coordination.planning import Planning, one_line
 from treadle.wire.common.jsontext import dumps
 
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
                 for row in rows:
                     out(f"  {one_line(delta_text(row))}")
         case _:
-            raise Usage("expected log, baseline, report or delta")
+            raise UsageError("expected log, baseline, report or delta")
     return 0
 
 
@@ -68,7 +68,7 @@ def _estimated(path: str) -> str:
     return str(estimate(text))
 
 
-def _report(totals: Totals, as_json: bool) -> None:
+def _report(totals: LedgerTotals, as_json: bool) -> None:
     if as_json:
         roles = {role: {"tokens": tokens, "messages": count} for role, (tokens, count) in sorted(totals.roles.items())}
         sources = dict(sorted(totals.sources.items()))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 
-from treadle.cli.heimdall import Arguments, Usage, out
+from treadle.cli.heimdall import Arguments, UsageError, out
 from treadle.coordination.mcp import Server
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError
@@ -39,10 +39,10 @@ def main(arguments: list[str]) -> int:
 def _http(planning: Planning, extended: bool, port: str) -> int:
     import secrets
 
-    from treadle.coordination.mcp_http import Listener
+    from treadle.coordination.mcp_http import HttpListener
 
     if not port.isdecimal() or int(port) > 65535:
-        raise Usage("--port is a number up to 65535")
+        raise UsageError("--port is a number up to 65535")
 
     def make() -> Server:
         return Server(planning, extended=extended, remote=True)
@@ -50,7 +50,7 @@ def _http(planning: Planning, extended: bool, port: str) -> int:
     make().close()  # what is wrong here is said now, and not to the first client
     token = os.environ.get("HEIMDALL_MCP_TOKEN") or secrets.token_urlsafe(32)
     try:
-        listener = Listener(make, token, int(port))
+        listener = HttpListener(make, token, int(port))
     except OSError as error:
         raise ConfigError(f"cannot listen on port {port}: {error.strerror}", hint="choose another --port") from error
     out(f"listening on {listener.url}\ntoken {token}")

@@ -12,14 +12,14 @@ heimdall-protocol NAME ...           the same as heimdall-NAME ...: validate, re
 
 from __future__ import annotations
 
-from treadle.cli.heimdall import COMMANDS, Arguments, Usage, out, run
+from treadle.cli.heimdall import COMMANDS, Arguments, UsageError, out, run
 from treadle.coordination.planning import Planning, read_text
 from treadle.errors import NotFound
 
 
 def main(arguments: list[str]) -> int:
     if not arguments:
-        raise Usage("expected a command")
+        raise UsageError("expected a command")
     command, *rest = arguments
     if command in COMMANDS and command != "protocol":
         return run(command, rest)
@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
         return _log(rest)
     if command == "demo":
         return _demo(rest)
-    raise Usage(f"unknown command {command}")
+    raise UsageError(f"unknown command {command}")
 
 
 def _demo(rest: list[str]) -> int:
@@ -62,7 +62,7 @@ def _log(rest: list[str]) -> int:
     args = Arguments(rest)
     number = args.rest[0] if args.rest else "20"
     if len(args.rest) > 1 or not number.isdecimal() or len(number) > 18:
-        raise Usage("expected log [N]")
+        raise UsageError("expected log [N]")
     from collections import deque
 
     from treadle.io.files import iter_lines

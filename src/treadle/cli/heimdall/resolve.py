@@ -9,7 +9,7 @@ heimdall-resolve list [--json]       print all, ID and VALUE with a tab between
 
 from __future__ import annotations
 
-from treadle.cli.heimdall import Arguments, Usage, out
+from treadle.cli.heimdall import Arguments, UsageError, out
 from treadle.coordination.planning import Planning, one_line
 from treadle.coordination.symbols import Symbols
 
@@ -21,11 +21,11 @@ def main(arguments: list[str]) -> int:
         out(symbols.reverse(args.values["--reverse"]))
         return 0
     if not args.rest:
-        raise Usage("expected an id or a command")
+        raise UsageError("expected an id or a command")
     command, *rest = args.rest
     if command == "set":
         if len(rest) != 2:
-            raise Usage("expected set ID VALUE")
+            raise UsageError("expected set ID VALUE")
         symbols.set(*rest)
         out(f"{rest[0]} = {rest[1]}")
     elif command == "list" and not rest:
@@ -35,7 +35,7 @@ def main(arguments: list[str]) -> int:
     elif not rest:
         out(symbols.get(command))
     else:
-        raise Usage(f"unknown command {command}")
+        raise UsageError(f"unknown command {command}")
     return 0
 
 

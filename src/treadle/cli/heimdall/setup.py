@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from hashlib import sha256
 
-from treadle.cli.heimdall import Arguments, Usage, err, out, put
+from treadle.cli.heimdall import Arguments, UsageError, err, out, put
 from treadle.coordination import hosts, repository
 from treadle.coordination.edits import Manifest, planned
 from treadle.coordination.planning import Planning
@@ -22,7 +22,7 @@ from treadle.coordination.planning import Planning
 def main(arguments: list[str]) -> int:
     args = Arguments(arguments, flags="--dry-run --remove --trust")
     if len(args.rest) != 1 or args.rest[0] not in hosts.NAMES:
-        raise Usage(f"expected one of {', '.join(hosts.NAMES)}")
+        raise UsageError(f"expected one of {', '.join(hosts.NAMES)}")
     name, dry = args.rest[0], "--dry-run" in args.flags
     planning = Planning()
     found = repository.find(planning.project)

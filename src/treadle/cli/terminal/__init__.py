@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 
-from treadle.cli.arguments import Arguments, Usage, exit_code
+from treadle.cli.arguments import Arguments, UsageError, exit_code
 from treadle.errors import ConfigError, NotFound, PeerStalled, TreadleError
 from treadle.light import TYPE_CHECKING
 
@@ -37,7 +37,7 @@ def _run(name: str, arguments: list[str]) -> int:
         code = module.main(arguments)
         assert isinstance(code, int)
         return code
-    except Usage as error:
+    except UsageError as error:
         warn(f"treadle {name}: {error}; see `treadle {name} --help`")
         return 2
     except TreadleError as error:
@@ -60,13 +60,13 @@ def directory(arguments: Arguments) -> str:
     """Where the terminals are: as told, as configured, or in the state directory."""
     from treadle.terminal import config
     from treadle.terminal.places import default_directory
-    from treadle.terminal.settings import Settings
+    from treadle.terminal.settings import TerminalSettings
 
     if named := arguments.get("--socket-dir"):
         return os.path.expanduser(named)
     if not arguments.get("--config") and os.path.exists(config.NAME):
         return default_directory()  # a file here beats the others, and has no say in this: not even a broken one
-    settings = Settings()
+    settings = TerminalSettings()
     config.load(settings, arguments.get("--config"))
     return settings.directory or default_directory()
 

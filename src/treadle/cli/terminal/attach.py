@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from treadle.cli.arguments import Arguments, Usage
+from treadle.cli.arguments import Arguments, UsageError
 from treadle.cli.terminal import WHERE, directory, place
 from treadle.errors import NotFound
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 def main(arguments: list[str]) -> int:
     given = Arguments(arguments, WHERE, "--read-only --bar")
     if len(given.rest) > 1:
-        raise Usage("expected one id")
+        raise UsageError("expected one id")
     where = place(given, given.rest[0]) if given.rest else _choose(directory(given))
     from treadle.terminal import config
     from treadle.terminal.attach import attach
-    from treadle.terminal.settings import Settings
+    from treadle.terminal.settings import TerminalSettings
 
-    settings = Settings()
+    settings = TerminalSettings()
     config.load(settings, given.get("--config"))
     return attach(
         where, read_only="--read-only" in given.flags, detach_key=settings.detach_key, bar="--bar" in given.flags
@@ -50,7 +50,7 @@ def _choose(where: str) -> Place:
     if len(living) == 1:
         return Place(where, living[0]["id"])
     if not sys.stdin.isatty():
-        raise Usage(f"which one? {', '.join(row['id'] for row in living)}")
+        raise UsageError(f"which one? {', '.join(row['id'] for row in living)}")
     width = max(len(row["id"]) for row in living)
     for number, row in enumerate(living, 1):
         sys.stdout.write(f"{number:3}  {row['id']:{width}}  {words(row)}\n")
@@ -59,7 +59,7 @@ def _choose(where: str) -> Place:
         sys.stdout.flush()
         answer = sys.stdin.readline()
         if not answer:
-            raise Usage("nobody chose one")
+            raise UsageError("nobody chose one")
         answer = answer.strip()
         for number, row in enumerate(living, 1):
             if answer in (str(number), row["id"]):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 
-from treadle.cli.arguments import Arguments, Usage
+from treadle.cli.arguments import Arguments, UsageError
 from treadle.cli.terminal import WHERE, connect, directory, place, show, warn
 from treadle.errors import PeerExited, PeerStalled
 from treadle.light import TYPE_CHECKING
@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
         given.exactly(0, "no ids together with --all")
         names = [row["id"] for row in rows(directory(given)) if row["alive"]]
     elif not given.rest:
-        raise Usage("expected an id")
+        raise UsageError("expected an id")
     else:
         names = given.rest
     places = [place(given, name) for name in names]

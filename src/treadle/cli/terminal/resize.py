@@ -5,7 +5,7 @@ treadle resize ID COLSxROWS
 
 from __future__ import annotations
 
-from treadle.cli.arguments import Arguments, Usage
+from treadle.cli.arguments import Arguments, UsageError
 from treadle.cli.terminal import WHERE, connect, place
 from treadle.errors import PeerStalled
 
@@ -15,7 +15,7 @@ def main(arguments: list[str]) -> int:
     name, size = given.exactly(2, "an id and a size such as 120x40")
     cols, x, rows = size.partition("x")
     if not (cols.isdigit() and x and rows.isdigit() and int(cols) <= 0xFFFF and int(rows) <= 0xFFFF):
-        raise Usage(f"{size!r} is no size; write 120x40")
+        raise UsageError(f"{size!r} is no size; write 120x40")
     with connect(place(given, name), timeout=2.0) as client:
         try:
             client.hello()

@@ -35,12 +35,12 @@ from __future__ import annotations
 import os
 import sys
 
-from treadle.cli.arguments import Arguments, Usage
+from treadle.cli.arguments import Arguments, UsageError
 from treadle.cli.terminal import WHERE, warn
 from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from treadle.terminal.settings import Settings
+    from treadle.terminal.settings import TerminalSettings
 
 TEXT = {
     "--id": "id",
@@ -68,7 +68,7 @@ def attaches(arguments: list[str]) -> bool:
     """Whether it stays in this terminal, rather than only to start something in the background."""
     try:
         return "--detach" not in _parsed(arguments).flags
-    except Usage:
+    except UsageError:
         return False  # which is said without one
 
 
@@ -80,7 +80,7 @@ def main(arguments: list[str]) -> int:
     given = _parsed(arguments)
     attaching = not given.flags & {"--detach", "--foreground"}
     if attaching and not os.isatty(0):
-        raise Usage("there is no terminal to attach here: say --detach or --foreground")
+        raise UsageError("there is no terminal to attach here: say --detach or --foreground")
     settings = _settings(given)
     if "--id" in given.values:
         from treadle.terminal.places import check_id
@@ -103,11 +103,11 @@ def main(arguments: list[str]) -> int:
     return attach(place, detach_key=settings.detach_key, bar="--bar" in given.flags)
 
 
-def _settings(given: Arguments) -> Settings:
+def _settings(given: Arguments) -> TerminalSettings:
     from treadle.terminal import config
-    from treadle.terminal.settings import Settings
+    from treadle.terminal.settings import TerminalSettings
 
-    settings = Settings()
+    settings = TerminalSettings()
     for line in config.load(settings, given.get("--config")):
         warn(f"treadle: {line}")
     if "--classifier" in given.values:  # the file's thresholds belong to the file's classifier
@@ -118,7 +118,7 @@ def _settings(given: Arguments) -> Settings:
     for option, name in NUMBERS.items():
         if option in given.values:
             if not given.values[option].isdigit():
-                raise Usage(f"{option} must be a whole number, not {given.values[option]!r}")
+                raise UsageError(f"{option} must be a whole number, not {given.values[option]!r}")
             setattr(settings, name, int(given.values[option]))
     settings.linger = given.number("--linger", settings.linger)
     if "--kill-process-group" in given.values:
@@ -128,7 +128,7 @@ def _settings(given: Arguments) -> Settings:
     for entry in given.lists["--env"]:
         name, equals, value = entry.partition("=")
         if not name or not equals:
-            raise Usage(f"--env wants NAME=VALUE, not {entry!r}")
+            raise UsageError(f"--env wants NAME=VALUE, not {entry!r}")
         settings.env.append((name, value))
     settings.command = given.rest
     return settings

@@ -24,7 +24,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from treadle.cli.arguments import Arguments, Usage
+from treadle.cli.arguments import Arguments, UsageError
 from treadle.cli.terminal import (
     NEEDS_A_PERSON,
     NOT_SUBMITTED,
@@ -51,7 +51,7 @@ TREADLE_SUBMIT_SECONDS sets another limit."""
 def main(arguments: list[str]) -> int:
     given = Arguments(arguments, f"--file --timeout {WHERE}", "--enter --wait-idle --anyway --force")
     if not given.rest:
-        raise Usage("expected an id and a text")
+        raise UsageError("expected an id and a text")
     name, *words = given.rest
     data = unescape(" ".join(words))
     if path := given.get("--file"):
@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
     waits = "--wait-idle" in given.flags
     enter = waits or "--enter" in given.flags
     if not data and not enter:
-        raise Usage("there is nothing to send")
+        raise UsageError("there is nothing to send")
     anyway = bool(given.flags & {"--anyway", "--force"})
     limit = given.number("--timeout", 0.0)
     deadline = time.monotonic() + limit if "--timeout" in given.values else None

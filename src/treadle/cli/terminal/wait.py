@@ -24,7 +24,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from treadle.cli.arguments import Arguments, Usage
+from treadle.cli.arguments import Arguments, UsageError
 from treadle.cli.terminal import NEEDS_A_PERSON, TIMED_OUT, TURN_FAILED, WHERE, connect, place, warn
 from treadle.errors import NotFound, PeerExited, PeerStalled, TimedOut
 from treadle.wire.terminal import frames as wire
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
     if "--any" not in given.flags:
         given.exactly(1, "one id; for several say --any")
     elif not given.rest:
-        raise Usage("expected ids")
+        raise UsageError("expected ids")
     places = [place(given, name) for name in given.rest]
     limit = given.number("--timeout", 0.0)
     deadline = time.monotonic() + limit if "--timeout" in given.values else None
@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> int:
         told = given.get("--state") if "--any" in given.flags else given.need("--state")
         states = tuple(told.split(",")) if told else AT_REST
         if unknown := [state for state in states if state not in STATES]:
-            raise Usage(f"unknown state {unknown[0]!r}; it is one of {', '.join(STATES)}")
+            raise UsageError(f"unknown state {unknown[0]!r}; it is one of {', '.join(STATES)}")
         return wait_for_state(
             places, states, deadline, anyway="--anyway" in given.flags, name_it="--any" in given.flags
         )

@@ -18,7 +18,7 @@ import msgspec
 
 from treadle import __version__
 from treadle.doors.mcp import telling
-from treadle.doors.mcp.runs import Run, Runs, ask_while
+from treadle.doors.mcp.runs import AgentRun, Runs, ask_while
 from treadle.doors.mcp.tools import INSTRUCTIONS, TOOLS
 from treadle.doors.outbox import Outbox
 from treadle.errors import ConfigError, NotFound, RemoteError, RemoteProtocolError, TreadleError
@@ -200,7 +200,7 @@ class McpDoor:
 
     # Work
 
-    async def _prompted(self, arguments: dict[str, Any]) -> Run:
+    async def _prompted(self, arguments: dict[str, Any]) -> AgentRun:
         if arguments.get("run"):
             run = self._runs.get(arguments["run"])
         else:
@@ -265,7 +265,7 @@ def _read_answer(asked: Asked, told: Any) -> Answer:
     return Answer(decision="allow", scope="once" if text == "allow" else "session")
 
 
-def _told(run: Run) -> dict[str, Any]:
+def _told(run: AgentRun) -> dict[str, Any]:
     told = telling.outcome(run)
     result = done(told, telling.words(told))
     return {**result, "isError": run.status == "failed"}

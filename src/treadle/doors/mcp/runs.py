@@ -22,7 +22,7 @@ KEPT_EVENTS = 2000
 """Of each run, for `read`."""
 
 
-class Run:
+class AgentRun:
     """One session. `watchers` see each event of the turn under way."""
 
     def __init__(self, name: str, session: Session, agent: str, cwd: str) -> None:
@@ -115,24 +115,24 @@ class Runs:
         self._find = find
         self._agent = agent
         self._base = base
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, AgentRun] = {}
 
     def __iter__(self) -> Any:
         return iter(self._runs.values())
 
-    def get(self, name: str) -> Run:
+    def get(self, name: str) -> AgentRun:
         run = self._runs.get(name)
         if run is None:
             known = ", ".join(self._runs) or "none"
             raise NotFound(f"there is no run {name!r}", hint=f"the runs are {known}; `resume` goes on with a session")
         return run
 
-    async def open(self, *, agent: str | None, **changes: Any) -> Run:
+    async def open(self, *, agent: str | None, **changes: Any) -> AgentRun:
         await self._make_room()
         spec = msgspec.structs.replace(self._base, **changes)
         name = agent or self._agent
         session = await self._find(name).open(spec)
-        run = Run(new_id("run"), session, name, spec.cwd)
+        run = AgentRun(new_id("run"), session, name, spec.cwd)
         self._runs[run.id] = run
         return run
 
@@ -153,7 +153,7 @@ Elicit: TypeAlias = Callable[[Asked], Awaitable[Answer | None]]
 """Puts a question to the person at the client; None when there is none who can be asked."""
 
 
-async def ask_while(run: Run, elicit: Elicit) -> None:
+async def ask_while(run: AgentRun, elicit: Elicit) -> None:
     """Answer the run's questions by asking the person at the client, until cancelled or one cannot be answered so."""
     while True:
         for request, asked in [*run.questions.items()]:

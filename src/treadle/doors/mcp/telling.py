@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from treadle.doors.mcp.runs import Run
+from treadle.doors.mcp.runs import AgentRun
 from treadle.events import AnyEvent, Asked, FileChanged, Message, TextDelta, ToolDenied, ToolEnded, ToolStarted, Warned
 
 LONGEST = 2000
@@ -14,7 +14,7 @@ MOST = 40_000
 """Characters of one answer: a client's model has to read it."""
 
 
-def outcome(run: Run) -> dict[str, Any]:
+def outcome(run: AgentRun) -> dict[str, Any]:
     """The state of a run, and its result when it has one."""
     summary = run.summary()
     told: dict[str, Any] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.doors.oneshot.run import Runner, Sink
+from treadle.doors.oneshot.run import OneShot, Sink
 from treadle.errors import LocalError
 from treadle.session import Session
 from treadle.wire.oneshot.records import OutputFormat
@@ -28,7 +28,7 @@ class Transport:
         """Run the prompt and write the output."""
         if self._session is None:
             raise LocalError("the headless transport has no session", hint="call attach(session) before start()")
-        runner = Runner(self._session, self._format, out=self._out, err=self._err)
+        runner = OneShot(self._session, self._format, out=self._out, err=self._err)
         self._exit_code = await runner.run(self._prompt)
 
     async def stop(self) -> None:
@@ -45,9 +45,9 @@ def create_headless_runner(
     *,
     out: Sink | None = None,
     err: Sink | None = None,
-) -> Runner:
+) -> OneShot:
     """A runner over any session: `await runner.run(prompt)` prints to stdout, or `out`, and gives the exit code."""
-    return Runner(session, output_format, out=out, err=err)
+    return OneShot(session, output_format, out=out, err=err)
 
 
 def create_headless_transport(

@@ -12,7 +12,7 @@ from typing import Any
 
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.requests import HostRequests
-from treadle.doors.oneshot.run import Runner
+from treadle.doors.oneshot.run import OneShot
 from treadle.errors import NotFound, RemoteError, RemoteProtocolError, TreadleError
 from treadle.events import Answered, Asked
 from treadle.io.link import Link
@@ -30,7 +30,7 @@ class StreamInput:
     def __init__(
         self,
         session: Session,
-        runner: Runner,
+        runner: OneShot,
         stream: Stream,
         warn: Callable[[str], None],
         *,

@@ -9,7 +9,7 @@ from typing import Any
 from treadle.doors.oneshot.adaptable import Adaptable
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.host_tools import HostServer, Request
-from treadle.doors.oneshot.run import Runner
+from treadle.doors.oneshot.run import OneShot
 from treadle.doors.oneshot.schema import SchemaCheck
 from treadle.errors import NotFound, TreadleError, Unsupported
 from treadle.session import Change, Instructions, OwnTool, Reasoning, Session, Subagent, parse_mode
@@ -31,7 +31,7 @@ class HostRequests:
     def __init__(
         self,
         session: Session,
-        runner: Runner,
+        runner: OneShot,
         request: Request,
         warn: Callable[[str], None],
         *,

@@ -57,7 +57,7 @@ class Extra(Protocol):
     def lines(self, event: AnyEvent) -> list[wire.Record]: ...
 
 
-class Runner:
+class OneShot:
     def __init__(
         self,
         session: Session,

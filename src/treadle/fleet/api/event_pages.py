@@ -29,7 +29,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gap: int = 0
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class EventPage(msgspec.Struct, frozen=True, kw_only=True):
     events: list[Shown]
     before: int | None = None
     """Give this as `before` for the page before; None when this is the first."""
@@ -40,7 +40,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 async def event_page(
     bus: Bus, index: OrderIndex, order: str, *, before: int | None = None, after: int | None = None, count: int = 200
-) -> Page:
+) -> EventPage:
     forward = after is not None and before is None
     chunks = await asyncio.to_thread(index.chunks, order, before=before, after=after or 0, most=count)
     kept, number = [], 0
@@ -52,13 +52,13 @@ async def event_page(
     kept.sort(key=lambda chunk: chunk.seq)
     total = await asyncio.to_thread(index.event_count, order)
     if not kept:
-        return Page(events=[], before=None, after=after or 0, total=total)
+        return EventPage(events=[], before=None, after=after or 0, total=total)
     bodies = await asyncio.gather(*(_body(bus, chunk.seq) for chunk in kept))
     shown: list[Shown] = []
     for chunk, body in zip(kept, bodies, strict=True):
         shown += unpacked(chunk.seq, chunk.attempt, body)
     earlier = await asyncio.to_thread(index.chunks, order, before=kept[0].seq, most=1)
-    return Page(events=condensed(shown), before=kept[0].seq if earlier else None, after=kept[-1].seq, total=total)
+    return EventPage(events=condensed(shown), before=kept[0].seq if earlier else None, after=kept[-1].seq, total=total)
 
 
 async def one_event(bus: Bus, order: str, seq: int, n: int) -> dict[str, Any]:

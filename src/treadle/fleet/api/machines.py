@@ -134,14 +134,14 @@ class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
     count: Annotated[int, Meta(ge=1, le=100)] = 25
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class MachinesFound(msgspec.Struct, frozen=True, kw_only=True):
     hits: list[SearchHit]
     total: int
 
 
-@call("GET", "/search", query=SearchQuery, returns=Found)
-async def search_runs(asking: Asking) -> Found:
+@call("GET", "/search", query=SearchQuery, returns=MachinesFound)
+async def search_runs(asking: Asking) -> MachinesFound:
     """Search tasks, turns, commands and files touched."""
     given: SearchQuery = asking.query
     hits, total = asking.server.fleet_index().search(given.q, count=given.count, kind=given.kind)
-    return Found(hits=hits, total=total)
+    return MachinesFound(hits=hits, total=total)

@@ -14,7 +14,7 @@ from treadle.errors import ConfigError, NotFound
 from treadle.fleet import client, liveness, races
 from treadle.fleet.api.calls import Asking, Done, call
 from treadle.fleet.api.envelope import answer
-from treadle.fleet.api.event_pages import Page, event_page, one_event
+from treadle.fleet.api.event_pages import EventPage, event_page, one_event
 from treadle.fleet.client import Given
 from treadle.fleet.index import Listed, OrderFilter
 from treadle.fleet.orders import Order, Receipt, Spec, begun, checked, new_id
@@ -174,8 +174,8 @@ class EventsQuery(msgspec.Struct, frozen=True, kw_only=True):
     count: Count = 200
 
 
-@call("GET", "/orders/{id}/events", query=EventsQuery, returns=Page)
-async def list_events(asking: Asking) -> Page:
+@call("GET", "/orders/{id}/events", query=EventsQuery, returns=EventPage)
+async def list_events(asking: Asking) -> EventPage:
     """A page of an order's events: the newest, or those before or after a place. Long texts are cut, and say so."""
     given: EventsQuery = asking.query
     server = asking.server

@@ -15,7 +15,7 @@ from treadle.errors import ConfigError, NotFound, TreadleError
 from treadle.fleet import client, results, reviews
 from treadle.fleet.api.calls import Asking, Done, call
 from treadle.fleet.client import Given
-from treadle.fleet.results import Step
+from treadle.fleet.results import MergeStep
 from treadle.fleet.reviews import Comment
 
 MERGES_KEPT = 50
@@ -33,7 +33,7 @@ class Merging(msgspec.Struct, kw_only=True):
     state: str = "running"
     at: str = ""
     """The order that is being merged and verified now."""
-    steps: list[Step] = []
+    steps: list[MergeStep] = []
     problem: str = ""
     ended: float = 0.0
 

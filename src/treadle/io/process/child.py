@@ -154,7 +154,7 @@ class Child:
             await self._changed.wait()
         return self.tree.wait(0)
 
-    async def stop(self, grace: float = tree.GRACE) -> tree.Report:
+    async def stop(self, grace: float = tree.GRACE) -> tree.TreeEnd:
         """Ask everyone in the tree to end, give them `grace` seconds, kill who is left; returns when none is left.
 
         What the command wrote until then can still be read.

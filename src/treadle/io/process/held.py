@@ -33,7 +33,7 @@ ANSWER_TIMEOUT = 10.0
 GRACE = reaper.GRACE
 
 
-class Report:
+class TreeEnd:
     """How a tree ended: who did, with the last signal that was sent to it; who had to be killed; who could not be.
 
     `confirmed` is False when both its reaper and its keeper are dead, so that nobody can say.
@@ -73,7 +73,7 @@ class Tree:
         self.reaper = 0
         self.exit_code: int | None = None
         """Of the command itself, negative for a signal; None while it runs, and when it was lost with its reaper."""
-        self.report: Report | None = None
+        self.report: TreeEnd | None = None
         """Set when nothing of the tree is left."""
         self.failure: LocalError | None = None
         self._control = control
@@ -137,7 +137,7 @@ class Tree:
         elif kind == reaper.EXITED:
             self.exit_code = content
         elif kind == reaper.GONE:
-            self.report = Report(**content)
+            self.report = TreeEnd(**content)
 
     def await_started(self) -> None:
         self._until(lambda: self.pid > 0 or self.ended, ANSWER_TIMEOUT)
@@ -167,7 +167,7 @@ class Tree:
         self._say(reaper.LEAVE, None)
         self.close()
 
-    def stop(self, grace: float = GRACE) -> Report:
+    def stop(self, grace: float = GRACE) -> TreeEnd:
         """Ask everyone in the tree to end (SIGTERM), give them `grace` seconds, kill who is left, and wait for that."""
         self.ask_stop(grace)
         self._until(lambda: self.ended, grace + reaper.KILL_LIMIT + ANSWER_TIMEOUT)
@@ -177,15 +177,15 @@ class Tree:
         """`stop` without the wait; `ended` tells when it is done, then call `conclude`."""
         self._say(reaper.STOP, float(grace))
 
-    def conclude(self) -> Report:
+    def conclude(self) -> TreeEnd:
         """The report; where the reaper was killed or is stuck, the keeper ends what was below it first."""
         if self.report is None and self.failure is None:
             before = self.processes()
             confirmed = self._sweep(self.reaper) if self.reaper else True
             left = [(each.pid, each.name) for each in before if table.start_time(each.pid) == each.start]
-            self.report = Report(left=left, confirmed=confirmed)
+            self.report = TreeEnd(left=left, confirmed=confirmed)
         self.close()
-        return self.report or Report()
+        return self.report or TreeEnd()
 
     def processes(self) -> list[table.Process]:
         """All that run in this tree now, the command first."""

@@ -20,10 +20,10 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 
 from treadle.io.process import handle, held, keeper
-from treadle.io.process.held import GRACE, Report, Tree
+from treadle.io.process.held import GRACE, Tree, TreeEnd
 from treadle.wire.common.framing import frame
 
-__all__ = ["GRACE", "Report", "Tree", "request", "spawn"]
+__all__ = ["GRACE", "Tree", "TreeEnd", "request", "spawn"]
 
 
 def spawn(

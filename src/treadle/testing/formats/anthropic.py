@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from treadle.agent.providers.script import Asked
+from treadle.agent.providers.script import Cue
 from treadle.testing.formats import HOLE, Play, around, event, halves, text_of
 
 STOP = {
@@ -20,12 +20,12 @@ KINDS = {400: "invalid_request_error", 401: "authentication_error", 403: "permis
 KINDS |= {413: "request_too_large", 429: "rate_limit_error", 529: "overloaded_error"}
 
 
-def asked(body: dict[str, Any]) -> Asked:
+def asked(body: dict[str, Any]) -> Cue:
     messages = [message for message in body.get("messages") or [] if isinstance(message, dict)]
     given = [m for m in messages if m.get("role") == "user"]
     turn = 1 + sum(m.get("role") == "assistant" for m in messages)
     last = text_of(given[-1].get("content")) if given else ""
-    return Asked(last=last, turn=turn, system=text_of(body.get("system")))
+    return Cue(last=last, turn=turn, system=text_of(body.get("system")))
 
 
 def events(play: Play) -> list[bytes]:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from treadle.agent.providers.script import Asked
+from treadle.agent.providers.script import Cue
 from treadle.testing.formats import HOLE, Play, around, event, halves, text_of
 
 FINISH = {"refusal": "content_filter", "other": "other"}
 
 
-def asked(body: dict[str, Any]) -> Asked:
+def asked(body: dict[str, Any]) -> Cue:
     messages = [message for message in body.get("messages") or [] if isinstance(message, dict)]
     system = [text_of(m.get("content")) for m in messages if m.get("role") in ("system", "developer")]
     replies = [place for place, m in enumerate(messages) if m.get("role") == "assistant"]
     # Some agents put a reminder of theirs after the prompt: what is new is all that came since the last reply.
     new = [m for m in messages[replies[-1] + 1 if replies else 0 :] if m.get("role") in ("user", "tool")]
     last = "\n".join(text_of(m.get("content")) for m in new)
-    return Asked(last=last, turn=1 + len(replies), system="\n".join(system))
+    return Cue(last=last, turn=1 + len(replies), system="\n".join(system))
 
 
 def events(play: Play) -> list[bytes]:

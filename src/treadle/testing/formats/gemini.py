@@ -6,20 +6,20 @@ from typing import Any
 
 import msgspec
 
-from treadle.agent.providers.script import Asked
+from treadle.agent.providers.script import Cue
 from treadle.testing.formats import HOLE, Play, around, event, text_of
 
 STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED"}
 FINISH = {"stop": "STOP", "tool_calls": "STOP", "length": "MAX_TOKENS", "refusal": "SAFETY"}
 
 
-def asked(body: dict[str, Any]) -> Asked:
+def asked(body: dict[str, Any]) -> Cue:
     contents = [content for content in body.get("contents") or [] if isinstance(content, dict)]
     given = [content for content in contents if content.get("role") != "model"]
     turn = 1 + sum(content.get("role") == "model" for content in contents)
     system = body.get("systemInstruction") or body.get("system_instruction")
     said = text_of(system.get("parts")) if isinstance(system, dict) else ""
-    return Asked(last=_said(given[-1]) if given else "", turn=turn, system=said)
+    return Cue(last=_said(given[-1]) if given else "", turn=turn, system=said)
 
 
 def events(play: Play) -> list[bytes]:

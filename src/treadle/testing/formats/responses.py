@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from treadle.agent.providers.script import Asked
+from treadle.agent.providers.script import Cue
 from treadle.testing.formats import HOLE, Play, around, event, halves, text_of
 
 INPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 OUTPUTS = ("message", "function_call", "custom_tool_call", "reasoning", "local_shell_call")
 
 
-def asked(body: dict[str, Any]) -> Asked:
+def asked(body: dict[str, Any]) -> Cue:
     given = body.get("input") or []
     if isinstance(given, str):
         given = [{"role": "user", "content": given}]
@@ -26,7 +26,7 @@ def asked(body: dict[str, Any]) -> Asked:
         elif not speaking:
             turn += 1
         speaking = not ours
-    return Asked(last=last, turn=turn, system="\n".join(system))
+    return Cue(last=last, turn=turn, system="\n".join(system))
 
 
 def events(play: Play) -> list[bytes]:
