@@ -72,7 +72,7 @@ def _devices(tokens: Any, as_json: bool) -> None:
 
 def _serve(tokens: Any, right: Any, as_json: bool, options: dict[str, Any]) -> None:
     from treadle.fleet.api import running
-    from treadle.fleet.api.serve import Listening, WebServer, run
+    from treadle.fleet.api.serve import Listening, WebServer, served
 
     terminals, notify = options.pop("terminals"), options.pop("notify")
     listening = Listening(**options)
@@ -81,17 +81,10 @@ def _serve(tokens: Any, right: Any, as_json: bool, options: dict[str, Any]) -> N
         server = WebServer(
             address=listening.address, names=listening.names, terminals=terminals, tokens=tokens, notify=notify
         )
-        ready = asyncio.Event()
-        serving = asyncio.create_task(run(server, listening, ready))
-        waiting = asyncio.create_task(ready.wait())
-        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if ready.is_set():
+        async with served(server, listening) as serving:
             with running.noted(listening):
                 _announce(tokens, listening, right, as_json)
                 await serving
-        else:
-            await serving
 
     try:
         asyncio.run(work())

@@ -173,6 +173,7 @@ def test_the_demo_shows_what_it_promises_and_leaves_nothing_behind(tmp_path: Pat
     assert done.returncode == 0, done.stdout + done.stderr
     for part in ("dollars waits: prices.py overlaps", "stock asks: python3 check_shop.py", "was killed (kill -9)"):
         assert part in done.stdout
+    assert "the page, for your browser: http://127.0.0.1:" in done.stdout
     assert "check_shop.py: OK" in done.stdout and "4 receipts for 4 orders" in done.stdout
     assert list(tmp_path.iterdir()) == []
     left = [each for each in table.processes() if any(str(tmp_path) in word for word in table.command_line(each.pid))]

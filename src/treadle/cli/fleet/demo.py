@@ -9,7 +9,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,11 +56,38 @@ async def _demo(place: Path) -> int:
     say(f"A repository with four failing tests: {repository}")
     await up.up(name="demo", slots=3, lease=2.0, say=say)
     try:
-        async with asyncio.timeout(SECONDS), client.connected() as bus:
-            return await _show(bus, repository, say)
+        async with _page(say), client.connected() as bus:
+            async with asyncio.timeout(SECONDS):
+                code = await _show(bus, repository, say)
+            await _until_enter(say)
+            return code
     finally:
         await up.down(say=say)
         say(f"Over after {time.monotonic() - began:.0f} s; nothing is left behind.")
+
+
+@asynccontextmanager
+async def _page(say: Callable[[str], None]) -> AsyncIterator[None]:
+    from treadle.fleet.api.serve import Listening, WebServer, served
+    from treadle.fleet.api.tokens import Tokens
+
+    tokens, listening = Tokens(), Listening(port=0)
+    async with served(WebServer(address=listening.address, names=listening.names, tokens=tokens), listening):
+        say(f"the page, for your browser: {listening.address}/#{tokens.link('demo', 'all')}")
+        yield
+
+
+async def _until_enter(say: Callable[[str], None]) -> None:
+    """A person may want to look around on the page; a script does not wait."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return
+    say("the page shows it all until you press Enter")
+    pressed, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_reader(sys.stdin, pressed.set)
+    try:
+        await pressed.wait()
+    finally:
+        loop.remove_reader(sys.stdin)
 
 
 class _Told:

@@ -8,7 +8,8 @@ import os
 import secrets
 import socket
 import ssl
-from collections.abc import Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -328,6 +329,23 @@ async def run(server: WebServer, listening: Listening, ready: asyncio.Event | No
         await asyncio.gather(serving, return_exceptions=True)
         await server.close()
         listening.socket.close()
+
+
+@asynccontextmanager
+async def served(server: WebServer, listening: Listening) -> AsyncIterator[asyncio.Task[None]]:
+    """Serve inside the `async with`. The task ends with the server; what keeps it from starting is raised."""
+    ready = asyncio.Event()
+    serving = asyncio.create_task(run(server, listening, ready))
+    waiting = asyncio.create_task(ready.wait())
+    try:
+        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if not ready.is_set():
+            await serving
+        yield serving
+    finally:
+        waiting.cancel()
+        serving.cancel()
+        await asyncio.gather(serving, waiting, return_exceptions=True)
 
 
 def tls_context(certificate: str, key: str) -> ssl.SSLContext:

@@ -8,6 +8,7 @@ import { connect, follow, link, lostSince } from "./socket.js";
 import { board, keep, setting, takeBoard } from "./store.js";
 import { el, fill, setText } from "./text.js";
 import { clock, span } from "./time.js";
+import { short } from "./words.js";
 
 const $ = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
 const view = $("view");
@@ -116,8 +117,10 @@ function showCounts() {
   const fleet = board.budgets.fleet;
   $("money").hidden = !fleet;
   if (fleet) {
-    const spent = fleet.spent_usd ?? 0, most = fleet.usd;
-    fill($("money"), most ? el("meter", { min: "0", max: String(most), value: String(spent), high: String(most * 0.8) }) : null, ` $${spent.toFixed(2)}${most ? ` of ${most.toFixed(2)}` : ""}`);
+    const spent = fleet.spent_usd ?? 0, most = fleet.usd, unpriced = fleet.unpriced_tokens ?? 0;
+    const unknown = unpriced ? `${short(unpriced)} tok of unknown price` : "";  // what nobody has priced is not free
+    const told = spent || most || !unknown ? `$${spent.toFixed(2)}${most ? ` of ${most.toFixed(2)}` : ""}` : "";
+    fill($("money"), most ? el("meter", { min: "0", max: String(most), value: String(spent), high: String(most * 0.8) }) : null, ` ${[told, unknown].filter(Boolean).join(" + ")}`);
   }
 }
 

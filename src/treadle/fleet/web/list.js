@@ -5,7 +5,7 @@ import { el, fill, setText } from "./text.js";
 import { badge, cost, nowOf, stateOf } from "./words.js";
 
 const TITLES = { needs: "Needs you", working: "Working", waiting: "Waiting", done: "Done" };
-const NOTHING = { needs: "Nothing needs you.", working: "Nothing works.", waiting: "Nothing waits.", done: "Nothing has ended yet." };
+const NOTHING = { needs: "Nothing needs you.", working: "Nobody is at work.", waiting: "No order waits.", done: "Nothing has ended yet." };
 /** @type {Map<string, HTMLElement>} */
 const made = new Map();
 /** @type {Record<string, any>} */
