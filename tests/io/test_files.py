@@ -489,10 +489,16 @@ def test_a_failed_lock_leaves_the_lock_file_free(tmp_path: Path) -> None:
         locked_beside(lock, str(directory), timeout=0.0).__enter__()
     with locked(lock, 0):
         pass
+    (tmp_path / "file").touch()
     with pytest.raises(StorageError):
-        locked_beside(lock, str(tmp_path / "none" / "lock.d"), timeout=0.0).__enter__()
+        locked_beside(lock, str(tmp_path / "file" / "lock.d"), timeout=0.0).__enter__()
     with locked(lock, 0):
         pass
+
+
+def test_where_no_other_program_can_lock_there_is_nobody_to_keep_out(tmp_path: Path) -> None:
+    with locked_beside(str(tmp_path / "lock"), str(tmp_path / "none" / "lock.d"), timeout=0.0):
+        assert not (tmp_path / "none").exists()
 
 
 def test_asking_whether_it_is_locked_does_not_lock_it(tmp_path: Path) -> None:

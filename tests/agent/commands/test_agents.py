@@ -197,8 +197,8 @@ EDITORS = "".join(
 [[reply]]
 when = "^make it {name}$"
 [[reply.call]]
-name = "write_file"
-arguments = {{ file_path = "shared.txt", content = "{name}" }}
+name = "edit_file"
+arguments = {{ file_path = "shared.txt", old_string = "as it was\\n", new_string = "{name}" }}
 [[reply]]
 when = "(?s)shared.txt"
 system = "worktrees/{name}-"

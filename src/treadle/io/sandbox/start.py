@@ -53,7 +53,10 @@ async def start(
     if confinement.network == "off" and confinement.hosts:
         proxy = Proxy(confinement.hosts)
         command, env = relayed(command), {**env, **VARIABLES}
-    wrapped, env = _wrapped(confinement, command, cwd, env, linger, proxy)
+    try:
+        wrapped, env = _wrapped(confinement, command, cwd, env, linger, proxy)
+    except OSError as error:  # such as a link that was removed while it was looked at
+        raise LocalError(f"the sandbox cannot be made: {error}") from error
     go, ours_go = os.pipe()
     ready, theirs_ready = os.pipe()
     fds = [go, theirs_ready]
