@@ -223,13 +223,13 @@ async def test_broken_servers_are_warnings_and_the_good_one_works(
             "nobody": McpServer(url="http://127.0.0.1:9/mcp"),
             "legacy": python(LEGACY),
         },
-        timeout=20,
+        timeout=12,
     )
     assert [tool.name for tool in servers.tools] == ["mcp__legacy__old_one"]
     said = {warning.split("'")[1]: warning for warning in warnings}
     assert sorted(said) == ["crash", "deaf", "empty", "missing", "nobody", "noise", "old", "silent", "wrong"]
     assert "I cannot go on" in said["crash"]
-    assert "not ready within 20 s" in said["silent"]
+    assert "not ready within 12 s" in said["silent"]
     assert "no such" in said["missing"].lower()
 
 

@@ -185,8 +185,8 @@ def make_noise() -> None:
 
 
 def flood() -> None:
-    """Events without end to speak of: 100,000, or as many as the task says."""
-    number = int(ORDER["task"]) if ORDER["task"].isdigit() else 100_000
+    """Events without end to speak of: 20,000, or as many as the task says."""
+    number = int(ORDER["task"]) if ORDER["task"].isdigit() else 20_000
     one = {"ts": NOW, "type": "assistant_delta", "text": "word "}
     run = HEARD[b"$RUN"].decode()
     line = json.dumps({"t": "event", "ref_id": run, "event": one}, separators=(",", ":")).encode() + b"\n"
