@@ -4,6 +4,7 @@ import { signIn } from "./api.js";
 import { answerByKey, openMore } from "./ask.js";
 import { order, reveal, select, selectedId, showList } from "./list.js";
 import { showOrder } from "./order.js";
+import * as search from "./search.js";
 import { connect, follow, link, lostSince } from "./socket.js";
 import { board, keep, setting, takeBoard } from "./store.js";
 import { el, fill, setText } from "./text.js";
@@ -13,7 +14,7 @@ import { short } from "./words.js";
 const $ = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
 const view = $("view");
 let leave = () => {};
-let shownAt = "";
+let shownAt = "", shows = 0;
 
 // What the address says...
 
@@ -25,7 +26,7 @@ const VIEWS = {
   nodes: () => import("./places.js"),
   money: () => import("./places.js"),
   claims: () => import("./places.js"),
-  search: () => import("./search.js"),
+  search: async () => search,  // there at once: what is typed after its key is meant for it
   new: () => import("./new.js"),
   settings: () => import("./settings.js"),
 };
@@ -35,6 +36,7 @@ async function show() {
   const [name, id, tab] = path.split("/").map(decodeURIComponent);
   if (shownAt === location.hash && name !== "") return;
   shownAt = location.hash;
+  const mine = shows += 1;  // the same address may be shown again while its module is still loaded
   leave();
   leave = () => {};
   document.body.dataset.view = name || "board";
@@ -48,11 +50,10 @@ async function show() {
   } else if (VIEWS[name]) {
     select("");
     fill(view, el("p", { class: "empty" }, "…"));
-    const mine = shownAt;
     try {
       const module = await VIEWS[name]();
-      if (mine === shownAt) leave = module.show(view, { name, id, query: new URLSearchParams(query ?? "") }) ?? (() => {});
-    } catch (error) { fill(view, el("p", { class: "problem" }, `This part of the page could not be loaded: ${/** @type {Error} */ (error).message}`)); }
+      if (mine === shows) leave = module.show(view, { name, id, query: new URLSearchParams(query ?? "") }) ?? (() => {});
+    } catch (error) { if (mine === shows) fill(view, el("p", { class: "problem" }, `This part of the page could not be loaded: ${/** @type {Error} */ (error).message}`)); }
   } else {
     showFirst();
   }
@@ -138,6 +139,13 @@ function move(step) {
   reveal(next);
 }
 
+/** Not left to hashchange, which comes after the next keys, or never where the address is this one already. */
+function toSearch() {
+  location.hash = "#/search";
+  shownAt = "";
+  show();
+}
+
 /** @type {Record<string, () => unknown>} */
 const ACTIONS = {
   j: () => move(1),
@@ -148,7 +156,7 @@ const ACTIONS = {
   m: () => /** @type {HTMLElement | null} */ (view.querySelector(".composer textarea"))?.focus(),
   e: () => /** @type {HTMLElement | null} */ (view.querySelector(".run-bar button:nth-child(2):not([hidden])"))?.click(),
   o: () => { location.hash = "#/orders"; },
-  "/": () => { location.hash = "#/search"; },
+  "/": toSearch,
   "?": () => { location.hash = "#/settings"; },
   Escape: () => { if (location.hash !== "#/") location.hash = "#/"; },
 };
@@ -176,7 +184,7 @@ document.addEventListener("answered", (event) => {
 
 async function begin() {
   document.documentElement.dataset.theme = setting("theme", "");
-  $("find").addEventListener("click", () => { location.hash = "#/search"; });
+  $("find").addEventListener("click", toSearch);
   setText($("keys"), setting("keys", "on") === "off" ? "Keys are off (Settings)" : KEYS);
   showList($("list"));
   const code = location.hash.slice(1);

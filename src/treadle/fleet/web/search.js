@@ -15,6 +15,7 @@ export function show(where, { query }) {
   let timer = 0, asked = 0;
   field.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(look, 120); });
   field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Enter" && timer) look(); // the first of what fits now, not of what did before the last letters
     const links = /** @type {HTMLElement[]} */ ([...list.querySelectorAll("a")]);
     if (event.key === "Enter" && links[0]) { event.preventDefault(); links[0].click(); }
     if (event.key === "ArrowDown" && links[0]) { event.preventDefault(); links[0].focus(); }
@@ -26,6 +27,8 @@ export function show(where, { query }) {
   });
 
   async function look() {
+    clearTimeout(timer);
+    timer = 0;
     const words = field.value.trim(), mine = asked += 1;
     history.replaceState(null, "", `#/search${words ? `?q=${encodeURIComponent(words)}` : ""}`);
     const low = words.toLowerCase();
@@ -42,6 +45,7 @@ export function show(where, { query }) {
   }
   field.focus();
   look();
+  return () => clearTimeout(timer);
 }
 
 /** @param {string} text @returns {any[]} */
