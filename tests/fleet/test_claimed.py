@@ -89,10 +89,11 @@ async def test_an_order_without_claims_cannot_write_what_a_running_one_holds(
     holder = spec(SLOW, root=str(repository), claims=("src/**",), labels=("first",))
     await give(bus, holder)
     await until_state(bus, holder.id, "running")
-    order = work(repository, script(tmp_path, WRITES), labels=("second",), setup="sleep 0.1")
+    order = work(repository, script(tmp_path, WRITES), labels=("second",))
     await give(bus, order)
     ended = await client.wait(bus, order.id, 90)
     assert ended.state == "done" and ended.result["changed"] == ["a.txt"], ended
+    assert (await client.get_order(bus, holder.id)).state == "running"
     denied = [each.event for each in [one async for one in client.events(bus, order.id)] if each.event]
     assert any("claimed by order" in str(event) for event in denied)
 

@@ -81,6 +81,10 @@ class Execution:
         self._repeats = 0
         self.asks_for_more: dict[str, Any] = {}
         self.claimed: Claimed | None = None
+        self._others: dict[str, list[str]] = {}
+        """What other orders hold, as told last: also before there is a worktree that it is about."""
+        self._may_begin = asyncio.Event()
+        """Set when that was told, or when there is no more to wait for."""
         self._began = False
         """Whether the agent has said anything."""
 
@@ -180,9 +184,11 @@ class Execution:
 
     async def learn(self, answer: dict[str, Any]) -> None:
         """What the scheduler tells with each beat of others who work on the same repository."""
+        self._others = answer.get("claims") or {}
+        self._may_begin.set()
         if self.claimed is None:
             return
-        self.claimed.learn(answer.get("claims") or {})
+        self.claimed.learn(self._others)
         if text := self.claimed.collisions(answer.get("collisions") or {}):
             self.runner.log.append(msgspec.json.encode(Warned(message=text, code="collision", ts=time.time())))
             await self.steer(text)
@@ -197,6 +203,7 @@ class Execution:
         if self.stopped is None:
             self.stopped = why
             self.stopping.set()
+            self._may_begin.set()
             self.runner.may_go_on.set()
             if self._host is not None:
                 await self._host.stop(why)
@@ -208,6 +215,7 @@ class Execution:
 
     def kill(self) -> None:
         self.stopping.set()
+        self._may_begin.set()
         if self._host is not None:
             self._host.kill()
 
@@ -259,7 +267,7 @@ class Execution:
         assert self.before.tree is not None
         self.tree = self.before.tree
         self.root = self.tree.root
-        self.claimed = Claimed(self.tree.top, self.root) if self.tree.top else None
+        await self._know_claims()
         if self.before.how != "session":
             await self.questions.forget()
         if self.spec.setup and not self.before.restored:
@@ -281,6 +289,17 @@ class Execution:
         assert self._host is not None
         self._do("keeping the result")
         return await self._ended(self._host, receipt)
+
+    async def _know_claims(self) -> None:
+        """What others hold binds from the agent's first step on, so nothing is done before that was told once."""
+        assert self.tree is not None
+        if not self.tree.top:
+            return
+        await self._may_begin.wait()
+        if self.runner.superseded.is_set():
+            raise Cancelled("another attempt has the order")
+        self.claimed = Claimed(self.tree.top, self.root)
+        self.claimed.learn(self._others)
 
     def new_place(self) -> str:
         return os.path.join(self.runner.directory, "work")
