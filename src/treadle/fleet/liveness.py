@@ -11,15 +11,15 @@ LOOPS = 6
 """The same tool call this many times in a row is a loop."""
 
 
-def stuck(activity: dict[str, Any], stall: float = STALLED_SECONDS) -> str:
-    """Why a run that is heard counts as stalled or looping; nothing when it does not."""
+def stuck(activity: dict[str, Any], stall: float = STALLED_SECONDS, now: float | None = None) -> str:
+    """Why a run that is heard counts as stalled or looping at a time, or now; nothing when it does not."""
     repeats = int(activity.get("repeats") or 0)
     if repeats >= LOOPS:
         return f"looping: the same call {repeats} times in a row: {activity.get('doing', '?')}"
     if not activity.get("last_event") or activity.get("asks"):
         return ""
     seen = max(float(activity["last_event"]), float(activity.get("busy") or 0.0))
-    quiet = time.time() - seen
+    quiet = (time.time() if now is None else now) - seen
     if quiet <= stall:
         return ""
     tools = activity.get("open_tools") or []
@@ -27,14 +27,15 @@ def stuck(activity: dict[str, Any], stall: float = STALLED_SECONDS) -> str:
     return f"stalled: {what} for {quiet:.0f} s"
 
 
-def judged(found: dict[str, Any]) -> dict[str, Any]:
-    """What the scheduler knows, with a verdict, its evidence and what happens next."""
+def judged(found: dict[str, Any], now: float | None = None) -> dict[str, Any]:
+    """What the scheduler knows, with a verdict at a time, or now, its evidence and what happens next."""
     if "activity" not in found:
         return found
+    now = time.time() if now is None else now
     activity, heard = found["activity"], float(found.get("heard_seconds_ago", 0.0))
     lease = float(found.get("lease", 5.0))
     tools = activity.get("open_tools") or []
-    problem = stuck(activity, float(found.get("stall") or STALLED_SECONDS))
+    problem = stuck(activity, float(found.get("stall") or STALLED_SECONDS), now)
     if heard > lease:
         verdict, then = "lost", "another runner takes over"
     elif found.get("over_budget"):
@@ -53,21 +54,21 @@ def judged(found: dict[str, Any]) -> dict[str, Any]:
         verdict, then = "waiting for the provider", "it goes on with the model's answer"
     else:
         verdict, then = "working", "it goes on"
-    return {**found, "verdict": verdict, "evidence": _evidence(found, heard, problem), "next": then}
+    return {**found, "verdict": verdict, "evidence": _evidence(found, heard, problem, now), "next": then}
 
 
-def _evidence(found: dict[str, Any], heard: float, problem: str) -> list[str]:
+def _evidence(found: dict[str, Any], heard: float, problem: str, now: float) -> list[str]:
     activity = found["activity"]
     if not activity:
         return []
-    quiet = time.time() - float(activity.get("last_event", time.time()))
+    quiet = now - float(activity.get("last_event", now))
     told = [f"heard {heard:.1f} s ago", f"last event {quiet:.1f} s ago"]
     if tools := activity.get("open_tools"):
         told.append(f"open tool: {tools[0]}")
     if tree := activity.get("tree"):
         told.append(f"{tree['processes']} processes, {tree['cpu']:.1f} s of CPU, {tree['sockets']} sockets")
     if activity.get("busy"):
-        told.append(f"its processes worked {time.time() - float(activity['busy']):.0f} s ago")
+        told.append(f"its processes worked {now - float(activity['busy']):.0f} s ago")
     told += [problem] if problem else []
     told += [f"{', '.join(files[:3])} is changed by order {other} too" for other, files in _collisions(found)]
     return [*told, found["over_budget"]] if found.get("over_budget") else told
