@@ -19,12 +19,18 @@ turn = 1
 text = "I know."
 usage = { input = 5, output = 1 }
 [[reply.call]]
+name = "read_file"
+arguments = { file_path = "b.txt" }
+[[reply.call]]
 name = "write_file"
 arguments = { file_path = "b.txt", content = "two" }
 [[reply]]
 turn = 1
 text = "I write."
 usage = { input = 5, output = 1 }
+[[reply.call]]
+name = "read_file"
+arguments = { file_path = "a.txt" }
 [[reply.call]]
 name = "write_file"
 arguments = { file_path = "a.txt", content = "two" }
