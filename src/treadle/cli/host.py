@@ -27,7 +27,7 @@ from treadle.host.event_file import RedactedEvents
 from treadle.host.recover import kept_runs
 from treadle.host.recover import recover as recover_runs
 from treadle.host.run import Backend, HostRun, Job
-from treadle.host.running import RunningOrder, ask_to_stop, find_running, follow, running, wait_for_end
+from treadle.host.running import RunUnderWay, ask_to_stop, find_running, follow, running, wait_for_end
 from treadle.host.signing import load_signer
 from treadle.host.store import ReceiptStore
 from treadle.host.validate import check_file
@@ -445,7 +445,7 @@ def cancel(run_id: str, reason: str, as_json: bool) -> None:
     _show_end(found, as_json)
 
 
-def _show_end(run: RunningOrder, as_json: bool) -> None:
+def _show_end(run: RunUnderWay, as_json: bool) -> None:
     store = ReceiptStore(run.receipts)
     receipt = store.get(run.run_id)
     if as_json:

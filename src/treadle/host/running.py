@@ -19,7 +19,7 @@ LOOK_EVERY = 0.1
 _events: msgspec.json.Decoder[AnyAgentEvent] = msgspec.json.Decoder(AnyAgentEvent)
 
 
-class RunningOrder(msgspec.Struct, frozen=True, kw_only=True):
+class RunUnderWay(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str
     agent: str
     task: str
@@ -33,7 +33,7 @@ class RunningOrder(msgspec.Struct, frozen=True, kw_only=True):
     """The store that its receipt goes to."""
 
 
-def running() -> list[RunningOrder]:
+def running() -> list[RunUnderWay]:
     """The runs under way, the oldest first."""
     base = runs_directory()
     found = []
@@ -44,7 +44,7 @@ def running() -> list[RunningOrder]:
         except (StorageError, msgspec.MsgspecError):
             continue
         found.append(
-            RunningOrder(
+            RunUnderWay(
                 run_id=record.run_id,
                 agent=record.backend,
                 task=record.order.task,
@@ -59,7 +59,7 @@ def running() -> list[RunningOrder]:
     return sorted(found, key=lambda run: run.started)
 
 
-def find_running(name: str) -> RunningOrder:
+def find_running(name: str) -> RunUnderWay:
     """The run with this id, or whose id begins so; `latest` is the one that started last."""
     known = [run for run in running() if run.alive]
     fitting = known[-1:] if name == "latest" else [run for run in known if run.run_id.startswith(name.lower())]
