@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -619,12 +620,19 @@ def test_a_supervisor_with_nothing_but_the_protocol_is_served_by_every_command(s
     with files.locked(place.pid):
         Path(place.pid).write_text(f"{os.getpid()}\n{os.getpid()}")
         try:
-            assert json.loads(shell("status", "hm", "--json"))["state"]["name"] == "idle"
-            assert shell("tail", "hm", "--strip") == "one\ntwo\n$ "
-            assert shell("peek", "hm").splitlines() == ["one", "two", "$"]
-            shell("wait", "hm", "--state", "idle", "--timeout", "50")
-            assert "idle" in shell("ls")
-            shell("send", "hm", "x", "--enter", code=3)
+            with ThreadPoolExecutor(6) as pool:  # each waits two seconds for an answer that does not come
+                status = pool.submit(shell, "status", "hm", "--json")
+                tail = pool.submit(shell, "tail", "hm", "--strip")
+                peek = pool.submit(shell, "peek", "hm")
+                wait = pool.submit(shell, "wait", "hm", "--state", "idle", "--timeout", "50")
+                ls = pool.submit(shell, "ls")
+                send = pool.submit(shell, "send", "hm", "x", "--enter", code=3)
+            assert json.loads(status.result())["state"]["name"] == "idle"
+            assert tail.result() == "one\ntwo\n$ "
+            assert peek.result().splitlines() == ["one", "two", "$"]
+            assert "idle" in ls.result()
+            wait.result()
+            send.result()
         finally:
             stop.set()
             thread.join(50)

@@ -7,8 +7,11 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 import treadle
 from tests.io.process.hostile import await_none_left
+from tests.terminal.support import until
 
 KEEPER = """
 import os, pty, sys, time
@@ -53,9 +56,19 @@ def test_when_the_keeper_is_killed_its_tree_is_ended_and_then_the_program_runs_t
     assert word == "killed:" and all(part.isdigit() for part in pids.strip().split(","))
 
 
+@pytest.mark.parametrize("turn", range(5))
+def test_what_comes_afterwards_runs_when_the_tree_ends_before_its_killed_keeper_has_quite_ended(
+    turn: int, tmp_path: Path, mark: str
+) -> None:
+    many = "[os.pipe() for _ in range(200)]"  # the terminal hangs up, and the keeper still has all of them to close
+    act = f"tree.await_started(); before = {many}; high = os.dup(master); os.close(master); after = {many}"
+    assert keep(tmp_path, "exec cat", f"{act}; os.kill(os.getpid(), 9)").returncode == -signal.SIGKILL
+    until(lambda: (tmp_path / "after").read_text().startswith("killed:"))
+
+
 def test_a_tree_can_be_left_alone(tmp_path: Path, mark: str) -> None:
     act = "tree.await_started(); tree.leave(); os.waitpid(tree.reaper, 0); os.kill(tree.pid, 0); os.kill(tree.pid, 9)"
-    done = keep(tmp_path, "trap '' HUP; sleep 60", f"{act}; print(os.waitpid(tree.pid, 0)[1])")
+    done = keep(tmp_path, "trap '' HUP; exec sleep 60", f"{act}; print(os.waitpid(tree.pid, 0)[1])")
     assert done.stdout == "9\n", done.stderr
 
 

@@ -16,7 +16,7 @@ from tests.io.process.hostile import MODES, SELF, await_none_left, left
 from tests.io.process.trees import OWNER, ROOT, hostile, output, owner
 from tests.terminal.support import until
 from treadle.errors import LocalError, NotFound, TimedOut
-from treadle.io.process import table, tree
+from treadle.io.process import held, table, tree
 from treadle.io.process.handle import own
 
 # Starting...
@@ -235,8 +235,8 @@ def test_a_tree_whose_reaper_and_keeper_were_killed_at_once_is_not_said_to_be_go
 
 def test_a_tree_whose_reaper_stands_still_is_ended_all_the_same(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
     started = hostile("daemon", "deaf")
-    monkeypatch.setattr(tree, "ANSWER_TIMEOUT", 0.1)
-    monkeypatch.setattr(tree.reaper, "KILL_LIMIT", 0.1)
+    monkeypatch.setattr(held, "ANSWER_TIMEOUT", 0.1)
+    monkeypatch.setattr(held.reaper, "KILL_LIMIT", 0.1)
     os.kill(started.reaper, signal.SIGSTOP)
     started.stop(0)
     assert left(mark) == []

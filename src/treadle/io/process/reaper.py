@@ -119,7 +119,9 @@ def live(
             for order in orders:
                 reaper.obey(*order)
             reaper.tend()
-        if request["afterwards"] and os.getppid() != keeper:
+        if request["afterwards"] and _lost(keeper):
+            if _library:
+                _library[0].prctl(_PR_SET_PDEATHSIG, 0, 0, 0, 0)  # one that is only dying would still end us with it
             signals.reset()
             for target, fd in enumerate(kept, 3):  # in order, and each is at its number or above it
                 os.dup2(fd, target)
@@ -342,6 +344,16 @@ def leave_note(path: bytes, owner: int, keeper: int, reaper: int, pid: int, comm
     except OSError:
         return False
     return True
+
+
+def _lost(parent: int) -> bool:
+    """Whether our parent is dead or dying.
+
+    One that dies closes its files first. A tree that ends by that, as its terminal hangs up, may be gone before we are
+    an orphan.
+    """
+    found = table.look(parent)
+    return os.getppid() != parent or (found is not None and found.dying)
 
 
 def _hurry() -> None:

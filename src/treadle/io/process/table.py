@@ -15,13 +15,23 @@ HAS_PROC = os.path.exists("/proc/self/stat")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
 CHASE = 100
+_PF_EXITING = 4
 
 
 class Process:
-    __slots__ = ("cpu", "group", "name", "parent", "pid", "rss", "start", "state")
+    __slots__ = ("cpu", "dying", "group", "name", "parent", "pid", "rss", "start", "state")
 
     def __init__(
-        self, pid: int, parent: int, start: int, state: str, rss: int, name: str, cpu: float = 0.0, group: int = 0
+        self,
+        pid: int,
+        parent: int,
+        start: int,
+        state: str,
+        rss: int,
+        name: str,
+        cpu: float = 0.0,
+        group: int = 0,
+        dying: bool = False,
     ) -> None:
         self.pid = pid
         self.parent = parent
@@ -31,6 +41,7 @@ class Process:
         self.name = name
         self.cpu = cpu  # seconds used so far
         self.group = group
+        self.dying = dying  # it will not run again, but may still hold files and have children
 
     def __repr__(self) -> str:
         return f"<{self.pid} {self.name} {self.state}>"
@@ -54,7 +65,8 @@ def look(pid: int) -> Process | None:
     name = head.partition(b"(")[2].decode("utf-8", "replace")
     cpu = (int(fields[11]) + int(fields[12])) / TICKS
     parent, group, start, pages = (int(fields[index]) for index in (1, 2, 19, 21))
-    return Process(pid, parent, start, fields[0].decode(), pages * PAGE, name, cpu, group)
+    dying = bool(int(fields[6]) & _PF_EXITING)
+    return Process(pid, parent, start, fields[0].decode(), pages * PAGE, name, cpu, group, dying)
 
 
 def start_time(pid: int) -> int:
