@@ -156,9 +156,9 @@ WARM = """
 import sys
 from treadle.terminal import supervisor
 from treadle.terminal.launch import launch
-from treadle.terminal.settings import Settings
+from treadle.terminal.settings import TerminalSettings
 for number in range(int(sys.argv[2])):
-    settings = Settings()
+    settings = TerminalSettings()
     settings.id, settings.directory, settings.command = f"w{number}", sys.argv[1], ["sleep", "600"]
     launch(settings)
 """

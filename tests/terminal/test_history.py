@@ -101,8 +101,8 @@ def test_a_full_file_gives_room_back(tmp_path: Path) -> None:
 FULL = """
 import json, os, sys, time
 from treadle.terminal.launch import launch
-from treadle.terminal.settings import Settings
-settings = Settings()
+from treadle.terminal.settings import TerminalSettings
+settings = TerminalSettings()
 settings.directory, settings.id, settings.linger = sys.argv[1], "x", 0.0
 settings.command = ["sh", "-c", "head -c 1000000 /dev/zero | tr '\\\\0' x; exit 5"]
 place = launch(settings)
