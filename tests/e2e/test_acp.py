@@ -90,13 +90,19 @@ def said(text: str) -> list[Any]:
 
 async def test_an_allowed_write_comes_with_its_diff_and_ends_in_the_file(tmp_path: Path) -> None:
     (tmp_path / "made.txt").write_text("old\n")
-    read = '[[reply]]\n[[reply.call]]\nname = "read_file"\narguments = { file_path = "made.txt" }\n'
+    read = """
+[[reply]]
+usage = { input = 10, output = 1 }
+[[reply.call]]
+name = "read_file"
+arguments = { file_path = "made.txt" }
+"""
     async with editor(tmp_path, read + WRITE) as (agent, client):
         opened = await agent.new_session(cwd=str(tmp_path), mcp_servers=[])
         answer = await asyncio.wait_for(agent.prompt(session_id=opened.session_id, prompt=said("write")), 60)
         await client.until(lambda: "It is done." in client.texts())
     assert answer.stop_reason == "end_turn"
-    assert answer.usage.input_tokens >= 33 and answer.usage.cached_read_tokens == 7
+    assert answer.usage.input_tokens == 10 + 33 and answer.usage.cached_read_tokens == 7
     assert (tmp_path / "made.txt").read_text() == "hello\n"
     call, options = client.asked[0]
     diff = next(item for item in call.content if item.type == "diff")
