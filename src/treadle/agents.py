@@ -35,7 +35,10 @@ class Confined:
         return await self._agent.probe()
 
     async def open(self, spec: SessionSpec) -> Session:
-        return await self._agent.open(msgspec.structs.replace(spec, confinement=self._confinement))
+        asked = self._confinement
+        if asked.use == "auto":  # then it is as whoever opens the session has it
+            asked = msgspec.structs.replace(asked, use=spec.confinement.use)
+        return await self._agent.open(msgspec.structs.replace(spec, confinement=asked))
 
     def __getattr__(self, name: str) -> Any:
         """What some agents can do beyond the contract, such as listing their sessions."""

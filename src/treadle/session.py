@@ -158,8 +158,9 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     Paths are absolute. Everything else on the machine can be read and not written.
     """
 
-    use: Literal["auto", "on", "off"] = "auto"
-    """auto: in the modes auto-edit and full-auto, where the machine can; on: always, or refuse; off: never."""
+    use: Literal["auto", "possible", "on", "off"] = "auto"
+    """auto: in the modes auto-edit and full-auto, where the machine can; possible: in every mode but yolo, where the
+    machine can, as for orders, which nobody is asked about; on: always, or refuse; off: never."""
     network: Literal["on", "off"] = "on"
     hosts: tuple[str, ...] = ()
     """With the network off: what can be reached all the same, through a proxy of ours; `pypi.org`, `*.example.com`."""

@@ -1,5 +1,6 @@
 """A sidecar in a sandbox: what the policy denies, the kernel denies."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +34,7 @@ def told(source: Path, task: str, **changes: Any) -> Job:
     policy = replace(NO_POLICY, deny_read=[".env"], deny_write=["keep.txt", "kept/**", "new.txt"])
     work = order(source, task=task, policy=policy)
     act = "runs_its_task_and_does_not_say_so"
-    return Job(order=work, backend=scripted(act), timing=QUICK, confinement=ON, **changes)
+    return Job(order=work, backend=scripted(act), timing=QUICK, **{"confinement": ON, **changes})
 
 
 def kept_files(source: Path) -> None:
@@ -83,12 +84,61 @@ def test_a_program_that_lies_in_tmp_is_shown_with_what_lies_beside_it(source: Pa
     script = tmp_path / "tools" / "host.py"
     script.parent.mkdir()
     script.write_text("")
-    cage = Cage(ON, order(source), "run")
-    made = cage.confinement([sys.executable, str(script), "--flag", "/no/such/file"])
-    cage.close()
+    cage = Cage(ON, order(source), "run", str(source))
+    enclosure = cage.around("mine", [sys.executable, str(script), "--flag", "/no/such/file"], os.environ)
+    assert enclosure is not None
+    made = enclosure.now()
+    enclosure.close()
     assert made is not None and str(script.parent.resolve()) in made.read_only
     assert str(source.resolve()) in made.write
 
 
 def test_a_sandbox_that_nobody_wants_is_not_made(source: Path) -> None:
-    assert Cage(Confinement(use="off"), order(source), "run").confinement([]) is None
+    cage = Cage(Confinement(use="off"), order(source), "run", str(source))
+    assert cage.around("mine", ["true"], os.environ) is None and cage.around_check() is None
+
+
+async def test_without_being_asked_it_confines_the_sidecar_and_the_check(
+    run: Runner, source: Path, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    plain = replace(told(source, f"echo 1 > {outside}/x; echo 1 > a.txt"), confinement=Confinement(use="possible"))
+    receipt, _ = await run("", replace(plain, check=f"echo 1 > {outside}/y"))
+    assert list(outside.iterdir()) == [] and receipt.outcome == "partial"
+    assert receipt.verification.git_status == "M  a.txt"
+
+
+@pytest.mark.parametrize("said", ["settings", "person"])
+async def test_a_person_can_switch_it_off(
+    run: Runner, source: Path, tmp_path: Path, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_SANDBOX", "0" if said == "settings" else "1")
+    asked = Confinement(use="possible" if said == "settings" else "off")
+    await run("", told(source, f"echo 1 > {tmp_path}/x", confinement=asked, check=f"echo 1 > {tmp_path}/y"))
+    assert (tmp_path / "x").exists() and (tmp_path / "y").exists()
+
+
+async def test_protected_files_that_it_makes_are_taken_out_and_named(run: Runner, source: Path) -> None:
+    job = told(source, "mkdir .vscode; echo evil > .vscode/tasks.json; echo 1 > b.txt", apply=True)
+    receipt, host = await run("", job)
+    assert receipt.outcome == "complete" and receipt.verification.git_status == "A  b.txt"
+    assert any(".vscode" in note["problem"] for note in more(receipt)["notes"])
+    assert not (source / ".vscode").exists() and (source / "b.txt").exists()
+
+
+async def test_one_that_the_policy_denies_fails_the_run(run: Runner, source: Path) -> None:
+    job = told(source, "mkdir .vscode; echo evil > .vscode/tasks.json")
+    policy = replace(job.order.policy, deny_write=[".vscode/**", ".vscode"])
+    receipt, _ = await run("", replace(job, order=replace(job.order, policy=policy)))
+    assert receipt.outcome == "failed" and ".vscode was changed" in more(receipt)["end"]["message"]
+
+
+async def test_a_sidecar_of_ours_stays_outside_and_is_told_how_to_confine(source: Path) -> None:
+    def options(asked: Confinement) -> list[str]:
+        return Cage(asked, order(source), "run", str(source)).options()
+
+    assert options(Confinement(use="possible")) == []
+    assert options(Confinement(use="on", network="off")) == ["--sandbox", "--network", "off"]
+    assert options(Confinement(use="on", network="off", hosts=("a", "b"))) == ["--sandbox", "--network", "a,b"]
+    assert options(Confinement(use="off")) == ["--no-sandbox"]

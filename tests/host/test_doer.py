@@ -16,7 +16,7 @@ from treadle.events import AnyEvent, Asked, ToolStarted, TurnEnded
 from treadle.host.doer import AgentDoer
 from treadle.host.run import HostRun, Job
 from treadle.host.store import ReceiptStore
-from treadle.session import AgentInfo, Answer, SessionSpec
+from treadle.session import AgentInfo, Answer, Confinement, SessionSpec
 from treadle.wire.sidecar.connection import NO_POLICY, Requirement, Requirements, WorkOrder
 from treadle.wire.sidecar.receipts import FileChanged, Warned
 
@@ -189,6 +189,7 @@ async def test_an_agent_that_never_opens_is_aborted(source: Path) -> None:
     await doer.close()
 
 
+FREE = Confinement(use="off")  # the script of the model lies in /tmp, of which a sandbox has its own
 WORKER = f"worker:{Path(sys.executable).parent / 'treadle-worker'}"
 
 
@@ -209,7 +210,8 @@ async def test_with_best_effort_it_runs_and_what_it_breaks_fails_it(
 ) -> None:
     work = scripted_order(tmp_path, source, policy=replace(NO_POLICY, allowed_tools=["Read"]))
     work = replace(work, config=replace(work.config, vendor={"abp": {"best_effort_policy": True}}))
-    receipt = await HostRun(Job(order=work, backend=find_agent(WORKER), timing=QUICK, apply=True), store).run()
+    job = Job(order=work, backend=find_agent(WORKER), timing=QUICK, apply=True, confinement=FREE)
+    receipt = await HostRun(job, store).run()
     assert more(receipt)["policy"]["best_effort"] is True and more(receipt)["policy"]["enforced"] == "observed"
     assert receipt.outcome == "failed" and more(receipt)["end"]["code"] == "permission_denied"
     assert any("does not promise to keep" in event.message for event in receipt.trace if isinstance(event, Warned))
@@ -218,6 +220,6 @@ async def test_with_best_effort_it_runs_and_what_it_breaks_fails_it(
 
 async def test_without_a_policy_such_an_agent_just_runs(tmp_path: Path, source: Path, store: ReceiptStore) -> None:
     receipt = await HostRun(
-        Job(order=scripted_order(tmp_path, source), backend=find_agent(WORKER), timing=QUICK), store
+        Job(order=scripted_order(tmp_path, source), backend=find_agent(WORKER), timing=QUICK, confinement=FREE), store
     ).run()
     assert receipt.outcome == "complete" and receipt.verification.git_status == "A  made.txt"

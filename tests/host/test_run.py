@@ -16,6 +16,7 @@ from treadle.errors import Cancelled, ConfigError, NotFound, TimedOut, Unsupport
 from treadle.host.recover import kept_runs
 from treadle.host.run import Backend, HostRun, Job, absolute_command, make_receipt, runs_directory
 from treadle.host.store import ReceiptStore
+from treadle.session import Confinement
 from treadle.wire.sidecar.connection import NO_POLICY, Requirement, Requirements, WorkspaceSpec
 from treadle.wire.sidecar.receipts import Receipt, ToolCall
 
@@ -98,11 +99,10 @@ async def test_a_check_says_whether_it_really_worked(run: Runner, command: str, 
 
 
 async def test_a_check_ends_when_the_run_is_stopped(source: Path, store: ReceiptStore, tmp_path: Path) -> None:
-    begun = tmp_path / "begun"
-    job = Job(order=order(source), backend=scripted("good"), timing=QUICK, check=f"touch {begun}; sleep 3600")
+    job = Job(order=order(source), backend=scripted("good"), timing=QUICK, check="touch begun; sleep 3600")
     host = HostRun(job, store)
     task = asyncio.create_task(host.run())
-    await until(begun.exists, 60)
+    await until(Path(host.directory, "workspace", "begun").exists, 60)
     await host.stop(Cancelled("enough"))
     receipt = await task
     assert receipt.outcome == "partial" and more(receipt)["observed"]["check"]["exit_code"] is None
@@ -288,10 +288,11 @@ def test_files_of_the_command_get_their_whole_path(tmp_path: Path, monkeypatch: 
 
 
 def told(source: Path, task: str, **changes: Any) -> Job:
-    """A sidecar that runs the task as a command and says nothing about it."""
+    """A sidecar that runs the task as a command and says nothing about it, where no sandbox holds it."""
     policy = replace(NO_POLICY, deny_write=[".env", "secret.txt", ".git", "**/.git/**"])
     work = order(source, task=task, policy=policy)
-    return Job(order=work, backend=scripted("runs_its_task_and_does_not_say_so"), timing=QUICK, apply=True, **changes)
+    backend = scripted("runs_its_task_and_does_not_say_so")
+    return Job(order=work, backend=backend, timing=QUICK, apply=True, confinement=Confinement(use="off"), **changes)
 
 
 @pytest.mark.parametrize(

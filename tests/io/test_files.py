@@ -1,6 +1,7 @@
 """Whole or not at all: through kill -9, a full disk, and many writers at once."""
 
 import errno
+import fcntl
 import os
 import random
 import resource
@@ -519,3 +520,15 @@ def test_reading_stops_at_the_limit_and_refuses_what_could_block(tmp_path: Path)
     for other in ("pipe", ".", "none"):
         with pytest.raises(OSError):
             read_at_most(str(tmp_path / other), 4)
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next_and_what_is_being_written_is_not(tmp_path: Path) -> None:
+    left, held, fresh = (tmp_path / f".treadle-{digit * 16}.tmp" for digit in "abc")
+    for file in (left, held, fresh):
+        file.write_bytes(b"half")
+    for file in (left, held):
+        os.utime(file, (1, 1))
+    with open(held, "rb") as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        write_atomic(str(tmp_path / "a"), b"whole")
+    assert sorted(os.listdir(tmp_path)) == [held.name, fresh.name, "a"]

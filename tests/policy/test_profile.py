@@ -145,3 +145,22 @@ def test_what_may_not_be_read_is_hidden_from_tools_that_look_at_many_files(repo:
     ]
     judge.mode = "yolo"
     assert not judge.hides(str(repo / "secrets/a"))
+
+
+def test_without_a_mode_what_treadle_keeps_for_itself_is_denied_and_left_out_of_searches(tmp_path: Path) -> None:
+    """An order's workspace and the kept output of its tools lie in there too, and those are its own."""
+    state = tmp_path / "state"
+    workspace, outputs = state / "host" / "run" / "workspace", state / "sessions" / "s" / "outputs"
+    (state / "keys").mkdir(parents=True)
+    workspace.mkdir(parents=True)
+    (workspace / "way").symlink_to(state / "keys")
+    guard = build_guard(str(workspace), mode=None, readable=[str(outputs)], private=[str(state)], disk=DISK)
+
+    def verdict(path: Path) -> str:
+        return guard(Access(tool="read_file", kind="read", paths=(str(path),))).verdict
+
+    assert verdict(state / "keys" / "k") == "deny" == verdict(state) == verdict(workspace / "way" / "k")
+    assert verdict(workspace / "a") == "allow" == verdict(outputs / "1") == verdict(tmp_path / "else")
+    assert guard.hides(str(state / "keys" / "k")) and not guard.hides(str(workspace / "a"))
+    named = build_guard(str(workspace), Rules(allow=(f"Read({state}/keys/**)",)), None, private=[str(state)], disk=DISK)
+    assert named(Access(tool="read_file", kind="read", paths=(str(state / "keys" / "k"),))).verdict == "allow"

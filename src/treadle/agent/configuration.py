@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
+from treadle.agent.confining import settled
 from treadle.agent.providers.base import Provider
 from treadle.agent.providers.names import ModelSettings, key_source, model_settings, resolve
 from treadle.agent.small.profile import chosen
 from treadle.errors import ConfigError
 from treadle.io.process.child import start
 from treadle.policy.environment import reduced
-from treadle.policy.network import parse_network
 from treadle.redact import is_secret_name
 from treadle.session import Confinement, Limits, Rules, SessionSpec
 from treadle.settings import config
@@ -87,14 +87,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def confinement(self) -> Confinement:
-        """What the spec asks for, and where it leaves that open, what the files say."""
-        asked, files = self.spec.confinement, self.settings
-        if asked.use == "auto" and files.sandbox is not None:
-            asked = msgspec.structs.replace(asked, use="on" if files.sandbox else "off")
-        if asked.network == "on" and files.network is not None:
-            network, hosts = parse_network(files.network)
-            asked = msgspec.structs.replace(asked, network=network, hosts=hosts)
-        return asked
+        return settled(self.spec.confinement, self.settings)
 
     @property
     def child_env(self) -> dict[str, str]:

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
 
 import msgspec
 
 from treadle.errors import Denied
+from treadle.io import scratch
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.sandbox import methods, places, planted
 from treadle.io.sandbox.matches import Matches
 from treadle.policy import patterns
+from treadle.policy.network import parse_network
 from treadle.policy.rules import RuleSet
 from treadle.session import Confinement, Mode, Watching
+from treadle.settings.config import Settings
+
+
+def settled(asked: Confinement, settings: Settings) -> Confinement:
+    """What is asked for, and where that is left open, what the settings say."""
+    if asked.use in ("auto", "possible") and settings.sandbox is not None:
+        asked = msgspec.structs.replace(asked, use="on" if settings.sandbox else "off")
+    if asked.network == "on" and settings.network is not None:
+        network, hosts = parse_network(settings.network)
+        asked = msgspec.structs.replace(asked, network=network, hosts=hosts)
+    return asked
 
 
 class Confining:
@@ -68,7 +79,7 @@ class Confining:
 
     def unkept(self) -> str:
         """What of the sandbox that this mode should have is not kept on this machine; for the record, told once."""
-        if self._told or self.asked.use == "off" or self._mode not in methods.CONFINED_MODES:
+        if self._told or not methods.asked_for(self.asked, self._mode):
             return ""
         self._told = True
         found = methods.available()
@@ -94,15 +105,15 @@ class Confining:
     def _temporary(self) -> str:
         """One for the session: what a command leaves in /tmp is there for the next."""
         if self._temp is None:
-            self._temp = tempfile.mkdtemp(prefix="treadle-sandbox-")
+            self._temp = scratch.make("sandbox")
         return self._temp
 
-    def watching(self, other: Watching | None) -> Watching:
-        """`other`, and a look for protected files that a command has made."""
+    def watching(self, other: Watching | None, *, ruled: bool = True) -> Watching:
+        """`other`, and a look for protected files that a command has made; with `ruled` for those of rules too."""
 
         def watch() -> Callable[[], None]:
             check = other() if other is not None else None
-            before = self._before()
+            before = self._before(ruled)
 
             def after() -> None:
                 if check is not None:
@@ -113,20 +124,22 @@ class Confining:
 
         return watch
 
-    def _before(self) -> tuple[planted.ProtectedNames, set[str]]:
+    def _before(self, ruled: bool) -> tuple[planted.ProtectedNames, set[str] | None]:
         if not self.wanted:
-            return planted.ProtectedNames(()), set()
-        return planted.ProtectedNames(self._protected()), set(self._kept.find())
+            return planted.ProtectedNames(()), None
+        return planted.ProtectedNames(self._protected()), set(self._kept.find()) if ruled else None
 
     def _protected(self) -> list[str]:
         found = dict.fromkeys(path for place in self._write for path in places.protected_in(place))
         return [path for path in found if not self._allowed(path)]
 
-    def _undo(self, before: tuple[planted.ProtectedNames, set[str]]) -> None:
+    def _undo(self, before: tuple[planted.ProtectedNames, set[str] | None]) -> None:
         protected, kept = before
         if not self.wanted:
             return
-        found = protected.changed() + [path for path in self._kept.find() if path not in kept]
+        found = protected.changed()
+        if kept is not None:
+            found += [path for path in self._kept.find() if path not in kept]
         if not found:
             return
         aside = os.path.join(private_dir(os.path.join(state_dir(), "removed")), self._session)
@@ -136,8 +149,9 @@ class Confining:
         raise Denied(
             f"the command made files that it may not write, so they were taken out of the workspace:{listed}",
             hint="a person can move them back, or allow them with a rule",
+            details={"files": found},
         )
 
     def close(self) -> None:
         if self._temp is not None:
-            shutil.rmtree(self._temp, ignore_errors=True)
+            scratch.remove(self._temp)

@@ -15,6 +15,7 @@ from treadle.agent.tools.base import AnyTool
 from treadle.errors import TreadleError
 from treadle.events import Asked, Event, Warned
 from treadle.io.disk import DISK
+from treadle.io.paths import config_file, state_dir
 from treadle.policy.profile import Profile, as_rules, build_guard
 from treadle.session import Access, Answer, Decision, HookVerdict, Mode, Rules
 from treadle.sessions.session import new_id
@@ -58,6 +59,7 @@ class Permissions:
             configuration.spec.guards.judge,
             self._readable(),
             lambda: self._confining.offline,
+            private=(state_dir(), config_file()),
             disk=DISK,
         )
         guard.remembered.update(remembered)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
 import time
 import uuid
 from collections.abc import Container, Iterable
@@ -26,7 +25,7 @@ from treadle import __version__
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
 from treadle.errors import Busy, ConfigError, NotFound, StorageError
 from treadle.events import Usage
-from treadle.io import files, paths, pinned
+from treadle.io import files, paths, pinned, scratch
 from treadle.wire.common.jsonline import json_line
 
 FORMAT = 1
@@ -169,7 +168,7 @@ class Transcript:
             name=name,
             forked_from=forked.header.id if forked else None,
         )
-        directory = directory_of(session_id) if persist else tempfile.mkdtemp(prefix="treadle-session-")
+        directory = directory_of(session_id) if persist else scratch.make("session")
         inherited: list[Record] = []
         if forked:
             inherited = [
@@ -186,7 +185,7 @@ class Transcript:
         except BaseException:
             transcript.close()
             if os.path.exists(transcript._file) and not os.path.getsize(transcript._file):
-                shutil.rmtree(directory, ignore_errors=True)  # on a full disk: nothing that could be gone on with
+                scratch.remove(directory)  # on a full disk: nothing that could be gone on with
             raise
         return transcript
 
@@ -238,7 +237,7 @@ class Transcript:
             self._lock.__exit__(None, None, None)
             self._lock = None
         if not self._persist:
-            shutil.rmtree(self.directory, ignore_errors=True)
+            scratch.remove(self.directory)
 
     # What the records say
 

@@ -33,7 +33,7 @@ from treadle.host.store import ReceiptStore
 from treadle.host.validate import check_file
 from treadle.io.process.private import hold_secrets
 from treadle.redact import Redactor
-from treadle.session import Agent, Confinement
+from treadle.session import Agent
 from treadle.wire.common.jsontext import mended
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt
@@ -67,9 +67,9 @@ def host() -> None:
 @click.option("--sidecar", metavar="CMD", help="Start this command as the sidecar.")
 @click.option("--agent", metavar="NAME", help="An agent of ours, such as native, run in this process.")
 @click.option(
-    "--sandbox",
-    is_flag=True,
-    help="Confine it to its workspace; deny_read and deny_write are then kept by the kernel.",
+    "--sandbox/--no-sandbox",
+    default=None,
+    help="Confine it and the check to the workspace, or never; without it: where possible.",
 )
 @click.option("--network", metavar="WHAT", help="In the sandbox: on, off, or hosts with commas between.")
 @click.option("--backend", metavar="NAME", help="A backend from backplane.toml or the settings.")
@@ -172,8 +172,10 @@ async def _run(options: dict[str, Any]) -> int:
         _warn(f"a run that was left behind has its receipt now: {left.meta.run_id}")
     policies = [workorder.read_policy(path) for path in (*known.policy_profiles, *options["policy"])]
     order = _order(options, workorder.merged(policies))
-    confined = confinement(options["sandbox"] or None, options["network"])
-    backend = await _backend(options, known, order, confined)
+    confined = confinement(options["sandbox"], options["network"])
+    if confined.use == "auto":
+        confined = msgspec.structs.replace(confined, use="possible")
+    backend = await _backend(options, known, order)
     mode = options["workspace_mode"].replace("-", "_")
     job = Job(
         order=order,
@@ -186,9 +188,9 @@ async def _run(options: dict[str, Any]) -> int:
         events_path=options["events"],
         out_path=options["out"],
         timing=Timing(handshake=options["handshake_timeout"], strict_pong=options["strict_pong"]),
-        confinement=confined if confined.use == "on" else None,
+        confinement=confined,
     )
-    fallbacks = [_fallback(name, known, confined) for name in options["fallback"]]
+    fallbacks = [_fallback(name, known) for name in options["fallback"]]
     quiet = options["as_json"]
     printing = _Printing(Redactor.of_environment({**os.environ, **order.config.env}))
 
@@ -235,9 +237,9 @@ class _Printing:
             click.echo(msgspec.json.encode(clean))
 
 
-def _fallback(name: str, known: backends.Known, confined: Confinement) -> Backend | Agent:
+def _fallback(name: str, known: backends.Known) -> Backend | Agent:
     if name in AGENTS:
-        return find_agent(name, confinement=confined)
+        return find_agent(name)
     return backends.named_backend(known, name)
 
 
@@ -318,18 +320,14 @@ def _vendor(params: tuple[str, ...], *, best_effort: bool = False) -> dict[str, 
     return made
 
 
-async def _backend(
-    options: dict[str, Any], known: backends.Known, order: WorkOrder, confined: Confinement
-) -> Backend | Agent:
+async def _backend(options: dict[str, Any], known: backends.Known, order: WorkOrder) -> Backend | Agent:
     named = [name for name in ("sidecar", "agent", "backend") if options[name]]
     if len(named) > 1:
         raise ConfigError(f"--{named[0]} and --{named[1]} both name a sidecar", hint="give one of them")
     if options["sidecar"]:
         return backends.command_backend(options["sidecar"])
-    if options["agent"] and options["agent"] not in AGENTS and confined.use == "on":
-        return backends.own_backend(options["agent"])  # a process of its own, which can be confined as a whole
     if options["agent"]:
-        return find_agent(options["agent"], confinement=confined)
+        return find_agent(options["agent"])
     if options["backend"]:
         return backends.named_backend(known, options["backend"])
     return await backends.select(known, order.requirements)

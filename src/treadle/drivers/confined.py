@@ -7,12 +7,12 @@ import hashlib
 import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from treadle.agent.confining import Confining
+from treadle.agent.confining import Confining, settled
 from treadle.drivers.card import cards
 from treadle.errors import Denied
 from treadle.events import Event, Warned
@@ -46,13 +46,22 @@ class Enclosure(Confining):
         self.obey(RuleSet(spec.rules, DISK.real(spec.cwd), DISK), spec.mode)
         self.own = "".join(f", {place}" for place in own)
 
+    def close(self) -> None:
+        super().close()
+        if self.asked.state is not None:  # a workspace below our state was mounted into the one that was given
+            base = os.path.realpath(state_dir())
+            for place in self._write:
+                inside = os.path.relpath(place, base) if places.is_under(place, base) else ""
+                with suppress(OSError):
+                    while inside:
+                        os.rmdir(os.path.join(self.asked.state, inside))
+                        inside = os.path.dirname(inside)
+
 
 def decided(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
     """With `confinement.use` "on" where a person, the settings or the mode want the agent confined."""
-    asked = spec.confinement
-    if asked.use == "auto":
-        wish = config.load(spec.cwd, {**environ, **spec.env}, trusted=True if spec.trusted else None).settings.sandbox
-        asked = asked if wish is None else replace(asked, use="on" if wish else "off")
+    files = config.load(spec.cwd, {**environ, **spec.env}, trusted=True if spec.trusted else None)
+    asked = settled(spec.confinement, files.settings)
     if methods.wanted(asked, spec.mode):
         asked = replace(asked, use="on")
     return replace(spec, confinement=asked)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 
 from msgspec.structs import replace
 
@@ -12,6 +11,7 @@ from treadle.errors import WorkspaceError
 from treadle.fleet import objects
 from treadle.fleet.bus import Bus
 from treadle.fleet.orders import Spec
+from treadle.io import scratch
 from treadle.io.reading import read
 from treadle.workspace.git import Repository, git
 
@@ -29,7 +29,7 @@ async def send(bus: Bus, spec: Spec) -> Spec:
 
 def _bundle(repository: Repository, base: str) -> bytes:
     ref = f"refs/treadle/{base}"
-    with repository.lock(), tempfile.TemporaryDirectory(prefix="treadle-bundle-") as here:
+    with repository.lock(), scratch.directory("bundle") as here:
         path = os.path.join(here, "source.bundle")
         git("update-ref", ref, base, cwd=repository.top)
         try:

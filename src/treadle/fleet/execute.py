@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from treadle.fleet.claimed import Claimed
 from treadle.fleet.messages import Messages
 from treadle.fleet.orders import OrderLimits, Used
 from treadle.fleet.questions import Questions
-from treadle.session import Agent, Answer, SessionSpec
+from treadle.session import Agent, Answer, Confinement, SessionSpec
 
 if TYPE_CHECKING:
     from treadle.fleet.runner import Runner
@@ -320,8 +320,10 @@ class Execution:
             policy=sources.policy_of(self.spec),
         )
         mode: WorkspaceMode = "pass_through" if self.tree.top or self.spec.in_place else "staged"
+        use: Literal["possible", "off"] = "off" if self.spec.mode == "yolo" else "possible"
+        confinement = Confinement(use=use)
         self._host = HostRun(
-            Job(order=order, backend=agent, mode=mode, check=self.spec.verify or None),
+            Job(order=order, backend=agent, mode=mode, check=self.spec.verify or None, confinement=confinement),
             ReceiptStore(os.path.join(self.runner.directory, "receipts")),
             sink=self.runner.sink,
             adjust=self._adjusted,

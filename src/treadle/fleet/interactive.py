@@ -37,7 +37,7 @@ def command(agent: str) -> list[str]:
 async def run(execution: Execution, words: str) -> Ended:
     """Start it in the worktree, type the task, and wait for its end."""
     from treadle.fleet.execute import Ended
-    from treadle.host.check import run_check
+    from treadle.host.confine import confined_check
 
     spec = execution.spec
     place = terminals.place_of(spec.id, "agent")
@@ -59,7 +59,7 @@ async def run(execution: Execution, words: str) -> Ended:
     stopped = execution.stopped
     verified = None
     if spec.verify and stopped is None:
-        verified = (await run_check(spec.verify, execution.root)).ok
+        verified = (await confined_check(spec.verify, execution.root)).ok
     await execution.keep_result({"verified": verified, "exit_code": kept.exit_code, "terminal": True})
     if stopped is not None:
         outcome, why = ("cancelled" if stopped.code == "cancelled" else "failed"), str(stopped)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 
 import msgspec
 
@@ -15,6 +14,7 @@ from treadle.errors import LocalError, NotFound, WorkspaceError
 from treadle.fleet import client, objects, trees
 from treadle.fleet.bus import Bus
 from treadle.fleet.orders import Order
+from treadle.io import scratch
 from treadle.workspace.git import Repository, git
 
 _AUTHOR = ["-c", "user.name=treadle", "-c", "user.email=treadle@localhost"]
@@ -72,9 +72,9 @@ async def _merge_one(bus: Bus, order: Order, repository: Repository, verify: str
         why = "it conflicts with what is there; its work is kept: resolve by hand or send it back"
         return MergeStep(order=order.id, title=order.title, why=why, conflicts=conflicts)
     if verify:
-        from treadle.host.check import run_check
+        from treadle.host.confine import confined_check
 
-        done = await run_check(verify, repository.top)
+        done = await confined_check(verify, repository.top)
         if not done.ok:
             await asyncio.to_thread(git, "reset", "--quiet", "--keep", before, cwd=repository.top)
             said = done.output_tail.strip().splitlines()[-1:] or [""]
@@ -88,7 +88,7 @@ async def _bring(bus: Bus, order: Order, repository: Repository, commit: str) ->
     if there.code == 0:
         return
     data = await objects.get(bus, str(order.result.get("bundle", "")))
-    with tempfile.TemporaryDirectory(prefix="treadle-bundle-") as here:
+    with scratch.directory("bundle") as here:
         path = os.path.join(here, "result.bundle")
         with open(path, "wb") as file:
             file.write(data)

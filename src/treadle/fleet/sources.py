@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import tempfile
 
 import msgspec
 
@@ -13,6 +12,7 @@ from treadle.errors import WorkspaceError
 from treadle.fleet import objects, places, trees
 from treadle.fleet.bus import Bus
 from treadle.fleet.orders import Spec, read_order
+from treadle.io import scratch
 from treadle.io.files import locked, write_atomic
 from treadle.wire.sidecar.connection import PolicyProfile
 from treadle.workspace.git import Repository, git
@@ -64,7 +64,7 @@ async def _has_base(bus: Bus, spec: Spec, repository: Repository) -> bool:
 
 
 def _fetch_made(repository: Repository, data: bytes, commit: str) -> bool:
-    with tempfile.TemporaryDirectory(prefix="treadle-bundle-") as here:
+    with scratch.directory("bundle") as here:
         path = os.path.join(here, "made.bundle")
         write_atomic(path, data, sync=False)
         words = ["--quiet", "--no-write-fetch-head", path, f"+{trees.BUNDLED}:refs/treadle/{commit}"]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 
 import msgspec
 
 from treadle.errors import TreadleError, WorkspaceError
 from treadle.fleet.orders import Spec
+from treadle.io import scratch
 from treadle.io.files import write_atomic
 from treadle.io.reading import read
 from treadle.workspace.git import Repository, git
@@ -54,7 +54,7 @@ def snapshot(tree: WorkTree, brought: tuple[str, ...] = ()) -> str:
     Whoever works there notices nothing: git's own index is left alone.
     """
     head = head_of(tree)
-    with tempfile.TemporaryDirectory(prefix="treadle-index-") as here:
+    with scratch.directory("index") as here:
         env = {"GIT_INDEX_FILE": os.path.join(here, "index")}
         git("read-tree", head, cwd=tree.top, env=env)
         git("add", "-A", "--", ".", cwd=tree.top, env=env)

@@ -64,7 +64,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 def own_backend(agent: str) -> Backend:
     # -P: a module that lies in the workspace must not be imported in place of ours.
     argv = (sys.executable, "-P", "-c", "from treadle.cli import main; main()", "sidecar", "--agent", agent)
-    return Backend(name=agent, argv=argv, source="treadle")
+    return Backend(name=agent, argv=argv, source="treadle", ours=True)
 
 
 def find_backends(path: str | None = None, cwd: str | None = None, environ: Mapping[str, str] | None = None) -> Known:

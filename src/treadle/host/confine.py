@@ -1,42 +1,75 @@
-"""A sidecar in a sandbox: what it may write, what is hidden from it, and whether the kernel keeps the policy."""
+"""The sandbox of a run: around its sidecar and around the check. An agent in this process sees to its own."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from msgspec.structs import replace
-
-from treadle.agent.confining import Confining
+from treadle.agent.confining import Confining, settled
+from treadle.drivers.confined import Enclosure
+from treadle.host.check import run_check
 from treadle.host.supervise import policy_of
-from treadle.io.sandbox import methods, places
-from treadle.session import Confinement
-from treadle.wire.sidecar.connection import WorkOrder
+from treadle.io.sandbox import methods
+from treadle.receipts.trace import Check
+from treadle.session import Confinement, SessionSpec
+from treadle.settings import config
+from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
 
 
 class Cage:
-    """For one run. `confinement` is made when the workspace is there; `close` removes what was made for it."""
+    """For one run whose workspace is there; `close` removes what was made for the check.
 
-    def __init__(self, asked: Confinement, order: WorkOrder, run_id: str) -> None:
+    `source` is the directory that the workspace was made of, and whose settings count.
+    """
+
+    def __init__(self, asked: Confinement, order: WorkOrder, run_id: str, source: str) -> None:
+        self.asked = settled(asked, config.load(source, {**os.environ, **order.config.env}).settings)
         root = order.workspace.root
-        self._confining = Confining(root, (), asked, session=run_id)
-        self._confining.obey(policy_of(order.policy, root).path_rules, None)
+        self._spec = SessionSpec.of(cwd=root, mode=None, confinement=self.asked, session_id=run_id)
+        self._policy = order.policy
+        self._rules = policy_of(order.policy, root).path_rules
+        self._check = Confining(root, (), self.asked, session=run_id)
+        self._check.obey(self._rules, None)
 
-    def confinement(self, argv: Sequence[str]) -> Confinement | None:
-        """None: not wanted. Raises ConfigError when a sandbox is demanded that this machine cannot make.
+    @property
+    def keeps_policy(self) -> bool:
+        """Whether the kernel keeps the whole policy: it knows files, and nothing of tools and hosts."""
+        lists = {name for name in PolicyProfile.__struct_fields__ if getattr(self._policy, name)}
+        if not lists or lists - {"deny_read", "deny_write"}:
+            return False
+        return self._check.wanted and methods.available().method == "bubblewrap"
 
-        /tmp inside is another one, so a program that lies in ours has to be shown to it.
-        """
-        made = self._confining.now()
-        if made is None:
+    def unkept(self) -> str:
+        """What of the sandbox is not kept on this machine, for the record; empty when all of it is."""
+        return self._check.unkept()
+
+    def around(self, name: str, argv: Sequence[str], env: Mapping[str, str]) -> Enclosure | None:
+        """For a sidecar. None: not wanted. Raises ConfigError when one is demanded that this machine cannot make."""
+        if not self._check.wanted:
             return None
-        shown = places.shown(argv, os.environ) if argv else ()
-        return replace(made, read_only=(*dict.fromkeys((*shown, *made.read_only)),))
+        made = Enclosure(self._spec, name, argv, env, ())
+        made.obey(self._rules, None)
+        return made
+
+    def around_check(self) -> Confinement | None:
+        return self._check.now()
+
+    def options(self) -> list[str]:
+        """For a sidecar of ours, which stays outside and confines what its agent starts."""
+        if self.asked.use == "off":
+            return ["--no-sandbox"]
+        reach = ",".join(self.asked.hosts) or self.asked.network
+        return [*(["--sandbox"] if self.asked.use == "on" else []), *(["--network", reach] if reach != "on" else [])]
 
     def close(self) -> None:
-        self._confining.close()
+        self._check.close()
 
 
-def kept_by_kernel() -> bool:
-    """Whether the sandbox of this machine keeps what `deny_read` and `deny_write` name."""
-    return methods.available().method == "bubblewrap"
+async def confined_check(command: str, cwd: str) -> Check:
+    """A check that belongs to no run, in a sandbox where that is possible: what it runs is the work of agents."""
+    asked = settled(Confinement(use="possible"), config.load(cwd).settings)
+    confining = Confining(cwd, (), asked, session="check")
+    try:
+        return await run_check(command, cwd, confinement=confining.now())
+    finally:
+        confining.close()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from treadle.doors.sidecar.order import identity, manifest, passthrough
 from treadle.doors.sidecar.work import Adjust, AgentWork, Sink
+from treadle.drivers.confined import Enclosure, started
 from treadle.drivers.sidecar.liveness import Timing
 from treadle.drivers.sidecar.peer import SidecarPeer
-from treadle.errors import Cancelled, NotFound, TimedOut, TreadleError
+from treadle.errors import Cancelled, Denied, NotFound, TimedOut, TreadleError
 from treadle.session import Agent, AgentInfo, Answer, Confinement
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import Final, Hello, WorkOrder
@@ -70,6 +72,11 @@ class Doer(Protocol):
         """None when nobody looked."""
         ...
 
+    @property
+    def taken_out(self) -> Sequence[str]:
+        """Protected files that it made, by their place in the workspace, where they are no more."""
+        ...
+
 
 class SidecarDoer:
     guards = False
@@ -81,10 +88,14 @@ class SidecarDoer:
         name: str,
         timing: Timing,
         cap: int = CAP,
-        confinement: Confinement | None = None,
+        enclosure: Enclosure | None = None,
     ) -> None:
         self._argv = argv
-        self._confinement = confinement
+        self._enclosure = enclosure
+        self._look: Callable[[], None] | None = None
+        """For protected files that it has made, when it has ended."""
+        self.taken_out: list[str] = []
+        self._taking_out: list[Note] = []
         self._env = env
         self._name = name
         self._timing = timing
@@ -98,15 +109,18 @@ class SidecarDoer:
 
     async def hello(self, order: WorkOrder) -> Hello:
         env = {**self._env, **order.config.env}
-        self._peer = await SidecarPeer.spawn(
-            self._argv,
-            env=env,
-            cwd=order.workspace.root,
-            name=self._name,
-            timing=self._timing,
-            cap=self._cap,
-            confinement=self._confinement,
-        )
+
+        root, name = order.workspace.root, self._name
+        self._root = os.path.realpath(root)
+
+        def start(walls: Confinement | None) -> Awaitable[SidecarPeer]:
+            return SidecarPeer.spawn(
+                self._argv, env=env, cwd=root, name=name, timing=self._timing, cap=self._cap, confinement=walls
+            )
+
+        if self._enclosure is not None:
+            self._look = await asyncio.to_thread(self._enclosure.watching(None, ruled=False))
+        self._peer = await started(self._enclosure, start)
         if self._aborted is not None:
             raise self._aborted
         return await self._peer.await_hello()
@@ -129,6 +143,12 @@ class SidecarDoer:
     async def close(self) -> None:
         if self._peer is not None:
             await self._peer.close()
+        if self._look is not None:
+            try:
+                await asyncio.to_thread(self._look)
+            except Denied as error:
+                self._taking_out = [Note(where="workspace", problem=str(error))]
+                self.taken_out = [os.path.relpath(path, self._root) for path in error.details["files"]]
 
     session_id = ""
 
@@ -147,7 +167,7 @@ class SidecarDoer:
             return []
         left_out = self._peer.wire.notes_left_out
         more = [Note(where="notes", problem=f"{left_out} more were made")] if left_out else []
-        return [*self._peer.notes, *more]
+        return [*self._peer.notes, *more, *self._taking_out]
 
     @property
     def exit_code(self) -> int | None:
@@ -167,6 +187,7 @@ class AgentDoer:
     stderr_tail = ""
     commands_seen = None
     notes: Sequence[Note] = ()
+    taken_out: Sequence[str] = ()
 
     def __init__(self, agent: Agent, timing: Timing, *, adjust: Adjust | None = None, sink: Sink | None = None) -> None:
         self.final: Final | None = None

@@ -40,7 +40,7 @@ from treadle.errors import (
     Unsupported,
 )
 from treadle.host.check import run_check
-from treadle.host.confine import Cage, kept_by_kernel
+from treadle.host.confine import Cage
 from treadle.host.doer import AgentDoer, Doer, SidecarDoer
 from treadle.host.event_file import EventFile, encode_events
 from treadle.host.store import ReceiptStore
@@ -53,7 +53,7 @@ from treadle.policy.environment import reduced
 from treadle.receipts.artifacts import collect
 from treadle.receipts.trace import Check, Observed
 from treadle.redact import Redactor
-from treadle.session import Agent, Answer, Confinement
+from treadle.session import Agent, Answer, Confinement, SessionSpec
 from treadle.wire.common.connection import CAP
 from treadle.wire.sidecar.connection import Hello, WorkOrder, unmet
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, encode
@@ -82,6 +82,8 @@ class Backend(msgspec.Struct, frozen=True, kw_only=True):
     """Further variables that it may see."""
     timeout: float | None = None
     source: str = ""
+    ours: bool = False
+    """It confines what its agent starts, and stays outside itself."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,8 +103,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     out_path: str | None = None
     timing: Timing = Timing()
     line_cap: int = CAP
-    confinement: Confinement | None = None
-    """Start the sidecar and the check in a sandbox. An agent of ours is made with its own (`agents.find_agent`)."""
+    confinement: Confinement = Confinement(use="possible")
+    """The sandbox of the sidecar, of what an agent of ours starts, and of the check."""
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,6 +159,7 @@ class HostRun:
         """For the thread that prepares the workspace, which may have much to copy."""
         self._outputs: list[EventFile] = []
         self._cage: Cage | None = None
+        self._taken_out: Sequence[str] = ()
         self._asked = False
         """Whether what requires approval was asked for before it happened."""
         self.not_copied: TreadleError | None = None
@@ -276,9 +279,10 @@ class HostRun:
         self.observed.order = order
         self.observed.notes += [Note(where="workspace", problem=note) for note in self._workspace.notes]
         self._check_stopped()
-        if self.job.confinement is not None:
-            self._cage = Cage(self.job.confinement, order, self.run_id)
-        self._doer = self._made_doer()
+        self._cage = Cage(self.job.confinement, order, self.run_id, self.job.order.workspace.root)
+        if unkept := self._cage.unkept():
+            self.observed.notes.append(Note(where="sandbox", problem=unkept))
+        self._doer = self._made_doer(self._cage)
         try:
             self.observed.hello = await self._doer.hello(order)
             self.observed.handshaking = False
@@ -286,14 +290,21 @@ class HostRun:
         finally:
             await self._part(self._doer)
 
-    def _made_doer(self) -> Doer:
+    def _made_doer(self, cage: Cage) -> Doer:
         backend, job = self.job.backend, self.job
         if not isinstance(backend, Backend):
-            return AgentDoer(backend, job.timing, adjust=self._adjust, sink=self._sink)
+
+            def adjust(spec: SessionSpec) -> SessionSpec:
+                spec = replace(spec, confinement=cage.asked)
+                return self._adjust(spec) if self._adjust is not None else spec
+
+            return AgentDoer(backend, job.timing, adjust=adjust, sink=self._sink)
         env = reduced(os.environ, (*ENVIRONMENT, *backend.env), providers=True)
         argv = absolute_command(backend.argv)
-        confinement = self._cage.confinement(argv) if self._cage else None
-        return SidecarDoer(argv, env, backend.name, job.timing, job.line_cap, confinement)
+        if backend.ours:
+            return SidecarDoer([*argv, *cage.options()], env, backend.name, job.timing, job.line_cap)
+        made = cage.around(backend.name, argv, {**env, **job.order.config.env})
+        return SidecarDoer(argv, env, backend.name, job.timing, job.line_cap, made)
 
     def _check_stopped(self) -> None:
         if self.observed.stopped is not None:
@@ -309,7 +320,7 @@ class HostRun:
             )
         self._check_stopped()
         observed.enforced = "guard" if doer.guards else "observed"
-        if self._cage is not None and kept_by_kernel():
+        if self._cage is not None and self._cage.keeps_policy and not doer.guards:
             observed.enforced = "kernel"
         self._asked = doer.guards
         supervisor = RunSupervisor(order, asked=doer.guards)
@@ -363,6 +374,7 @@ class HostRun:
         self.observed.exit_code = doer.exit_code
         self.observed.stderr_tail = doer.stderr_tail
         self.observed.commands_seen = doer.commands_seen
+        self._taken_out = doer.taken_out
         self.observed.notes += doer.notes
         for output in self._outputs:
             output.close()
@@ -436,13 +448,13 @@ class HostRun:
             claimed = observed.final.receipt.artifacts
             observed.artifacts = await asyncio.to_thread(collect, claimed, workspace.root, kept)
         supervisor = RunSupervisor(observed.order, asked=self._asked)
-        wrong = supervisor.judge(found.changes, found.hidden or ())
+        wrong = supervisor.judge(found.changes, (*(found.hidden or ()), *self._taken_out))
         observed.stopped = observed.stopped or wrong
 
     async def _check(self, command: str, cwd: str) -> Check | None:
         if isinstance(self.observed.stopped, Cancelled):  # somebody wants this to end
             return None
-        confinement = self._cage.confinement(()) if self._cage else None
+        confinement = self._cage.around_check() if self._cage else None
         self._checking = asyncio.create_task(run_check(command, cwd, confinement=confinement), name="check")
         try:
             return await self._checking

@@ -60,23 +60,25 @@ def write_atomic(
     if _is_special(path, dir_fd):
         return _write_into(path, data, dir_fd)
     path = path if dir_fd is not None else os.path.realpath(path)
-    directory = os.path.dirname(path)
+    directory = os.path.dirname(path) or "."
+    _tidy(directory, dir_fd)
     beside = os.path.join(directory, f".treadle-{os.urandom(8).hex()}.tmp")
     made = False
     try:
         fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=dir_fd)
         made = True
         try:
+            _hold(fd)
             _set_rights(fd, path, mode, keep_mode, dir_fd)
             _write_all(fd, data)
             if sync:
                 os.fsync(fd)
+            os.rename(beside, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+            made = False
         finally:
             os.close(fd)
-        os.rename(beside, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
-        made = False
         if sync:
-            _sync_directory(directory or ".", dir_fd)
+            _sync_directory(directory, dir_fd)
     except OSError as error:
         raise storage_error(error, path, "write") from error
     finally:
@@ -94,20 +96,46 @@ def move(old: str, new: str) -> None:
         raise storage_error(error, old, "move") from error
 
 
-def forget_unfinished(dir_fd: int, seconds: float = 600.0) -> None:
-    """Remove what killed writers left in this open directory: files of ours that nobody has written lately."""
+def _tidy(directory: str, dir_fd: int | None) -> None:
+    """Remove what killed writers left here, once in each process and directory: our files that nobody holds."""
     try:
-        fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=dir_fd)
+        found = os.stat(directory, dir_fd=dir_fd)
+        if (place := (found.st_dev, found.st_ino)) in _tidied:
+            return
+        _tidied.add(place)
+        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=dir_fd)
     except OSError:
         return
     try:
         for name in os.listdir(fd):
             if name.startswith(".treadle-") and name.endswith(".tmp") and len(name) == len(".treadle-.tmp") + 16:
-                found = os.stat(name, dir_fd=fd, follow_symlinks=False)
-                if stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime > seconds:
-                    os.unlink(name, dir_fd=fd)
+                _forget_unheld(name, fd)
     except OSError:
         pass  # another one was first, or it is not ours to remove
+    finally:
+        os.close(fd)
+
+
+def _hold(fd: int) -> None:
+    """What nobody holds was left by a writer that was killed."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+    except OSError:
+        pass  # a file system without locks: then its age alone has to tell
+
+
+_tidied: set[tuple[int, int]] = set()
+JUST_NOW = 10.0
+"""Seconds in which a file may have been made and not yet be held."""
+
+
+def _forget_unheld(name: str, dir_fd: int) -> None:
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=dir_fd)
+    try:
+        found = os.fstat(fd)
+        if stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime > JUST_NOW:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(name, dir_fd=dir_fd)
     finally:
         os.close(fd)
 

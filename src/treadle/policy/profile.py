@@ -31,10 +31,13 @@ class Profile:
         readable: Iterable[str] = (),
         contained: Callable[[], bool] = _never,
         *,
+        private: Iterable[str] = (),
         disk: Disk,
     ) -> None:
-        """`contained`: whether a command can reach nothing but the workspace, so that its mode need not ask."""
+        """`contained`: whether a command can reach nothing but the workspace, so that its mode need not ask. `private`:
+        what belongs to Treadle; without a mode, which would ask, it is denied unless a rule names it."""
         self.contained = contained
+        self.private = [*map(disk.real, private)]
         self.mode = mode
         self.rules = RuleSet(rules, disk.real(cwd), disk)
         self.inside = [disk.real(posixpath.join(cwd, directory)) for directory in (cwd, *add_dirs)]
@@ -64,6 +67,10 @@ class Profile:
         if self.mode is not None and not self.rules.names_paths(access):
             decisions += [self.outside(access, path) for path in access.paths]
             decisions += [self.protected(access, path) for path in access.paths if access.kind == "write"]
+        if self.mode is None and self.private and not self.rules.names_paths(access):
+            places = [place for path in access.paths for place in self.rules.places(path)]
+            if any(map(self.is_private, places)):
+                decisions.append(Decision(verdict="deny", reason="what Treadle keeps for itself is not for its agents"))
         return strictest(*decisions)
 
     def by_mode(self, access: Access) -> Decision:
@@ -91,7 +98,11 @@ class Profile:
 
     def hides(self, path: str) -> bool:
         """Whether a tool that looks at many files must leave this one out."""
-        return self.mode != "yolo" and self.rules.hides(path)
+        return self.mode != "yolo" and self.rules.hides(path) or self.mode is None and self.is_private(path)
+
+    def is_private(self, place: str) -> bool:
+        ours = any(is_under(place, one) for one in self.private)
+        return ours and not any(is_under(place, base) for base in self.readable)
 
     def remember(self, access: Access) -> None:
         """A person allowed this for as long as the session lasts."""
@@ -111,10 +122,11 @@ def build_guard(
     readable: Iterable[str] = (),
     contained: Callable[[], bool] = _never,
     *,
+    private: Iterable[str] = (),
     disk: Disk,
 ) -> Profile:
     """`mode` None: no mode decides, and what no rule forbids runs. `readable`: further directories, to read in only."""
-    return Profile(cwd, rules, mode, add_dirs, extra_guard, readable, contained, disk=disk)
+    return Profile(cwd, rules, mode, add_dirs, extra_guard, readable, contained, private=private, disk=disk)
 
 
 def strictest(*decisions: Decision) -> Decision:

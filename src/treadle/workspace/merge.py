@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from functools import partial
 
 import msgspec
 
+from treadle.io import scratch
 from treadle.workspace.git import git
 from treadle.workspace.journal import carry_out
 from treadle.workspace.snapshot import PathChange, Snapshots, TreeEntry
@@ -176,7 +176,7 @@ def _three_way(ours: File | None, base: File | None, theirs: File) -> File:
 
 
 def _merge_text(ours: bytes, base: bytes, theirs: bytes) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="treadle-merge-") as directory:
+    with scratch.directory("merge") as directory:
         for name, data in (("ours", ours), ("base", base), ("theirs", theirs)):
             with open(os.path.join(directory, name), "wb") as file:
                 file.write(data)

@@ -23,7 +23,7 @@ from treadle.agent.tools.paths import missing, show, shown
 from treadle.errors import StorageError, ToolError
 from treadle.events import FileChanged
 from treadle.io import pinned as io_pinned
-from treadle.io.files import forget_unfinished, write_atomic
+from treadle.io.files import write_atomic
 
 MAX_EDIT = 32 << 20
 _SEEN = "files_seen"
@@ -148,7 +148,6 @@ def save(context: ToolContext, loaded: Loaded, data: bytes, old: str, new: str) 
                 hint="read it again and redo the change",
             )
         context.backup(path)
-        forget_unfinished(parent)
         try:
             write_atomic(path.name, data, 0o666 & ~_umask(), keep_mode=True, dir_fd=parent)
         except StorageError as error:

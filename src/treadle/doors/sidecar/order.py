@@ -12,7 +12,7 @@ from msgspec import to_builtins
 from treadle.errors import ConfigError
 from treadle.io.disk import DISK
 from treadle.policy.lists import ListPolicy, Lists
-from treadle.session import AgentInfo, Guards, Limits, Rules, SessionSpec
+from treadle.session import AgentInfo, Confinement, Guards, Limits, Rules, SessionSpec
 from treadle.wire.sidecar.connection import PolicyProfile, WorkOrder
 from treadle.wire.sidecar.receipts import BackendIdentity, Capability, Manifest
 
@@ -71,6 +71,7 @@ def session_spec(order: WorkOrder) -> SessionSpec:
         env=config.env,
         rules=rules_of(order.policy),
         mode=None,  # the order's policy decides
+        confinement=Confinement(use="possible"),
         guards=Guards(judge=ListPolicy(Lists(**to_builtins(order.policy)), root, DISK)),
         limits=Limits(max_iterations=config.max_turns, max_cost_usd=config.max_budget_usd),
         extra=vendor(order),

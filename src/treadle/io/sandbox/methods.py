@@ -46,12 +46,18 @@ def available() -> Availability:
     return Availability(method=None, problems=(*problems, f"landlock: {second}"))
 
 
+def asked_for(confinement: Confinement, mode: Mode | None) -> bool:
+    """Whether what is started now is to be confined, as far as this machine can."""
+    use = confinement.use
+    return use == "on" or (use == "auto" and mode in CONFINED_MODES) or (use == "possible" and mode != "yolo")
+
+
 def wanted(confinement: Confinement, mode: Mode | None) -> bool:
-    """Whether what is started now is to be confined. Raises ConfigError when that is demanded and cannot be kept."""
-    if confinement.use == "off" or (confinement.use == "auto" and mode not in CONFINED_MODES):
+    """Whether what is started now is confined. Raises ConfigError when that is demanded and cannot be kept."""
+    if not asked_for(confinement, mode):
         return False
     found = available()
-    if confinement.use == "auto":
+    if confinement.use in ("auto", "possible"):
         return found.method is not None
     if found.method is None:
         raise ConfigError(

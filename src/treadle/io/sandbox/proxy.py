@@ -10,12 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import socket
 import sys
-import tempfile
 from urllib.parse import urlsplit
 
+from treadle.io import scratch
 from treadle.policy import addresses
 from treadle.policy.network import permitted
 
@@ -49,7 +48,7 @@ def relayed(argv: list[str]) -> list[str]:
 class Proxy:
     def __init__(self, hosts: tuple[str, ...]) -> None:
         self.hosts = hosts
-        self._directory = tempfile.mkdtemp(prefix="treadle-proxy-")
+        self._directory = scratch.make("proxy")
         self.path = os.path.join(self._directory, "s")
         self._server: asyncio.Server | None = None
         self._visits: set[asyncio.Task[None]] = set()
@@ -63,7 +62,7 @@ class Proxy:
             self._server.close()
         for visit in list(self._visits):
             visit.cancel()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        scratch.remove(self._directory)
 
     async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

@@ -1,0 +1,78 @@
+"""Temporary directories. One whose owner was killed is removed by the next that is made; the kernel says who lives.
+
+place = scratch.make("sandbox")
+...
+scratch.remove(place)
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+PREFIX = "treadle-tmp-"
+MAKING = ".treadle-tmp-"
+"""Of one that its owner does not hold yet."""
+LONG_AGO = 3600.0
+
+_held: dict[str, int] = {}
+
+
+def make(kind: str) -> str:
+    """A new directory that only this user can see. It is held by this process until `remove`."""
+    base = tempfile.gettempdir()
+    _remove_left(base)
+    making = tempfile.mkdtemp(prefix=MAKING, dir=base)
+    fd = os.open(making, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        made = os.path.join(base, f"{PREFIX}{kind}-{os.path.basename(making).removeprefix(MAKING)}")
+        os.rename(making, made)
+    except BaseException:
+        os.close(fd)
+        shutil.rmtree(making, ignore_errors=True)
+        raise
+    _held[made] = fd
+    return made
+
+
+def remove(path: str) -> None:
+    """With all that is in it, as far as that can be removed."""
+    shutil.rmtree(path, ignore_errors=True)
+    if (fd := _held.pop(path, None)) is not None:
+        os.close(fd)
+
+
+@contextmanager
+def directory(kind: str) -> Iterator[str]:
+    place = make(kind)
+    try:
+        yield place
+    finally:
+        remove(place)
+
+
+def _remove_left(base: str) -> None:
+    for name in os.listdir(base):
+        if name.startswith((PREFIX, MAKING)):
+            try:
+                _remove_unheld(os.path.join(base, name), patient=name.startswith(MAKING))
+            except OSError:
+                continue  # somebody holds it, it is gone, or it is another user's
+
+
+def _remove_unheld(path: str, *, patient: bool) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        found = os.fstat(fd)
+        if found.st_uid != os.geteuid() or (patient and time.time() - found.st_mtime < LONG_AGO):
+            return
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(path, ignore_errors=True)
+    finally:
+        os.close(fd)
