@@ -4,18 +4,21 @@ import asyncio
 import sys
 from pathlib import Path
 
+import msgspec
 from click.testing import CliRunner
 
-from tests.fleet.conftest import make_fleet
+from tests.fleet.conftest import Start, bus, fleet, give, make_fleet, nothing_left, start_node, until_state
+from tests.fleet.test_steering import repository, work
 from tests.terminal.conftest import stage
 from tests.terminal.support import Stage, until
 from treadle.cli.top import lines, top
-from treadle.fleet import layout, server
+from treadle.fleet import client, layout, server
+from treadle.fleet.bus import Bus
 from treadle.fleet.glance import Glance, GlanceRow
 from treadle.terminal.client import Client
 from treadle.terminal.screen import snapshot
 
-__all__ = ["stage"]
+__all__ = ["bus", "fleet", "nothing_left", "repository", "stage", "start_node"]
 
 
 def test_a_line_shows_state_age_and_what_it_does_and_obeys_nothing() -> None:
@@ -49,3 +52,31 @@ def test_on_a_terminal_it_is_drawn_and_q_leaves_it(stage: Stage, state_home: Pat
             assert list(client.output(60)) is not None and client.exit_code == 0
     finally:
         server.stop()
+
+
+async def test_a_key_leads_to_the_terminal_of_an_order_and_another_back(
+    stage: Stage, bus: Bus, start_node: Start, repository: Path
+) -> None:
+    await start_node()
+    order = msgspec.structs.replace(
+        work(repository, "any"), agent="acp:cat", terminal=True, task="hello loom", title="w"
+    )
+    await give(bus, order)
+    await until_state(bus, order.id, "running")
+    code = "import sys; from treadle.cli.root import main; main(['top'])"
+    place = await asyncio.to_thread(stage.start, sys.executable, "-c", code)
+
+    async def press_until(key: bytes, wanted: str) -> None:
+        """Also again: the order's terminal may still be starting, which is told at the bottom."""
+        async with asyncio.timeout(60):
+            while not any(wanted in line for line in (await asyncio.to_thread(snapshot, place))["lines"]):
+                with Client(place.sock) as terminal:
+                    terminal.input(key)
+                await asyncio.sleep(0.5)
+
+    await press_until(b"", "Working (1)")
+    await press_until(b"t", "hello loom")
+    with Client(place.sock) as terminal:
+        terminal.input(b"\x1c")
+    await press_until(b"", "Working (1)")
+    await client.cancel(bus, order.id)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from treadle.fleet import client, layout, node, places, server, up
+from treadle.fleet.api import background
 from treadle.fleet.bus import Bus
 from treadle.fleet.orders import Order, Spec, new_id
 from treadle.io.process import table, warm
@@ -31,6 +32,7 @@ def end_late_runners(home: str) -> None:
 def nothing_left(state_home: Path) -> Iterator[None]:
     """Whatever a test started in its own state directory is gone when it has ended."""
     yield
+    background.stop()
     for _, process in list(up.local_nodes()):
         if process is not None:
             table.send(process, signal.SIGKILL)

@@ -1,6 +1,7 @@
 """The index: filters as if one looked at every order, finds what was said, and is made anew when it is lost."""
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -8,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.fleet.bus import Entry
-from treadle.fleet.index import OrderFilter, OrderIndex, is_error, row_of, texts_of
+from treadle.fleet.index import OrderIndex
+from treadle.fleet.order_rows import OrderFilter, row_of
 from treadle.fleet.orders import Attempt, Order, Spec, Used, encode
+from treadle.fleet.searched import is_error, texts_of
 
 STATES = ("queued", "running", "done", "failed")
 
@@ -43,7 +46,7 @@ def test_a_list_is_what_looking_at_every_order_gives(
     latest: dict[str, tuple[int, str, str]] = {}
     entries = []
     for revision, (name, state, where, agent) in enumerate(made, 1):
-        entries.append(order(name, revision, state=state, project=where, agent=agent))
+        entries.append(order(name, revision, state=state, project=where, agent=agent, title=f"the id of {name}"))
         latest[name] = (revision, state, where)
     index.take_state(entries)
     wanted = OrderFilter(states=tuple(states), project=project)
@@ -67,6 +70,13 @@ def test_a_list_is_what_looking_at_every_order_gives(
             break
     assert seen == [name for _, name in fitting]
     assert [row.id for row in index.window(wanted, 1, 3)] == [name for _, name in fitting[1:4]]
+    kept = list(latest.values())
+    of_project = [state for _, state, where in kept if not project or where == project]
+    of_states = [where for _, state, where in kept if not states or state in states]
+    for narrowed in (wanted, msgspec.structs.replace(wanted, text="id of ")):
+        facets = index.orders(narrowed, count=1, facets=True).facets
+        assert facets["state"] == Counter(of_project) and facets["project"] == Counter(of_states)
+    assert index.counts() == Counter(state for _, state, _ in kept)
     index.close()
 
 

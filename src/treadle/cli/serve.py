@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from typing import Any
 
@@ -75,21 +76,23 @@ def _serve(tokens: Any, right: Any, as_json: bool, options: dict[str, Any]) -> N
     from treadle.fleet.api.serve import Listening, WebServer, served
 
     terminals, notify = options.pop("terminals"), options.pop("notify")
+    found = running.find()
+    if found is not None and found.background:
+        click.echo("The page that `treadle fleet up` started makes way for this one.", err=True)
+        running.end(found)
     listening = Listening(**options)
 
-    async def work() -> None:
+    async def work() -> int:
         server = WebServer(
             address=listening.address, names=listening.names, terminals=terminals, tokens=tokens, notify=notify
         )
         async with served(server, listening) as serving:
             with running.noted(listening):
                 _announce(tokens, listening, right, as_json)
-                await serving
+                return await serving
 
-    try:
-        asyncio.run(work())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    ended_by = asyncio.run(work())
+    sys.exit(128 + ended_by if ended_by == signal.SIGINT else 0)
 
 
 def _announce(tokens: Any, listening: Any, right: Any, as_json: bool) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import click
 
 from treadle.errors import ConfigError
 
 EVERY = 1.0
-KEYS = "j k choose  y n answer  m say  c cancel  l events  q leave"
+KEYS = "j k choose  y n answer  m say  t terminal  c cancel  l events  q leave"
 
 
 @click.command("top")
@@ -23,6 +24,7 @@ def top(once: bool) -> None:
     \b
     j k  next, previous     y n  allow, deny      m  say something
     c    cancel             l    its events       q  leave
+    t    its terminal, or a shell in its worktree; Ctrl-\\ comes back here
     """
     from treadle.cli.fleet.common import with_bus
 
@@ -37,7 +39,21 @@ def top(once: bool) -> None:
         return
     if os.environ.get("TERM", "dumb") == "dumb":
         raise ConfigError("this terminal cannot be drawn on", hint="treadle top --once")
-    with_bus(_watch)
+    chosen, said = "", ""
+    while wish := with_bus(partial(_watch, chosen=chosen, said=said)):
+        chosen, said = wish[0], _attach(*wish)
+
+
+def _attach(name: str, what: str) -> str:
+    """Show its terminal until it is left; gives what went wrong."""
+    from treadle.cli.fleet.terminals import attach_order
+    from treadle.errors import TreadleError
+
+    try:
+        attach_order(name, what, read_only=False)
+    except TreadleError as error:
+        return str(error)
+    return ""
 
 
 def lines(glance: Any, width: int) -> list[tuple[str, str]]:
@@ -55,7 +71,11 @@ def lines(glance: Any, width: int) -> list[tuple[str, str]]:
     return found
 
 
-async def _watch(bus: Any) -> None:
+Wish: TypeAlias = tuple[str, str]
+"""An order, and what of it is to be shown instead of this: its terminal (`agent`) or a `shell`."""
+
+
+async def _watch(bus: Any, chosen: str, said: str) -> Wish | None:
     import curses
 
     screen = curses.initscr()
@@ -68,7 +88,7 @@ async def _watch(bus: Any) -> None:
             curses.curs_set(0)
         except curses.error:
             pass  # a terminal whose cursor cannot be hidden
-        await _loop(bus, screen)
+        return await _loop(bus, screen, chosen, said)
     finally:
         curses.nocbreak()
         screen.keypad(False)
@@ -76,11 +96,12 @@ async def _watch(bus: Any) -> None:
         curses.endwin()
 
 
-async def _loop(bus: Any, screen: Any) -> None:
+async def _loop(bus: Any, screen: Any, chosen: str, said: str) -> Wish | None:
     from treadle.errors import TreadleError
+    from treadle.fleet import client
     from treadle.fleet import glance as glances
 
-    glance, chosen, said, due = await glances.look(bus), "", "", 0.0
+    glance, due = await glances.look(bus), 0.0
     loop = asyncio.get_running_loop()
     while True:
         if loop.time() >= due:
@@ -94,7 +115,9 @@ async def _loop(bus: Any, screen: Any) -> None:
         _draw(screen, glance, chosen, said)
         key = screen.getch()
         if key in (ord("q"), 27):
-            return
+            return None
+        if key == ord("t") and chosen:
+            return chosen, "agent" if (await client.get_spec(bus, chosen)).terminal else "shell"
         if key in (ord("j"), 258, ord("k"), 259) and ids:
             step = 1 if key in (ord("j"), 258) else -1
             chosen = ids[max(0, min(len(ids) - 1, ids.index(chosen) + step))]

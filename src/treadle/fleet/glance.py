@@ -8,7 +8,7 @@ import msgspec
 
 from treadle.fleet import client, liveness
 from treadle.fleet.bus import Bus
-from treadle.fleet.index import row_of
+from treadle.fleet.order_rows import row_of
 from treadle.fleet.orders import AT_WORK
 
 NEWEST = 200

@@ -19,22 +19,36 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from treadle.errors import StorageError
 from treadle.fleet.bus import Entry
-from treadle.fleet.orders import Order, begun, encode, read_order, read_spec
+from treadle.fleet.order_rows import Chunk, Listed, OrderFilter, OrderRow, SearchHit, row_of
+from treadle.fleet.orders import begun, encode, read_order, read_spec
+from treadle.fleet.searched import is_error, texts_of
 
-FORMAT = 2
+FORMAT = 3
 TEXT_MAX = 20_000
 """Characters of one text that are searched; the rest of a longer one is not found."""
 FACETS = ("state", "agent", "project", "node")
-_SCHEMA = """
+COUNTED = (*FACETS, "needs")
+"""Columns by which orders are counted as they change, so that nobody has to go through all of them to know."""
+
+
+def _count(which: str, step: int) -> str:
+    values = ", ".join(f"{which}.{name}" for name in COUNTED)
+    return f"INSERT INTO counts VALUES ({values}, {step}) ON CONFLICT DO UPDATE SET n = n + {step};"
+
+
+_SCHEMA = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE orders (id TEXT PRIMARY KEY, revision INTEGER, state TEXT, agent TEXT, project TEXT, place TEXT,
   node TEXT, title TEXT, labels TEXT, needs TEXT, changed REAL, row BLOB) WITHOUT ROWID;
 CREATE INDEX orders_by_revision ON orders (revision);
 CREATE INDEX orders_by_state ON orders (state, revision);
-CREATE INDEX orders_counted ON orders (state, agent, project, node, revision);
+CREATE TABLE counts ({", ".join(COUNTED)}, n INTEGER, PRIMARY KEY ({", ".join(COUNTED)})) WITHOUT ROWID;
+CREATE TRIGGER orders_added AFTER INSERT ON orders BEGIN {_count("new", 1)} END;
+CREATE TRIGGER orders_changed AFTER UPDATE ON orders BEGIN {_count("old", -1)} {_count("new", 1)} END;
 CREATE INDEX orders_by_needs ON orders (needs, revision) WHERE needs != '';
 CREATE TABLE asks (key TEXT PRIMARY KEY, body BLOB, answer BLOB) WITHOUT ROWID;
 CREATE TABLE chunks (seq INTEGER PRIMARY KEY, of TEXT, attempt INTEGER, first INTEGER, count INTEGER);
@@ -42,126 +56,6 @@ CREATE INDEX chunks_by_order ON chunks (of, seq);
 CREATE TABLE errors (of TEXT, seq INTEGER, n INTEGER, PRIMARY KEY (of, seq, n)) WITHOUT ROWID;
 CREATE VIRTUAL TABLE texts USING fts5 (text, of UNINDEXED, kind UNINDEXED, seq UNINDEXED);
 """
-
-
-class OrderRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An order as lists show it."""
-
-    id: str
-    revision: int
-    state: str
-    changed: float
-    created: float = 0.0
-    title: str = ""
-    agent: str = ""
-    place: str = ""
-    project: str = ""
-    labels: tuple[str, ...] = ()
-    priority: int = 5
-    attempt: int = 0
-    node: str = ""
-    why: str = ""
-    tokens: int = 0
-    usd: float | None = None
-    open_ask: str = ""
-    asks: int = 0
-    files: int = 0
-    stat: str = ""
-    verified: bool | None = None
-    merged: bool = False
-    discarded: bool = False
-    reviewed: bool = False
-    retried_as: str = ""
-    started: float = 0.0
-    """When it was first placed."""
-    lost: int = 0
-    """Attempts that were taken over from a node that was gone."""
-    runs: int = 0
-    """Attempts that have ended."""
-    ran: float = 0.0
-    """Seconds that those took together."""
-    needs: str = ""
-    """Why a person should look: asks, failed, review; nothing when nobody has to."""
-
-
-class OrderFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which orders; what is empty does not narrow."""
-
-    states: tuple[str, ...] = ()
-    agent: str = ""
-    project: str = ""
-    place: str = ""
-    node: str = ""
-    label: str = ""
-    needs: str = ""
-    text: str = ""
-
-
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """Some orders of all that were wanted, the one that changed last first."""
-
-    orders: list[OrderRow]
-    total: int
-    left_out: int
-    """How many more there are after these."""
-    next: int | None = None
-    """Give this as `before` to go on; None when these are the last."""
-    facets: dict[str, dict[str, int]] = {}
-
-
-class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
-    order: str
-    title: str
-    state: str
-    kind: str
-    """task, turn, command or file."""
-    text: str
-    """The words around it; what was found is between \\x01 and \\x02."""
-    seq: int
-    """The place in the order's events, 0 for the task itself."""
-
-
-class Chunk(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of the event stream: where it is and which events of which attempt it holds."""
-
-    seq: int
-    attempt: int
-    first: int
-    count: int
-
-
-def row_of(order: Order, revision: int) -> OrderRow:
-    result = order.result
-    reviewed = bool(result.get("reviewed") or result.get("merged") or result.get("discarded") or order.retried_as)
-    needs = ""
-    if order.open_ask:
-        needs = "asks"
-    elif order.state == "failed" and not reviewed:
-        needs = "failed"
-    elif order.state == "done" and result.get("patch") and not reviewed:
-        needs = "review"
-    fields: dict[str, Any] = {
-        name: getattr(order, name)
-        for name in OrderRow.__struct_fields__
-        if name in Order.__struct_fields__ and name != "result"
-    }
-    return OrderRow(
-        **fields,
-        revision=revision,
-        tokens=order.used.tokens,
-        usd=order.used.usd,
-        files=int(result.get("files") or 0),
-        stat=str(result.get("stat") or ""),
-        verified=result.get("verified"),
-        merged=bool(result.get("merged")),
-        discarded=bool(result.get("discarded")),
-        reviewed=reviewed,
-        started=order.attempts[0].placed if order.attempts else 0.0,
-        lost=sum(attempt.outcome == "lost" for attempt in order.attempts),
-        runs=sum(bool(attempt.ended) for attempt in order.attempts),
-        ran=sum(attempt.ended - attempt.placed for attempt in order.attempts if attempt.ended),
-        needs=needs,
-    )
 
 
 _rows = msgspec.json.Decoder(OrderRow)
@@ -261,7 +155,8 @@ class OrderIndex:
     def orders(self, wanted: OrderFilter, *, count: int, before: int | None = None, facets: bool = False) -> Listed:
         where, values = _where(wanted)
         with self._reading() as db:
-            (total,) = db.execute(f"SELECT count(*) FROM orders {where}", values).fetchone()
+            table = _counts(db, wanted)
+            total = _total(db, table, wanted)
             more = where + (" AND " if where else "WHERE ") + "revision < ?" if before is not None else where
             bound = [*values, before] if before is not None else values
             found = db.execute(
@@ -269,11 +164,13 @@ class OrderIndex:
             ).fetchall()
             rest = 0
             rows = [_rows.decode(data) for (data,) in found[:count]]
-            if len(found) > count:
+            if len(found) > count and before is None:
+                rest = total - count
+            elif len(found) > count:
                 last = rows[-1].revision
                 tail = where + (" AND " if where else "WHERE ") + "revision < ?"
                 (rest,) = db.execute(f"SELECT count(*) FROM orders {tail}", [*values, last]).fetchone()
-            counts = {name: _facet(db, wanted, name) for name in FACETS} if facets else {}
+            counts = {name: _facet(db, table, wanted, name) for name in FACETS} if facets else {}
         return Listed(
             orders=rows, total=total, left_out=rest, next=rows[-1].revision if rest and rows else None, facets=counts
         )
@@ -281,13 +178,15 @@ class OrderIndex:
     def window(self, wanted: OrderFilter, offset: int, count: int) -> list[OrderRow]:
         """Rows by their place in the list, for a table that is scrolled."""
         where, values = _where(wanted)
-        query = f"SELECT row FROM orders {where} ORDER BY revision DESC LIMIT ? OFFSET ?"
+        # What is skipped is skipped in the narrow table of places, not by reading whole rows.
+        place = f"SELECT id FROM orders {where} ORDER BY revision DESC LIMIT ? OFFSET ?"
+        query = f"SELECT row FROM orders WHERE id IN ({place}) ORDER BY revision DESC"
         with self._reading() as db:
             return [_rows.decode(data) for (data,) in db.execute(query, [*values, count, offset])]
 
     def counts(self) -> dict[str, int]:
         with self._reading() as db:
-            return dict(db.execute("SELECT state, count(*) FROM orders GROUP BY state"))
+            return dict(db.execute("SELECT state, sum(n) FROM counts GROUP BY state HAVING sum(n) > 0"))
 
     def spent(self, hours: int = 168) -> list[dict[str, Any]]:
         """What orders used, by the hour in which they last changed."""
@@ -439,8 +338,10 @@ def _set(db: sqlite3.Connection, name: str, value: Any) -> None:
 def _put(db: sqlite3.Connection, row: OrderRow) -> None:
     labels = "".join(f"\n{label}\n" for label in row.labels)
     values = (row.id, row.revision, row.state, row.agent, row.project, row.place, row.node)
+    names = ("revision", "state", "agent", "project", "place", "node", "title", "labels", "needs", "changed", "row")
     db.execute(
-        "INSERT OR REPLACE INTO orders VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO orders VALUES ({', '.join('?' * 12)}) ON CONFLICT (id) DO UPDATE SET "
+        + ", ".join(f"{name} = excluded.{name}" for name in names),
         (*values, row.title, labels, row.needs, row.changed, encode(row)),
     )
 
@@ -458,14 +359,14 @@ def _take_spec(db: sqlite3.Connection, entry: Entry, name: str) -> OrderRow | No
     return row
 
 
-def _where(wanted: OrderFilter, without: str = "") -> tuple[str, list[Any]]:
+def _where(wanted: OrderFilter) -> tuple[str, list[Any]]:
     parts: list[str] = []
     values: list[Any] = []
-    if wanted.states and without != "state":
+    if wanted.states:
         parts.append(f"state IN ({', '.join('?' * len(wanted.states))})")
         values += wanted.states
     for name in ("agent", "project", "place", "node", "needs"):
-        if (value := getattr(wanted, name)) and without != name:
+        if value := getattr(wanted, name):
             parts.append(f"{name} = ?")
             values.append(value)
     if wanted.label:
@@ -477,38 +378,28 @@ def _where(wanted: OrderFilter, without: str = "") -> tuple[str, list[Any]]:
     return ("WHERE " + " AND ".join(parts) if parts else ""), values
 
 
-def _facet(db: sqlite3.Connection, wanted: OrderFilter, name: str) -> dict[str, int]:
-    """How many there would be of each value, were it not narrowed by this one."""
-    where, values = _where(wanted, without=name)
-    query = f"SELECT {name}, count(*) FROM orders {where} GROUP BY {name} ORDER BY 2 DESC LIMIT 50"
-    return {str(value): count for value, count in db.execute(query, values)}
-
-
-# What of an event is searched...
-
-
-def texts_of(event: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    kind = event.get("type")
-    if kind == "message" and event.get("kind", "text") == "text" and event.get("text"):
-        yield "turn", str(event["text"])
-    elif kind == "turn_started" and event.get("prompt"):
-        yield "turn", str(event["prompt"])
-    elif kind == "tool_started":
-        if event.get("command"):
-            yield "command", str(event["command"])
-        for path in event.get("paths") or ():
-            yield "file", str(path)
-    elif kind == "command_run" and not event.get("call"):
-        yield "command", str(event.get("command", ""))
-    elif kind == "file_changed":
-        yield "file", str(event.get("path", ""))
-
-
-def is_error(event: dict[str, Any]) -> bool:
-    kind = event.get("type")
-    return (
-        kind == "failed"
-        or (kind == "tool_ended" and event.get("ok", True) is False)
-        or (kind == "command_run" and event.get("exit_code") not in (0, None))
-        or (kind == "turn_ended" and event.get("outcome") == "failed")
+def _counts(db: sqlite3.Connection, wanted: OrderFilter) -> str:
+    """The table with how many there are of each combination. One look at every order only where there must be."""
+    if not (wanted.place or wanted.label or wanted.text):
+        return "counts"
+    names = ", ".join(COUNTED)
+    where, values = _where(OrderFilter(place=wanted.place, label=wanted.label, text=wanted.text))
+    db.execute("DROP TABLE IF EXISTS temp.narrowed")
+    db.execute(
+        f"CREATE TEMP TABLE narrowed AS SELECT {names}, count(*) AS n FROM orders {where} GROUP BY {names}", values
     )
+    return "temp.narrowed"
+
+
+def _total(db: sqlite3.Connection, table: str, wanted: OrderFilter) -> int:
+    where, values = _where(replace(wanted, place="", label="", text=""))
+    return int(db.execute(f"SELECT coalesce(sum(n), 0) FROM {table} {where}", values).fetchone()[0])
+
+
+def _facet(db: sqlite3.Connection, table: str, wanted: OrderFilter, name: str) -> dict[str, int]:
+    """How many there would be of each value, were it not narrowed by this one; the most first."""
+    field: dict[str, Any] = {"states": ()} if name == "state" else {name: ""}
+    where, values = _where(replace(wanted, place="", label="", text="", **field))
+    query = f"""SELECT {name}, sum(n) AS many FROM {table} {where}
+                GROUP BY {name} HAVING many > 0 ORDER BY many DESC LIMIT 50"""
+    return {str(value): count for value, count in db.execute(query, values)}

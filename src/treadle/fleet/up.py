@@ -16,6 +16,7 @@ import msgspec
 
 from treadle.errors import LocalError, NotFound, TreadleError
 from treadle.fleet import layout, node, places, runs, server
+from treadle.fleet.api import background, running
 from treadle.fleet.bus import Bus, Unreachable, shown
 from treadle.fleet.orders import encode
 from treadle.io.files import is_locked
@@ -39,9 +40,10 @@ async def up(
     replicas: int = 1,
     lease: float = 0.0,
     sync: str = "",
+    page: bool = False,
     say: Progress = lambda text: None,
 ) -> dict[str, Any]:
-    """Start what is missing of an engine, its streams and a node here, and wait until it takes orders."""
+    """Start what is missing of an engine, its streams, a node and the page here, and wait until it takes orders."""
     fleet = _fleet(url, creds, ca, replicas, lease)
     if fleet.private:
         started = await asyncio.to_thread(server.start, fleet, sync=sync)
@@ -55,6 +57,8 @@ async def up(
         began = start_node(settings)
         say(f"node    {here} {'started' if began else 'found'}, {slots} slots")
         status = await await_scheduler(bus, here)
+        if page:
+            status["page"] = await asyncio.to_thread(_page, say)
         say(f"ready   {status['scheduler']} schedules")
         return status
     finally:
@@ -78,6 +82,20 @@ def _fleet(url: str, creds: str, ca: str, replicas: int, lease: float) -> places
         made = places.Fleet(url=f"nats://127.0.0.1:{server.free_port()}", users=users, lease=lease or 5.0)
     places.save(made)
     return made
+
+
+def _page(say: Progress) -> str | None:
+    """A link to the page, started unless it runs. Orders are done without it, so that it may fail."""
+    from treadle.fleet.api.tokens import Tokens
+
+    try:
+        background.start()
+        url = running.link(Tokens(), "all")
+    except TreadleError as error:
+        say(f"page    not started: {error}")
+        return None
+    say(f"page    {url}  (opens once, within ten minutes; `treadle serve --link` prints another)")
+    return url
 
 
 def start_node(settings: node.NodeSettings) -> bool:
@@ -138,13 +156,15 @@ async def status() -> dict[str, Any]:
     fleet = places.load()
     found: dict[str, Any] = {"url": shown(fleet.url), "private": fleet.private, "directory": places.root()}
     if fleet.private:
-        running = server.running() if server.is_up() else None
-        found["engine"] = None if running is None else msgspec.to_builtins(running)
+        engine = server.running() if server.is_up() else None
+        found["engine"] = None if engine is None else msgspec.to_builtins(engine)
         found["disk_bytes"] = await asyncio.to_thread(server.disk_used)
     found["nodes_here"] = [{"name": name, "pid": process.pid if process else None} for name, process in local_nodes()]
     found["runners_here"] = [
         {"order": order, "attempt": attempt, "pid": note.pid} for order, attempt, note in live_runners()
     ]
+    page = running.find()
+    found["page"] = None if page is None else page.address
     found["scheduler"] = None
     try:
         bus = await Bus.connect(fleet.address(fleet.widest()), name="treadle fleet status")
@@ -179,6 +199,8 @@ async def down(*, say: Progress = lambda text: None, forget: bool = False) -> No
         _signal(process.pid, process.start, signal.SIGTERM)
     await _gone([(process.pid, process.start) for process in nodes])
     say(f"nodes   {len(nodes)} stopped")
+    if await asyncio.to_thread(background.stop):
+        say("page    stopped")
     await asyncio.to_thread(warm.dismiss, node.RUNNERS)
     if fleet.private and await asyncio.to_thread(server.stop):
         say("engine  stopped")

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 BLOCK = 1 << 20
 ANSWER = 2.0
 """Seconds that a supervisor has to show that it knows our additions."""
+FAR_ANSWER = 15.0
+"""The same for one on another machine."""
 PLAIN_SIZE = (220, 50)
 """The size that the protocol's own supervisor starts with; it tells nobody of a change."""
 REPLAYED = 0.3
@@ -234,16 +236,17 @@ class Story:
 
 def story(place: Place) -> Story:
     """The story of a session that runs, or of one that has ended."""
+    far = not place.known()  # a socket that leads to another machine has no files beside it
     try:
         with Client(place.sock) as client:
-            client.timeout = ANSWER
+            client.timeout = FAR_ANSWER if far else ANSWER
             try:
                 detail = client.detail()
             except PeerStalled:
                 return Story([(0, *PLAIN_SIZE)], 0, iter([replayed(client)]))
             sizes = [(offset, cols, rows) for offset, cols, rows in detail["size"]["changes"]]
             output = detail["output"]
-            if output["lost"] or (output["end"] and not output["file_size"]):
+            if far or output["lost"] or (output["end"] and not output["file_size"]):
                 return _from_scrollback(client, sizes, output["start"], output["end"])
             return _from_files(place, sizes, output["end"], output["file_size"])
     except NotFound:
@@ -274,7 +277,7 @@ def _read(path: str, size: int) -> Iterator[bytes]:
 
 
 def _from_scrollback(client: Client, sizes: list[tuple[int, int, int]], start: int, end: int) -> Story:
-    """The disk did not take all of it: what the supervisor still has must do."""
+    """The disk did not take all of it, or is elsewhere: what the supervisor still has must do."""
     client.hello(wire.READ_ONLY | wire.FROM, start)
     client.subscribe()
     found, at = [], start

@@ -15,6 +15,7 @@ import pytest
 from tests.conftest import need
 from tests.fleet.conftest import nothing_left  # noqa: F401
 from treadle.fleet import places, server, up
+from treadle.fleet.api import running as running_page
 from treadle.io.process import table
 
 TREADLE = os.path.join(os.path.dirname(sys.executable), "treadle")
@@ -34,7 +35,7 @@ def as_json(*arguments: str, **more: Any) -> Any:
 
 @pytest.fixture
 def running(nothing_left: None) -> None:  # noqa: F811
-    fleet("up", "--name", "n1", "--slots", "2", "--lease", "2")
+    fleet("up", "--name", "n1", "--slots", "2", "--lease", "2", "--no-page")
 
 
 def test_a_day_with_a_fleet(running: None, tmp_path: Path) -> None:
@@ -80,7 +81,8 @@ def test_orders_come_from_files_and_lines(running: None, tmp_path: Path) -> None
 
 def test_started_twice_it_joins_and_after_kill_9_it_mends(running: None) -> None:
     before = as_json("status")
-    fleet("up", "--name", "n1")
+    assert before["page"] is None
+    fleet("up", "--name", "n1", "--no-page")
     assert as_json("status")["engine"] == before["engine"]
     order = fleet("submit", "sleep", "--agent", "null:60:60").strip()
     for _, process in up.local_nodes():
@@ -92,7 +94,7 @@ def test_started_twice_it_joins_and_after_kill_9_it_mends(running: None) -> None
     while server.is_up() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert "down" in fleet("status", code=1)
-    fleet("up", "--name", "n1", "--slots", "2")
+    fleet("up", "--name", "n1", "--slots", "2", "--no-page")
     assert as_json("show", order)["order"]["id"] == order
     fleet("cancel", order, "--wait")
 
@@ -105,11 +107,14 @@ def test_down_leaves_no_process_and_gives_orders_back(running: None) -> None:
     fleet("down")
     assert not server.is_up() and up.live_runners() == []
     assert all(process is None for _, process in up.local_nodes())
-    fleet("up", "--name", "n1")
+    link = as_json("up", "--name", "n1")["page"]
+    address, _, code = link.partition("/#")
+    assert as_json("status")["page"] == address and address in fleet("status") and code not in fleet("status")
     attempts = as_json("show", order)["order"]["attempts"]
     assert attempts[0]["outcome"] == "handed_back"
     fleet("cancel", order, "--wait")
     fleet("down", "--forget", "--yes")
+    assert running_page.find() is None
     assert "belongs to no fleet" in fleet("status", code=1)
 
 
@@ -149,7 +154,7 @@ def test_a_copy_of_a_stopped_fleet_is_a_backup(running: None, tmp_path: Path, mo
     shutil.rmtree(home)
     monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "copy"))
     try:
-        fleet("up", "--name", "n1")
+        fleet("up", "--name", "n1", "--no-page")
         assert fleet("logs", done).count(" of 2") == 2 and as_json("show", waiting)["order"]["state"] == "queued"
         fleet("resume", "fleet")
         fleet("wait", waiting, "--timeout", "60")

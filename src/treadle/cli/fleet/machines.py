@@ -27,9 +27,13 @@ def _progress(quiet: bool) -> Any:
 @click.option("--replicas", default=1, show_default=True, metavar="N", help="With --nats: copies of each stream.")
 @click.option("--lease", default=0.0, metavar="S", help="Seconds until a silent runner is replaced. Default: 5, or 15.")
 @click.option("--sync", default="", metavar="WHEN", help="`always`: a power cut loses nothing. Default: 2m.")
+@click.option("--page/--no-page", default=True, help="Serve the page to watch and steer it. Default: yes.")
 @json_option
 def up(as_json: bool, **options: Any) -> None:
-    """Start a fleet on this machine: engine, scheduler and node. Finds and joins what is up already."""
+    """Start a fleet on this machine: engine, scheduler, node and the page. Finds and joins what is up already.
+
+    The page listens on this machine only; the link that is printed signs a browser in, once.
+    """
     from treadle.fleet import up as machine
 
     labels = tuple(options.pop("labels"))
@@ -77,6 +81,8 @@ def _show_status(found: dict[str, Any]) -> None:
         click.echo(f"disk       {found['disk_bytes'] / 1e6:.1f} MB in {found['directory']}")
     else:
         click.echo(f"engine     {where}")
+    if found.get("page"):
+        click.echo(f"page       {found['page']} (`treadle serve --link` prints a link)")
     if found.get("scheduler"):
         click.echo(f"scheduler  {found['scheduler']}, for {age(found['since'])}")
     for node in found.get("nodes") or found["nodes_here"]:

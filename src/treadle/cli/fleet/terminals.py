@@ -22,7 +22,7 @@ def shell(name: str) -> None:
 
     Ctrl-\\ leaves it open and comes back here; the next `shell` of this order finds it again.
     """
-    sys.exit(_attach(name, "shell", read_only=False))
+    sys.exit(attach_order(name, "shell", read_only=False))
 
 
 @click.command("attach")
@@ -30,10 +30,11 @@ def shell(name: str) -> None:
 @click.option("--read-only", is_flag=True, help="Only look: nothing that is typed here is sent.")
 def attach(name: str, read_only: bool) -> None:
     """Show the terminal of an order that was given with --terminal, and type into it. Ctrl-\\ comes back here."""
-    sys.exit(_attach(name, "agent", read_only=read_only))
+    sys.exit(attach_order(name, "agent", read_only=read_only))
 
 
-def _attach(name: str, what: str, *, read_only: bool) -> int:
+def attach_order(name: str, what: str, *, read_only: bool) -> int:
+    """Show an order's terminal (`agent`) or a shell in its worktree (`shell`) on this terminal, until it is left."""
     from treadle.terminal.attach import attach as show
     from treadle.terminal.places import Place
 

@@ -15,7 +15,7 @@ import msgspec
 from treadle.errors import TreadleError
 from treadle.fleet import client, liveness, tasks
 from treadle.fleet.bus import Entry
-from treadle.fleet.index import OrderFilter, OrderRow
+from treadle.fleet.order_rows import OrderFilter, OrderRow
 from treadle.fleet.orders import AT_WORK, ENDED
 
 if TYPE_CHECKING:

@@ -101,6 +101,14 @@ class ApiCall:
 TABLE: list[ApiCall] = []
 
 
+def every() -> list[ApiCall]:
+    """All calls; the modules that hold them are imported here, once."""
+    from treadle.fleet.api import devices, machines, order_terminals, orders, questions, reviews, terminals
+
+    assert all((devices, machines, order_terminals, orders, questions, reviews, terminals))
+    return TABLE
+
+
 def call(
     method: Method,
     path: str,
@@ -122,7 +130,7 @@ def call(
 def routes(server: WebServer) -> list[Route]:
     """The table as routes; the methods of one path stand together, so that a wrong one is told as such."""
     paths: dict[str, dict[str, ApiCall]] = {}
-    for each in TABLE:
+    for each in every():
         paths.setdefault(each.path, {})[each.method] = each
     return [Route(BASE + path, _endpoint(server, methods), methods=list(methods)) for path, methods in paths.items()]
 

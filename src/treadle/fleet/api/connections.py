@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -73,5 +77,20 @@ def make_config(server: WebServer, listening: Listening) -> uvicorn.Config:
     return config
 
 
-def make_server(config: uvicorn.Config) -> uvicorn.Server:
-    return uvicorn.Server(config)
+class SignalledServer(uvicorn.Server):
+    """Ends in order at a signal. Uvicorn's own then raises the signal again, before others could put things away."""
+
+    ended_by = 0
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self.ended_by = self.ended_by or sig
+        super().handle_exit(sig, frame)

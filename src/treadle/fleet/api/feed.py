@@ -15,7 +15,8 @@ import msgspec
 from treadle.errors import TreadleError
 from treadle.fleet import tasks
 from treadle.fleet.bus import EVENTS, STATE, Bus, Entry
-from treadle.fleet.index import OrderIndex, OrderRow
+from treadle.fleet.index import OrderIndex
+from treadle.fleet.order_rows import OrderRow
 from treadle.fleet.pull import Pull
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from treadle.fleet import client
 from treadle.fleet.api.calls import Asking, Done, call
 from treadle.fleet.api.orders import Reason
 from treadle.fleet.control import Control
-from treadle.fleet.index import SearchHit
+from treadle.fleet.order_rows import SearchHit
 
 Scope = Annotated[str, Meta(min_length=1, max_length=300)]
 

@@ -21,7 +21,7 @@ import msgspec
 from treadle.errors import ConfigError
 from treadle.fleet.api import answer_links
 from treadle.fleet.bus import Entry
-from treadle.fleet.index import OrderRow
+from treadle.fleet.order_rows import OrderRow
 
 if TYPE_CHECKING:
     from treadle.fleet.api.serve import WebServer

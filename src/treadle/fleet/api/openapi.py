@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 import treadle
-from treadle.fleet.api.calls import BASE, TABLE, ApiCall
+from treadle.fleet.api.calls import BASE, ApiCall, every
 from treadle.fleet.api.envelope import ErrorAnswer
 
 _FAILURES = {
@@ -27,12 +27,12 @@ _FAILURES = {
 @cache
 def document() -> dict[str, Any]:
     kinds: list[Any] = [ErrorAnswer]
-    for each in TABLE:
+    for each in every():
         kinds += [kind for kind in (each.query, each.body, each.returns) if kind is not None and kind is not bytes]
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     by_kind = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
     paths: dict[str, dict[str, Any]] = {}
-    for each in TABLE:
+    for each in every():
         paths.setdefault(BASE + each.path, {})[each.method.lower()] = _operation(each, by_kind, components)
     return {
         "openapi": "3.1.0",

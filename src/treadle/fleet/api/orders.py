@@ -16,7 +16,7 @@ from treadle.fleet.api.calls import Asking, Done, call
 from treadle.fleet.api.envelope import answer
 from treadle.fleet.api.event_pages import EventPage, event_page, one_event
 from treadle.fleet.client import Given
-from treadle.fleet.index import Listed, OrderFilter
+from treadle.fleet.order_rows import Listed, OrderFilter
 from treadle.fleet.orders import Order, Receipt, Spec, begun, checked, new_id
 from treadle.fleet.sources import commit_of
 

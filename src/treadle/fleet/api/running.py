@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -19,12 +21,17 @@ if TYPE_CHECKING:
     from treadle.fleet.api.serve import Listening
 
 
+STOP_SECONDS = 20.0
+
+
 class ServerNote(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     start: int
     """When the process was started, as the kernel counts it: another process may get the same number."""
     address: str
     unix: str = ""
+    background: bool = False
+    """Whether it belongs to the fleet, which ends it when it goes down."""
 
 
 def _path() -> str:
@@ -32,10 +39,16 @@ def _path() -> str:
 
 
 @contextmanager
-def noted(listening: Listening) -> Iterator[None]:
+def noted(listening: Listening, *, background: bool = False) -> Iterator[None]:
     """Have others know of this server while it runs."""
     mine = table.look(os.getpid())
-    note = ServerNote(pid=os.getpid(), start=mine.start if mine else 0, address=listening.address, unix=listening.unix)
+    note = ServerNote(
+        pid=os.getpid(),
+        start=mine.start if mine else 0,
+        address=listening.address,
+        unix=listening.unix,
+        background=background,
+    )
     write_atomic(_path(), msgspec.json.encode(note))
     try:
         yield
@@ -53,6 +66,16 @@ def find() -> ServerNote | None:
         return None
     process = table.look(note.pid) if note else None
     return note if note and process is not None and process.start == note.start else None
+
+
+def end(note: ServerNote) -> None:
+    """Have it end, and wait until it has; one that takes too long is killed. Blocks."""
+    deadline, asked = time.monotonic() + STOP_SECONDS, False
+    while (process := table.look(note.pid)) is not None and process.start == note.start and process.state not in "ZX":
+        if not asked or time.monotonic() > deadline:
+            table.send(process, signal.SIGKILL if asked else signal.SIGTERM)
+            asked = True
+        time.sleep(0.02)
 
 
 def link(tokens: Tokens, right: Right, name: str = "") -> str:

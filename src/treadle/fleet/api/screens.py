@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from treadle.errors import NotFound, TreadleError, Unsupported
 from treadle.terminal.client import Client
-from treadle.terminal.places import Place, find
+from treadle.terminal.places import Place
 from treadle.terminal.screen import Screen, story
 from treadle.wire.terminal import frames as wire
 
@@ -178,8 +179,8 @@ class LiveScreen:
 class Screens:
     """All that are followed now."""
 
-    def __init__(self, directory: str) -> None:
-        self.directory = directory
+    def __init__(self, find: Callable[[str], Awaitable[Place]]) -> None:
+        self._find = find
         self._live: dict[str, LiveScreen] = {}
         self._opening = asyncio.Lock()
 
@@ -191,7 +192,7 @@ class Screens:
             if live is None or live.problem or (live.ended is not None and not live.watchers):
                 if live is not None:
                     live.close()
-                live = self._live[name] = LiveScreen(find(self.directory, name))
+                live = self._live[name] = LiveScreen(await self._find(name))
                 try:
                     await live.open()
                 except BaseException:

@@ -53,6 +53,7 @@ class WebServer:
         from treadle.fleet.api.board import Board
         from treadle.fleet.api.gate import Gate
         from treadle.fleet.api.notices import Notices
+        from treadle.fleet.api.order_terminals import TerminalFinder
         from treadle.fleet.api.screens import Screens
         from treadle.fleet.api.tokens import Tokens
         from treadle.terminal.places import default_directory
@@ -63,7 +64,8 @@ class WebServer:
         self.boot = secrets.token_hex(8)
         self.tokens = tokens or Tokens()
         self.terminals = terminals or default_directory()
-        self.screens = Screens(self.terminals)
+        self.order_terminals = TerminalFinder(self)
+        self.screens = Screens(self.order_terminals.find)
         self.bus: Bus | None = None
         self.index: OrderIndex | None = None
         self.feed: Feed | None = None
@@ -87,21 +89,9 @@ class WebServer:
         from starlette.responses import JSONResponse, PlainTextResponse
         from starlette.routing import Route, WebSocketRoute
 
-        from treadle.fleet.api import (
-            answer_links,
-            calls,
-            devices,
-            machines,
-            openapi,
-            orders,
-            questions,
-            reviews,
-            stream,
-            terminals,
-        )
+        from treadle.fleet.api import answer_links, calls, devices, openapi, stream
         from treadle.fleet.api.socket import Tab
 
-        assert all((orders, questions, reviews, machines, terminals))  # importing them fills the table
         document = openapi.document()
 
         async def page(request: Any) -> Any:
@@ -224,6 +214,7 @@ class WebServer:
         if self.index is not None:
             self.index.close()
         self.screens.close()
+        self.order_terminals.close()
 
     async def cut_off(self, device: str) -> None:
         """Close what a device has open whose token was taken back."""
@@ -308,13 +299,13 @@ def _unix_socket(path: str) -> socket.socket:
     return sockets.listen(path, owned=True)
 
 
-async def run(server: WebServer, listening: Listening, ready: asyncio.Event | None = None) -> None:
-    """Serve until cancelled or told to stop by a signal."""
-    from treadle.fleet.api.connections import make_config, make_server
+async def run(server: WebServer, listening: Listening, ready: asyncio.Event | None = None) -> int:
+    """Serve until cancelled or told to stop by a signal, which is given back."""
+    from treadle.fleet.api.connections import SignalledServer, make_config
 
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     config = make_config(server, listening)
-    uvicorn_server = make_server(config)
+    uvicorn_server = SignalledServer(config)
     await server.start()
     serving = asyncio.create_task(uvicorn_server.serve([listening.socket]))
     try:
@@ -323,6 +314,7 @@ async def run(server: WebServer, listening: Listening, ready: asyncio.Event | No
         if ready is not None:
             ready.set()
         await asyncio.shield(serving)
+        return uvicorn_server.ended_by
     finally:
         # It closes what it listens on only when it ends by itself, so it is not cancelled.
         uvicorn_server.should_exit = True
@@ -332,7 +324,7 @@ async def run(server: WebServer, listening: Listening, ready: asyncio.Event | No
 
 
 @asynccontextmanager
-async def served(server: WebServer, listening: Listening) -> AsyncIterator[asyncio.Task[None]]:
+async def served(server: WebServer, listening: Listening) -> AsyncIterator[asyncio.Task[int]]:
     """Serve inside the `async with`. The task ends with the server; what keeps it from starting is raised."""
     ready = asyncio.Event()
     serving = asyncio.create_task(run(server, listening, ready))

@@ -14,7 +14,7 @@ from treadle.errors import TreadleError
 from treadle.fleet import client
 from treadle.fleet.api.envelope import RequestRefused, failure
 from treadle.fleet.bus import EVENTS, STATE, Entry
-from treadle.fleet.index import row_of
+from treadle.fleet.order_rows import row_of
 from treadle.fleet.orders import read_order
 from treadle.fleet.pull import Pull
 

@@ -13,7 +13,7 @@ from treadle.fleet.api.calls import Asking, Done, call
 from treadle.terminal import typing
 from treadle.terminal.client import Client
 from treadle.terminal.listing import rows
-from treadle.terminal.places import Place, find
+from treadle.terminal.places import Place
 from treadle.terminal.screen import snapshot, story
 
 KEYS = {
@@ -47,14 +47,14 @@ async def list_terminals(asking: Asking) -> list[dict[str, Any]]:
     return [row for row in found if row["alive"] or asking.query.all]
 
 
-def _place(asking: Asking) -> Place:
-    return find(asking.server.terminals, asking.path("id"))
+async def _place(asking: Asking) -> Place:
+    return await asking.server.order_terminals.find(asking.path("id"))
 
 
 @call("GET", "/terminals/{id}/screen", returns=dict[str, Any])
 async def show_screen(asking: Asking) -> dict[str, Any]:
     """What is on a terminal's screen now, or was when it ended."""
-    return await asyncio.to_thread(snapshot, _place(asking))
+    return await asyncio.to_thread(snapshot, await _place(asking))
 
 
 class ScrollbackQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ async def show_scrollback(asking: Asking) -> Scrolled:
         with story(place).screen(SCROLLBACK) as screen:
             return screen.everything()
 
-    lines = await asyncio.to_thread(look, _place(asking))
+    lines = await asyncio.to_thread(look, await _place(asking))
     given: ScrollbackQuery = asking.query
     end = len(lines) if given.before is None else min(given.before, len(lines))
     first = max(0, end - given.count)
@@ -97,14 +97,14 @@ class Typing(msgspec.Struct, frozen=True, kw_only=True):
 
 @call("POST", "/terminals/{id}/input", right="all", body=Typing)
 async def type_into_terminal(asking: Asking) -> Done:
-    """Type into a terminal. RequestRefused (409) while the program asks something, with what it asks."""
+    """Type into a terminal. Refused (409) while the program asks something, with what it asks."""
     given: Typing = asking.body
     if bool(given.text or given.enter) == bool(given.keys):
         raise ConfigError("there is nothing to type, or text and keys at once")
     unknown = [key for key in given.keys if key not in KEYS and len(key) != 1]
     if unknown:
         raise ConfigError(f"there is no key {unknown[0]!r}", hint=", ".join([*list(KEYS)[:15], "C-a ... C-z"]))
-    place = _place(asking)
+    place = await _place(asking)
 
     def work() -> None:
         with Client(place.sock) as client:
@@ -133,7 +133,7 @@ class NewSize(msgspec.Struct, frozen=True, kw_only=True):
 async def resize_terminal(asking: Asking) -> Done:
     """Set a terminal's size. Only whoever took the size may; `take` takes it."""
     given: NewSize = asking.body
-    place = _place(asking)
+    place = await _place(asking)
     holders = asking.server.size_holders
     if holders.get(place.id) != asking.device.id and not given.take:
         raise Denied(f"the size of {place.id} is not yours to change", hint='send "take": true to take it')
@@ -152,7 +152,7 @@ async def resize_terminal(asking: Asking) -> Done:
 @call("POST", "/terminals/{id}/stop", right="all", returns=dict[str, Any])
 async def stop_terminal(asking: Asking) -> dict[str, Any]:
     """End a terminal's program and all that belongs to it."""
-    place = _place(asking)
+    place = await _place(asking)
 
     def work() -> dict[str, Any]:
         with Client(place.sock) as client:

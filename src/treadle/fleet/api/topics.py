@@ -15,7 +15,7 @@ from treadle.fleet import client
 from treadle.fleet.api.event_pages import Shown, event_page, joined, unpacked
 from treadle.fleet.api.orders import detail
 from treadle.fleet.bus import Entry
-from treadle.fleet.index import OrderFilter, OrderRow
+from treadle.fleet.order_rows import OrderFilter, OrderRow
 from treadle.terminal.listing import rows as terminal_rows
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import { follow, link } from "./socket.js";
 import { el, fill, setText } from "./text.js";
 import { badge, cost } from "./words.js";
 
-const TABS = [["run", "Run"], ["changes", "Changes"], ["receipt", "Receipt"], ["why", "Why"]];
+const TABS = [["run", "Run"], ["changes", "Changes"], ["terminal", "Terminal"], ["receipt", "Receipt"], ["why", "Why"]];
 const ENDED = ["done", "failed", "cancelled", "skipped"];
 
 /** @param {HTMLElement} where @param {string} id @param {string} tab @returns {() => void} */
@@ -45,6 +45,9 @@ export function showOrder(where, id, tab) {
     if (tab === "changes") {
       const { showChanges } = await import("./diff.js");
       if (!stopped) part = showChanges(body, detail);
+    } else if (tab === "terminal") {
+      const { showOfOrder } = await import("./terminals.js");
+      if (!stopped) part = showOfOrder(body, detail);
     } else if (tab === "receipt" || tab === "why") {
       const show = tab === "receipt" ? showReceipt : showWhy;
       part = { update: (now) => show(body, now) };

@@ -7,6 +7,8 @@ import { el, fill, oneLine, setText } from "./text.js";
 
 const FIRST = ["permission", "question", "auth", "error", "unknown", "working", "thinking", "streaming", "tool_use", "active", "starting", "idle"];
 const ROW = [["Esc", "Escape"], ["Tab", "Tab"], ["←", "Left"], ["↑", "Up"], ["↓", "Down"], ["→", "Right"], ["Ctrl-C", "C-c"], ["Enter", "Enter"]];
+// Nobody can tell what such a program does, but whoever types sees its screen. Into a dialog no line is typed unasked.
+const UNSURE = ["unknown", "starting"];
 /** @type {Record<string, string>} */
 const NAMES = { ArrowUp: "Up", ArrowDown: "Down", ArrowLeft: "Left", ArrowRight: "Right", Enter: "Enter", Backspace: "Backspace", Delete: "Delete", Home: "Home", End: "End", PageUp: "PageUp", PageDown: "PageDown", Escape: "Escape", Tab: "Tab" };
 
@@ -61,12 +63,35 @@ function crop(screen) {
   canvas.style.marginTop = `${Math.min(0, pane.clientHeight - (last + 1) * high - 4)}px`;
 }
 
-/** @param {HTMLElement} where @param {string} id */
-function showOne(where, id) {
+/** The terminal of an order's agent, where it has one, or a shell in its worktree. @param {HTMLElement} where @param {any} detail */
+export function showOfOrder(where, detail) {
+  const { id, state } = detail.order, problem = el("p", { class: "problem", role: "alert" });
+  let stop = () => {};
+  const open = async () => {
+    try {
+      const made = await post(`/orders/${id}/shell`);
+      stop();
+      stop = showOne(where, made.terminal, "shell in its worktree");
+    } catch (error) { fill(problem, /** @type {Error} */ (error).message); }
+  };
+  const button = link.right === "all" && detail.order.attempt ? el("p", null, el("button", { type: "button", onclick: open }, "Open a shell in its worktree")) : null;
+  if (detail.spec.terminal && ["running", "asking", "paused"].includes(state)) {
+    const pane = el("div");
+    fill(where, pane, button, problem);
+    stop = showOne(pane, `fleet-${id}`, "its agent");
+  } else {
+    const why = detail.spec.terminal ? `Its agent is kept in a terminal while it works; it is ${state}.` : "Its agent works without a terminal: the Run tab shows what it does.";
+    fill(where, el("p", { class: "small" }, why), button, problem);
+  }
+  return { stop: () => stop() };
+}
+
+/** @param {HTMLElement} where @param {string} id @param {string} [title] */
+function showOne(where, id, title) {
   const canvas = el("canvas", { width: "640", height: "384", role: "img" }), state = el("span", { class: "small", role: "status" }), problem = el("p", { class: "problem", role: "alert" });
   const screen = new Screen(canvas, 14), may = link.right === "all";
   const back = el("pre", { class: "lines", hidden: true, tabindex: "0" });
-  let first = -1;
+  let first = -1, seen = "";
   /** @param {any} body */
   const send = async (body) => { try { await post(`/terminals/${id}/input`, body); fill(problem); } catch (error) { fill(problem, /** @type {Error} */ (error).message, " ", "text" in body ? el("button", { type: "button", class: "quiet", onclick: () => send({ ...body, anyway: true }) }, "Type it anyway") : null); } };
   const box = el("div", { class: "keyboard", tabindex: may ? "0" : null, role: "application", "aria-label": `Terminal ${id}: keys that are pressed here are typed into it` }, canvas);
@@ -92,7 +117,7 @@ function showOne(where, id) {
     sending = false;
   }
   const line = el("input", { type: "text", "aria-label": "A line to type", placeholder: "type a line", autocapitalize: "off", autocomplete: "off", spellcheck: "false" });
-  const form = el("form", { class: "pair", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); const text = line.value; line.value = ""; send({ text, enter: true }); } }, line, el("button", { class: "main" }, "Send"));
+  const form = el("form", { class: "pair", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); const text = line.value; line.value = ""; send({ text, enter: true, anyway: UNSURE.includes(seen) }); } }, line, el("button", { class: "main" }, "Send"));
   const earlier = el("button", { type: "button", class: "quiet", onclick: async () => {
     try {
       const page = await get(`/terminals/${id}/scrollback?count=200${first >= 0 ? `&before=${first}` : ""}`);
@@ -106,16 +131,25 @@ function showOne(where, id) {
     const cols = Math.max(20, Math.min(300, Math.floor(where.clientWidth / (screen.wide ?? 8.4)) - 2)), rows = Math.max(10, Math.min(100, Math.floor((innerHeight - 220) / (screen.high ?? 18))));
     try { await post(`/terminals/${id}/size`, { cols, rows, take: true }); } catch (error) { fill(problem, /** @type {Error} */ (error).message); }
   } }, "Take the size");
-  fill(where, el("div", { class: "terminal" }, el("div", { class: "line" }, el("h1", null, id), state, el("a", { href: "#/terminals" }, "all")), back, box,
+  fill(where, el("div", { class: "terminal" }, el("div", { class: "line" }, title ? el("h2", null, title) : el("h1", null, id), state, title ? null : el("a", { href: "#/terminals" }, "all")), back, box,
     may ? [el("div", { class: "keyrow" }, ROW.map(([word, key]) => el("button", { type: "button", onclick: () => typed(key) }, word)), take, earlier), form] : el("p", { class: "watching" }, "watching", earlier), problem));
-  const stop = follow(`screen:${id}`, (frame) => {
-    if (frame.error) { fill(problem, frame.error.message); return; }
+  let again = 0, away = false;
+  const look = () => follow(`screen:${id}`, (frame) => {
+    if (frame.error) {
+      away = true;
+      fill(problem, frame.error.message);
+      again = setTimeout(() => { stop(); stop = look(); }, 1500); // it may be starting, or its node be away for a while
+      return;
+    }
+    if (away) { away = false; fill(problem); }
     screen.take(frame);
+    seen = frame.state;
     canvas.style.maxWidth = `${Math.ceil(screen.cols * (screen.wide ?? 8))}px`;
     setText(state, frame.ended !== null && frame.ended !== undefined ? `ended with ${frame.ended}` : [frame.state, frame.message, frame.title].filter(Boolean).join(" · "));
   }, { level: "focus" });
+  let stop = look();
   if (may && !matchMedia("(max-width: 700px)").matches) box.focus();
-  return stop;
+  return () => { clearTimeout(again); stop(); };
 }
 
 /** @param {string} text */

@@ -1,0 +1,52 @@
+"""The page as a process of its own: `treadle fleet up` starts it, and `treadle fleet down` ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from treadle.errors import ConfigError, LocalError
+from treadle.fleet.api import running
+from treadle.fleet.api.tokens import directory
+from treadle.io.process.detached import detach, say_ready
+
+
+def start() -> running.ServerNote:
+    """The server that runs here, started unless there is one. Blocks until it answers."""
+    found = running.find()
+    if found is not None:
+        return found
+    here = directory()
+    argv = [sys.executable, "-P", "-m", "treadle.fleet.api.background"]
+    detach(argv, cwd=here, log=os.path.join(here, "server.log"), ready=True)
+    found = running.find()
+    if found is None:
+        raise LocalError("the page has ended as soon as it was up", hint=f"see {here}/server.log")
+    return found
+
+
+def stop() -> bool:
+    """End the one that was started here; a person's own `treadle serve` is left alone."""
+    found = running.find()
+    if found is None or not found.background:
+        return False
+    running.end(found)
+    return True
+
+
+async def serve() -> None:
+    from treadle.fleet.api.serve import Listening, WebServer, served
+
+    try:
+        listening = Listening()
+    except ConfigError:
+        listening = Listening(port=0)  # its usual port is somebody else's
+    async with served(WebServer(address=listening.address, names=listening.names), listening) as serving:
+        with running.noted(listening, background=True):
+            say_ready()
+            await serving
+
+
+if __name__ == "__main__":
+    asyncio.run(serve())

@@ -1,0 +1,87 @@
+"""Terminals of orders on whatever node they are, found by the name that they have there.
+
+A name that this machine does not know is looked for in the fleet: a socket here leads to the terminal there, so that
+all who look at terminals and type into them find no difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from typing import TYPE_CHECKING
+
+from treadle.errors import NotFound, TreadleError
+from treadle.fleet import client
+from treadle.fleet.api.calls import Asking, call
+from treadle.fleet.terminals import Carried, place_of
+from treadle.terminal.places import Place, find
+
+if TYPE_CHECKING:
+    from treadle.fleet.api.serve import WebServer
+
+import msgspec
+
+PREFIX, SHELL = "fleet-", "-shell"
+OPEN_MAX = 200
+
+
+class TerminalFinder:
+    def __init__(self, server: WebServer) -> None:
+        self.server = server
+        self._directory = ""
+        self._open: dict[str, tuple[Place, asyncio.Server]] = {}
+        self._opening = asyncio.Lock()
+
+    async def find(self, name: str) -> Place:
+        """The terminal of this name: one of this machine, or one of an order."""
+        try:
+            return find(self.server.terminals, name)
+        except NotFound:
+            if name in self._open:
+                return self._open[name][0]
+            # A shell is only started by who asks for it, and never by who looks.
+            if not name.startswith(PREFIX) or name.endswith(SHELL) or self.server.bus is None:
+                raise
+        return await self.open(name.removeprefix(PREFIX), "agent", "")
+
+    async def open(self, order: str, what: str, by: str) -> Place:
+        """A socket here that leads to the order's own terminal (`agent`), or to a shell in its worktree (`shell`)."""
+        name = place_of(order, what).id
+        bus = self.server.fleet_bus()
+        async with self._opening:
+            kept = await client.get_order(bus, order)
+            node = kept.node or (kept.attempts[-1].node if kept.attempts else "")
+            if not node:
+                raise NotFound(f"the order {order} was on no node yet: it is {kept.state}")
+            carried = Carried(bus, node, order, what, by)
+            try:
+                await carried.ask(do="close", id=await carried.open())
+            except TreadleError as error:
+                raise NotFound(error.message, hint="its node may have put its worktree away") from None
+            if name in self._open:
+                self._open.pop(name)[1].close()
+            while len(self._open) >= OPEN_MAX:
+                self._open.pop(next(iter(self._open)))[1].close()
+            self._directory = self._directory or tempfile.mkdtemp(prefix="tw-")
+            place = Place(self._directory, name)
+            self._open[name] = (place, await asyncio.start_unix_server(carried.carry, place.sock))
+            return place
+
+    def close(self) -> None:
+        for _, serving in self._open.values():
+            serving.close()
+        if self._directory:
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+
+class OpenedShell(msgspec.Struct, frozen=True):
+    terminal: str
+    """The name by which it is watched and typed into, as any other."""
+
+
+@call("POST", "/orders/{id}/shell", right="all", returns=OpenedShell)
+async def open_shell(asking: Asking) -> OpenedShell:
+    """Open a shell in an order's worktree, on its node. The order's receipt says that somebody was there."""
+    place = await asking.server.order_terminals.open(await asking.order(), "shell", asking.by)
+    return OpenedShell(place.id)

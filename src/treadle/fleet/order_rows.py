@@ -1,0 +1,129 @@
+"""Orders as lists show them: one row of each, which of them are wanted, and what is found in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from treadle.fleet.orders import Order
+
+
+class OrderRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An order as lists show it."""
+
+    id: str
+    revision: int
+    state: str
+    changed: float
+    created: float = 0.0
+    title: str = ""
+    agent: str = ""
+    place: str = ""
+    project: str = ""
+    labels: tuple[str, ...] = ()
+    priority: int = 5
+    attempt: int = 0
+    node: str = ""
+    why: str = ""
+    tokens: int = 0
+    usd: float | None = None
+    open_ask: str = ""
+    asks: int = 0
+    files: int = 0
+    stat: str = ""
+    verified: bool | None = None
+    merged: bool = False
+    discarded: bool = False
+    reviewed: bool = False
+    retried_as: str = ""
+    started: float = 0.0
+    """When it was first placed."""
+    lost: int = 0
+    """Attempts that were taken over from a node that was gone."""
+    runs: int = 0
+    """Attempts that have ended."""
+    ran: float = 0.0
+    """Seconds that those took together."""
+    needs: str = ""
+    """Why a person should look: asks, failed, review; nothing when nobody has to."""
+
+
+class OrderFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which orders; what is empty does not narrow."""
+
+    states: tuple[str, ...] = ()
+    agent: str = ""
+    project: str = ""
+    place: str = ""
+    node: str = ""
+    label: str = ""
+    needs: str = ""
+    text: str = ""
+
+
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """Some orders of all that were wanted, the one that changed last first."""
+
+    orders: list[OrderRow]
+    total: int
+    left_out: int
+    """How many more there are after these."""
+    next: int | None = None
+    """Give this as `before` to go on; None when these are the last."""
+    facets: dict[str, dict[str, int]] = {}
+
+
+class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
+    order: str
+    title: str
+    state: str
+    kind: str
+    """task, turn, command or file."""
+    text: str
+    """The words around it; what was found is between \\x01 and \\x02."""
+    seq: int
+    """The place in the order's events, 0 for the task itself."""
+
+
+class Chunk(msgspec.Struct, frozen=True, kw_only=True):
+    """A message of the event stream: where it is and which events of which attempt it holds."""
+
+    seq: int
+    attempt: int
+    first: int
+    count: int
+
+
+def row_of(order: Order, revision: int) -> OrderRow:
+    result = order.result
+    reviewed = bool(result.get("reviewed") or result.get("merged") or result.get("discarded") or order.retried_as)
+    needs = ""
+    if order.open_ask:
+        needs = "asks"
+    elif order.state == "failed" and not reviewed:
+        needs = "failed"
+    elif order.state == "done" and result.get("patch") and not reviewed:
+        needs = "review"
+    fields: dict[str, Any] = {
+        name: getattr(order, name)
+        for name in OrderRow.__struct_fields__
+        if name in Order.__struct_fields__ and name != "result"
+    }
+    return OrderRow(
+        **fields,
+        revision=revision,
+        tokens=order.used.tokens,
+        usd=order.used.usd,
+        files=int(result.get("files") or 0),
+        stat=str(result.get("stat") or ""),
+        verified=result.get("verified"),
+        merged=bool(result.get("merged")),
+        discarded=bool(result.get("discarded")),
+        reviewed=reviewed,
+        started=order.attempts[0].placed if order.attempts else 0.0,
+        lost=sum(attempt.outcome == "lost" for attempt in order.attempts),
+        runs=sum(bool(attempt.ended) for attempt in order.attempts),
+        ran=sum(attempt.ended - attempt.placed for attempt in order.attempts if attempt.ended),
+        needs=needs,
+    )
