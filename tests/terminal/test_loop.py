@@ -93,3 +93,15 @@ def test_a_time_that_another_moves_does_not_come_at_once() -> None:
     loop.turn()
     loop.cancel("second")
     assert seen in ([], ["early"])
+
+
+def test_a_turn_that_comes_for_a_time_that_was_moved_or_cancelled_finds_the_next_one() -> None:
+    loop, seen, now = Loop(), [], time.monotonic()
+    loop.at("gone", now, lambda: seen.append("wrong"))
+    loop.at("moved", now, lambda: seen.append("wrong"))
+    loop.cancel("gone")
+    loop.at("moved", now + 0.02, lambda: seen.append("moved"))
+    assert loop.has("moved") and not loop.has("gone")
+    while not seen:
+        loop.turn()
+    assert seen == ["moved"] and not loop.has("moved")

@@ -41,9 +41,19 @@ def test_it_has_its_size_and_tells_when_everybody_has_closed_it() -> None:
 def test_input_waits_its_turn_when_the_program_does_not_read() -> None:
     with running(80, 24, "stty raw -echo; echo ready; sleep 60") as terminal:
         until(lambda: b"ready" in terminal.read() or select.select([terminal.master], [], [], 0.1) and False)
-        terminal.queue(b"x" * 300_000)
+        assert terminal.type(b"x" * 300_000)
+        assert 0 < (queued := terminal.input_queued) < 300_000
+        assert terminal.type(b"y")
         terminal.flush()
-        assert 0 < terminal.input_queued < 300_000
+        assert terminal.input_queued == queued + 1
         assert not terminal.canonical
         terminal.drop_input()
         assert terminal.input_queued == 0
+
+
+def test_a_key_is_typed_at_once_when_nothing_waits_before_it() -> None:
+    with running(80, 24, "stty raw -echo; echo ready; head -c 1") as terminal:
+        until(lambda: b"ready" in terminal.read() or select.select([terminal.master], [], [], 0.1) and False)
+        assert not terminal.type(b"k") and terminal.input_queued == 0
+        assert collect(terminal).endswith(b"k")
+        assert not terminal.type(b"k") and terminal.input_queued == 0, "there is nobody left to read it"

@@ -117,24 +117,33 @@ class Joined:
     def run(self) -> tuple[int, str | None]:
         """(exit code, last words); no words when the session has ended."""
         self._begin()
+        supervisor = self.client.sock.fileno()
+        poller = select.poll()
+        for fd in (0, supervisor, self._signals):
+            poller.register(fd, select.POLLIN)
         while True:
-            timeout = self.bar.pause() if self.bar else None
-            ready, _, _ = select.select([0, self.client.sock.fileno(), self._signals], [], [], timeout)
-            if self._signals in ready and (end := self._signalled()):
-                return end
-            if 0 in ready and (end := self._typed()):
-                return end
-            if self.client.sock.fileno() in ready:
-                try:
-                    messages = self.client.receive()
-                except PeerExited:
-                    return 1, f"[lost session {self.name}: its supervisor is gone]\n"
-                for message in messages:
-                    if isinstance(message, wire.Exit):
-                        return message.code, None
-                    self._hear(message)
+            pause = self.bar.pause() if self.bar else None
+            for fd, _ in poller.poll(None if pause is None else pause * 1000):
+                if fd == 0:
+                    end = self._typed()
+                else:
+                    end = self._told() if fd == supervisor else self._signalled()
+                if end:
+                    return end
             if self.bar:
                 self._write(self.bar.paint(*self._size()))
+
+    def _told(self) -> tuple[int, str | None] | None:
+        """Take in what the supervisor sends."""
+        try:
+            messages = self.client.receive()
+        except PeerExited:
+            return 1, f"[lost session {self.name}: its supervisor is gone]\n"
+        for message in messages:
+            if isinstance(message, wire.Exit):
+                return message.code, None
+            self._hear(message)
+        return None
 
     def _begin(self) -> None:
         """Say who we are, tell our size, and be shown what there is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from treadle.errors import PeerExited, PeerStalled, RemoteProtocolError, TimedOut
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 CHUNK = 64 * 1024
 """Input is sent in frames of this size, so that a paste does not hold up what comes after it."""
+
+
+BLOCK = 64 * 1024
+"""Bytes of one read. For more than 128 KiB the C library would ask the kernel for memory each time."""
 
 
 class Client:
@@ -55,7 +60,7 @@ class Client:
 
     def input(self, data: bytes) -> None:
         for at in range(0, len(data), CHUNK):
-            self.send(wire.Input(data[at : at + CHUNK]))
+            self._write(wire.frame(wire.INPUT, data[at : at + CHUNK]))  # may be said at any time, so nothing is asked
 
     def resize(self, cols: int, rows: int) -> None:
         self.send(wire.Resize(cols, rows))
@@ -128,8 +133,16 @@ class Client:
     # The wire...
 
     def send(self, message: wire.Message) -> None:
+        self._write(self._wire.send(message))
+
+    def _write(self, data: bytes) -> None:
         try:
-            self.sock.sendall(self._wire.send(message))
+            try:
+                data = data[os.write(self.sock.fileno(), data) :]  # it nearly always fits; `sendall` polls first
+            except BlockingIOError:
+                pass
+            if data:
+                self.sock.sendall(data)
         except TimeoutError:
             raise PeerStalled("the supervisor does not read what it is sent") from None
         except OSError as error:
@@ -157,16 +170,20 @@ class Client:
         return found
 
     def receive(self) -> list[wire.Message]:
-        """What one read gives, for who selects on `sock` himself."""
+        """What has come, for who polls `sock` himself. Python's own `recv` would poll it once more."""
         try:
-            data = self.sock.recv(1 << 18)
-        except TimeoutError:
-            raise TimedOut("nothing came in time") from None
+            return self._read(os.read(self.sock.fileno(), BLOCK))
+        except BlockingIOError:
+            return []
         except OSError as error:
             raise PeerExited("the supervisor", None) from error
+
+    def _read(self, data: bytes) -> list[wire.Message]:
         if not data:
             self._wire.end()
             raise PeerExited("the supervisor", None)
+        if (output := self._wire.sole(wire.OUTPUT, data)) is not None:
+            return [wire.Output(output)]
         found = []
         for message in self._wire.receive(data):
             if isinstance(message, RemoteProtocolError):
@@ -181,7 +198,12 @@ class Client:
                 raise TimedOut("nothing came in time")
             self.sock.settimeout(left)
             try:
-                self._ready += self.receive()
+                data = self.sock.recv(BLOCK)
+            except TimeoutError:
+                raise TimedOut("nothing came in time") from None
+            except OSError as error:
+                raise PeerExited("the supervisor", None) from error
             finally:
                 self.sock.settimeout(self.timeout)
+            self._ready += self._read(data)
         return self._ready.pop(0)

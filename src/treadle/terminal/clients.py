@@ -188,6 +188,8 @@ class Clients:
                 self._drop(client, "left")
 
     def _received(self, client: ConnectedClient, data: bytes) -> None:
+        if (typed := client.wire.sole(wire.INPUT, data)) is not None:
+            return self._input(client, typed)
         for message in client.wire.receive(data):
             if isinstance(message, RemoteProtocolError):
                 self.session.log("warn", "malformed frame", client=client.number, reason=str(message))
@@ -201,13 +203,15 @@ class Clients:
                 return
         self._watch(client)
 
-    def _input(self, client: ConnectedClient, message: wire.Input) -> None:
+    def _input(self, client: ConnectedClient, data: bytes) -> None:
         if client.wants & wire.READ_ONLY:
             return
+        self.session.type(data)
         client.types = True
         self._active(client)
         self.session.watch.typed(now_ms())
-        self.session.type(message.data)
+        if self.session.pty.input_queued:
+            self._watch(client)
 
     def _subscribe(self, client: ConnectedClient, message: wire.Subscribe) -> None:
         if client.subscribed:
@@ -277,7 +281,7 @@ class Clients:
             if why != "settling":
                 client.begun = enter and not why  # its own text may hide the prompt that it was typed at
         if not why:
-            self._input(client, wire.Input(message.data))
+            self._input(client, message.data)
         body = {"typed": not why, "why": why or None, "state": state}
         self._reply(client, wire.Typed(dumps(mended(body)).encode()))
 
@@ -311,18 +315,16 @@ class Clients:
     def output(self, data: bytes) -> None:
         """Put new output into the scrollback and before every subscriber who has all that came earlier."""
         scrollback = self.session.scrollback
-        before = scrollback.end
+        before, after = scrollback.end, scrollback.end + len(data)
         subscribers = [client for client in self.every.values() if client.cursor >= 0]
-        scrollback.append(data, min([client.cursor for client in subscribers], default=before))
-        if not subscribers:
-            return
-        frame = wire.frame(wire.OUTPUT, data)
+        frame = wire.frame(wire.OUTPUT, data) if subscribers else b""
         for client in subscribers:
             if client.cursor == before and not client.behind:
-                if not client.offer(frame, scrollback.end):
+                if not client.offer(frame, after):
                     self._drop(client, "gone")
                 elif client.behind:
                     self._watch(client)
+        scrollback.append(data, min([client.cursor for client in subscribers], default=before))
 
     def pump_all(self) -> None:
         for client in list(self.every.values()):
@@ -425,7 +427,7 @@ class Clients:
 
 
 ACTIONS: dict[type[wire.Message], Callable[[Clients, ConnectedClient, Any], None]] = {
-    wire.Input: Clients._input,
+    wire.Input: lambda clients, client, message: clients._input(client, message.data),
     wire.Subscribe: Clients._subscribe,
     wire.Status: Clients._status,
     wire.Resize: Clients._resize,

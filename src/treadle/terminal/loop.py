@@ -25,6 +25,7 @@ class Loop:
         self._poller = select.poll()
         self._acts: dict[int, tuple[int, Callable[[int], None]]] = {}
         self._timers: dict[str, tuple[float, Callable[[], None]]] = {}
+        self._soonest = math.inf  # no time is due before this; found anew when it has come
 
     def watch(self, fd: int, events: int, act: Callable[[int], None]) -> None:
         """Call `act(events)` whenever one of `events` is due at `fd`, instead of what was asked before; 0 for never."""
@@ -45,6 +46,11 @@ class Loop:
     def at(self, name: str, when: float, act: Callable[[], None]) -> None:
         """Call `act()` at a time of `time.monotonic()`. Each name stands for one time."""
         self._timers[name] = (when, act)
+        if when < self._soonest:
+            self._soonest = when
+
+    def has(self, name: str) -> bool:
+        return name in self._timers
 
     def cancel(self, *names: str) -> None:
         for name in names:
@@ -58,17 +64,20 @@ class Loop:
             found = self._acts.get(fd)
             if found and (not asked or found is asked[at]):  # else something done earlier in this turn has changed it
                 found[1](events & found[0] or found[0])
-        if self._timers:
-            now = time.monotonic()
-            for _, name in sorted((when, name) for name, (when, _) in self._timers.items() if when <= now):
-                when, act = self._timers.get(name, (now + 1, None))
-                if act and when <= now:  # unless one that was due before it has moved it
-                    del self._timers[name]
-                    act()
+        if self._soonest < math.inf and (now := time.monotonic()) >= self._soonest:
+            self._due(now)
+
+    def _due(self, now: float) -> None:
+        for _, name in sorted((when, name) for name, (when, _) in self._timers.items() if when <= now):
+            when, act = self._timers.get(name, (now + 1, None))
+            if act and when <= now:  # unless one that was due before it has moved it
+                del self._timers[name]
+                act()
+        self._soonest = min((when for when, _ in self._timers.values()), default=math.inf)
 
     def _pause(self) -> float | None:
         """Milliseconds until the next time, rounded up: a moment too early would be a turn for nothing."""
-        if not self._timers:
+        if self._soonest == math.inf:
             return None
-        left = min(when for when, _ in self._timers.values()) - time.monotonic()
+        left = self._soonest - time.monotonic()
         return math.ceil(min(max(0.0, left), LONGEST) * 1000)

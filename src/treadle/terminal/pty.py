@@ -66,9 +66,19 @@ class Pty:
                 break
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def queue(self, data: bytes) -> None:
-        self._input.append(memoryview(data))
-        self.input_queued += len(data)
+    def type(self, data: bytes) -> bool:
+        """Type this after what waits. True when some of it, too, has to wait until the program reads."""
+        if not self._input:  # a key, as a rule: it goes where it is meant to be before anything else is done
+            try:
+                data = data[os.write(self.master, data) :]
+            except BlockingIOError:
+                pass
+            except OSError:
+                return False
+        if data:
+            self._input.append(memoryview(data))
+            self.input_queued += len(data)
+        return bool(data)
 
     def flush(self) -> None:
         """Write what the terminal takes of the input, in order; the rest stays queued."""

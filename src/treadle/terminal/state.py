@@ -111,6 +111,11 @@ class Watch:
         self._settle(now)
         return found
 
+    @property
+    def stale(self) -> bool:
+        """Whether something has happened since the last look."""
+        return self._stale
+
     def resized(self, cols: int, rows: int) -> None:
         if self._grid:
             self._draw()

@@ -16,16 +16,17 @@ from treadle.io.files import write_atomic
 from treadle.io.process import signals, strays, table
 from treadle.io.process.held import Tree, TreeEnd, WaitingReaper
 from treadle.light import TYPE_CHECKING
-from treadle.terminal import aftermath, summary
+from treadle.terminal import aftermath
 from treadle.terminal.clients import Clients
 from treadle.terminal.history import OUTPUT_MAX, Log, Rotated
 from treadle.terminal.lock import Lock, move
+from treadle.terminal.lookout import Lookout
 from treadle.terminal.loop import READ, WRITE, Loop, now_ms
 from treadle.terminal.places import Place
-from treadle.terminal.pty import Pty, run_in_background
+from treadle.terminal.pty import Pty
 from treadle.terminal.scrollback import Scrollback
 from treadle.terminal.settings import TerminalSettings, child_environment
-from treadle.terminal.state import WAITING, Watch
+from treadle.terminal.state import Watch
 from treadle.wire.common.jsontext import dumps, mended
 from treadle.wire.common.timestamps import timestamp
 from treadle.wire.terminal import frames as wire
@@ -82,15 +83,13 @@ class Supervisor:
         self.done = False
         self.pty = Pty(*self.size)
         self.clients = Clients(self, sockets.listen(place.sock, owned=True), place.sock)
+        self.lookout = Lookout(self)
         self._reaper = reaper
         self._tree: Tree | None = None
         self._report: TreeEnd | None = None  # how the tree ended
         self._status: int | None = None  # how the program ended, if its reaper did not live to tell
         self._died = 0.0
         self._markers: list[str] = []  # that say that we had another id
-        self._summed_up: tuple[object, ...] = ()  # what the summary on disk says
-        self._summary_at = 0.0
-        self._waited: tuple[str, str | None] | None = None  # what a person has been notified of
 
     # Starting and running...
 
@@ -195,15 +194,11 @@ class Supervisor:
         self.history.write(data)
         if self.recorder:
             self.recorder.output(data, now)
-        answers = self.watch.output(data, now_ms(), self.clients.leader is not None, self.size)
-        if answers and self.code is None:
+        if answers := self.lookout.output(data):
             self.type(answers)
-        self._look_later()
 
     def type(self, data: bytes) -> None:
-        if self.code is None:
-            self.pty.queue(data)
-            self.pty.flush()
+        if self.code is None and self.pty.type(data):
             self._watch_terminal()
 
     @property
@@ -252,7 +247,7 @@ class Supervisor:
         self.history.path = after.out
         self.log.moved(self.settings.log_file or after.log, name)
         self.clients.move(after.sock)
-        self._write_summary()
+        self.lookout.write_summary()
         self.log("info", "renamed", before=before.id)
 
     def resize(self, cols: int, rows: int) -> None:
@@ -267,60 +262,8 @@ class Supervisor:
         self.watch.resized(cols, rows)
         self.clients.tell(wire.WANT_SIZES, wire.Size(cols, rows))
 
-    # The state...
-
     def look(self) -> None:
-        """See what the program is doing, and tell those who want to know."""
-        detail = self.watch.detail(now_ms())
-        if self.clients.want_states:
-            self.clients.tell_state(detail)
-        if detail["name"] in WAITING and self._waited != (detail["name"], detail["message"]):
-            self._waited = (detail["name"], detail["message"])
-            self._notify(detail)
-        elif detail["name"] not in WAITING and not detail.get("settling"):
-            self._waited = None
-        self._sum_up(detail)
-        self._look_later()
-
-    def _sum_up(self, state: dict[str, Any]) -> None:
-        """Keep the summary up to date: at once when the state is another one, else not too often."""
-        if self.exit_frame is not None:
-            self.loop.cancel("summary")
-            return None if self.lock.replaced else summary.remove(self.place)
-        says = tuple(state.get(key) for key in ("name", "agent", "message", "hint"))
-        if says != self._summed_up:
-            self._summed_up = says
-            self._write_summary()
-        elif self.last_output > self._summary_at:
-            self.loop.at("summary", self._summary_at + summary.PAUSE, self._write_summary)
-
-    def _write_summary(self) -> None:
-        self.loop.cancel("summary")
-        if self.lock.replaced:
-            return
-        self._summary_at = time.monotonic()
-        summary.write(self.place, self.detail(), int((self._summary_at - self.last_output) * 1000))
-
-    def _look_later(self) -> None:
-        """Look again when the state may be another one, or now if somebody waits for it."""
-        now = now_ms()
-        change = self.watch.next_change(now, watched=self.clients.want_states or bool(self.settings.notify))
-        if change is None:
-            self.loop.cancel("look")
-        else:
-            self.loop.at("look", time.monotonic() + max(change - now, 1) / 1000, self.look)
-
-    def _notify(self, detail: dict[str, Any]) -> None:
-        """Run the command that the person asked for. Its parent is the shell, so that nobody waits for it."""
-        if not self.settings.notify:
-            return
-        env = child_environment(self.settings, os.environ)
-        env |= {"TREADLE_ID": self.settings.id, "TREADLE_STATE": detail["name"]}
-        env |= {"TREADLE_MESSAGE": detail["message"] or "", "TREADLE_DIR": self.settings.workdir}
-        try:
-            run_in_background(self.settings.notify, env)
-        except OSError as error:
-            self.log("warn", "cannot notify", reason=str(error))
+        self.lookout.look()
 
     # The end of the program...
 

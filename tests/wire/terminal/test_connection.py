@@ -98,3 +98,20 @@ def test_one_end_does_not_say_what_is_the_others() -> None:
         supervisor().send(Output(b"x"))
     end = client()
     assert end.kind("client", terminal.Status()) is terminal.Status
+
+
+@given(data=st.binary(max_size=40), subscribed=st.booleans())
+def test_the_shortest_way_of_a_frame_gives_what_the_long_one_does(data: bytes, subscribed: bool) -> None:
+    ends = [client(), client()]
+    for end in ends:
+        if subscribed:
+            end.send(terminal.Subscribe())
+    whole = encode(Output(data))
+    assert ends[0].sole(terminal.OUTPUT, whole) == (data if subscribed else None)
+    assert ends[0].sole(terminal.OUTPUT, whole[:-1]) is None
+    assert ends[0].sole(terminal.OUTPUT, whole + b"\x81") is None
+    assert ends[0].sole(terminal.OUTPUT, encode(Exit(0))) is None
+    if subscribed:
+        assert ends[1].receive(whole) == [Output(data)]
+        ends[0].receive(b"\x81\0\0")
+        assert ends[0].sole(terminal.OUTPUT, whole) is None, "these bytes go on with a frame that has begun"

@@ -111,6 +111,11 @@ class FrameSplitter:
         self._tail += data[at:]
         return found
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether the next bytes go on with a frame that has begun."""
+        return bool(self._tail or self._skip)
+
     def end(self) -> bytes:
         rest = bytes(self._tail)
         self._tail.clear()

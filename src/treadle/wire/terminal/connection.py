@@ -110,6 +110,18 @@ class Connection:
             found.append(message)
         return found
 
+    def sole(self, kind: int, data: bytes) -> bytes | None:
+        """The payload, when a subscriber is here and these bytes are one whole frame of this kind: nearly always so
+        between a person's terminal and a program, where it is the shortest way. None: `receive` them."""
+        if (
+            self.state == "subscribed"
+            and data[0] == kind
+            and not self._frames.unfinished
+            and int.from_bytes(data[1:5], "big") == len(data) - 5
+        ):
+            return data[5:]
+        return None
+
     def end(self) -> list[Message]:
         """The peer will send nothing more. Raises when it stopped inside a message."""
         if not self._greeted:

@@ -97,7 +97,9 @@ class Raw(Message):
     """Bytes as they are."""
 
     NAMES = ("data",)
-    data: bytes
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
 
     def payload(self) -> bytes:
         return self.data

@@ -1,0 +1,127 @@
+"""When to look at the state, and who is told of it: clients, the summary for lists, and the person's own command."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from treadle.light import TYPE_CHECKING
+from treadle.terminal import summary
+from treadle.terminal.loop import now_ms
+from treadle.terminal.pty import run_in_background
+from treadle.terminal.settings import child_environment
+from treadle.terminal.state import WAITING
+
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    from treadle.terminal.clients import Clients
+    from treadle.terminal.history import Log
+    from treadle.terminal.lock import Lock
+    from treadle.terminal.loop import Loop
+    from treadle.terminal.places import Place
+    from treadle.terminal.settings import TerminalSettings
+    from treadle.terminal.state import Watch
+
+    class Session(Protocol):
+        """What is looked at: one program in a terminal."""
+
+        settings: TerminalSettings
+        place: Place
+        lock: Lock
+        loop: Loop
+        log: Log
+        watch: Watch
+        clients: Clients
+        last_output: float
+        exit_frame: bytes | None
+
+        def detail(self) -> dict[str, Any]: ...
+
+
+class Lookout:
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.loop = session.loop
+        self._summed_up: tuple[object, ...] = ()  # what the summary on disk says
+        self._summary_at = 0.0
+        self._more = False  # output has come since the time for the next look was set
+        self._waited: tuple[str, str | None] | None = None  # what a person has been notified of
+
+    def output(self, data: bytes) -> bytes:
+        """Take note of output. Gives what to type in answer to the program's questions to its terminal."""
+        session = self.session
+        self._more = session.watch.stale and self.loop.has("look")
+        answers = session.watch.output(data, now_ms(), session.clients.leader is not None)
+        if not self._more:
+            self.later()
+        return answers
+
+    def later(self) -> None:
+        """Look again when the state may be another one, or now if somebody waits for it."""
+        pause = self._pause()
+        if pause is None:
+            self.loop.cancel("look")
+        else:
+            self.loop.at("look", time.monotonic() + max(pause, 1) / 1000, self._due)
+
+    def _pause(self) -> int | None:
+        session, now = self.session, now_ms()
+        watched = session.clients.want_states or bool(session.settings.notify)
+        change = session.watch.next_change(now, watched=watched)
+        return None if change is None else change - now
+
+    def _due(self) -> None:
+        """Output that came meanwhile may have put the look off. That is found out here, not with every key."""
+        if self._more and (self._pause() or 0) > 0:
+            self._more = False
+            self.later()
+        else:
+            self.look()
+
+    def look(self) -> None:
+        """See what the program is doing, and tell those who want to know."""
+        session = self.session
+        detail = session.watch.detail(now_ms())
+        if session.clients.want_states:
+            session.clients.tell_state(detail)
+        if detail["name"] in WAITING and self._waited != (detail["name"], detail["message"]):
+            self._waited = (detail["name"], detail["message"])
+            self._notify(detail)
+        elif detail["name"] not in WAITING and not detail.get("settling"):
+            self._waited = None
+        self._sum_up(detail)
+        self.later()
+
+    def _sum_up(self, state: dict[str, Any]) -> None:
+        """Keep the summary up to date: at once when the state is another one, else not too often."""
+        if self.session.exit_frame is not None:
+            self.loop.cancel("summary")
+            return None if self.session.lock.replaced else summary.remove(self.session.place)
+        says = tuple(state.get(key) for key in ("name", "agent", "message", "hint"))
+        if says != self._summed_up:
+            self._summed_up = says
+            self.write_summary()
+        elif self.session.last_output > self._summary_at:
+            self.loop.at("summary", self._summary_at + summary.PAUSE, self.write_summary)
+
+    def write_summary(self) -> None:
+        self.loop.cancel("summary")
+        session = self.session
+        if session.lock.replaced:
+            return
+        self._summary_at = time.monotonic()
+        summary.write(session.place, session.detail(), int((self._summary_at - session.last_output) * 1000))
+
+    def _notify(self, detail: dict[str, Any]) -> None:
+        """Run the command that the person asked for. Its parent is the shell, so that nobody waits for it."""
+        settings = self.session.settings
+        if not settings.notify:
+            return
+        env = child_environment(settings, os.environ)
+        env |= {"TREADLE_ID": settings.id, "TREADLE_STATE": detail["name"]}
+        env |= {"TREADLE_MESSAGE": detail["message"] or "", "TREADLE_DIR": settings.workdir}
+        try:
+            run_in_background(settings.notify, env)
+        except OSError as error:
+            self.session.log("warn", "cannot notify", reason=str(error))
