@@ -1,8 +1,11 @@
+import re
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from treadle.redact import MARK, Redactor, is_secret_name
+from treadle.redact import MARK, SHAPES, Redactor, is_secret_name
 
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow+/=\nabc\n-----END RSA PRIVATE KEY-----"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9"
@@ -34,7 +37,8 @@ INNOCENT = [
     "the password is missing",
     "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----",
 ]
-KNOWN = ["correct horse battery", 'quo"te\\d', "line-one-secret\nline-two-secret"]
+LONG = "long" * 1500
+KNOWN = [LONG, "correct horse battery", 'quo"te\\d', "line-one-secret\nline-two-secret"]
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +104,8 @@ pieces = st.lists(
 @given(pieces.map("".join), st.lists(st.integers(1, 60), min_size=1))
 @example("-----BEGIN PRIVATE KEY-----abc-----END PRIVATE KEY-----", [1])
 @example("x" * 9000 + SECRETS[0] + "y" * 9000, [7])
+@example(f"{SECRETS[0]} {'word ' * 800}" * 6, [59])
+@example(f"{LONG} {LONG}x{LONG}{'-' * 9000}", [60])
 @settings(max_examples=200)
 def test_how_a_text_is_cut_into_chunks_makes_no_difference(text: str, sizes: list[int]) -> None:
     redactor = Redactor(KNOWN)
@@ -110,6 +116,35 @@ def test_how_a_text_is_cut_into_chunks_makes_no_difference(text: str, sizes: lis
         out += stream.feed(text[at : at + size])
         at, number = at + size, number + 1
     assert out + stream.end() == redactor.text(text)
+
+
+@given(
+    st.sampled_from(SHAPES).flatmap(
+        lambda shape: st.tuples(
+            st.from_regex(shape[0], fullmatch=True, alphabet=st.characters(codec="ascii")), st.just(shape[1])
+        )
+    )
+)
+@settings(max_examples=150)
+def test_a_shape_is_only_looked_for_beside_a_word_that_it_always_has(case: tuple[str, tuple[str, ...]]) -> None:
+    found, words = case
+    assert any(word in found.lower() for word in words)
+
+
+def test_small_chunks_of_a_long_line_are_looked_at_about_twice() -> None:
+    class Counting(Redactor):
+        looked = 0
+
+        def found(self, text: str, start: int = 0) -> Iterator[re.Match[str]]:
+            self.looked += len(text)
+            return super().found(text, start)
+
+    redactor = Counting()
+    stream = redactor.stream()
+    for _ in range(40_000):
+        stream.feed("word ")
+    stream.end()
+    assert redactor.looked < 3 * 200_000
 
 
 @given(pieces, st.sampled_from([secret for secret in SECRETS if secret != PEM]))

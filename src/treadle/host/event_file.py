@@ -35,7 +35,8 @@ class RedactedEvents:
     def clean(self, event: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if event.get("type") == "assistant_delta":
             self._stream = self._stream or self._redactor.stream()
-            self._last = {**self._redactor.tree(event), "text": self._stream.feed(str(event.get("text", "")))}
+            said = self._stream.feed(str(event.get("text", "")))
+            self._last = {**self._redactor.tree({**event, "text": ""}), "text": said}
             yield self._last
             return
         yield from self.rest()
