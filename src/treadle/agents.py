@@ -7,17 +7,20 @@ adds one in the settings, `[agents.NAME]`, by saying which of the drivers it is 
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from treadle.drivers.card import Card, cards
 from treadle.errors import ConfigError
 from treadle.io.paths import here
 from treadle.session import Agent, AgentInfo, Confinement, Guards, Session, SessionSpec
 from treadle.settings.config import AgentSettings
+
+if TYPE_CHECKING:
+    from treadle.drivers.card import Card
 
 AGENTS = {"native": "treadle.agent.native:NativeAgent"}
 """Agents of our own, by name; each takes `bind`, which hands the guards in."""
@@ -68,6 +71,8 @@ def find_agent(
 
 def find_card(name: str, settings: Mapping[str, AgentSettings]) -> tuple[Card, str]:
     """What is known of the agent of this name, and the command that the name itself gives."""
+    from treadle.drivers.card import cards
+
     known = cards()
     prefix, colon, command = name.partition(":")
     if colon and prefix in known and known[prefix].prefix:
@@ -89,6 +94,8 @@ def find_card(name: str, settings: Mapping[str, AgentSettings]) -> tuple[Card, s
 
 def names(settings: Mapping[str, AgentSettings]) -> list[str]:
     """Every agent, as it is typed."""
+    from treadle.drivers.card import cards
+
     known = [f"{card.name}:COMMAND" if card.prefix else card.name for card in cards().values()]
     return [*AGENTS, *known, *(name for name in settings if name not in cards())]
 
@@ -104,14 +111,15 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
 
     Who acts is `HEIMDALL_HAID`; a session without one gets a name of its own, which its commands are told too.
     """
-    from treadle.coordination.guard import Guarded
-    from treadle.coordination.origin import this_process
-    from treadle.coordination.planning import Planning
     from treadle.coordination.repository import find
 
     haid = environ.get("HEIMDALL_HAID")
     if not haid and find(spec.cwd) is None and not environ.get("HEIMDALL_PLANNING_DIR"):
         return spec
+    from treadle.coordination.guard import Guarded
+    from treadle.coordination.origin import this_process
+    from treadle.coordination.planning import Planning
+
     if not haid:
         haid = own_identity(spec)
         spec = msgspec.structs.replace(spec, env={**spec.env, "HEIMDALL_HAID": haid, **this_process()})
@@ -159,11 +167,9 @@ def _both(one: Guards, other: Guards) -> Guards:
 
 def own_identity(spec: SessionSpec) -> str:
     """A name in this checkout that no other session has."""
-    from secrets import token_hex
-
     from treadle.coordination.identity import root
 
-    return f"{root(spec.cwd)}/treadle-{token_hex(4)}"
+    return f"{root(spec.cwd)}/treadle-{os.urandom(4).hex()}"
 
 
 def _load(place: str) -> Callable[..., Any]:

@@ -2,7 +2,8 @@
 
 A Redactor knows the shapes of common keys, and the exact values it is given. A stream of it gives, for any way of
 cutting a text into chunks, exactly what `text` gives for the whole: it holds back what could still become a secret, at
-most to the end of the line, and of a long line at most twice the longest secret. Imports nothing of ours and nothing heavy.
+most to the end of the line, and of a long line at most twice the longest secret. Imports nothing of ours and nothing
+heavy.
 """
 
 from __future__ import annotations

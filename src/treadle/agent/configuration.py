@@ -13,7 +13,6 @@ from treadle.agent.providers.base import Provider
 from treadle.agent.providers.names import ModelSettings, key_source, model_settings, resolve
 from treadle.agent.small.profile import chosen
 from treadle.errors import ConfigError
-from treadle.io.process.child import start
 from treadle.policy.environment import reduced
 from treadle.redact import is_secret_name
 from treadle.session import Confinement, Limits, Rules, SessionSpec
@@ -108,6 +107,8 @@ async def _models(settings: Settings, env: Mapping[str, str]) -> ModelSettings:
 
 
 async def _run_key_command(command: str) -> str:
+    from treadle.io.process.child import start
+
     child = await start(["/bin/sh", "-c", command])
     said = b""
     try:

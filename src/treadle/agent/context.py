@@ -6,7 +6,7 @@ History on disk is never rewritten: pruning and compacting are records that chan
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -99,7 +99,7 @@ class Context:
         calls = []
         for call in message.calls:
             if call.id in self._calls or call.id in here:
-                call = msgspec.structs.replace(call, id=f"call_{secrets.token_hex(8)}")
+                call = msgspec.structs.replace(call, id=f"call_{os.urandom(8).hex()}")
             here.add(call.id)
             calls.append(call)
         return msgspec.structs.replace(message, calls=tuple(calls))

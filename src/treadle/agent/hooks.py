@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from treadle.errors import PeerClosed, TreadleError
-from treadle.io.disk import DISK
-from treadle.io.process.child import Child
-from treadle.io.sandbox.start import start
-from treadle.policy.rules import RuleSet
 from treadle.session import Access, Confinement, Rules
 from treadle.settings.config import Hook, HookSettings
+
+if TYPE_CHECKING:
+    from treadle.io.process.child import Child
 
 OUTPUT_CAP = 24 * 1024
 BLOCK = 2
@@ -79,6 +78,8 @@ class ShellHooks:
             await self._run(hook, "turn_end", {"outcome": outcome, "text": text})
 
     async def _run(self, hook: Hook, event: str, told: dict[str, Any]) -> Ran:
+        from treadle.io.sandbox.start import start  # few sessions have hooks
+
         message = {"event": event, "session_id": self._session, "cwd": self._cwd, **told}
         env = {**self._env, "TREADLE_HOOK_EVENT": event, "TREADLE_SESSION_ID": self._session}
         try:
@@ -132,6 +133,9 @@ async def _hear(child: Child) -> str:
 
 
 def _matcher(hook: Hook, cwd: str) -> Callable[[Access], bool]:
+    from treadle.io.disk import DISK
+    from treadle.policy.rules import RuleSet
+
     rules = RuleSet(Rules(deny=(hook.matcher,)), cwd, DISK)
     return lambda access: rules.judge(access) is not None
 

@@ -19,8 +19,6 @@ import msgspec
 from treadle.agent.tools.base import AnyArgs, ToolContext
 from treadle.errors import LineTooLong, MissingExtra, PeerClosed, ToolError, TreadleError
 from treadle.events import ToolKind
-from treadle.io.process.child import Child
-from treadle.io.sandbox.start import start
 from treadle.session import Access, Confinement
 from treadle.settings import trust
 from treadle.settings.config import McpServer
@@ -29,6 +27,8 @@ from treadle.wire.mcp.names import tool_name
 
 if TYPE_CHECKING:
     from mcp import Client
+
+    from treadle.io.process.child import Child
 
 START_TIMEOUT = 10.0
 DESCRIPTION_CAP = 2048
@@ -268,6 +268,8 @@ class McpConnection:
             return streamable_http_client(server.url, http_client=http)
         if not server.command:
             raise TreadleError("it has neither a command nor a url")
+        from treadle.io.sandbox.start import start
+
         self._child = await start(
             self._confinement,
             [server.command, *server.args],

@@ -19,7 +19,6 @@ from treadle.io.paths import config_file, state_dir
 from treadle.policy.profile import Profile, as_rules, build_guard
 from treadle.session import Access, Answer, Decision, HookVerdict, Mode, Rules
 from treadle.sessions.session import new_id
-from treadle.settings.edit import add_allow_rules
 
 NO_VERDICT = HookVerdict()
 
@@ -155,6 +154,8 @@ class Permissions:
             self._emit(Warned(message="allowed for this session only: no allow rule can make that last"))
             return
         try:
+            from treadle.settings.edit import add_allow_rules
+
             path = add_allow_rules(added)
         except TreadleError as error:
             self._emit(Warned(message=f"allowed for this session only: {error}"))

@@ -6,7 +6,6 @@ result for a while: what takes its time may come more often than what comes back
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
 from collections.abc import Iterable, Sequence
 
@@ -73,6 +72,8 @@ def _looped(what: str, rounds: int, length: int) -> LoopDetected:
 
 
 def _digest(results: Sequence[str]) -> bytes:
+    import hashlib
+
     return hashlib.sha256("\0".join(results).encode(errors="replace")).digest()
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,14 +20,11 @@ from treadle.agent.configuration import Configuration
 from treadle.agent.confining import Confining
 from treadle.agent.context import Context, estimate
 from treadle.agent.hooks import ShellHooks
-from treadle.agent.loop import Parts, TurnLoop, summarise
 from treadle.agent.messages import ToolSchema, UserMessage
 from treadle.agent.permissions import Permissions
 from treadle.agent.program import ProgramHooks
 from treadle.agent.providers.base import Provider
-from treadle.agent.repeats import Repeats
-from treadle.agent.replay import replay
-from treadle.agent.small.provider import small_persona, small_tools
+from treadle.agent.small.profile import small_persona, small_tools
 from treadle.agent.subagents import AgentType, kinds
 from treadle.agent.task_groups import Groups
 from treadle.agent.tasks import Tasks
@@ -57,6 +54,9 @@ from treadle.sessions.session import BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals
 from treadle.settings import trust
 from treadle.settings.config import HookSettings
+
+if TYPE_CHECKING:
+    from treadle.agent.loop import Parts, TurnLoop
 
 NAME = "native"
 CAPABILITIES: Mapping[str, Any] = {
@@ -219,6 +219,8 @@ class NativeSession(BaseSession):
                 self.transcript.append(over, sync=True)
 
     async def _work(self, turn: Turn, text: str, budget: TurnBudget) -> TurnEnded:
+        from treadle.agent.loop import TurnLoop  # a session is open before all that a turn needs is loaded
+
         while self._unheard:
             self.context.add(UserMessage(text=self._unheard.pop(0)), turn.id)
         self._loop = TurnLoop(turn, self._parts(turn, budget))
@@ -238,6 +240,9 @@ class NativeSession(BaseSession):
         return (await self.ask(asked)).decision == "allow"
 
     def _parts(self, turn: Turn, budget: TurnBudget) -> Parts:
+        from treadle.agent.loop import Parts
+        from treadle.agent.repeats import Repeats
+
         return Parts(
             provider=self.provider,
             weak=self.weak,
@@ -447,6 +452,8 @@ class NativeSession(BaseSession):
 
     async def compact(self, wish: str) -> bool:
         """Replace the whole conversation by a summary that keeps what `wish` names; False when that failed."""
+        from treadle.agent.loop import summarise
+
         return await self.context.compact(partial(summarise, self.weak, self.note, wish=wish), everything=True)
 
     def forget(self) -> None:
@@ -464,6 +471,8 @@ class NativeSession(BaseSession):
         old.close()
 
     def history(self) -> list[Event]:
+        from treadle.agent.replay import replay
+
         return replay(self.transcript.records)
 
     async def _close(self) -> None:

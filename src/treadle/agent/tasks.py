@@ -10,11 +10,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from treadle.agent.isolation import isolated
 from treadle.agent.subagents import AgentType, Assignment, find_type, kinds
 from treadle.agent.task_log import TaskLog, first_argument
 from treadle.errors import NotFound, TreadleError
@@ -35,11 +34,12 @@ from treadle.events import (
     Warned,
 )
 from treadle.io.files import storage_error
-from treadle.io.process.child import Child
-from treadle.io.sandbox.start import start
 from treadle.session import Confinement, Session, Watching
 from treadle.sessions.session import error_info, run_turn
 from treadle.sessions.totals import Totals, TurnSummary, TurnTotals
+
+if TYPE_CHECKING:
+    from treadle.io.process.child import Child
 
 SUBAGENTS = 4
 PREVIEW = 200
@@ -134,6 +134,8 @@ class Tasks:
     async def start_process(
         self, command: str, *, cwd: str, env: dict[str, str], confinement: Confinement | None = None
     ) -> Task:
+        from treadle.io.sandbox.start import start  # few sessions have tasks
+
         running = self._create("process", label=command[:60], command_preview=command[:PREVIEW], cwd=cwd)
         try:
             path = os.path.join(self._directory(), f"{running.task.id}.log")
@@ -212,6 +214,8 @@ class Tasks:
             self._end(running, "failed", error=summary.error, **fields)
 
     async def _isolated(self, running: RunningTask, kind: AgentType, prompt: str, log: TaskLog) -> TurnSummary:
+        from treadle.agent.isolation import isolated
+
         cwd, place = running.task.cwd, None
         try:
             async with isolated(cwd, running.task.label) as place:

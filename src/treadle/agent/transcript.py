@@ -10,13 +10,12 @@ What the model sees is derived from the records (`view`): pruning, compaction, c
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 import time
 import uuid
 from collections.abc import Container, Iterable
 from contextlib import suppress
+from functools import cache
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -123,7 +122,12 @@ Record: TypeAlias = (
     Header | Said | TurnBegan | TurnOver | Spent | Pruned | Compacted | Cleared | Rewound | BackedUp | Named | Switched
 )
 
-_decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Record]:
+    """Made when a history is read, because that takes longer than all else about a new one."""
+    return msgspec.json.Decoder(Record)
+
 
 INTERRUPTED = "[interrupted: this tool did not finish]"
 PRUNED = "[this output was removed to save room; run the tool again if it is needed]"
@@ -299,7 +303,9 @@ class Transcript:
         except OSError as error:
             raise files.storage_error(error, path, "back up") from error
         else:
-            blob = hashlib.sha256(data).hexdigest()
+            from hashlib import sha256
+
+            blob = sha256(data).hexdigest()
             self.keep("backups", blob, data)
         self.append(BackedUp(turn=turn, path=path, blob=blob, mode=mode))
         self._backed_up.add((turn, path))
@@ -454,7 +460,7 @@ def decode(lines: Iterable[bytes]) -> list[Record]:
     records: list[Record] = []
     for line in lines:
         with suppress(msgspec.DecodeError, RecursionError):
-            records.append(_decoder.decode(line))
+            records.append(_decoder().decode(line))
     return records
 
 
@@ -473,6 +479,8 @@ def history_of(session_id: str) -> str:
 
 def remove(session_id: str) -> None:
     """All of a session, for good. Raises Busy when a process has it open, NotFound when there is none."""
+    from shutil import rmtree
+
     directory = directory_of(session_id)
     if not os.path.isdir(directory):
         raise NotFound(f"no session {session_id!r}", hint="`treadle sessions` lists them")
@@ -480,7 +488,7 @@ def remove(session_id: str) -> None:
     try:
         with suppress(FileNotFoundError):
             os.unlink(history_of(session_id))  # first, so that half a session is never listed
-        shutil.rmtree(directory)
+        rmtree(directory)
     except OSError as error:
         raise files.storage_error(error, directory, "remove") from error
     finally:

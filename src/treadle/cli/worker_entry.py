@@ -26,7 +26,8 @@ def main() -> None:
 def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None) -> int:
     """Be a worker on our own stdin and stdout until the client is done; the exit code."""
     never_wait_for_stderr()
-    gc.set_threshold(20_000, 20, 20)  # what is loaded now stays; to look for garbage in it takes a tenth of the time
+    gc.set_threshold(20_000, 20, 20)
+    gc.disable()  # what is loaded now stays: to look for garbage in it would take a tenth of the time
     from treadle.agents import find_agent
     from treadle.cli.serving import serve as on_stdio
     from treadle.doors.worker.door import Worker
@@ -36,6 +37,8 @@ def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None
     try:
         here()  # a working directory that is gone is told now, and not to the first client that asks
         offered = find_agent(agent)
+        gc.freeze()
+        gc.enable()
         if sandbox is not None or network is not None:
             from treadle.cli.options import confinement
 

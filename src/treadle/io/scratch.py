@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +23,8 @@ _held: dict[str, int] = {}
 
 def make(kind: str) -> str:
     """A new directory that only this user can see. It is held by this process until `remove`."""
+    import tempfile  # a session that starts nothing needs none
+
     base = tempfile.gettempdir()
     _remove_left(base)
     making = tempfile.mkdtemp(prefix=MAKING, dir=base)
@@ -35,7 +35,7 @@ def make(kind: str) -> str:
         os.rename(making, made)
     except BaseException:
         os.close(fd)
-        shutil.rmtree(making, ignore_errors=True)
+        _remove_tree(making)
         raise
     _held[made] = fd
     return made
@@ -43,9 +43,15 @@ def make(kind: str) -> str:
 
 def remove(path: str) -> None:
     """With all that is in it, as far as that can be removed."""
-    shutil.rmtree(path, ignore_errors=True)
+    _remove_tree(path)
     if (fd := _held.pop(path, None)) is not None:
         os.close(fd)
+
+
+def _remove_tree(path: str) -> None:
+    from shutil import rmtree
+
+    rmtree(path, ignore_errors=True)
 
 
 @contextmanager
@@ -73,6 +79,6 @@ def _remove_unheld(path: str, *, patient: bool) -> None:
         if found.st_uid != os.geteuid() or (patient and time.time() - found.st_mtime < LONG_AGO):
             return
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(path, ignore_errors=True)
+        _remove_tree(path)
     finally:
         os.close(fd)

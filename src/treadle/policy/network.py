@@ -7,7 +7,7 @@ from typing import Literal
 
 from treadle.errors import ConfigError
 
-_HOST = re.compile(r"(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*(:\d{1,5})?", re.I)
+_HOST = r"(?i)(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*(:\d{1,5})?"
 
 
 def parse_network(text: str) -> tuple[Literal["on", "off"], tuple[str, ...]]:
@@ -15,7 +15,7 @@ def parse_network(text: str) -> tuple[Literal["on", "off"], tuple[str, ...]]:
     if text in ("on", "off"):
         return ("on" if text == "on" else "off"), ()
     hosts = tuple(host.strip().lower() for host in text.split(",") if host.strip())
-    wrong = [host for host in hosts if not _HOST.fullmatch(host)]
+    wrong = [host for host in hosts if not re.fullmatch(_HOST, host)]
     if wrong or not hosts:
         raise ConfigError(
             f"{wrong[0] if wrong else text!r} is not a host",

@@ -14,7 +14,6 @@ import itertools
 import posixpath
 import re
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -279,6 +278,8 @@ def _all_forms(part: shell.Part) -> tuple[str, ...]:
 
 
 def host_matches(pattern: str, url: str) -> bool:
+    from urllib.parse import urlsplit  # few sessions fetch a page
+
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
+import os
 import time
 from abc import ABC, abstractmethod
 from collections import deque
@@ -39,7 +39,7 @@ QUESTION_SECONDS = 300.0
 
 
 def new_id(prefix: str) -> str:
-    return f"{prefix}_{secrets.token_hex(8)}"
+    return f"{prefix}_{os.urandom(8).hex()}"
 
 
 def error_info(error: BaseException) -> ErrorInfo:

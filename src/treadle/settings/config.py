@@ -8,7 +8,6 @@ is allowed: forbid more, ask more, lower limits. What it asked for beyond that i
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, get_args, get_type_hints
@@ -20,7 +19,6 @@ from treadle.io.paths import config_file
 from treadle.io.reading import read
 from treadle.policy.modes import stricter
 from treadle.policy.network import parse_network
-from treadle.policy.rules import parse_rule
 from treadle.session import Limits, Mode, Rules, parse_mode
 from treadle.settings import trust
 
@@ -225,6 +223,8 @@ def find_project(cwd: str) -> str | None:
 
 def read_file(path: str, warnings: list[str]) -> dict[str, Any]:
     """One file as a table that has only known keys, with the right types."""
+    import tomllib  # most projects have no such file
+
     try:
         table = tomllib.loads(read(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -273,11 +273,13 @@ def _convert(table: dict[str, Any], path: str) -> Settings:
         _ = settings.mode, [agent.mode for agent in settings.agents.values()]
         if settings.network is not None:
             parse_network(settings.network)
-        rules = settings.permissions
-        for rule in (*rules.allow, *rules.ask, *rules.deny):
-            parse_rule(rule)
-        for hook in (*settings.hooks.pre_tool, *settings.hooks.post_tool, *settings.hooks.turn_end):
-            parse_rule(hook.matcher)
+        rules, hooks = settings.permissions, settings.hooks
+        matchers = [hook.matcher for hook in (*hooks.pre_tool, *hooks.post_tool, *hooks.turn_end)]
+        if written := [*rules.allow, *rules.ask, *rules.deny, *matchers]:
+            from treadle.policy.rules import parse_rule
+
+            for rule in written:
+                parse_rule(rule)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error.message}", hint=error.hint) from error
     return settings

@@ -6,8 +6,6 @@ allowed. When one of them changes, the directory is not trusted any more.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -110,6 +108,8 @@ def entries() -> list[TrustEntry]:
 
 def fingerprint(directory: str) -> tuple[str, list[str]]:
     """A hash over names and contents of the files that matter, and their names."""
+    import hashlib
+
     digest = hashlib.sha256()
     names = sorted(_files_that_matter(directory))
     total = 0
@@ -149,8 +149,8 @@ def _changing() -> Iterator[dict[str, Any]]:
     with locked(os.path.join(state_dir(), "trust.lock")):
         entries = _read()
         yield entries
-        content = {"format": FORMAT, "trusted": entries}
-        write_atomic(register(), json.dumps(content, indent=2).encode() + b"\n")
+        content = msgspec.json.encode({"format": FORMAT, "trusted": entries})
+        write_atomic(register(), msgspec.json.format(content) + b"\n")
 
 
 def register() -> str:
@@ -163,8 +163,8 @@ def _read() -> dict[str, Any]:
     if data is None:
         return {}
     try:
-        content = json.loads(data)
-    except ValueError as error:
+        content = msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
         hint = "remove it and trust your projects again"
         raise StorageError(f"{register()} is damaged: {error}", hint=hint) from error
     if not isinstance(content, dict) or content.get("format") != FORMAT or not isinstance(content.get("trusted"), dict):

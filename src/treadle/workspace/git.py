@@ -6,7 +6,6 @@ prompts, no external diff. All functions block; call them in a thread where a lo
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -102,6 +101,8 @@ class Repository:
 
     def lock(self, timeout: float = TIMEOUT) -> locked:
         """Held around whatever writes to the repository: git itself fails when two add a worktree at once."""
+        import hashlib
+
         name = hashlib.blake2b(os.fsencode(self.common), digest_size=12).hexdigest()
         return locked(os.path.join(private_dir(os.path.join(state_dir(), "locks")), f"git-{name}"), timeout)
 

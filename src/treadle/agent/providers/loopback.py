@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
-from urllib.parse import urlsplit
-
 
 def loopback(url: str) -> bool:
+    import ipaddress  # most services are elsewhere, at addresses that are known
+    from urllib.parse import urlsplit
+
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

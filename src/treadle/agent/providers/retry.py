@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
@@ -45,6 +44,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def wait(self, tried: int, error: ProviderError) -> float:
         """Seconds before the next try; a service that named a time is not asked earlier."""
+        import random
+
         if error.retry_after_ms is not None:
             return error.retry_after_ms / 1000 * random.uniform(1.0, 1.1)
         return min(self.longest_wait, self.first_wait * 2.0 ** min(tried - 1, 30)) * random.uniform(0.5, 1.0)

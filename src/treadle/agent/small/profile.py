@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from treadle.agent.providers.base import Provider
 from treadle.errors import ConfigError
 
 TOOLS = ("read_file", "edit_file", "write_file", "bash")
@@ -93,3 +94,22 @@ def chosen(wish: Any, vendor: str, model: str, window: int | None) -> SmallProfi
     if wish is not None:
         return parse(str(wish))
     return SmallProfile() if is_small(vendor, model, window) else None
+
+
+def small_tools(provider: Provider) -> tuple[str, ...] | None:
+    """The tools that a session with this provider offers unless told otherwise; None: all."""
+    return TOOLS if (profile := _profile_of(provider)) and profile.tools else None
+
+
+def small_persona(provider: Provider) -> str | None:
+    """The system prompt of a session with this provider unless told otherwise; None: the usual one."""
+    if not (profile := _profile_of(provider)) or not profile.prompt:
+        return None
+    from treadle.agent.small.words import PERSONA
+
+    return PERSONA
+
+
+def _profile_of(provider: Provider) -> SmallProfile | None:
+    found = getattr(provider, "profile", None)
+    return found if isinstance(found, SmallProfile) else None

@@ -14,7 +14,7 @@ from treadle.agent.small import objections, words
 from treadle.agent.small.calls import Written, offered, read, reply_schema
 from treadle.agent.small.mending import mended
 from treadle.agent.small.objections import Objection
-from treadle.agent.small.profile import TOOLS, SmallProfile
+from treadle.agent.small.profile import SmallProfile
 from treadle.agent.small.render import LOOK, argument, is_look, rendered
 from treadle.events import TextDelta, Usage
 from treadle.sessions.session import new_id
@@ -178,16 +178,6 @@ class SmallModel:
             )
         except (OSError, ValueError):
             return False
-
-
-def small_tools(provider: Provider) -> tuple[str, ...] | None:
-    """The tools that a session with this provider offers unless told otherwise; None: all."""
-    return TOOLS if isinstance(provider, SmallModel) and provider.profile.tools else None
-
-
-def small_persona(provider: Provider) -> str | None:
-    """The system prompt of a session with this provider unless told otherwise; None: the usual one."""
-    return words.PERSONA if isinstance(provider, SmallModel) and provider.profile.prompt else None
 
 
 def _call(name: str, **arguments: str) -> ToolCall:

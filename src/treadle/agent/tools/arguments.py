@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -97,6 +96,8 @@ def note_of(tool: AnyTool, given: dict[str, Any]) -> str:
     _, unused = _named(tool, given)
     if not unused:
         return ""
+    from difflib import get_close_matches
+
     fields = [field.name for field in msgspec.structs.fields(tool.Args)]
     told = [
         name + (f" (did you mean {near[0]}?)" if (near := get_close_matches(name, fields, n=1)) else "")

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-from difflib import get_close_matches
 from pathlib import Path
 
 from treadle.errors import ToolError
 
 _ODD = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_ODD_OR_ESCAPE = re.compile(_ODD.pattern + r"|\\(?=x)")
+_ODD_OR_ESCAPE = _ODD.pattern + r"|\\(?=x)"
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 
 
@@ -53,7 +52,7 @@ class Resolved:
 def show(path: str | Path) -> str:
     """The path as text for a model or an event: one line, valid UTF-8."""
     text = str(path)
-    return _ODD_OR_ESCAPE.sub(_escape, text) if _ODD.search(text) else text
+    return re.sub(_ODD_OR_ESCAPE, _escape, text) if _ODD.search(text) else text
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -67,6 +66,8 @@ def shown(path: Path, cwd: Path) -> str:
 
 def missing(path: Path) -> ToolError:
     """There is no such file: say so, with the names that were perhaps meant."""
+    from difflib import get_close_matches
+
     parent = path.parent
     while not parent.is_dir() and parent != parent.parent:
         parent = parent.parent

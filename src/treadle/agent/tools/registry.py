@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -79,6 +78,8 @@ class Registry:
             return self._tools[known]
         if not self._tools:
             raise ToolError(f"there is no tool {name!r}: no tools are enabled in this session")
+        from difflib import get_close_matches
+
         near = get_close_matches(_plain(name), {_plain(known): known for known in self._tools}, n=1)
         meant = next((known for known in self._tools if near and _plain(known) == near[0]), None)
         raise ToolError(

@@ -7,7 +7,6 @@ machine read-only, then the private places, what is hidden of ours, what may be 
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 
 from treadle.io.paths import state_dir
@@ -29,7 +28,9 @@ KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/f
 
 
 def find() -> str | None:
-    return shutil.which("bwrap")
+    from shutil import which
+
+    return which("bwrap")
 
 
 class Mounts:

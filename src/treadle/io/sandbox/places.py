@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -93,7 +92,9 @@ def shown(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
 
     The directory, as a program may need what lies beside it; the file alone where that is all of /tmp.
     """
-    words = [shutil.which(argv[0], path=env.get("PATH", os.defpath)) or argv[0], *argv[1:]]
+    from shutil import which
+
+    words = [which(argv[0], path=env.get("PATH", os.defpath)) or argv[0], *argv[1:]]
     files = [os.path.realpath(word) for word in words if os.path.isabs(word) and os.path.isfile(word)]
     found = [file if os.path.dirname(file) in PRIVATE else os.path.dirname(file) for file in files]
     return [*dict.fromkeys(place for place in found if is_under(place, *PRIVATE))]

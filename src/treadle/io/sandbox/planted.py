@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 from collections.abc import Iterable
 
 HARMLESS_SETTINGS = re.compile(
@@ -52,6 +51,8 @@ def _link(path: str) -> str | None:
 
 def move_aside(paths: Iterable[str], directory: str) -> list[tuple[str, str]]:
     """Take these out of the workspace; gives where each is now."""
+    from shutil import move
+
     moved = []
     for path in paths:
         for number in range(1000):
@@ -60,7 +61,7 @@ def move_aside(paths: Iterable[str], directory: str) -> list[tuple[str, str]]:
                 break
         try:
             os.makedirs(directory, mode=0o700, exist_ok=True)
-            shutil.move(path, target)
+            move(path, target)
         except OSError:
             continue  # gone again, or not ours to move: it is reported all the same
         moved.append((path, target))

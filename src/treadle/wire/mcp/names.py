@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 
 NAME_CAP = 64
@@ -14,4 +13,6 @@ def tool_name(server: str, tool: str) -> str:
     name = "mcp__" + "__".join(re.sub(r"[^A-Za-z0-9_-]", "_", part) for part in (server, tool))
     if len(name) <= NAME_CAP:
         return name
-    return f"{name[: NAME_CAP - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    from hashlib import sha256
+
+    return f"{name[: NAME_CAP - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
