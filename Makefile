@@ -78,7 +78,7 @@ bench: setup
 
 # Write the parts of the docs that are made from the code, and check the rest.
 docs: setup
-	UPDATE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/doors/oneshot/test_compared.py
+	UPDATE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/doors/oneshot/test_compared.py tests/wire/sidecar/test_schema.py
 	$(BIN)/python -m pytest -q tests/test_docs.py
 
 clean:

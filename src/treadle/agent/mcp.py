@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from treadle.agent.tools.base import AnyArgs, ToolContext
-from treadle.errors import LineTooLong, MissingExtra, PeerClosed, ToolError, TreadleError
+from treadle.errors import LineTooLong, MissingExtra, PeerClosed, StorageError, ToolError, TreadleError
 from treadle.events import ToolKind
+from treadle.io.reading import read
 from treadle.session import Access, Confinement
 from treadle.settings import trust
 from treadle.settings.config import McpServer
@@ -67,10 +68,12 @@ def find_servers(
 
 def _read(path: str, warnings: list[str]) -> dict[str, McpServer]:
     try:
-        with open(path, "rb") as file:
-            content = msgspec.json.decode(file.read(), type=dict[str, Any])
+        content = msgspec.json.decode(read(path), type=dict[str, Any])
         entries = msgspec.convert(content.get("mcpServers", {}), dict[str, Any])
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except StorageError as error:
+        warnings.append(str(error))
+        return {}
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         warnings.append(f"{path} cannot be read: {error}")
         return {}
     return _converted(entries, path, warnings)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from treadle.io.files import read_at_most
 from treadle.io.paths import config_file
 from treadle.settings import trust
 
@@ -199,8 +200,7 @@ def _read(path: str, top: str) -> str | None:
     if not real.startswith(top.rstrip("/") + "/") or not os.path.isfile(real):
         return None
     try:
-        with open(real, "rb") as file:
-            return _cut(file.read(FILE_CAP + 1).decode(errors="replace"), FILE_CAP)
+        return _cut(read_at_most(real, FILE_CAP + 1).decode(errors="replace"), FILE_CAP)
     except OSError:
         return None
 

@@ -26,6 +26,7 @@ from treadle.agent.transcript import (
 )
 from treadle.errors import NotFound
 from treadle.io import paths
+from treadle.io.opening import opened
 
 TAIL = 16 << 10
 
@@ -70,7 +71,7 @@ def find_session(wanted: str, cwd: str | None = None) -> str:
 
 def _entries(cwd: str | None) -> Iterator[ListedSession]:
     for updated, session_id, path in sorted(_histories(), reverse=True):
-        with suppress(OSError), open(path, "rb") as file:
+        with suppress(OSError), opened(path) as file:
             header = next(iter(decode([file.readline()])), None)
             if isinstance(header, Header) and header.format <= FORMAT and cwd in (None, header.cwd):
                 told = _listing(file, header)

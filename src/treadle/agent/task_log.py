@@ -6,7 +6,8 @@ import os
 from typing import Any
 
 from treadle.events import AnyEvent, Message, TextDelta, ToolDenied, ToolEnded, ToolStarted, TurnEnded
-from treadle.io.files import storage_error
+from treadle.io.files import open_append, storage_error
+from treadle.io.opening import part
 
 WIDTH = 200
 READ_CAP = 64 * 1024
@@ -19,10 +20,7 @@ class TaskLog:
         self._fd = -1
         self._fresh = True
         if path is not None:
-            try:
-                self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            except OSError as error:
-                raise storage_error(error, path, "write") from error
+            self._fd = open_append(path)
         self._path = path or ""
 
     def note(self, event: AnyEvent) -> None:
@@ -69,10 +67,7 @@ def read_log(path: str | None, offset: int = 0) -> tuple[str, int, int]:
     if path is None:
         return "", 0, 0
     try:
-        with open(path, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(min(offset, size))
-            data = file.read(READ_CAP)
+        data, size = part(path, offset, READ_CAP)
     except FileNotFoundError:
         return "", 0, 0
     except OSError as error:

@@ -34,6 +34,7 @@ from treadle.events import (
     Warned,
 )
 from treadle.io.files import storage_error
+from treadle.io.opening import created
 from treadle.session import Confinement, Session, Watching
 from treadle.sessions.session import error_info, run_turn
 from treadle.sessions.totals import Totals, TurnSummary, TurnTotals
@@ -265,7 +266,7 @@ class Tasks:
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         left = LOG_CAP
         try:
-            with open(path, "wb", buffering=0) as log:
+            with created(path) as log:
                 while chunk := await child.stdio.read():
                     if left > 0:
                         log.write(chunk[:left] if len(chunk) <= left else chunk[:left] + CUT)

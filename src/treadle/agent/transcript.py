@@ -25,6 +25,7 @@ from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, Tool
 from treadle.errors import Busy, ConfigError, NotFound, StorageError
 from treadle.events import Usage
 from treadle.io import files, paths, pinned, scratch
+from treadle.io.opening import opened
 from treadle.wire.common.jsonline import json_line
 
 FORMAT = 1
@@ -295,7 +296,7 @@ class Transcript:
             return
         blob, mode = None, 0o644
         try:
-            with open(pinned.open_file(path), "rb") as file:
+            with opened(pinned.open_file(path)) as file:
                 data = file.read()
                 mode = os.fstat(file.fileno()).st_mode & 0o7777
         except FileNotFoundError:
@@ -362,7 +363,7 @@ class Transcript:
                 raise files.storage_error(error, record.path, "remove") from error
             return
         try:
-            with open(os.path.join(self.directory, "backups", record.blob), "rb") as file:
+            with opened(os.path.join(self.directory, "backups", record.blob)) as file:
                 data = file.read()
             with pinned.directory(os.path.dirname(record.path), make=True) as parent:
                 files.write_atomic(os.path.basename(record.path), data, mode=record.mode, dir_fd=parent)

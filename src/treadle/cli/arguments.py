@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 
@@ -29,7 +28,9 @@ def exit_code(program: str, work: Callable[[], int]) -> int:
 
 
 def _forget_output() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter complains when it flushes at exit
+    from treadle.io.standard_streams import forget
+
+    forget(1)  # or the interpreter complains when it flushes at exit
 
 
 MOST = 1e9

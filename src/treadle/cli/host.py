@@ -31,6 +31,7 @@ from treadle.host.running import RunUnderWay, ask_to_stop, find_running, follow,
 from treadle.host.signing import load_signer
 from treadle.host.store import ReceiptStore
 from treadle.host.validate import check_file
+from treadle.io.opening import opened
 from treadle.io.process.private import hold_secrets
 from treadle.redact import Redactor
 from treadle.session import Agent
@@ -274,8 +275,8 @@ def _order(options: dict[str, Any], policy: PolicyProfile) -> WorkOrder:
     task = options["task"]
     if task.startswith("@"):
         try:
-            with open(task[1:], encoding="utf-8") as file:
-                task = file.read()
+            with opened(task[1:]) as file:
+                task = file.read().decode()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"--task {task}: {error}") from error
     return workorder.make_order(

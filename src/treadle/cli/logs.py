@@ -9,6 +9,7 @@ import sys
 import msgspec
 
 from treadle.errors import ConfigError
+from treadle.io.opening import appending
 from treadle.redact import Redactor
 from treadle.wire.common.timestamps import timestamp
 
@@ -60,7 +61,7 @@ def _handler(path: str) -> logging.Handler:
     if not path:
         return logging.StreamHandler(sys.stderr)
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
+        appending(path).close()
         return logging.FileHandler(path, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"TREADLE_LOG cannot be written: {path}: {error.strerror}") from None

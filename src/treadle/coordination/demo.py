@@ -17,6 +17,7 @@ from treadle.coordination.ledger import Ledger, change_percent, signed
 from treadle.coordination.planning import Planning, write_text
 from treadle.coordination.setup import init
 from treadle.coordination.symbols import Symbols
+from treadle.io.reading import read
 from treadle.wire.common.jsontext import dumps
 from treadle.wire.heimdall.messages import faults
 
@@ -208,5 +209,4 @@ def by_reference(planning: Planning) -> dict[str, str]:
 
 
 def _read(name: str) -> str:
-    with open(os.path.join(_HERE, name), encoding="utf-8") as file:
-        return file.read()
+    return read(os.path.join(_HERE, name)).decode()

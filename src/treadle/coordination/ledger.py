@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from treadle.coordination.planning import Document, Planning, make_dirs
 from treadle.errors import ConfigError
 from treadle.io.files import append_line, storage_error
+from treadle.io.opening import opened
 from treadle.light import TYPE_CHECKING
 from treadle.wire.common.jsontext import dumps, loads
 from treadle.wire.heimdall.messages import VERSION
@@ -102,7 +103,7 @@ class Ledger:
     def totals(self, run: str = "") -> LedgerTotals:
         totals = LedgerTotals()
         try:
-            with open(self.path, "rb") as file:
+            with opened(self.path) as file:
                 if os.fstat(file.fileno()).st_size > _SMALL:
                     _add_fast(file, totals, run)
                 else:

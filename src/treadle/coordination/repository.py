@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from treadle.errors import ConfigError
+from treadle.io.files import read_at_most
 from treadle.io.paths import here
 
 
@@ -77,7 +78,6 @@ def _main(common: str) -> str:
 
 def _read(path: str) -> str | None:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read(65536)
+        return read_at_most(path, 65536).decode("utf-8", "surrogateescape")
     except OSError:
         return None

@@ -18,6 +18,7 @@ from treadle.fleet import tasks
 from treadle.fleet.bus import EVENTS, Bus, Stale, Unreachable
 from treadle.fleet.pull import Pull
 from treadle.io.files import storage_error
+from treadle.io.opening import appending, opened
 
 CHUNK = 256 * 1024
 """Bytes of events that one message holds at most, unless a single one is larger."""
@@ -39,7 +40,7 @@ class AttemptLog:
         self._last: int | None = None
         self._more = asyncio.Event()
         try:
-            self._file = open(path, "ab", buffering=0)
+            self._file = appending(path)
         except OSError as error:
             raise storage_error(error, path, "write") from error
         self._sending = asyncio.create_task(self._send())
@@ -114,7 +115,7 @@ class AttemptLog:
     def _read(self, most: int = 1_000_000) -> list[bytes]:
         lines: list[bytes] = []
         size = 0
-        with open(self.path, "rb") as file:
+        with opened(self.path) as file:
             file.seek(self._sent_bytes)
             for line in file:
                 if not line.endswith(b"\n") or lines and (size + len(line) > CHUNK or len(lines) >= most):

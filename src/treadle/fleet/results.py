@@ -15,6 +15,7 @@ from treadle.fleet import client, objects, trees
 from treadle.fleet.bus import Bus
 from treadle.fleet.orders import Order
 from treadle.io import scratch
+from treadle.io.opening import write
 from treadle.workspace.git import Repository, git
 
 _AUTHOR = ["-c", "user.name=treadle", "-c", "user.email=treadle@localhost"]
@@ -90,8 +91,7 @@ async def _bring(bus: Bus, order: Order, repository: Repository, commit: str) ->
     data = await objects.get(bus, str(order.result.get("bundle", "")))
     with scratch.directory("bundle") as here:
         path = os.path.join(here, "result.bundle")
-        with open(path, "wb") as file:
-            file.write(data)
+        write(path, data)
         refs = f"+{trees.BUNDLED}:refs/heads/treadle/{order.id}"
         done = await asyncio.to_thread(git, "fetch", "--quiet", path, refs, cwd=repository.top, check=False)
     if done.code:

@@ -22,6 +22,7 @@ from treadle.errors import Busy, ConfigError, LocalError, NotFound, StorageError
 from treadle.fleet import places, roles
 from treadle.fleet.bus import Bus
 from treadle.io.files import is_locked, locked, write_atomic
+from treadle.io.opening import opened
 from treadle.io.process import table
 from treadle.io.process.detached import detach
 from treadle.io.process.programs import run_program
@@ -167,8 +168,8 @@ async def await_ready(fleet: places.Fleet, role: str = "admin", seconds: float =
 def _complaint() -> str:
     for name in ("start.log", "server.log"):
         try:
-            with open(os.path.join(directory(), name), errors="replace") as file:
-                lines = [line.strip() for line in file.readlines()[-20:]]
+            with opened(os.path.join(directory(), name)) as file:
+                lines = [line.decode(errors="replace").strip() for line in file.readlines()[-20:]]
         except OSError:
             continue
         wrong = [line for line in lines if "[FTL]" in line or "[ERR]" in line or name == "start.log" and line]

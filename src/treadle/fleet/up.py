@@ -19,7 +19,7 @@ from treadle.fleet import layout, node, places, runs, server
 from treadle.fleet.api import background, running
 from treadle.fleet.bus import Bus, Unreachable, shown
 from treadle.fleet.orders import encode
-from treadle.io.files import is_locked
+from treadle.io.files import is_locked, read_at_most
 from treadle.io.process import table, warm
 from treadle.io.process.detached import daemon
 
@@ -136,8 +136,7 @@ def local_nodes() -> Iterator[tuple[str, table.Process | None]]:
         process = None
         if is_locked(os.path.join(here, "lock")):
             try:
-                with open(os.path.join(here, "pid")) as file:
-                    process = table.look(int(file.read()))
+                process = table.look(int(read_at_most(os.path.join(here, "pid"), 64)))
             except (OSError, ValueError):
                 process = None
         yield name, process

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ import msgspec
 
 from treadle.errors import StorageError
 from treadle.io.files import storage_error
+from treadle.io.opening import created
 from treadle.redact import RedactedStream, Redactor
 from treadle.wire.sidecar.receipts import AnyAgentEvent
 
@@ -57,7 +59,7 @@ class EventFile:
         self._path = path
         self._redacted = RedactedEvents(redactor) if redactor is not None else None
         try:
-            self._file = open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))
+            self._file = io.BufferedWriter(created(path))
             if stat.S_ISREG(os.fstat(self._file.fileno()).st_mode):
                 os.fchmod(self._file.fileno(), 0o600)
         except OSError as error:

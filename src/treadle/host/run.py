@@ -46,6 +46,7 @@ from treadle.host.event_file import EventFile, encode_events
 from treadle.host.store import ReceiptStore
 from treadle.host.supervise import RunSupervisor
 from treadle.io.files import locked, write_atomic
+from treadle.io.opening import rename
 from treadle.io.paths import private_dir, state_dir
 from treadle.io.reading import read
 from treadle.io.stopping import heeding
@@ -171,7 +172,7 @@ class HostRun:
         # Made under another name, so that it is locked before anybody can take it for a run that was left behind.
         making = private_dir(os.path.join(runs_directory(), f"{MAKING}{self.run_id}"))
         with locked(os.path.join(making, "lock"), 0):
-            os.rename(making, self.directory)
+            rename(making, self.directory)
             self._record()
             self._note_order()
             timers = [asyncio.create_task(self._time_out()), asyncio.create_task(self._look_for_cancel())]

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from treadle.errors import NotFound, StorageError
 from treadle.host.signing import Signer, verify
 from treadle.io.files import append_line, iter_lines, locked, storage_error, write_atomic
+from treadle.io.opening import changing, opened, rename
 from treadle.io.paths import private_dir, state_dir
 from treadle.redact import MARK, Redactor
 from treadle.wire.common.jsontext import mended
@@ -101,7 +102,7 @@ class ReceiptStore:
             assert done.receipt_sha256 is not None
             write_atomic(self._pending, _pretty(done))
             self._append(last, done)
-            os.rename(self._pending, path)
+            rename(self._pending, path)
         return done
 
     def _linked(self, receipt: Receipt, last: ChainLink | None) -> Receipt:
@@ -139,7 +140,7 @@ class ReceiptStore:
         receipt = self._read(self._pending)
         if last is None or last.run_id != receipt.meta.run_id:
             self._append(last, receipt)
-        os.rename(self._pending, self.path(receipt.meta.run_id))
+        rename(self._pending, self.path(receipt.meta.run_id))
         return self._finish_pending()
 
     def repair(self) -> list[str]:
@@ -162,7 +163,7 @@ class ReceiptStore:
     def _cut_tail(self) -> list[str]:
         """Remove what follows the last line that can be read, unless a good line follows that again."""
         try:
-            with open(self._chain, "rb") as file:
+            with opened(self._chain) as file:
                 data = file.read()
         except FileNotFoundError:
             return []
@@ -178,7 +179,7 @@ class ReceiptStore:
         rest = data[good:]
         if not rest or any(self._is_link(line) for line in rest.split(b"\n")[:-1]):
             return []
-        with open(self._chain, "r+b") as file:
+        with changing(self._chain) as file:
             file.truncate(good)
             os.fsync(file.fileno())
         return [f"cut off {len(rest)} bytes of a torn line at the end of {self._chain}"]
@@ -222,7 +223,7 @@ class ReceiptStore:
     def _last(self) -> ChainLink | None:
         """The last link, without reading all of them: there may be many. What a crash left of a line is cut off."""
         try:
-            with open(self._chain, "r+b") as file:
+            with changing(self._chain) as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - 8192))
                 *lines, torn = file.read().split(b"\n")
                 if torn:
@@ -241,7 +242,7 @@ class ReceiptStore:
 
     def _read(self, path: str) -> Receipt:
         try:
-            with open(path, "rb") as file:
+            with opened(path) as file:
                 return read_receipt(file.read(), [])
         except FileNotFoundError as error:
             raise NotFound(f"there is no receipt {os.path.basename(path).removesuffix('.json')}") from error
@@ -291,7 +292,7 @@ class ReceiptStore:
 
         notes: list[Note] = []
         try:
-            with open(self.path(link.run_id), "rb") as file:
+            with opened(self.path(link.run_id)) as file:
                 receipt = receipts.normal(read_receipt(file.read(), notes))
         except FileNotFoundError:
             return problem("removed", f"receipt {link.sequence} is gone")

@@ -250,9 +250,9 @@ def _append(fd: int, data: bytes) -> None:
         raise
 
 
-def read_at_most(path: str, limit: int) -> bytes:
+def read_at_most(path: str, limit: int, *, follow: bool = True) -> bytes:
     """The first `limit` bytes of a regular file. Raises OSError, also for what is none: a pipe could block for ever."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", path)

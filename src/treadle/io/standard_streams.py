@@ -37,6 +37,15 @@ def fill_gaps() -> None:
         sys.stdout.reconfigure(errors="replace")
 
 
+def forget(*fds: int) -> None:
+    """Connect these with nothing: what is written there is lost, and there is nothing to read."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in fds:
+        os.dup2(null, fd)
+    if null not in fds:
+        os.close(null)
+
+
 def never_wait_for_stderr() -> None:
     """Some programs give us a pipe as stderr and never read it. Once that is full, what we say there is lost.
 

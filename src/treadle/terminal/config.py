@@ -11,7 +11,7 @@ import os
 
 from treadle.errors import ConfigError
 from treadle.io import paths
-from treadle.io.files import storage_error
+from treadle.io.reading import read
 from treadle.light import TYPE_CHECKING
 from treadle.terminal.settings import CLASSIFIERS, POLICIES, TerminalSettings
 
@@ -86,10 +86,7 @@ def _read(path: str) -> dict[str, Any]:
     import tomllib
 
     try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
-    except OSError as error:
-        raise storage_error(error, path, "read") from error
+        return tomllib.loads(read(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: {error}") from None
 

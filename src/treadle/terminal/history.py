@@ -11,6 +11,7 @@ import stat
 import time
 
 from treadle.errors import NotFound, StorageError
+from treadle.io.opening import opened, rename
 from treadle.light import TYPE_CHECKING
 from treadle.wire.common.jsontext import dumps, mended
 from treadle.wire.common.timestamps import timestamp
@@ -38,7 +39,7 @@ class Rotated:
     def write(self, data: bytes) -> bool:
         try:
             if self.size >= self.limit and self._rotates:
-                os.replace(self.path, f"{self.path}.1")
+                rename(self.path, f"{self.path}.1")
                 self.close()
             if self._fd < 0:
                 self._fd = os.open(self.path, _FLAGS, 0o600)
@@ -104,7 +105,7 @@ def exit_record(path: str) -> dict[str, Any]:
     import json
 
     try:
-        with open(path, "rb") as file:
+        with opened(path) as file:
             record = json.load(file)
     except FileNotFoundError:
         raise NotFound(

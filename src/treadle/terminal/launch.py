@@ -10,8 +10,10 @@ import time
 from treadle.errors import Busy, TreadleError
 from treadle.io import paths
 from treadle.io.files import storage_error
+from treadle.io.opening import opened
 from treadle.io.process import warm
 from treadle.io.process.held import fork_reaper
+from treadle.io.standard_streams import forget
 from treadle.light import TYPE_CHECKING
 from treadle.terminal import lock as locks
 from treadle.terminal.detectors import alone
@@ -40,7 +42,7 @@ def launch(settings: TerminalSettings, *, leaving: bool = False) -> Place:
         _fork(settings, lock, tell, leaving)
     os.close(tell)
     os.close(lock.fd)
-    with open(heard, "rb") as pipe:
+    with opened(heard) as pipe:
         said = pipe.read().decode(errors="replace").strip()
     if said != "ok":
         raise TreadleError(f"session {settings.id} did not start: {said or 'its supervisor died'}")
@@ -182,9 +184,7 @@ def _dismiss(place: Place) -> bool:
 
 def _detach(keep: tuple[int, ...]) -> None:
     """Nothing of the launcher's may be held open: whoever reads its output waits for the end of it."""
-    null = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(null, fd)
+    forget(0, 1, 2)
     at = 3
     for fd in sorted(keep):
         os.closerange(at, fd)

@@ -6,6 +6,7 @@ import os
 
 from treadle.errors import ConfigError, NotFound
 from treadle.io import paths
+from treadle.io.files import read_at_most
 
 ID_MAX = 100
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -47,8 +48,7 @@ class Place:
     def pids(self) -> tuple[int, int]:
         """Supervisor and child as the pid file has them; 0 for one that is not there or no number."""
         try:
-            with open(self.pid, "rb") as file:
-                lines = file.read(64).split(b"\n")
+            lines = read_at_most(self.pid, 64).split(b"\n")
         except OSError:
             return 0, 0
         numbers = [int(line) if line.isdigit() else 0 for line in lines] + [0, 0]

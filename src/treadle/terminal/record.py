@@ -11,6 +11,7 @@ import time
 
 from treadle.errors import ConfigError
 from treadle.io.files import storage_error
+from treadle.io.opening import create, opened
 from treadle.light import TYPE_CHECKING
 from treadle.redact import Redactor
 from treadle.terminal.settings import TerminalSettings, child_environment
@@ -30,7 +31,7 @@ class Recorder:
     def __init__(self, settings: TerminalSettings, now: float) -> None:
         path = os.path.join(settings.workdir, os.path.expanduser(settings.record))
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            self._fd = create(path)
         except OSError as error:
             raise storage_error(error, path, "record to") from error
         self._size = 0
@@ -93,9 +94,10 @@ class Recorder:
 def read(path: str) -> tuple[dict[str, Any], Iterator[tuple[float, str, str]]]:
     """A recording's header and its events as (seconds since the one before, code, data)."""
     import json
+    from io import TextIOWrapper
 
     try:
-        file = open(path, encoding="utf-8", errors="replace")
+        file = TextIOWrapper(opened(path), "utf-8", "replace")
     except OSError as error:
         raise storage_error(error, path, "read") from error
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from treadle.io.files import read_at_most
 from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -82,8 +83,7 @@ class StateFile:
             if found.st_mtime_ns == self._seen:
                 return None
             self._seen = found.st_mtime_ns
-            with open(self.path, "rb") as file:
-                text = file.read(FILE_MAX).decode("utf-8", "replace").strip()
+            text = read_at_most(self.path, FILE_MAX).decode("utf-8", "replace").strip()
         except OSError:
             return None
         return _read(text, now)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from treadle.errors import MissingExtra, NotFound, PeerStalled, TimedOut
+from treadle.io.opening import opened
 from treadle.light import TYPE_CHECKING
 from treadle.terminal.client import Client
 from treadle.terminal.history import exit_record
@@ -270,7 +271,7 @@ def _from_files(place: Place, sizes: list[tuple[int, int, int]], end: int, size:
 
 
 def _read(path: str, size: int) -> Iterator[bytes]:
-    with open(path, "rb") as file:
+    with opened(path) as file:
         while size and (data := file.read(min(BLOCK, size))):
             size -= len(data)
             yield data

@@ -20,6 +20,7 @@ import msgspec
 
 from treadle.errors import StorageError
 from treadle.io.files import storage_error, write_atomic
+from treadle.io.opening import link_or_copy, rename
 from treadle.io.reading import read_if_there, sha256
 
 FORMAT = 1
@@ -108,19 +109,12 @@ def _staged(beside: str, target: str, writes: Mapping[str, Callable[[str], None]
         place, new = os.path.join(target, path), os.path.join(beside, f"new-{number}")
         old = fingerprint(place)
         if old not in (None, "directory"):
-            _keep(place, os.path.join(beside, f"old-{number}"))
+            link_or_copy(place, os.path.join(beside, f"old-{number}"))
         if path in writes:
             writes[path](new)
         # A directory in its place is emptied by the steps before.
         steps.append(Step(path=path, old=None if old == "directory" else old, new=fingerprint(new)))
     return steps
-
-
-def _keep(place: str, old: str) -> None:
-    try:
-        os.link(place, old, follow_symlinks=False)
-    except OSError:  # a file system without links
-        shutil.copy2(place, old, follow_symlinks=False)
 
 
 def _moved_on(journal: Journal, step: Step) -> bool:
@@ -136,7 +130,7 @@ def _finish(path: str, journal: Journal) -> None:
                 _delete(journal.target, place)
             elif os.path.lexists(new):
                 os.makedirs(os.path.dirname(place), exist_ok=True)
-                os.rename(new, place)
+                rename(new, place)
     except OSError:
         _undo(path, journal)
         raise
@@ -154,7 +148,7 @@ def _undo(path: str, journal: Journal) -> None:
             _delete(journal.target, place)
         elif os.path.lexists(old):
             os.makedirs(os.path.dirname(place), exist_ok=True)
-            os.rename(old, place)
+            rename(old, place)
     _clear(path, journal)
 
 

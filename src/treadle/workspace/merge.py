@@ -9,6 +9,7 @@ from functools import partial
 import msgspec
 
 from treadle.io import scratch
+from treadle.io.opening import opened, write
 from treadle.workspace.git import git
 from treadle.workspace.journal import carry_out
 from treadle.workspace.snapshot import PathChange, Snapshots, TreeEntry
@@ -123,7 +124,7 @@ class MergePlan:
         try:
             if os.path.islink(place):
                 return File(data=os.fsencode(os.readlink(place)), link=True)
-            with open(place, "rb") as file:
+            with opened(place) as file:
                 return File(data=file.read(), executable=bool(os.fstat(file.fileno()).st_mode & 0o100))
         except (FileNotFoundError, NotADirectoryError):
             return None
@@ -153,10 +154,7 @@ def _write(file: File, place: str, beside: str) -> None:
         mode = stat.S_IMODE(os.lstat(place).st_mode) & 0o666 if not os.path.islink(place) else 0o644
     except OSError:
         mode = 0o644
-    with open(beside, "wb") as out:
-        out.write(file.data)
-        out.flush()
-        os.fsync(out.fileno())
+    write(beside, file.data, sync=True)
     os.chmod(beside, mode | (mode & 0o444) >> 2 if file.executable else mode)
 
 
@@ -178,8 +176,7 @@ def _three_way(ours: File | None, base: File | None, theirs: File) -> File:
 def _merge_text(ours: bytes, base: bytes, theirs: bytes) -> bytes:
     with scratch.directory("merge") as directory:
         for name, data in (("ours", ours), ("base", base), ("theirs", theirs)):
-            with open(os.path.join(directory, name), "wb") as file:
-                file.write(data)
+            write(os.path.join(directory, name), data)
         done = git("merge-file", "-p", "ours", "base", "theirs", cwd=directory, check=False)
     if done.code == 0:
         return done.stdout

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
+from treadle.io.opening import opened
+
 Entry: TypeAlias = tuple[int, int, int, int, int]
 """Mode, size, time of the last write, time of the last change of the entry, inode."""
 Watched: TypeAlias = Callable[[str], bool]
@@ -74,7 +76,7 @@ class Scan:
             if stat.S_ISLNK(mode):
                 made.update(os.fsencode(os.readlink(place)))
             elif stat.S_ISREG(mode):
-                with open(place, "rb") as file:
+                with opened(place) as file:
                     while data := file.read(CHUNK):
                         made.update(data)
         except OSError as error:  # what may not be read is told apart by that

@@ -17,6 +17,7 @@ from typing import Literal
 import msgspec
 
 from treadle.errors import WorkspaceError
+from treadle.io.opening import write
 from treadle.io.process.programs import Finished
 from treadle.io.reading import sha256
 from treadle.workspace.git import Repository, git
@@ -35,8 +36,7 @@ SNAPSHOT_TIMEOUT = 600.0
 
 
 def _write(path: str, text: str) -> None:
-    with open(path, "w") as file:
-        file.write(text)
+    write(path, text.encode())
 
 
 def _files_under(root: str, path: str) -> Iterator[str]:

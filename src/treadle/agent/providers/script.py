@@ -17,6 +17,7 @@ from treadle.agent.messages import AssistantMessage, ModelRequest, ToolCall
 from treadle.agent.providers.base import FinishReason
 from treadle.errors import ConfigError, ProviderError
 from treadle.events import Usage
+from treadle.io.opening import opened
 
 Fault: TypeAlias = Literal[
     "cut",
@@ -176,8 +177,8 @@ def parse(text: str, where: str = "script") -> Script:
 
 def load(path: str) -> Script:
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        with opened(path) as file:
+            text = file.read().decode()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the script {path}: {error}") from None
     return parse(text, path)

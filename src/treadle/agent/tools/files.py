@@ -24,6 +24,7 @@ from treadle.errors import StorageError, ToolError
 from treadle.events import FileChanged
 from treadle.io import pinned as io_pinned
 from treadle.io.files import write_atomic
+from treadle.io.opening import opened
 
 MAX_EDIT = 32 << 20
 _SEEN = "files_seen"
@@ -98,7 +99,7 @@ def load(path: Path) -> Loaded:
             f"{show(path)} has {found.st_size:,} bytes; at most {MAX_EDIT:,} can be edited or replaced here",
             hint="use bash (sed, python) for it",
         )
-    with open(open_regular(path), "rb") as file:
+    with opened(open_regular(path)) as file:
         stamp = Stamp.of(os.fstat(file.fileno()))
         return Loaded(path, file.read(MAX_EDIT + 1), stamp)
 
@@ -206,8 +207,8 @@ def pinned(directory: Path) -> Iterator[int]:
 
 def _umask() -> int:
     try:
-        with open("/proc/self/status") as status:
-            return next(int(line.split()[1], 8) for line in status if line.startswith("Umask:"))
+        with opened("/proc/self/status") as status:
+            return next(int(line.split()[1], 8) for line in status if line.startswith(b"Umask:"))
     except (OSError, StopIteration):
         mask = os.umask(0o022)
         os.umask(mask)

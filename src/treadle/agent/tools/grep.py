@@ -22,6 +22,7 @@ from treadle.agent.tools.scan import MAX_FILE, compile_pattern
 from treadle.errors import ConfigError, ToolError
 from treadle.events import ToolKind
 from treadle.io import pinned
+from treadle.io.opening import opened
 from treadle.policy import patterns
 from treadle.session import Access
 
@@ -168,7 +169,7 @@ class Search:
     def _holds(self, file: FileMatches) -> bool:
         wanted = {row.line: row.text for row in file.rows}
         try:
-            with open(open_regular(Path(file.path)), "rb") as source:
+            with opened(open_regular(Path(file.path))) as source:
                 if self.args.output_mode != "content":
                     return True
                 for number, line in enumerate(_lines(source), 1):

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from treadle.io.files import read_at_most
+
 _MAX_RULES = 1 << 20
 """Bytes of one `.gitignore` that are read."""
 
@@ -191,8 +193,7 @@ def parents(root: str) -> tuple[Level, ...]:
 def read_rules(directory: str) -> IgnoreRules:
     """What cannot be read, or is no ordinary file, has no rules."""
     try:
-        fd = os.open(os.path.join(directory, ".gitignore"), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
-            return IgnoreRules(file.read(_MAX_RULES).decode("utf-8", "surrogateescape"))
+        text = read_at_most(os.path.join(directory, ".gitignore"), _MAX_RULES)
+        return IgnoreRules(text.decode("utf-8", "surrogateescape"))
     except OSError:
         return IgnoreRules("")

@@ -12,6 +12,7 @@ from treadle.agent.tools.base import ToolContext
 from treadle.agent.tools.paths import show
 from treadle.agent.tools.text import cut_character
 from treadle.errors import StorageError
+from treadle.io.opening import appending
 
 DISK_CAP = 64 << 20
 RESERVE = 2048
@@ -67,7 +68,7 @@ class Output:
         if self.path is None or before >= DISK_CAP or not data:
             return
         try:
-            with open(self.path, "ab") as file:
+            with appending(str(self.path)) as file:
                 file.write(data[: DISK_CAP - before])
         except OSError as error:
             self.path, self._lost = None, str(error)

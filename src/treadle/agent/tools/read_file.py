@@ -18,6 +18,7 @@ from treadle.agent.tools.files import MAX_EDIT, Stamp, open_regular, saw
 from treadle.agent.tools.paths import show
 from treadle.errors import ToolError
 from treadle.events import ToolKind
+from treadle.io.opening import opened
 from treadle.session import Access
 
 MAX_LINES = 2000
@@ -75,7 +76,7 @@ def window(args: ReadArgs) -> tuple[int, int]:
 
 
 def _read(path: Path, first: int, count: int, room: int) -> tuple[str, Stamp]:
-    with open(open_regular(path), "rb") as raw:
+    with opened(open_regular(path)) as raw:
         stamp = Stamp.of(os.fstat(raw.fileno()))
         start = raw.read(text.SNIFF)
         file, encoding = _as_bytes_of_text(path, raw, start)

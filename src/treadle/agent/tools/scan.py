@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from treadle.agent.tools.ignore import Walk
+from treadle.io.files import read_at_most
 
 MAX_FILE = 64 << 20
 _POSIX = {
@@ -48,7 +48,7 @@ def main() -> None:
     except (re.error, OverflowError, RecursionError) as error:
         sys.stderr.write(f"regex parse error: {error}\n")
         sys.exit(2)
-    out = open(1, "wb", closefd=False)
+    out = sys.stdout.buffer
     for path in files(request):
         for kind, data in search(path, pattern, request["context"]):
             out.write(json.dumps({"type": kind, "data": data}).encode() + b"\n")
@@ -69,19 +69,12 @@ def files(request: dict[str, Any]) -> Iterator[str]:
 def read(path: str) -> bytes | None:
     """The file's bytes with plain line ends; None for what is not searched: odd, too big, binary, unreadable."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE:
-                return None
-            data = os.read(fd, found.st_size + 1)
-            while len(data) <= MAX_FILE and (more := os.read(fd, 1 << 16)):  # it grew, or is a /proc file of size 0
-                data += more
-        finally:
-            os.close(fd)
+        if os.lstat(path).st_size > MAX_FILE:
+            return None
+        data = read_at_most(path, MAX_FILE + 1, follow=False)
     except OSError:
         return None
-    if b"\0" in data:
+    if len(data) > MAX_FILE or b"\0" in data:
         return None
     return data.replace(b"\r\n", b"\n") if b"\r" in data else data
 

@@ -14,6 +14,7 @@ import msgspec
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.fleet.common import LATE, exit_code, with_bus
 from treadle.errors import ConfigError, TimedOut
+from treadle.io.reading import read
 
 KEYS = "the keys of an order are those of `treadle fleet submit --dry-run`"
 
@@ -126,8 +127,7 @@ def _specs(options: dict[str, Any]) -> Iterator[Any]:
             yield _spec({**_defaults(options), **table})
         return
     if options["prompt_file"]:
-        with open(options["prompt_file"], encoding="utf-8") as file:
-            options["task"] = file.read()
+        options["task"] = read(options["prompt_file"]).decode()
     if not options["task"]:
         raise ConfigError("there is no task", hint="treadle fleet submit TEXT, or --prompt-file FILE, or --file FILE")
     fields = {**_defaults(options), "task": options["task"]}

@@ -175,13 +175,9 @@ def _begun(before: dict[str, Any], state: dict[str, Any]) -> bool:
 def _read(path: str) -> bytes:
     if path == "-":
         return sys.stdin.buffer.read()
-    from treadle.io.files import storage_error
+    from treadle.io.reading import read
 
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise storage_error(error, path, "read") from error
+    return read(path)
 
 
 ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "e": b"\x1b", "a": b"\a", "b": b"\b", "0": b"\0", "\\": b"\\"}

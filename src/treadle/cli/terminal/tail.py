@@ -14,6 +14,7 @@ import os
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, connect, place, warn
 from treadle.errors import NotFound, PeerStalled, TreadleError
+from treadle.io.opening import opened
 from treadle.light import TYPE_CHECKING
 from treadle.wire.terminal import frames as wire
 
@@ -112,7 +113,7 @@ def _end_of(path: str, count: int, size: int | None) -> bytes:
     """Read backwards, block by block, until enough lines are found."""
     parts: list[bytes] = []
     try:
-        with open(path, "rb") as file:
+        with opened(path) as file:
             at = file.seek(0, os.SEEK_END) if size is None else size
             wanted = count + 1  # the newline before the first of them; the last line may or may not end with one
             while at > 0 and wanted > 0 < count:

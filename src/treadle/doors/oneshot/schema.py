@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from treadle.errors import ConfigError, MissingExtra
+from treadle.io.opening import opened
 from treadle.session import Instructions, SessionSpec
 
 RETRIES = 2
@@ -70,7 +71,7 @@ class SchemaCheck:
 
 def _read(path: str) -> bytes:
     try:
-        with open(path, "rb") as file:
+        with opened(path) as file:
             return file.read()
     except OSError as error:
         raise ConfigError(f"cannot read the schema {path}: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""JSON Schemas of the sidecar protocol, made from its types. `python -m` this module writes them anew."""
+"""JSON Schemas of the sidecar protocol, made from its types. `make docs` writes them anew."""
 
 from __future__ import annotations
 
@@ -71,13 +71,3 @@ def _correct(node: Any) -> None:
 
 def text(name: str) -> str:
     return msgspec.json.format(msgspec.json.encode(schema(name)), indent=2).decode() + "\n"
-
-
-def write(place: Path = HERE) -> None:
-    place.mkdir(exist_ok=True)
-    for name in TYPES:
-        (place / f"{name}.schema.json").write_text(text(name))
-
-
-if __name__ == "__main__":
-    write()

@@ -1,0 +1,87 @@
+"""Files as they are: each function does one thing to one file and lets OSError through."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from treadle.io import opening
+
+
+def test_a_file_is_opened_by_its_path_or_by_a_descriptor_that_closes_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"some words")
+    with opening.opened(str(path)) as file:
+        assert file.read() == b"some words"
+    fd = os.open(path, os.O_RDONLY)
+    with opening.opened(fd) as file:
+        assert file.read(4) == b"some"
+    with pytest.raises(OSError):
+        os.fstat(fd)
+    with pytest.raises(FileNotFoundError):
+        opening.opened(str(tmp_path / "none"))
+
+
+def test_what_is_created_is_empty_and_for_nobody_else(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"what was there before")
+    with opening.created(str(path)) as file:
+        file.write(b"new")
+        assert path.read_bytes() == b"new", "written at once"
+    fresh = tmp_path / "fresh"
+    os.close(opening.create(str(fresh)))
+    assert fresh.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_appended_comes_after_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    for word in (b"one ", b"two "):
+        with opening.appending(str(path)) as file:
+            file.write(word)
+    assert path.read_bytes() == b"one two " and path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_file_is_written_whole(tmp_path: Path, sync: bool) -> None:
+    data = os.urandom(3 << 20)
+    opening.write(str(tmp_path / "file"), data, sync=sync)
+    assert (tmp_path / "file").read_bytes() == data
+
+
+def test_a_part_is_given_with_the_length_of_the_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    assert opening.part(str(path), 3, 4) == (b"3456", 10)
+    assert opening.part(str(path), 8, 4) == (b"89", 10)
+    assert opening.part(str(path), 50, 4) == (b"", 10)
+
+
+def test_a_file_is_changed_in_place(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"one two")
+    with opening.changing(str(path)) as file:
+        assert file.read() == b"one two"
+        file.truncate(3)
+    assert path.read_bytes() == b"one"
+    with pytest.raises(FileNotFoundError):
+        opening.changing(str(tmp_path / "none"))
+
+
+def test_a_renamed_file_takes_the_place_of_another(tmp_path: Path) -> None:
+    (tmp_path / "old").write_bytes(b"old")
+    (tmp_path / "new").write_bytes(b"new")
+    opening.rename(str(tmp_path / "old"), str(tmp_path / "new"))
+    assert (tmp_path / "new").read_bytes() == b"old" and not (tmp_path / "old").exists()
+
+
+def test_a_second_name_is_the_same_file_or_where_that_cannot_be_a_copy(tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(b"words")
+    opening.link_or_copy(str(tmp_path / "one"), str(tmp_path / "two"))
+    assert (tmp_path / "two").samefile(tmp_path / "one")
+    if os.path.ismount("/dev/shm"):  # links do not lead from one file system to another
+        other = Path("/dev/shm") / f"treadle-test-{os.getpid()}"
+        try:
+            opening.link_or_copy(str(tmp_path / "one"), str(other))
+            assert other.read_bytes() == b"words"
+        finally:
+            other.unlink(missing_ok=True)
