@@ -41,6 +41,8 @@ def brief(event: ToolStarted) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_value, value))
     return value if isinstance(value, str) else str(value)
 
 

@@ -92,8 +92,8 @@ def begin(tmp_path: Path, work: Path, state_home: Path) -> Iterator[Callable[...
     env = {**os.environ, "TERM": "xterm-256color", "TREADLE_MODEL": f"scripted:{script}", "PROMPT_TOOLKIT_NO_CPR": ""}
     with ExitStack() as stack:
 
-        def start(*options: str, cols: int = 100, rows: int = 40, **more: str) -> ChatTerminal:
-            return stack.enter_context(ChatTerminal([TREADLE, *options], work, {**env, **more}, cols, rows))
+        def start(*options: str, cols: int = 100, rows: int = 40, program: str = TREADLE, **more: str) -> ChatTerminal:
+            return stack.enter_context(ChatTerminal([program, *options], work, {**env, **more}, cols, rows))
 
         yield start
 

@@ -21,6 +21,15 @@ def test_a_paste_is_one_prompt_however_many_lines_it_has(chat: Chat) -> None:
     assert terminal.text.count("Yes, I am.") == 1 and "I heard." not in terminal.text
 
 
+def test_a_long_paste_is_said_to_be_long_and_shown_by_its_beginning(chat: Chat) -> None:
+    terminal = chat()
+    terminal.paste("\n".join(f"line {number}" for number in range(500)))
+    terminal.until("500 lines typed")
+    terminal.keys("\r")
+    seen = terminal.until("I heard.")
+    assert "> line 0\n" in seen and "488 more lines" in seen and "line 13\n" not in seen
+
+
 def test_enter_during_a_turn_steers_it_and_tab_queues_the_next(chat: Chat) -> None:
     terminal = chat()
     terminal.say("talk")

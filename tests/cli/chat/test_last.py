@@ -18,8 +18,8 @@ def test_the_last_prompt_and_the_last_answer(tmp_path: Path) -> None:
     ):
         transcript.append(Said(turn="t", message=message), sync=True)
     transcript.close()
-    assert last_words(transcript.header.id, Page(lambda: 60, colour=False).draw) == "> se\ufffdcond\ntwo\n"
+    assert last_words(transcript.header.id, Page(lambda: 60, colour=False)) == "\n> se\ufffdcond\n\ntwo\n"
 
 
 def test_a_session_that_is_kept_elsewhere_has_none_here() -> None:
-    assert last_words("unheard-of", Page(lambda: 60).draw) == ""
+    assert last_words("unheard-of", Page(lambda: 60)) == ""

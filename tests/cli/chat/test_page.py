@@ -3,9 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.cli.chat.page import Page, finished
+from treadle.cli.chat.page import Page
 from treadle.events import (
+    Answered,
     AnyEvent,
+    Asked,
     ErrorInfo,
     Failed,
     FileChanged,
@@ -38,7 +40,7 @@ def shown(*events: AnyEvent, colour: bool = False, flowing: bool = False) -> str
 def test_a_paragraph_is_finished_when_the_next_one_begins() -> None:
     made = page()
     assert made.feed(TextDelta(text="One **bold** word.\n\nTw")) == "One bold word.\n\n"
-    assert made.live() == "Tw\n\n⠋ waiting for the model, which is writing 0:00"
+    assert made.live() == "Tw\n\n⠋ waiting for the model, writing 0:00 (Esc interrupts)"
     made.feed(TextDelta(text="o"))
     assert made.feed(Message(text="One **bold** word.\n\nTwo")) == "Two\n\n"
 
@@ -48,14 +50,6 @@ def test_code_is_one_block_however_many_blank_lines_it_has() -> None:
     assert made.feed(TextDelta(text="```python\na = 1\n\nb = 2\n")) == ""
     drawn = made.feed(TextDelta(text="```\n"))
     assert "a = 1" in drawn and "b = 2" in drawn and "`" not in drawn
-
-
-@given(st.text(alphabet="a`~\n #", max_size=60))
-def test_what_is_cut_off_as_finished_and_the_rest_are_the_whole(text: str) -> None:
-    end = finished(text)
-    assert 0 <= end <= len(text)
-    assert end == 0 or text[end - 1] == "\n"
-    assert finished(text[:end]) == end
 
 
 @given(st.lists(st.text(alphabet="ab`*\n ", max_size=8), max_size=20))
@@ -79,14 +73,14 @@ def test_flowing_text_comes_out_as_it_streams_and_ends_its_line() -> None:
         ToolEnded(call="c", name="bash", result="a\nb\nc"),
         flowing=True,
     )
-    assert text == "Looking\n● bash ls -l (+1 lines)\n  └ a (+2 lines)\n"
+    assert text == "Looking\ntool: bash ls -l (+1 lines)\n  result: a (+2 lines)\n"
 
 
 def test_a_tool_is_live_while_it_runs_and_one_line_afterwards() -> None:
     made = page()
     assert made.feed(ToolStarted(call="c", name="bash", command="make")) == ""
     made.feed(ToolOutput(call="c", text="1\n2\n3\n4\n5\n6\n"))
-    assert made.live() == "◐ bash make\n    2\n    3\n    4\n    5\n    6\n⠋ waiting for bash 0:00"
+    assert made.live() == "◐ bash make\n    2\n    3\n    4\n    5\n    6\n⠋ waiting for bash 0:00 (Esc interrupts)"
     assert made.feed(ToolEnded(call="c", name="bash", result="1\n2\n3\n4\n5\n6")) == "● bash make  └ 6 lines\n"
     assert "bash" not in made.live()
     assert (made.folded[0].title, made.folded[0].text) == ("bash make", "1\n2\n3\n4\n5\n6")
@@ -105,7 +99,7 @@ def test_thinking_is_dim_while_it_lasts_and_folded_afterwards() -> None:
     made.feed(ThinkingDelta(text="Let me see.\nPerhaps"))
     assert "Perhaps" in made.live()
     now[0] = 7.0
-    assert made.feed(TextDelta(text="Yes")) == "✻ thought for 7 s (ctrl-o shows it)\n"
+    assert made.feed(TextDelta(text="Yes")) == "✻ thought for 7 s (Ctrl-O shows it)\n"
     assert made.folded[0].text == "Let me see.\nPerhaps"
 
 
@@ -164,3 +158,32 @@ def test_the_total_says_what_is_unknown() -> None:
     )
     ended = [TurnStarted(prompt="x"), TurnEnded(outcome="interrupted")]
     assert "tokens unknown" in made.total(totals(ended)), "an interrupted call may have cost something"
+
+
+def test_an_edit_says_how_many_lines_came_and_went() -> None:
+    text = shown(
+        ToolStarted(call="c", name="edit_file", kind="write", args={"file_path": "a"}),
+        FileChanged(path="a", change="modified", diff="--- a\n+++ b\n@@ -1 +1,2 @@\n-x\n+y\n+z\n", call="c"),
+        ToolEnded(call="c", name="edit_file", result="Changed a:\n1\n2\n3"),
+    )
+    assert text.endswith("● edit_file a  └ +2 -1\n")
+
+
+def test_text_stands_apart_from_the_tools_before_it() -> None:
+    run = ToolStarted(call="c", name="bash", command="make")
+    text = shown(run, ToolEnded(call="c", name="bash", result="ok"), Message(text="Done."))
+    assert text == "● bash make  └ ok\n\nDone.\n\n"
+
+
+def test_a_call_that_waits_for_an_answer_does_not_look_as_if_it_ran() -> None:
+    made = page()
+    made.feed(ToolStarted(call="c", name="ask_user", args={"question": "Which?", "options": ["a", "b"]}))
+    made.feed(Asked(request="q", kind="question", text="Which?", call="c"))
+    assert made.live() == "⠋ waiting for you 0:00"
+    made.feed(Answered(request="q", decision="allow"))
+    assert made.live().startswith("◐ ask_user Which? a, b\n")
+
+
+def test_of_a_long_prompt_the_beginning_is_shown() -> None:
+    assert page().prompt("a\nb") == "> a\nb\n\n"
+    assert page().prompt("x\n" * 99 + "x").splitlines()[-2] == "  … 88 more lines"

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -150,7 +151,7 @@ def test_a_background_agent_asks_when_the_person_has_the_word(terminal: Terminal
     terminal.until("\n> ")
     terminal.type("/agent run --background make it")
     terminal.until("Started agent job: agent_1")
-    terminal.until("agent_1 asks: write_file (write) requires approval in suggest mode (press Enter to answer)")
+    terminal.until("agent_1 asks: May made.txt be made? (press Enter to answer)")
     terminal.type("still there?")
     terminal.until("Yes, I am.")
     assert not (tmp_path / "work" / "made.txt").exists(), "what is typed for the agent is not an answer"
@@ -304,3 +305,24 @@ def test_ctrl_d_at_a_question_refuses_and_leaves_when_the_turn_is_over(terminal:
     terminal.until("treadle --resume")
     assert terminal.process.wait(60) == 0
     assert not (tmp_path / "work" / "made.txt").exists()
+
+
+def test_a_screen_reader_gets_each_thing_once_and_no_drawing(terminal: Terminal) -> None:
+    """The bytes, as a reader hears them: nothing moves, nothing is said again."""
+    heard = terminal.until("\n> ")
+    terminal.type("make it")
+    heard += terminal.until("instead: ")
+    terminal.type("y")
+    heard += terminal.until("\n> ")
+    terminal.type("talk")
+    heard += terminal.until("\n> ")
+    terminal.type("/nonsense")
+    heard += terminal.until("\n> ")
+    terminal.type("/exit")
+    heard += terminal.until("treadle --resume")
+    for once in ("make it", "waiting for the model", "+hello", "tool: write_file", "May made.txt be made?"):
+        assert heard.count(once) == (2 if once.startswith("waiting") else 1), once
+    # What the line editor says to the terminal about pastes moves nothing.
+    said = re.sub("\x1b\\[\\?2004[hl]\r?", "", heard).replace("\r\n", "\n")
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f]", said), said
+    assert not re.search("[●◐✗└↻✻◇☐☑⠋❯]", said), "marks are read out as names of shapes"

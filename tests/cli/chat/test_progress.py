@@ -23,10 +23,10 @@ def test_every_wait_has_a_name_and_its_own_clock() -> None:
     assert not progress.active and progress.says() == ""
     progress.begin()
     now[0] = 65.0
-    assert progress.says().endswith("waiting for the model 1:05")
+    assert progress.says().endswith("waiting for the model 1:05 (Esc interrupts)")
     for event, said in [
-        (ThinkingDelta(text="x"), "the model, which is thinking 0:00"),
-        (TextDelta(text="x"), "the model, which is writing 0:00"),
+        (ThinkingDelta(text="x"), "the model, thinking 0:00"),
+        (TextDelta(text="x"), "the model, writing 0:00"),
         (Usage(), "the model 0:00"),
         (ToolStarted(call="a", name="bash"), "bash 0:00"),
         (ToolStarted(call="b", name="grep"), "bash, grep 0:00"),
@@ -38,7 +38,8 @@ def test_every_wait_has_a_name_and_its_own_clock() -> None:
         (TurnStarted(prompt="x"), "the model 0:00"),
     ]:
         progress.feed(event)
-        assert progress.says()[2:] == f"waiting for {said}"
+        ends = "" if isinstance(event, Asked) else " (Esc interrupts)"
+        assert progress.says()[2:] == f"waiting for {said}{ends}"
     progress.feed(TurnEnded(outcome="completed", parent="agent_1"))
     assert progress.active, "a subagent's end is not the end"
     progress.feed(TurnEnded(outcome="completed"))

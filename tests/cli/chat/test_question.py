@@ -55,7 +55,7 @@ def test_esc_goes_back_to_the_keys_and_from_there_nowhere() -> None:
 
 
 def test_the_keys_say_which_rule_always_makes() -> None:
-    assert asked().rule == "always keeps this rule: Bash(ls)"
+    assert asked().rule == "a keeps this rule: Bash(ls)"
     assert "a always ·" in asked(WRITE).keys
 
 

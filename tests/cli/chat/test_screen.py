@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.chat.conftest import TREADLE
 from tests.cli.chat.terminal import ChatTerminal
 from treadle.cli.chat.screen import wrapped
 
@@ -21,7 +22,8 @@ def test_the_change_is_seen_before_it_is_allowed_and_not_made_before(chat: Chat,
     terminal.say("make it")
     seen = terminal.until("y yes · n no")
     assert "I will write the file." in seen and "+hello" in seen and "+world" in seen
-    assert "always keeps this rule: write_file(" in seen and not (work / "made.txt").exists()
+    assert "May made.txt be made?" in seen and "approval" not in seen
+    assert "a keeps this rule: write_file(" in seen and not (work / "made.txt").exists()
     terminal.until("waiting for you 0:01")
     terminal.keys("y")
     seen = terminal.until("It is written.")
@@ -32,13 +34,49 @@ def test_a_no_with_a_reason_is_read_by_the_model(chat: Chat) -> None:
     terminal = chat()
     terminal.say("list it")
     seen = terminal.until("y yes · n no")
-    assert "bash: echo a; echo b; echo c" in seen and "names no file that is here" in seen
+    assert "May this command run?\n  echo a; echo b; echo c\n" in seen and "names no file that is here" in seen
     assert "not confined: it can do all that you can" in seen
     terminal.until("waiting for you 0:01")
     terminal.keys("n")
     terminal.until("why not?")
     terminal.say("use make")
     terminal.until("Then make it is.")
+
+
+def test_a_key_for_the_question_is_not_taken_for_typing(chat: Chat) -> None:
+    terminal = chat()
+    terminal.say("list it")
+    terminal.until("waiting for you 0:01")
+    terminal.keys("e")
+    terminal.until("change it, Enter runs it")
+    terminal.keys(ESC)
+    terminal.until("y yes")
+    terminal.keys("n")  # at once
+    terminal.until("why not?")
+    terminal.say("use make")
+    terminal.until("Then make it is.")
+
+
+def test_what_is_waited_for_is_seen_while_the_model_is_silent(chat: Chat) -> None:
+    terminal = chat()
+    terminal.say("for ever")  # the answer would come in ten minutes
+    terminal.until(r"waiting for the model 0:\d\d \(Esc interrupts\)")
+
+
+def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(begin: Chat) -> None:
+    terminal = begin("--norc", "--noprofile", "-i", program="bash")
+    terminal.say(TREADLE)
+    terminal.ready()
+    terminal.keys("half a li")
+    terminal.until("> half a li")
+    terminal.keys("\x1a")
+    terminal.until("Stopped")
+    terminal.say("echo $((6*7)) in the shell")
+    terminal.until("42 in the shell")
+    terminal.say("fg")
+    terminal.until("(?s)42 in the shell.*> half a li")
+    terminal.keys("ne")
+    terminal.until("(?m)^> half a line$")
 
 
 def test_a_command_can_be_changed_before_it_runs(chat: Chat, work: Path) -> None:

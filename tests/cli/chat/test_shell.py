@@ -9,8 +9,12 @@ from treadle.cli.chat.shell import TOLD, own_command
 
 async def test_the_agent_is_told_what_was_shown(tmp_path: Path) -> None:
     shown: list[str] = []
-    told = await own_command("echo out; echo err >&2; pwd; exit 3", str(tmp_path), shown.append)
-    assert "".join(shown) == f"out\nerr\n{tmp_path}\n" and told == f"out\nerr\n{tmp_path}\n\n(exit code 3)"
+    ran = await own_command("echo out; echo err >&2; pwd; exit 3", str(tmp_path), shown.append)
+    assert (
+        ran.code == 3
+        and "".join(shown) == f"out\nerr\n{tmp_path}\n"
+        and ran.told == f"out\nerr\n{tmp_path}\n\n(exit code 3)"
+    )
 
 
 async def test_lines_are_shown_whole_however_they_come(tmp_path: Path) -> None:
@@ -20,7 +24,7 @@ async def test_lines_are_shown_whole_however_they_come(tmp_path: Path) -> None:
 
 
 async def test_of_a_long_output_the_agent_is_told_the_end(tmp_path: Path) -> None:
-    told = await own_command("seq 100000", str(tmp_path), lambda text: None)
+    told = (await own_command("seq 100000", str(tmp_path), lambda text: None)).told
     assert told.endswith("100000\n") and len(told) <= 2 * TOLD
 
 

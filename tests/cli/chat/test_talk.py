@@ -136,3 +136,26 @@ async def test_what_a_background_task_asks_waits_for_an_empty_line(tmp_path: Pat
         await until(lambda: "agent_1 asks: may I? (press Enter to answer)" in view.text)
         talk.enter("")
         assert (await asking).decision == "allow"
+
+
+async def test_the_person_sees_the_wait_before_the_agent_has_the_prompt(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    async def taken(session: ScriptedSession, turn: object) -> None:
+        order.append("the agent has it")
+
+    async with talking(tmp_path, [taken]) as (talk, view, _):
+        view.changed = lambda: order.append(talk.page.progress.says()[2:])  # type: ignore[method-assign]
+        talk.enter("go")
+        await until(lambda: "the agent has it" in order)
+        seen = order[: order.index("the agent has it")]
+        assert "waiting for the model 0:00 (Esc interrupts)" in seen
+
+
+async def test_several_lines_that_begin_with_a_heading_are_a_prompt_and_no_note(tmp_path: Path) -> None:
+    async with talking(tmp_path, [TextDelta(text="read")]) as (talk, view, _):
+        talk.enter("# A plan\n\nDo this.")
+        await until(lambda: "read" in view.text)
+        assert not (tmp_path / "AGENTS.md").exists()
+        talk.enter("# no tabs")
+        await until(lambda: (tmp_path / "AGENTS.md").exists())

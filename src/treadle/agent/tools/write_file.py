@@ -46,7 +46,8 @@ TOOL: Tool[WriteArgs] = WriteFile()
 def _write(path: Path, content: str, context: ToolContext) -> tuple[str, FileChanged | None]:
     loaded = load(path)
     data = content.encode("utf-8")
-    size = f"{len(data):,} bytes, {content.count(chr(10)) + bool(content and content[-1] != chr(10)):,} lines"
+    lines = content.count("\n") + bool(content and content[-1] != "\n")
+    size = f"{len(data):,} bytes, {lines:,} line{'' if lines == 1 else 's'}"
     if loaded.stamp and loaded.data == data:
         return f"{shown(path, context.cwd)} already holds exactly this ({size}); nothing was written", None
     if why := not_known(context, loaded):

@@ -97,7 +97,7 @@ async def _converse(
 
     spec = options.spec(answers=True, default_mode="suggest")
     session = await find_agent(options.agent).open(spec)
-    page = Page(_columns, colour=colourful(sys.stdout), flowing=view.plain, progress=progress)
+    page = Page(_columns, colour=colourful(sys.stdout) and not view.plain, flowing=view.plain, progress=progress)
     status = Status(session, await asyncio.to_thread(_branch, spec.cwd))
     talk = Talk(session, view, page, status, spec.cwd)
     opened.append(talk)
@@ -107,6 +107,8 @@ async def _converse(
     if options.agent == "native":
         talk.pickers = view.pickers(session, spec.cwd)
     for text in early.typed:
+        if view.plain:
+            view.print(f"\n> {printable(text)}\n")
         talk.queue(text)
     beside = [asyncio.create_task(talk.watch()), asyncio.create_task(talk.reporter.remind())]
     try:
@@ -162,13 +164,18 @@ def _greeting(session: Session, spec: SessionSpec, page: Page, interrupts: str) 
     from treadle.cli.notes import opening_notes
 
     models = ", ".join(session.info.models)
-    title = f"treadle {__version__} · {session.info.name} · {models or 'its own model'}"
+    title = f"treadle {__version__} · {session.info.name} · {models or 'its own model'} · {_at_home(spec.cwd)}"
     parts = [page.draw(Text(printable(title), style="bold"))]
     parts.append(page.note("dim", f"{interrupts} interrupts, Ctrl-D leaves, /help lists commands."))
     parts += [page.note("yellow", note) for note in opening_notes(session)]
     if spec.start.resume is not None:
-        parts.append(last_words(session.id, page.draw))
-    return "".join(parts)
+        parts.append(last_words(session.id, page))
+    return "".join(parts) + "\n"
+
+
+def _at_home(path: str) -> str:
+    home = os.path.expanduser("~")
+    return f"~{path.removeprefix(home)}" if path == home or path.startswith(f"{home}/") else path
 
 
 def _leave(talking: asyncio.Task[None], talk: Talk | None, agent: str, killed: list[int]) -> int:

@@ -119,6 +119,7 @@ def _input(keys: KeyBindings, screen: Keyboard) -> None:
     def queue(event: KeyPressEvent) -> None:
         text = screen.input.text
         screen.input.reset(append_to_history=True)
+        screen.sent()
         screen.actions.queue(text)
 
     @keys.add("tab", filter=focused & ~later)
@@ -140,6 +141,10 @@ def _input(keys: KeyBindings, screen: Keyboard) -> None:
     @keys.add("c-g", filter=focused)
     def editor(event: KeyPressEvent) -> None:
         event.current_buffer.open_in_editor()
+
+    @keys.add("c-z")
+    def suspend(event: KeyPressEvent) -> None:
+        event.app.suspend_to_background()
 
     @keys.add("c-o")
     def unfold(event: KeyPressEvent) -> None:

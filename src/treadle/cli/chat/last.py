@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from rich.markdown import Markdown
-from rich.text import Text
-
 from treadle.agent.messages import AssistantMessage, UserMessage
 from treadle.agent.session_list import find_session
 from treadle.agent.transcript import Transcript
+from treadle.cli.chat.page import Page
+from treadle.cli.chat.prose import Prose, trimmed
 from treadle.cli.render import printable
 from treadle.errors import TreadleError
 
 
-def last_words(session_id: str, draw: Callable[..., str]) -> str:
+def last_words(session_id: str, page: Page) -> str:
     """The last prompt and the last answer, ready to print; empty for sessions that are kept elsewhere."""
     try:
         messages = Transcript.read(find_session(session_id)).view()
@@ -22,5 +19,6 @@ def last_words(session_id: str, draw: Callable[..., str]) -> str:
         return ""
     asked = next((one.text for one in reversed(messages) if isinstance(one, UserMessage) and one.text), "")
     said = next((one.text for one in reversed(messages) if isinstance(one, AssistantMessage) and one.text), "")
-    shown = draw(Text(printable(f"> {asked}"), style="bold")) if asked else ""
-    return shown + (draw(Markdown(printable(said), hyperlinks=False)) if said else "")
+    shown = page.prompt(asked) or f"> {printable(asked)}\n" if asked else ""
+    drawn = page.draw(Prose(printable(said)))
+    return "\n" + shown + (trimmed(drawn) + "\n" if said else "")

@@ -8,15 +8,17 @@ from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console, RenderableType
-from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.text import Text
 from rich.theme import Theme
 
 from treadle.cli.chat.progress import Progress
+from treadle.cli.chat.prose import Prose, finished, trimmed, unfinished
 from treadle.cli.render import brief, first_line, one_line, printable
 from treadle.events import (
+    Answered,
     AnyEvent,
+    Asked,
     ContextCompacted,
     ContextHandoff,
     ContextPruned,
@@ -41,7 +43,11 @@ KEPT_BYTES = 256 << 10
 LIVE_LINES = 12
 STYLES = {"markdown.code": "cyan", "markdown.code_block": "cyan", "markdown.item.number": "bold"}
 """Code without a background of its own: terminals are light or dark."""
-MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
+BOXES = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
+SPOKEN = {"●": "tool:", "└": "result:", "✗": "failed:", "↻": "retry:", "!": "note:", "◇": "task:", "✻": ""}
+"""What is said instead of a mark where the text may be read aloud."""
+SPOKEN_BOXES = {"pending": "to do:", "in_progress": "doing:", "completed": "done:"}
+PROMPT_LINES = 12
 
 
 class Folded:
@@ -78,6 +84,12 @@ class Page:
         self._thinking_since: float | None = None
         self._clock = clock
         self._calls: dict[str, ToolStarted] = {}
+        self._asking: dict[str, str | None] = {}
+        """Open questions, and the calls that wait for them."""
+        self._changed: dict[str | None, str] = {}
+        """How many lines each call added to files and took out."""
+        self._tight = False
+        """Whether the line above is not a blank one."""
         self.folded: list[Folded] = []
         self.seen: set[str | None] = set()
         """Calls whose diff was shown in the question."""
@@ -107,6 +119,28 @@ class Page:
         said = Text(printable(text), style=style)
         return self.draw(Padding(said, (0, 0, 0, indent)) if indent else said)
 
+    def prompt(self, text: str) -> str:
+        """What the person said; of a long paste its beginning."""
+        if self._flowing:
+            return ""  # it is there as it was typed
+        lines = text.split("\n")
+        more = len(lines) - PROMPT_LINES
+        said = "\n".join(lines[:PROMPT_LINES]) if more > 1 else text
+        self._tight = False
+        return self.note("bold", f"> {said}") + (self.note("dim", f"  … {more} more lines") if more > 1 else "") + "\n"
+
+    def waits(self) -> str:
+        """That the model has been asked; where nothing is live it has to be said."""
+        return self.note("dim", "waiting for the model") if self._flowing else ""
+
+    def gap(self) -> str:
+        """A blank line, unless there is one."""
+        tight, self._tight = self._tight, False
+        return "\n" if tight else ""
+
+    def _mark(self, mark: str) -> str:
+        return SPOKEN[mark] if self._flowing else mark
+
     # Events
 
     def feed(self, event: AnyEvent) -> str:
@@ -126,7 +160,10 @@ class Page:
             return ""
         if isinstance(event, Message):
             return self._message(event)
-        return self._end_thinking() + self._end_text() + self._other(event)
+        done = self._end_thinking() + self._end_text()
+        other = self._other(event)
+        self._tight = bool(other) or self._tight
+        return done + other
 
     def _message(self, event: Message) -> str:
         if event.kind == "thinking":
@@ -147,49 +184,62 @@ class Page:
         seconds = self._clock() - since if since is not None else 0.0
         took = f" for {seconds:.0f} s" if seconds >= 0.5 else ""
         self._fold(f"thought{took}", text)
-        return self.note("dim italic", f"✻ thought{took} (ctrl-o shows it)")
+        return self.note("dim italic", f"thought{took}" if self._flowing else f"✻ thought{took} (Ctrl-O shows it)")
 
     def _finished_blocks(self) -> str:
         """Cut at the last blank line outside of a code fence: what comes before it cannot change any more."""
         end = len(self._text) if self._flowing else finished(self._text)
         done, self._text = self._text[:end], self._text[end:]
-        return done if self._flowing else self._markdown(done)
+        return done if self._flowing else self._block(done)
 
     def _end_text(self) -> str:
         done, self._text = self._text, ""
         if self._flowing:
             ended, self._open_line = done + "\n" if done or self._open_line else "", False
             return ended
-        return self._markdown(done)
+        return self._block(done)
+
+    def _block(self, text: str) -> str:
+        drawn = self._markdown(text)
+        return self.gap() + drawn if drawn else ""
 
     def _markdown(self, text: str) -> str:
         if not text.strip():
             return ""
-        drawn = self.draw(Markdown(text.strip("\n"), code_theme="ansi_dark", hyperlinks=False))
-        return drawn.strip("\n") + "\n\n"
+        return trimmed(self.draw(Prose(text))) + "\n\n"
 
     def _other(self, event: AnyEvent) -> str:
         match event:
             case ToolStarted():
                 self._calls[event.call] = event
-                return self.note("cyan", f"● {one_line(event.name + ' ' + brief(event))}") if self._flowing else ""
+                what = f"{self._mark('●')} {one_line(event.name + ' ' + brief(event))}"
+                return self.note("cyan", what) if self._flowing else ""
             case ToolEnded():
                 return self._tool(event)
             case ToolDenied():
-                return self.note("yellow", f"✗ {event.name} was not allowed: {event.reason}")
+                denied = f"{event.name} was not allowed: {event.reason}"
+                return self.note("yellow", denied if self._flowing else f"✗ {denied}")
             case FileChanged():
+                self._changed[event.call] = _counted(event.diff)
                 return "" if event.call in self.seen else self.diff(event.diff, DIFF_LINES)
+            case Asked():
+                self._asking[event.request] = event.call
+                return ""
+            case Answered():
+                self._asking.pop(event.request, None)
+                return ""
             case Retrying():
-                return self.note("yellow", f"↻ {event.error.message}; trying again in {event.delay_ms / 1000:.1f} s")
+                again = f"{event.error.message}; trying again in {event.delay_ms / 1000:.1f} s"
+                return self.note("yellow", f"{self._mark('↻')} {again}")
             case Warned(message=message):
-                return self.note("yellow", f"! {message}")
+                return self.note("yellow", f"{self._mark('!')} {message}")
             case ContextPruned() | ContextCompacted():
                 word = "pruned" if isinstance(event, ContextPruned) else "compacted"
                 return self.note("dim", f"context {word}: {event.tokens_before} -> {event.tokens_after} tokens")
             case ContextHandoff():
                 return self.note("dim", "the conversation did not fit any more; it goes on afresh, with a summary")
             case TaskChanged(task=task) if task is not None and event.change != "updated":
-                return self.note("dim", f"◇ {task.id} ({task.label}) {event.change}")
+                return self.note("dim", f"{self._mark('◇')} {task.id} ({task.label}) {event.change}")
             case Failed(error=error):
                 return self.note("red", f"error: {error.message}")
             case TurnEnded(outcome="interrupted"):
@@ -204,9 +254,11 @@ class Page:
         if event.name == "todo" and started is not None and isinstance(started.args, dict):
             return self._todo(started.args.get("todos"))
         if self._flowing:
-            return self.note("dim" if event.ok else "red", f"  └ {first_line(event.result)}")
+            mark = "└" if event.ok else "✗"
+            return self.note("dim" if event.ok else "red", f"  {self._mark(mark)} {first_line(event.result)}")
         lines = event.result.strip().count("\n") + 1 if event.result.strip() else 0
         size = f"{lines} lines" if lines > 1 else one_line(event.result.strip())[:60] or "nothing"
+        size = self._changed.pop(event.call, "") or size if event.ok else size
         mark, style = ("●", "cyan") if event.ok else ("✗", "red")
         line = Text(f"{mark} {one_line(what)}", style=style, overflow="ellipsis", no_wrap=True)
         line.truncate(max(self._width() - len(size) - 5, 20), overflow="ellipsis")
@@ -215,9 +267,10 @@ class Page:
     def _todo(self, items: Any) -> str:
         rows = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
         text = Text()
+        boxes = SPOKEN_BOXES if self._flowing else BOXES
         for item in rows:
             done = item.get("status") == "completed"
-            mark = MARKS.get(str(item.get("status", "pending")), "☐")
+            mark = boxes.get(str(item.get("status", "pending")), boxes["pending"])
             text.append(f"  {mark} {one_line(str(item.get('content', '')))}\n", style="dim strike" if done else "")
         return self.draw(text) if rows else ""
 
@@ -253,8 +306,10 @@ class Page:
         if self._thinking.strip():
             parts.append(self.draw(Text(_tail(self._thinking, 3), style="dim italic")))
         if self._text.strip():
-            parts.append(self._markdown(self._text))
+            parts.append(self._markdown(unfinished(self._text)))
         for call in self._calls.values():
+            if call.call in self._asking.values():
+                continue  # it has not begun: the question says what it is about
             parts.append(self.note("cyan", f"◐ {one_line(call.name + ' ' + brief(call))}"))
             if output := self.progress.output(call.call):
                 parts.append(self.draw(Padding(Text(printable(_tail(output, 5)), style="dim"), (0, 0, 0, 4))))
@@ -264,26 +319,14 @@ class Page:
         return "\n".join(lines[-LIVE_LINES:])
 
 
-def finished(text: str) -> int:
-    """Up to where Markdown that is still being written cannot change any more: a blank line outside of a code fence."""
-    end = at = 0
-    fence = ""
-    for line in text.split("\n")[:-1]:
-        at += len(line) + 1
-        bare = line.strip()
-        if fence:
-            if bare.startswith(fence) and not bare.strip(fence[0]):
-                fence = ""
-                end = at
-        elif bare.startswith(("```", "~~~")):
-            fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
-        elif not bare:
-            end = at
-    return end
-
-
 def _many(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _counted(diff: str) -> str:
+    lines = [line for line in diff.split("\n") if not line.startswith(("+++", "---"))]
+    counts = {sign: sum(line.startswith(sign) for line in lines) for sign in "+-"}
+    return " ".join(f"{sign}{count}" for sign, count in counts.items() if count)
 
 
 def _tail(text: str, lines: int) -> str:

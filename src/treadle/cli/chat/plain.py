@@ -52,10 +52,11 @@ class Lines:
     async def ask(self, question: Question) -> Answer:
         asked = question.asked
         diff = "" if asked.command else diff_of(asked, question.cwd)
-        about = asked.command or ", ".join(asked.paths) or str(asked.args or "")
-        shown = asked.text if asked.kind != "permission" else f"{asked.text}\n  {about}\n  in {question.cwd}"
+        shown = "\n  ".join([question.headline, *([question.why] if question.why else [])])
         if asked.command:
-            shown += f"\n  {touched(asked.command, question.cwd)}"
+            shown += f"\n  {asked.command}\n  in {question.cwd}\n  {touched(asked.command, question.cwd)}"
+        elif asked.kind == "permission" and not diff:
+            shown += f"\n  {', '.join(asked.paths) or asked.args or ''}"
         if asked.confined is not None:
             shown += f"\n  {confinement_words(asked.confined)[1]}"
         print(printable(shown))

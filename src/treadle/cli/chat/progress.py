@@ -46,9 +46,9 @@ class Progress:
             case TurnStarted() | Usage() | Answered():
                 self._wait_for(self._running() or "the model")
             case ThinkingDelta():
-                self._wait_for("the model, which is thinking")
+                self._wait_for("the model, thinking")
             case TextDelta():
-                self._wait_for("the model, which is writing")
+                self._wait_for("the model, writing")
             case ToolStarted():
                 self._tools[event.call] = event.name
                 self._wait_for(self._running())
@@ -75,11 +75,12 @@ class Progress:
         return bool(self._what)
 
     def says(self) -> str:
-        """Such as `⠹ waiting for the model 0:07 (esc interrupts)`; empty when nothing is awaited."""
+        """Such as `⠹ waiting for the model 0:07 (Esc interrupts)`; empty when nothing is awaited."""
         if not self._what:
             return ""
         seconds = self._clock() - self._since
-        return f"{SPINNER[int(seconds * 8) % len(SPINNER)]} waiting for {self._what} {clock_words(seconds)}"
+        ends = "" if self._what == "you" else " (Esc interrupts)"
+        return f"{SPINNER[int(seconds * 8) % len(SPINNER)]} waiting for {self._what} {clock_words(seconds)}{ends}"
 
     def _running(self) -> str:
         return ", ".join(self._tools.values())

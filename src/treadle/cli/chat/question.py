@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any, Literal
 
 import msgspec
@@ -18,6 +19,7 @@ Want = Literal["keys", "reason", "change", "words"]
 
 SCOPES: dict[str, Literal["once", "session", "always"]] = {"y": "once", "s": "session", "a": "always"}
 PREVIEW_BYTES = 1 << 20
+USUAL = re.compile(r"requires approval( in [\w-]+ mode)?$")
 
 
 class Question:
@@ -32,6 +34,26 @@ class Question:
         """Which of the matching options the arrow keys stand on."""
 
     @property
+    def headline(self) -> str:
+        """What is to be decided, in words; the rest stands below it."""
+        asked = self.asked
+        if asked.kind != "permission" or not (asked.command or asked.name):
+            return asked.text
+        if asked.command:
+            return "May this command run?"
+        if asked.tool_kind == "write" and asked.paths:
+            names = ", ".join(nearer(path, self.cwd) for path in asked.paths)
+            new = not any(os.path.lexists(os.path.join(self.cwd, path)) for path in asked.paths)
+            return f"May {names} be {'made' if new else 'changed'}?"
+        return f"May {asked.name} be used?"
+
+    @property
+    def why(self) -> str:
+        """Why it is asked; empty when it is only because the mode asks for everything of its kind."""
+        text = self.asked.text
+        return "" if text == self.headline or USUAL.search(text) else text
+
+    @property
     def keys(self) -> str:
         """What can be pressed now, in words."""
         if self.want == "reason":
@@ -39,17 +61,19 @@ class Question:
         if self.want == "change":
             return "change it, Enter runs it as changed (Esc goes back)"
         if self.want == "words":
+            if not self.asked.request:
+                return "arrows and Enter choose, typing narrows the list, Esc leaves it"
             return "arrows and Enter choose, or type an answer" if self.asked.options else "your answer"
         if self.asked.kind == "plan":
             return "y go ahead · n not like this"
-        return "y yes · n no · s for this session · a always · e change it"
+        return "y yes · n no, and why · s for this session · a always · e change it first"
 
     @property
     def rule(self) -> str:
         """Which rule "always" makes, in words; empty when there is none to make now."""
         if self.want != "keys" or self.asked.kind != "permission" or not self.asked.always:
             return ""
-        return f"always keeps this rule: {', '.join(self.asked.always)}"
+        return f"a keeps this rule: {', '.join(self.asked.always)}"
 
     def press(self, key: str) -> Answer | None:
         """A single key, while keys are wanted."""
@@ -106,6 +130,12 @@ class Question:
 
     def _has_command(self) -> bool:
         return self.asked.command is not None and isinstance(self.asked.args, dict) and "command" in self.asked.args
+
+
+def nearer(path: str, cwd: str) -> str:
+    """The path as one says it in this directory."""
+    inside = os.path.relpath(os.path.join(cwd, path), cwd)
+    return path if inside.startswith("..") else inside
 
 
 def confinement_words(confined: str) -> tuple[str, str]:

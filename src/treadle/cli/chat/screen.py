@@ -32,6 +32,7 @@ from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output import ColorDepth, DummyOutput
 from prompt_toolkit.styles import Style
+from prompt_toolkit.utils import get_cwidth
 from prompt_toolkit.widgets import SearchToolbar
 
 from treadle.cli.chat.completion import ChatCompleter
@@ -47,6 +48,7 @@ if TYPE_CHECKING:  # the input is drawn before what draws a conversation is load
     from treadle.cli.chat.page import Page
     from treadle.cli.chat.talk import Picker, Talk
 
+INPUT_LINES = 10
 FRAMES = 12
 """Times a second that the live part is drawn again while something runs."""
 CALM = 0.8
@@ -86,7 +88,8 @@ class ChatScreen:
         self.hint = ""
         self._answer: asyncio.Future[Answer] | None = None
         self._status = status
-        self._last_key = self._key_before = 0.0
+        self._typed_at = 0.0
+        """When the text in the input was last changed by hand."""
         self._asked_at = 0.0
         self._unprinted: list[str] = []
         self._something = asyncio.Event()
@@ -114,6 +117,7 @@ class ChatScreen:
         self.app.before_render += self._bounded
         self.app.after_render += lambda _: self.shown.set()
         self.app.key_processor.before_key_press += lambda _: self.touched()
+        self.input.on_text_changed += lambda _: self.typed()
 
     def connect(self, talk: Talk) -> None:
         """From now on there is a conversation."""
@@ -134,13 +138,13 @@ class ChatScreen:
         answering = Condition(lambda: self.question is not None and self.question.want != "keys")
         self._input = Window(
             BufferControl(self.input, [BeforeInput("> ")], search_buffer_control=search.control, preview_search=True),
-            height=Dimension(min=1, max=10),
+            height=Dimension(min=1, max=INPUT_LINES),
             wrap_lines=True,
             dont_extend_height=True,
         )
         self._field = Window(
             BufferControl(self.field, [BeforeInput("? ")]),
-            height=Dimension(min=1, max=10),
+            height=Dimension(min=1, max=INPUT_LINES),
             wrap_lines=True,
             dont_extend_height=True,
         )
@@ -185,13 +189,15 @@ class ChatScreen:
 
     def _line(self) -> StyleAndTextTuples:
         left = [_left(self.question)] if self.question is not None and self.question.asked.deadline else []
+        lines = self.input.document.line_count
+        left += [f"{lines} lines typed"] if lines > INPUT_LINES else []
         return [("class:status", wrapped(self.hint or " · ".join([*left, *self._status()])))]
 
     def _bounded(self, app: Application[None]) -> None:
         """Never taller than the terminal: prompt_toolkit would scroll the rest away."""
         rows = app.output.get_size().rows
         for window in (self._input, self._field):
-            window.height = Dimension(min=1, max=max(1, min(10, rows - 4)))
+            window.height = Dimension(min=1, max=max(1, min(INPUT_LINES, rows - 4)))
 
     # The View
 
@@ -230,17 +236,19 @@ class ChatScreen:
         """All that would happen: the whole command and where, or the whole diff."""
         asked, page = question.asked, self.page
         assert page is not None, "questions come from a conversation"
-        parts = [page.note("bold yellow", f"? {asked.text}")]
+        parts = [page.gap(), page.note("bold yellow", f"? {question.headline}")]
+        if question.why:
+            parts.append(page.note("yellow", question.why, 2))
         if asked.command:
             parts += [
-                page.note("bold", f"{asked.name or 'run'}: {asked.command}", 2),
+                page.note("bold", asked.command, 2),
                 page.note("dim", f"in {question.cwd}", 2),
                 page.note("dim", touched(asked.command, question.cwd), 2),
             ]
             if asked.confined is not None:
                 parts.append(page.note(*confinement_words(asked.confined), 2))
         elif diff := diff_of(asked, question.cwd):
-            parts += [page.note("dim", f"{asked.name}: {', '.join(asked.paths)}", 2), page.diff(diff)]
+            parts.append(page.diff(diff))
             page.seen.add(asked.call or "")
         elif asked.kind == "permission":
             parts.append(page.note("bold", f"{asked.name}: {', '.join(asked.paths) or asked.args or ''}", 2))
@@ -256,15 +264,17 @@ class ChatScreen:
         if self.question is None:
             return False
         now = time.monotonic()
-        return now - self._asked_at > GLANCE and now - self._key_before > CALM
+        return now - self._asked_at > GLANCE and now - self._typed_at > CALM
 
     def touched(self) -> None:
-        self._last_key, self._key_before = time.monotonic(), self._last_key
         self.hint = ""
+
+    def typed(self) -> None:
+        self._typed_at = time.monotonic()
 
     def sent(self) -> None:
         """What was being typed is finished: the next key is not part of it."""
-        self._last_key = 0.0
+        self._typed_at = 0.0
 
     def answered(self, answer: Answer | None) -> None:
         if answer is not None and self._answer is not None and not self._answer.done():
@@ -363,9 +373,14 @@ def wrapped(text: str) -> str:
 
 
 def _first(text: str) -> str:
-    return printable(" ".join(text.split()))[: shutil.get_terminal_size().columns - 10]
+    line, room = printable(" ".join(text.split())), shutil.get_terminal_size().columns - 11
+    if get_cwidth(line) <= room:
+        return line
+    while get_cwidth(line) > room:
+        line = line[:-1]
+    return line + "…"
 
 
 def _left(question: Question) -> str:
     seconds = max((question.asked.deadline or 0) - time.time(), 0)
-    return f"denied in {clock_words(seconds)}"
+    return f"no answer is a no in {clock_words(seconds)}"

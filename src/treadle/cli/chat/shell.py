@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from treadle.io.process.child import Tail, start
 
@@ -11,7 +12,14 @@ TOLD = 16 << 10
 """Bytes of the output that the agent is told; of a longer one the end."""
 
 
-async def own_command(command: str, cwd: str, show: Callable[[str], None]) -> str:
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    told: str
+    """What the agent is told of it."""
+
+
+async def own_command(command: str, cwd: str, show: Callable[[str], None]) -> Ran:
     """Run it, show its lines, and give what the agent is told of it. Cancelling this ends the command."""
     shell = os.environ.get("SHELL") or "/bin/sh"
     said, begun = Tail(TOLD), b""
@@ -24,4 +32,4 @@ async def own_command(command: str, cwd: str, show: Callable[[str], None]) -> st
         if begun:
             show(begun.decode("utf-8", "replace") + "\n")
         code = await child.wait()
-    return said.text if code == 0 else f"{said.text}\n(exit code {code})"
+    return Ran(code, said.text if code == 0 else f"{said.text}\n(exit code {code})")

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from treadle.cli.chat.page import Page
 from treadle.cli.chat.question import Question
-from treadle.cli.chat.shell import own_command
+from treadle.cli.chat.shell import Ran, own_command
 from treadle.cli.chat.status import Status
 from treadle.cli.render import printable
 from treadle.cli.reporting import Reporter
@@ -65,7 +65,7 @@ class Talk:
         self._turn: str | None = None
         self._busy: str | None = None
         """The command that runs, as it was typed."""
-        self._own: asyncio.Task[str] | None = None
+        self._own: asyncio.Task[Ran] | None = None
         self._leaving = False
         self._more = asyncio.Event()
         self._rest = asyncio.Event()
@@ -155,11 +155,11 @@ class Talk:
             self.view.changed()
 
     async def _one(self, text: str) -> None:
-        self.view.print(self.page.note("bold", f"> {text}"))
+        self.view.print(self.page.prompt(text))
         try:
             if text.startswith("!") and text[1:].strip():
                 await self._shell(text[1:].strip())
-            elif text.startswith("#") and text.strip("# \t"):
+            elif text.startswith("#") and "\n" not in text and text.strip("# \t"):
                 self._note(text.strip("# \t"))
             elif (command := command_of(text)) is not None:
                 await self._command(*command)
@@ -172,6 +172,7 @@ class Talk:
         said = "\n\n".join([*self._ran, text])
         self._ran.clear()
         self.page.progress.begin()
+        self.view.print(self.page.waits())
         self.view.changed()
         reader = self.session.events(after=-1)
         try:
@@ -192,11 +193,15 @@ class Talk:
             own.cancel()
         if own.cancelled():
             raise Cancelled(f"your command was interrupted: {command}")
-        self._ran.append(f"I ran a command of my own:\n$ {command}\n{own.result()}")
+        if own.result().code:
+            self._complain(f"exit code {own.result().code}")
+        self.view.print("\n")
+        self._ran.append(f"I ran a command of my own:\n$ {command}\n{own.result().told}")
 
     def _note(self, text: str) -> None:
         append_lines(f"{self.cwd}/AGENTS.md", [f"- {' '.join(text.split())}".encode()], mode=0o644)
-        self.view.print(self.page.note("dim", "noted in AGENTS.md, which the agent reads at the start of every turn"))
+        said = "noted in AGENTS.md, which the agent reads at the start of every turn"
+        self.view.print(self.page.note("dim", said) + "\n")
 
     async def _command(self, name: str, args: str) -> None:
         if name in ("exit", "quit"):
@@ -219,7 +224,7 @@ class Talk:
         if result is None:
             raise NotFound(f"unknown command /{name}", hint="/help lists them")
         if result.ok:
-            self.view.print(printable(result.message) + "\n")
+            self.view.print(self.page.note("", result.message) + "\n")
         else:
             self._complain(result.message or "interrupted")
 
@@ -303,7 +308,8 @@ class Talk:
 
     def _print_waiting(self, asked: Asked) -> None:
         who = asked.parent or "the agent"
-        self.view.print(self.page.note("yellow", f"{who} asks: {asked.text} (press Enter to answer)"))
+        asks = Question(asked, self.cwd).headline
+        self.view.print(self.page.note("yellow", f"{who} asks: {asks} (press Enter to answer)"))
 
     async def _ask(self, asked: Asked) -> bool:
         """Put a question, as long as it is open. Says whether the person answered it."""
