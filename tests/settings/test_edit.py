@@ -41,6 +41,9 @@ def test_without_a_file_one_is_made_for_this_user_alone(tmp_path: Path, state_ho
         ('[permissions]\nallow = ["Write"]\n', ("Write",)),
         ('[permissions]\ndeny = []\nallow = [  # those\n  "Write",  # and\n  "Edit",\n]\n', ("Write", "Edit")),
         ('system_prompt = """\n[permissions]\nallow = [\n"""\n[permissions]\nallow = ["Write"]\n', ("Write",)),
+        ('permissions = { allow = ["Write"] }\n', ("Write",)),
+        ('permissions.allow = ["Write"]\nmodel = "scripted:x"\n', ("Write",)),
+        ("permissions.deny = []\n", ()),
     ],
 )
 def test_rules_are_put_where_they_belong_and_nothing_else_changes(
@@ -48,12 +51,7 @@ def test_rules_are_put_where_they_belong_and_nothing_else_changes(
 ) -> None:
     path = user_says(text)
     before = config.load(str(tmp_path), {}).settings
-    try:
-        add_allow_rules(["Bash(make)", RULE])
-    except ConfigError:
-        assert text.startswith("system_prompt"), "only what looks like a table and is none may be refused"
-        assert path.read_text() == text
-        return
+    add_allow_rules(["Bash(make)", RULE])
     after = config.load(str(tmp_path), {}).settings
     assert after.permissions.allow == ("Bash(make)", RULE, *others)
     assert after.permissions.deny == before.permissions.deny
@@ -73,7 +71,7 @@ def test_a_rule_that_is_there_is_not_added_again(tmp_path: Path, state_home: Pat
 
 @pytest.mark.parametrize(
     "text",
-    ['permissions = { allow = ["Write"] }\n', 'permissions.allow = ["Write"]\n', "permissions = 3\n", "[", "\xff"],
+    ["permissions = 3\n", "[permissions]\nallow = 3\n", "[", "\xff"],
 )
 def test_what_cannot_be_added_to_stays_as_it_is(state_home: Path, text: str) -> None:
     path = user_says("")

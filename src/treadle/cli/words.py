@@ -17,7 +17,14 @@ from treadle.cli import TERMINAL
 from treadle.cli.heimdall import COMMANDS as HEIMDALL
 from treadle.cli.root import COMMANDS, load
 
-WORDS = {"ID": "terminals", "SESSION": "sessions", "AGENT": "agents", "PAGE": "pages", "SHELL": "shells"}
+WORDS = {
+    "ID": "terminals",
+    "SESSION": "sessions",
+    "AGENT": "agents",
+    "PAGE": "pages",
+    "SHELL": "shells",
+    "ORDER": "orders",
+}
 """What a command's words are -> what `treadle completion --list` gives for them."""
 VALUES = {"--agent": "agents", "--resume": "sessions", "-r": "sessions", "--permission-mode": "modes"}
 """Options whose value can be completed."""

@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import need
 from tests.fleet.conftest import nothing_left  # noqa: F401
+from treadle.cli.completion.lists import rows
 from treadle.fleet import places, server, up
 from treadle.fleet.api import running as running_page
 from treadle.io.process import table
@@ -49,6 +50,7 @@ def test_a_day_with_a_fleet(running: None, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in fleet("logs", order, "--json").splitlines()]
     assert [line["n"] for line in lines] == [1, 2, 3]
     assert "done" in fleet("explain", order)
+    assert rows("orders") == f"{order}\tdone: do nothing\n", "what a Tab offers"
     slow = fleet("submit", "sleep", "--agent", "null:60:60").strip()
     fleet("cancel", slow, "--why", "enough", "--wait")
     assert "cancelled" in fleet("wait", slow, code=4)

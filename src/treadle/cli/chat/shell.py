@@ -13,13 +13,13 @@ TOLD = 16 << 10
 
 
 @dataclass(frozen=True)
-class Ran:
+class CommandDone:
     code: int
     told: str
     """What the agent is told of it."""
 
 
-async def own_command(command: str, cwd: str, show: Callable[[str], None]) -> Ran:
+async def own_command(command: str, cwd: str, show: Callable[[str], None]) -> CommandDone:
     """Run it, show its lines, and give what the agent is told of it. Cancelling this ends the command."""
     shell = os.environ.get("SHELL") or "/bin/sh"
     said, begun = Tail(TOLD), b""
@@ -32,4 +32,4 @@ async def own_command(command: str, cwd: str, show: Callable[[str], None]) -> Ra
         if begun:
             show(begun.decode("utf-8", "replace") + "\n")
         code = await child.wait()
-    return Ran(code, said.text if code == 0 else f"{said.text}\n(exit code {code})")
+    return CommandDone(code, said.text if code == 0 else f"{said.text}\n(exit code {code})")

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from treadle.cli.chat.page import Page
 from treadle.cli.chat.question import Question
-from treadle.cli.chat.shell import Ran, own_command
+from treadle.cli.chat.shell import CommandDone, own_command
 from treadle.cli.chat.status import Status
 from treadle.cli.render import printable
 from treadle.cli.reporting import Reporter
@@ -65,7 +65,7 @@ class Talk:
         self._turn: str | None = None
         self._busy: str | None = None
         """The command that runs, as it was typed."""
-        self._own: asyncio.Task[Ran] | None = None
+        self._own: asyncio.Task[CommandDone] | None = None
         self._leaving = False
         self._more = asyncio.Event()
         self._rest = asyncio.Event()

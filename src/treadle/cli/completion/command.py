@@ -12,7 +12,7 @@ from treadle.errors import TreadleError
 @click.argument("shell", required=False, type=click.Choice(SHELLS))
 @click.option("--list", "kind", type=click.Choice(list(LISTS)), hidden=True, help="What the scripts ask at run time.")
 def completion(shell: str | None, kind: str | None) -> None:
-    """Print a completion script for your shell: commands, options, terminals, sessions, agents.
+    """Print a completion script for your shell: commands, options, terminals, sessions, agents, orders of a fleet.
 
     \b
     bash   echo 'source <(treadle completion bash)' >> ~/.bashrc

@@ -1,4 +1,4 @@
-"""What completion offers that no script can know: terminals, sessions, agents."""
+"""What completion offers that no script can know: terminals, sessions, agents, orders."""
 
 from __future__ import annotations
 
@@ -29,6 +29,24 @@ def agents() -> Iterable[Row]:
     return [(name.removesuffix("COMMAND"), "agent") for name in names(agent_settings())]
 
 
+def orders() -> Iterable[Row]:
+    """The latest of this fleet; none when there is no fleet or it does not answer at once: a Tab must not wait."""
+    import asyncio
+
+    from treadle.errors import TreadleError
+
+    async def latest() -> list[Row]:
+        from treadle.fleet.client import connected, list_orders
+
+        async with asyncio.timeout(2), connected("watch") as bus:
+            return [(order.id, f"{order.state}: {order.title}") for order, _ in await list_orders(bus, count=100)]
+
+    try:
+        return asyncio.run(latest())
+    except (TreadleError, OSError, TimeoutError, ImportError):
+        return []
+
+
 def modes() -> Iterable[Row]:
     from typing import get_args
 
@@ -51,6 +69,7 @@ LISTS: dict[str, Callable[[], Iterable[Row]]] = {
     "terminals": terminals,
     "sessions": sessions,
     "agents": agents,
+    "orders": orders,
     "modes": modes,
     "pages": pages,
     "shells": shells,
