@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from treadle.io.files import is_locked
+from treadle.io.process import table
 from treadle.terminal import supervisor  # noqa: F401  # loaded before the forks, as in the installed command
 from treadle.terminal.client import Client
 from treadle.terminal.launch import launch
@@ -69,35 +71,77 @@ class Bench:
         return self.on_pty("screen", "-c", "/dev/null", "-S", name, "sh", "-c", command)
 
     def close(self) -> None:
-        for path in self.directory.glob("*.pid"):
-            found = Place(str(self.directory), path.stem).pids()[0]
-            if found:
-                os.kill(found, signal.SIGKILL)
         for pid in self.started:
             try:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
             except OSError:
                 pass
-        if shutil.which("tmux"):
-            subprocess.run(["tmux", "-S", str(self.directory / "tmux"), "kill-server"], capture_output=True)
-        for line in subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True).stdout.splitlines():
-            if str(self.directory) in line and "ps -eo" not in line:  # multiplexers that went to the background
-                try:
-                    os.kill(int(line.split()[0]), signal.SIGKILL)
-                except OSError:
-                    pass
-        time.sleep(0.2)
-        shutil.rmtree(self.directory, ignore_errors=True)
+        sweep(self.directory)
+
+
+def sweep(directory: Path) -> None:
+    """End all that was started in a scratch directory, and remove it."""
+    if shutil.which("tmux"):
+        subprocess.run(["tmux", "-S", str(directory / "tmux"), "kill-server"], capture_output=True)
+    deadline = time.monotonic() + 60
+    while (found := _inhabitants(directory)) and time.monotonic() < deadline:
+        for pid in found:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        time.sleep(0.1)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _inhabitants(directory: Path) -> set[int]:
+    """Supervisors that hold their lock, what is below them, and who was started with the directory's name: other
+    multiplexers, and our warm parent."""
+    supervisors = {
+        place.pids()[0]
+        for place in (Place(str(directory), path.stem) for path in directory.glob("*.pid"))
+        if is_locked(place.pid)
+    }
+    parents = {process.pid: process.parent for process in table.processes()}
+    named = {pid for pid in parents if pid != os.getpid() and os.fsencode(directory) in _arguments(pid)}
+    below = {pid for pid in parents if supervisors & set(_ancestors(pid, parents))}
+    return (supervisors | named | below) - {0}
+
+
+def _ancestors(pid: int, parents: dict[int, int]) -> Iterator[int]:
+    while pid := parents.get(pid, 0):
+        yield pid
+
+
+def _arguments(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 @contextmanager
 def bench() -> Iterator[Bench]:
+    """A bench that is swept whatever becomes of this process: a keeper does it when we are killed."""
     found = Bench()
+    alive, ours = os.pipe()
+    keeper = os.fork()
+    if keeper == 0:
+        os.setsid()
+        os.close(ours)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.read(alive, 1)  # until we are done, or dead
+        sweep(found.directory)
+        os._exit(0)
+    os.close(alive)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         yield found
     finally:
         found.close()
+        os.close(ours)
+        os.waitpid(keeper, 0)
 
 
 def installed() -> list[str]:

@@ -105,3 +105,90 @@ def test_explain_has_every_sign_and_where_it_was_seen() -> None:
     found = explain(named(agent), Evidence(lines))
     assert not found["box"] and len(found["signs"]) == len(named(agent).signs)
     assert any(sign["seen"] == "△ Permission required" for sign in found["signs"])
+
+
+GEMINI_NARROW = """\
+✦ All is done now.
+
+{status}
+────────────────────────────────────────────────────────────
+ Shift+Tab to accept edits
+
+▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄
+ >   Type your message or @path/to/file
+▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀
+ workspace (/directory)      sandbox                 /model
+ /tmp/.../shop               no sandbox      gemini-2.5-pro"""
+
+GEMINI_SESSIONS = """\
+▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄▄
+ > /resume
+▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀
+
+ Chat Sessions (1 total)                sorted by date desc
+ Navigate: ↑/↓   Resume: Enter   Search: /   Delete: x   Quit: q
+
+   Index │ Msgs │ Age  │ Name
+ ❯ #1    │ 10   │ 33s  │ tidy up (current)
+ ▼"""
+
+OPENCODE_ASKED = """\
+     ▣  Build · scripted · interrupted
+
+  ┃
+  ┃  please tidy up
+  ┃  and be quick
+  ┃
+
+  ┃
+  ┃
+  ┃
+  ┃  Build · scripted scripted
+  ╹▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀
+   /tmp/shop              tab agents  ctrl+p commands"""
+
+OPENCODE_RAN = """\
+  ┃
+  ┃  # Shell
+  ┃
+  ┃  $ ls
+  ┃
+  ┃  alpha
+  ┃
+
+     ▣  Build · scripted · 3.3s
+
+  ┃
+  ┃
+  ┃
+  ┃  Build · scripted scripted
+  ╹▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀
+   /tmp/shop              tab agents  ctrl+p commands"""
+
+
+@pytest.mark.parametrize(
+    ("agent", "screen", "title", "state"),
+    [
+        ("gemini", GEMINI_NARROW.format(status=""), "◇  Ready (shop)", "idle"),
+        ("gemini", GEMINI_NARROW.format(status=" ⠋ Thinking... (esc to cancel, 0s)"), "", "streaming"),
+        ("gemini", GEMINI_SESSIONS, "◇  Ready (shop)", "question"),
+        ("opencode", OPENCODE_ASKED, "OC | Tidy up", "thinking"),
+        ("opencode", OPENCODE_RAN, "OC | Tidy up", "idle"),
+    ],
+)
+def test_screens_of_narrow_terminals_and_of_moments_in_between(agent: str, screen: str, title: str, state: str) -> None:
+    found = judge(named(agent), Evidence(screen.split("\n"), title, box_seen=True))
+    assert found.state == state, found
+
+
+@pytest.mark.parametrize("agent", NAMES)
+def test_a_spinner_is_not_taken_for_a_dialog_where_the_box_is_not_seen(agent: str) -> None:
+    verdict = judge(named(agent), Evidence(["hello", " ⠋ Thinking... (esc to cancel, 0s)"], box_seen=True))
+    assert verdict.state not in ("question", "permission", "idle")
+
+
+@pytest.mark.parametrize("agent", NAMES)
+def test_a_screen_that_is_wiped_during_a_session_is_about_to_be_drawn_and_not_for_ever(agent: str) -> None:
+    assert judge(named(agent), Evidence(["", ""], box_seen=True, quiet=100)).state == "thinking"
+    assert judge(named(agent), Evidence(["", ""], box_seen=True, quiet=STALE)).state == "unknown"
+    assert judge(named(agent), Evidence([], box_seen=False, quiet=100)).state == "starting"

@@ -5,7 +5,7 @@ The questions are asked in this order, and the first answer counts:
 1. Does a dialog wait where the input box would be? Then for a permission or a question, whatever else is said.
 2. Does a report or the title say that it waits for a person?
 3. Is there no input box? Then it is starting, or unknown: never idle.
-4. Does a report, the footer, the line above the box, the title or a progress report say that it works?
+4. Does a report, the footer, what is above the box, the title or a progress report say that it works?
 5. Does the last turn end in an error?
 6. Otherwise it is idle.
 """
@@ -29,6 +29,8 @@ UNKNOWN = "unknown"
 KINDS = (table.THINKING, table.STREAMING, table.TOOL)
 LOWER = 30
 """Lines with something on them that count as the lower part of a screen without an input box."""
+OVER = 4
+"""Lines above the input box, blank ones aside, on one of which its `over` is looked for."""
 NEAR = 10
 """Lines above the input box in which a status line is looked for."""
 
@@ -132,7 +134,7 @@ def _top(box: Box, lines: list[str], bottom: int) -> int:
 def _checked(box: Box, lines: list[str], top: int, bottom: int) -> tuple[int, int] | None:
     if top < 0:
         return None
-    if box.over and not any(box.over.fullmatch(line) for line in lines[max(0, top - 3) : top]):
+    if box.over and not any(box.over.fullmatch(line) for line in [line for line in lines[:top] if line][-OVER:]):
         return None
     if box.under and not box.under.search("\n".join(lines[bottom + 1 :])):
         return None
@@ -175,7 +177,7 @@ def _answers(detector: Detector, evidence: Evidence, regions: Regions) -> Iterat
         yield from _without_box(detector, evidence, regions)
     if report and report.state == "working":
         yield _working(detector, regions, report.source, report.said, report.message)
-    for where in (table.FOOTER, table.STATUS, table.TITLE, table.PROGRESS):
+    for where in (table.FOOTER, table.STATUS, table.TURN, table.TITLE, table.PROGRESS):
         if report and where in (table.TITLE, table.PROGRESS):
             break  # a report is the better of two words
         for found in _seen(detector, regions, where, (table.WORKING,)):
@@ -219,6 +221,8 @@ def _without_box(detector: Detector, evidence: Evidence, regions: Regions) -> It
     if not evidence.box_seen and evidence.age < FIRST_SCREEN:
         blank = not any(evidence.lines)
         yield Verdict(table.STARTING, "screen", "nothing is drawn yet" if blank else "no input box is drawn yet")
+    if evidence.box_seen and not any(evidence.lines):
+        yield Verdict(table.THINKING, "screen", "the screen is blank: it is about to be drawn anew")
     for found in _seen(detector, regions, table.TITLE, (table.WORKING,)):
         yield Verdict(table.THINKING, found.source, found.said)
     yield Verdict(UNKNOWN, "screen", "there is no input box, and no dialog that is known")

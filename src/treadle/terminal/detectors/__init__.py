@@ -69,7 +69,7 @@ class Box:
     """What an input box looks like: the line above it, its first line, and the line below it.
 
     `above` and `below` are empty when a box has no edges. `unless` is what its first line never is, such as the marked
-    option of a dialog. `over`, on one of the three lines above the box, and `under`, anywhere below it, tell it from a
+    option of a dialog. `over`, on one of the lines just above the box, and `under`, anywhere below it, tell it from a
     prompt in the transcript that looks the same.
     """
 
@@ -135,7 +135,9 @@ class Detector:
 COMMON_DIALOGS = (
     Sign(QUESTION, DIALOG, r"(?i)\b(press )?enter to (confirm|select|submit|continue|save|choose)\b"),
     Sign(QUESTION, DIALOG, r"(?i)\(use enter to select\)|\benter (select|continue|confirm|submit|choose)\b"),
-    Sign(QUESTION, DIALOG, r"(?i)enter: select|↵ (choose|confirm)|\besc to (cancel|go back|exit|quit)\b|\besc: cancel"),
+    Sign(QUESTION, DIALOG, r"(?i)enter: select|: enter\b|↵ (choose|confirm)|\besc: cancel"),
+    # A spinner offers that too, while there is nothing to answer.
+    Sign(QUESTION, DIALOG, rf"(?i)^(?!\s*{BRAILLE} ).*\besc to (cancel|go back|exit|quit)\b"),
     Sign(QUESTION, DIALOG, r"^[ │┃|]*([❯›▶→>] ?(\[?\d[\].)] |[A-Z])|● ?\d+\. )"),
 )
 """How dialogs look that a table does not know, such as one of a later version: an offer of keys, or a marked option.

@@ -37,7 +37,7 @@ DETECTOR = Detector(
     box=Box("", r" ?[>!*](\s|$)", "", over=RULE),
     prompt=r" ?[>!] \S",
     block=r"[✦✕ℹ⚠] |╭",
-    skip=r" *\? for shortcuts$|─{8,}|\s*Shift\+Tab to |\s*(YOLO|auto-accept|plan)\b.*|▄{8,}|▀{8,}",
+    skip=r" *\? for shortcuts$|Press Ctrl\+O to |─{8,}|\s*Shift\+Tab to |\s*(YOLO|auto-accept|plan)\b.*|▄{8,}|▀{8,}",
     settle_ms=800,
     signs=(
         Sign(PERMISSION, TITLE, r"^✋"),

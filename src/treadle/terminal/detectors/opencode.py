@@ -39,6 +39,8 @@ DETECTOR = Detector(
         *COMMON_DIALOGS,
         # At work
         Sign(WORKING, FOOTER, r"\besc (again to )?interrupt\b"),
+        # What was asked stands there, and nothing after it: the answer has not begun.
+        Sign(WORKING, TURN, r"(?:\A|^\n)  ┃\n  ┃  (?![$#] )\S.*\n(  ┃  .*\n)*  ┃\s*\Z"),
         Sign(TOOL, LAST, rf"┃\s+{BRAILLE} "),
         Sign(THINKING, LAST, rf"\A     ({BRAILLE} |\+ Thought|[$→←✱⚙%~] )"),
         Sign(STREAMING, LAST, r"\A     \S"),
