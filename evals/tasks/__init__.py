@@ -1,4 +1,4 @@
-"""The tasks, by size. A set is a size, `all`, or names with commas between."""
+"""The tasks, by size. A set is sizes, names of tasks or `all`, with commas between."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ ALL: tuple[Task, ...] = (*TINY, *SMALL, *MEDIUM)
 
 
 def select(wanted: str) -> tuple[Task, ...]:
-    if wanted == "all":
-        return ALL
-    if wanted in SIZES:
-        return tuple(task for task in ALL if task.size == wanted)
-    known = {task.name: task for task in ALL}
+    """In the order in which they are named."""
+    sets = {"all": ALL} | {size: tuple(task for task in ALL if task.size == size) for size in SIZES}
+    sets |= {task.name: (task,) for task in ALL}
     names = [name.strip() for name in wanted.split(",") if name.strip()]
-    unknown = [name for name in names if name not in known]
+    unknown = [name for name in names if name not in sets]
     if unknown or not names:
         raise ConfigError(f"there is no task or set {unknown or wanted}", hint="`python -m evals list` shows them")
-    return tuple(known[name] for name in names)
+    return tuple({task.name: task for name in names for task in sets[name]}.values())

@@ -27,6 +27,7 @@ def test_there_are_thirty_in_three_sizes_and_of_every_kind() -> None:
 
 def test_a_set_may_be_names_and_an_unknown_one_is_refused() -> None:
     assert [task.name for task in select("tiny-fix, tiny-json")] == ["tiny-fix", "tiny-json"]
+    assert select("small,tiny,tiny-fix") == (*select("small"), *select("tiny"))
     for wrong in ("huge", "tiny-fix,nothing", ""):
         with pytest.raises(ConfigError):
             select(wrong)
