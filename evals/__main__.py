@@ -40,7 +40,9 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="run tasks and print a table; results go to a JSON file")
     for name, words in OPTIONS.items():
         run.add_argument(f"--{name}", default="native" if name == "agent" else "", help=words)
-    run.add_argument("--tasks", default="tiny", metavar="SET", help="tiny, small, medium, all or names of tasks, with commas")
+    run.add_argument(
+        "--tasks", default="tiny", metavar="SET", help="tiny, small, medium, all or names of tasks, with commas"
+    )
     run.add_argument("--repeat", type=int, default=1, metavar="N", help="runs of each task")
     run.add_argument("--out", type=Path, default=Path("eval-results/results.json"), help="where results are written")
     run.add_argument(

@@ -1,6 +1,7 @@
 """The native agent with a small model: what it does unasked, and what the service is asked."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import pytest
 
 from treadle.agent.native import NativeAgent
 from treadle.agent.providers.script import parse
-from treadle.agent.small.provider import REPLY_TOKENS, WARM
-from treadle.events import AnyEvent, Message, ToolEnded, ToolStarted, TurnEnded
+from treadle.agent.small.provider import MOST_SAID, REPLY_TOKENS, WARM
+from treadle.events import AnyEvent, Message, ToolEnded, ToolStarted, TurnEnded, Usage
 from treadle.session import SessionSpec, Start
 from treadle.sessions.session import run_turn
 from treadle.testing.server import ModelServer
@@ -29,8 +30,13 @@ class Played(msgspec.Struct):
         return next(event for event in self.events if isinstance(event, TurnEnded))
 
 
-async def play(place: Path, prompt: str, *replies: str, small: str = "on") -> Played:
-    script = "".join(f"[[reply]]\ntext = {json.dumps(reply)}\n" for reply in replies)
+async def play(place: Path, prompt: str, *replies: str | dict[str, str], small: str = "on") -> Played:
+    tables = [reply if isinstance(reply, dict) else {"text": reply} for reply in replies]
+    script = "".join(
+        "[[reply]]\nusage = {input = 1, output = 1}\n"
+        + "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
+        for table in tables
+    )
     async with ModelServer(parse(script)) as server:
         spec = SessionSpec(
             cwd=str(place),
@@ -73,6 +79,14 @@ async def test_files_that_the_prompt_names_are_read_before_the_model_is_asked(pl
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
     asked = body["messages"][1]["content"]
     assert "calc.py holds:\ndef add" in asked and asked.endswith("Task: Fix add in calc.py, not in gone.py.")
+
+
+async def test_in_a_repository_files_in_directories_are_listed_too(place: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(place)], check=True)
+    (place / "app").mkdir()
+    (place / "app" / "mail.py").write_text("x = 1\n")
+    [body] = (await play(place, "Which file is about mail?", HELLO)).bodies
+    assert "app/mail.py\ncalc.py" in body["messages"][1]["content"]
 
 
 async def test_the_service_is_held_to_the_schema_of_one_call(place: Path) -> None:
@@ -130,6 +144,33 @@ async def test_a_reply_that_was_cut_off_is_an_error_with_the_right_call(place: P
     failed = [event for event in played.events if isinstance(event, ToolEnded) and not event.ok]
     assert len(failed) == 1 and not (place / "x.py").exists()
     assert "A right call" in played.bodies[1]["messages"][-1]["content"]
+
+
+ENDLESS = json.dumps(
+    {"tool": "write_file", "file_path": "t.py", "content": "".join(f"print({number})\n" for number in range(200))}
+)
+SHORT = '{"tool":"write_file","file_path":"t.py","content":"print(1)\\n"}'
+
+
+async def test_a_reply_that_goes_on_and_on_is_cut_off_and_asked_for_again(place: Path) -> None:
+    played = await play(place, "Write t.py.", ENDLESS, SHORT, DONE)
+    assert (place / "t.py").read_text() == "print(1)\n"
+    again = played.bodies[1]["messages"]
+    assert "too long" in again[-1]["content"] and len(again[-2]["content"]) <= MOST_SAID
+    looked, written, answered = [event for event in played.events if isinstance(event, Usage)]
+    assert [looked.source, written.source, answered.source] == ["provider", "estimate", "provider"]
+
+
+async def test_what_still_goes_on_after_the_objections_is_taken_as_it_is(place: Path) -> None:
+    await play(place, "Write t.py.", ENDLESS, ENDLESS, ENDLESS, DONE)
+    assert len((place / "t.py").read_text().splitlines()) == 200
+
+
+async def test_a_reply_that_the_cap_cut_off_is_asked_for_again(place: Path) -> None:
+    script = [{"text": SHORT[:-8], "finish": "length"}, {"text": SHORT}, {"text": DONE}]
+    played = await play(place, "Write t.py.", *script)
+    assert (place / "t.py").read_text() == "print(1)\n" and "too long" in played.bodies[1]["messages"][-1]["content"]
+    assert not [event for event in played.events if isinstance(event, ToolEnded) and not event.ok]
 
 
 async def test_parts_that_are_left_out_are_not_there(place: Path) -> None:

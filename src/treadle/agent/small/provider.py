@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 
 import msgspec
 
+from treadle.agent.loop import estimated
 from treadle.agent.messages import AssistantMessage, ChatMessage, ModelRequest, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers.base import Provider, Reply, ReplyItem
 from treadle.agent.small import objections, words
@@ -15,7 +17,8 @@ from treadle.agent.small.calls import Written, offered, read, reply_schema
 from treadle.agent.small.mending import mended
 from treadle.agent.small.objections import Objection
 from treadle.agent.small.profile import SmallProfile
-from treadle.agent.small.render import LOOK, argument, is_look, rendered
+from treadle.agent.small.render import CUT_OFF, LOOK, argument, is_look, rendered
+from treadle.agent.small.runaway import endless
 from treadle.events import TextDelta, Usage
 from treadle.sessions.session import new_id
 
@@ -23,6 +26,10 @@ REPLY_TOKENS = 700
 WARM = 0.7
 OBJECTIONS = 2
 """How often a reply may be sent back before it is taken as it is."""
+MOST_SAID = 600
+"""Characters of a reply that was sent back that the model sees again: more of a long one only makes it go on."""
+LIST_GIT = "git ls-files -co --exclude-standard"
+"""Every file of a repository that is not ignored, also those in its directories."""
 MOST_FILES = 3
 LARGEST_FILE = 6000
 """Bytes: a longer file is not shown unasked."""
@@ -71,26 +78,35 @@ class SmallModel:
             return
         asked, usage = self._asked(request), None
         for left in reversed(range(1 + OBJECTIONS)):
-            raw = None
-            stream = self.inner.stream(asked)
-            try:
-                async for item in stream:
+            raw, objecting = None, left > 0 and self.profile.object
+            async with aclosing(self._replying(asked, objecting)) as items:
+                async for item in items:
                     if isinstance(item, Reply):
                         raw = item
-                    elif not isinstance(item, TextDelta):
+                    else:
                         yield item
-            finally:
-                await stream.aclose()
             if raw is None:
                 return
             reply, usage = self._mended(_understood(raw)), _sum(usage, raw.usage)
-            objection = self._objection(reply, request.messages) if left and self.profile.object else None
+            objection = self._objection(reply, raw.finish, request.messages) if objecting else None
             if objection is None:
                 break
-            asked = self._again(asked, raw.message.text, objection, request)
+            asked = self._again(asked, raw.message.text[:MOST_SAID], objection, request)
         if reply.message.text:
             yield TextDelta(text=reply.message.text)
         yield msgspec.structs.replace(reply, usage=usage)
+
+    async def _replying(self, asked: ModelRequest, cut: bool) -> AsyncGenerator[ReplyItem, None]:
+        """All but the words, which are not yet an answer. A reply that goes on and on is cut off when `cut` is set."""
+        said = ""
+        async with aclosing(self.inner.stream(asked)) as items:
+            async for item in items:
+                if not isinstance(item, TextDelta):
+                    yield item
+                elif cut and endless(said := said + item.text):
+                    message = AssistantMessage(text=said, model=self.model)
+                    yield Reply(message=message, finish="length", usage=estimated(self.model, asked, message))
+                    return
 
     # What the model is asked
 
@@ -134,8 +150,10 @@ class SmallModel:
         )
         return msgspec.structs.replace(reply, message=msgspec.structs.replace(reply.message, calls=calls))
 
-    def _objection(self, reply: Reply, messages: Sequence[ChatMessage]) -> Objection | None:
+    def _objection(self, reply: Reply, finish: str, messages: Sequence[ChatMessage]) -> Objection | None:
         turn = _turn(messages)
+        if finish == "length":
+            return Objection(text=CUT_OFF)
         for call in reply.message.calls:
             if (found := objections.to_call(call, turn, self._cwd)) is not None:
                 return found
@@ -154,7 +172,8 @@ class SmallModel:
         return ()
 
     def _look(self, prompt: str, names: set[str]) -> tuple[ToolCall, ...]:
-        calls = [_call("bash", command="ls")] if "bash" in names else []
+        listing = LIST_GIT if os.path.exists(os.path.join(self._cwd, ".git")) else "ls"
+        calls = [_call("bash", command=listing)] if "bash" in names else []
         if "read_file" in names:
             paths = dict.fromkeys(match.removeprefix("./") for match in _PATH.findall(prompt))
             calls += [_call("read_file", file_path=path) for path in paths if self._showable(path)][:MOST_FILES]
@@ -218,6 +237,7 @@ def _sum(first: Usage | None, second: Usage | None) -> Usage | None:
         return second
     return msgspec.structs.replace(
         second,
+        source="estimate" if "estimate" in (first.source, second.source) else second.source,
         input_tokens=first.input_tokens + second.input_tokens,
         output_tokens=first.output_tokens + second.output_tokens,
         cache_read_tokens=first.cache_read_tokens + second.cache_read_tokens,

@@ -1,0 +1,24 @@
+"""A reply that goes on and on: one line after the other of the same form. Pure."""
+
+from __future__ import annotations
+
+import re
+
+LINES = 12
+"""So many lines in a row that differ only in their texts and numbers are taken for a model that cannot stop."""
+_BREAK = re.compile(r"(?<!\\)\\n")
+"""A line break as it is written inside a JSON text."""
+_VARYING = re.compile(r"""'[^']*'|\\"[^"]*\\"|\d+""")
+_LETTER = re.compile(r"[A-Za-z]")
+
+
+def endless(said: str) -> str:
+    """The first of the lines that repeat one form at the end of what was said so far; nothing when none do.
+
+    Lines of mere data (`"red": 1,`) have no form to speak of: a long table is no runaway.
+    """
+    lines = _BREAK.split(said)[:-1][-LINES:]
+    forms = {_VARYING.sub("_", line.strip()) for line in lines}
+    if len(lines) < LINES or len(forms) != 1 or not _LETTER.search(forms.pop()):
+        return ""
+    return lines[0].strip()
