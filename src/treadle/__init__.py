@@ -36,6 +36,9 @@ _NAMES = {
         TaskChanged TaskGroup TaskGroupChanged TextDelta ThinkingDelta ToolDenied ToolEnded ToolOutput
         ToolStarted TurnEnded TurnStarted Usage Warned
     """,
+    "treadle.io.process.private": """
+        hold_secrets
+    """,
     "treadle.errors": """
         TreadleError
     """,

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from treadle.agents import find_agent
 from treadle.drivers.card import cards
-from treadle.drivers.confined import Enclosure, decided, enclosure, started, watched
+from treadle.drivers.confined import Enclosure, decided, enclosure, started, unchanged, watched
 from treadle.errors import ConfigError, TreadleError
 from treadle.events import AnyEvent, Event, Warned
 from treadle.io.paths import state_dir
 from treadle.io.peer import Peer
 from treadle.io.sandbox import methods
-from treadle.session import Confinement, SessionSpec
+from treadle.session import Change, Confinement, SessionSpec
 from treadle.sessions.session import run_turn
 from treadle.wire.codex.records import Output
 
@@ -86,6 +87,38 @@ def test_the_settings_of_a_person_decide_before_the_mode(tmp_path: Path, wish: b
     for mode in ("suggest", "full-auto"):
         found = decided(SessionSpec(cwd=str(tmp_path), mode=mode), os.environ)  # type: ignore[arg-type]
         assert found.confinement.use == ("on" if wish else "off")
+
+
+@pytest.mark.parametrize(
+    ("use", "old", "new", "told"),
+    [
+        ("auto", "suggest", "full-auto", "goes on without a sandbox"),
+        ("auto", "auto-edit", "full-auto", ""),
+        ("auto", "full-auto", "yolo", "stays in the sandbox"),
+        ("auto", "suggest", "yolo", ""),
+        ("off", "suggest", "full-auto", ""),
+        ("possible", "yolo", "suggest", "goes on without a sandbox"),
+    ],
+)
+def test_a_mode_that_is_changed_does_not_change_the_sandbox_and_that_is_said(
+    tmp_path: Path, use: Any, old: Any, new: Any, told: str
+) -> None:
+    spec = decided(SessionSpec(cwd=str(tmp_path), mode=old, confinement=Confinement(use=use)), {})
+    said = unchanged(spec, new)
+    assert (told in said and bool(told) == bool(said)) if can else said == ""
+
+
+async def test_a_session_that_goes_over_to_another_mode_says_that_its_sandbox_stays(tmp_path: Path) -> None:
+    agent = find_agent(f"acp:{Path(sys.executable).with_name('treadle')} acp")
+    model = {"TREADLE_MODEL": f"scripted:{tmp_path}/w/script.toml"}
+    spec = spec_in(tmp_path / "w", tmp_path / "out", env=model)
+    session = await agent.open(replace(spec, model=None))
+    try:
+        await session.configure(Change(mode="full-auto"))
+    finally:
+        await session.close()
+    said = [one.message for one in [each async for each in session.events()] if isinstance(one, Warned)]
+    assert any("goes on without a sandbox" in one for one in said) == can
 
 
 def made(tmp_path: Path, argv: list[str], env: dict[str, str], writes: tuple[str, ...] = ()) -> Confinement:

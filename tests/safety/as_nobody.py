@@ -1,52 +1,59 @@
-"""Run one command in the sandbox as the user nobody: `python as_nobody.py ROOM.json COMMAND`, started as root.
+"""Run one command in a sandbox as the user nobody, all of it by `start`: `python as_nobody.py ROOM.json COMMAND`.
 
-The interpreter of the tests may lie where only root can read, so nothing of Python is started after the change of user;
-what is tried is the command line that treadle makes for that user, and its handshake.
+To be started as root by `argv`: where the interpreter or our code lies below a directory that only root can enter, a
+mount namespace of its own has that directory open.
 """
 
-import fcntl
+import asyncio
 import os
-import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 
-from treadle.io.sandbox import bubblewrap, seccomp
+from treadle.io.sandbox.start import start
 from treadle.session import Confinement
+
+NOBODY = 65534
+SELF_PID = "PID_OF_THE_STARTER"
+"""In the command: the number of the process that starts the sandbox, which is nobody's too."""
+
+
+def argv(room: Confinement, command: str, *shown: Path) -> list[str]:
+    """`shown` are the places that nobody has to reach, beside the interpreter and our code."""
+    needed = [Path(place).resolve() for place in (sys.prefix, sys.base_prefix, Path(__file__).parents[2], *shown)]
+    opened: list[str] = []
+    for closed in dict.fromkeys(filter(None, map(closed_ancestor, needed))):
+        opened += ["--perms", "0755", "--tmpfs", str(closed)]
+        for place in sorted(needed):
+            if closed in place.parents:
+                between = [one for one in reversed(place.parents) if closed in one.parents]
+                opened += [word for one in between for word in ("--perms", "0755", "--dir", str(one))]
+                opened += ["--dev-bind", str(place), str(place)]
+    program = [sys.executable, __file__, msgspec.json.encode(room).decode(), command]
+    return ["bwrap", "--dev-bind", "/", "/", *opened, "--", *program] if opened else program
+
+
+def closed_ancestor(place: Path) -> Path | None:
+    """The first directory on the way that others cannot enter."""
+    return next((one for one in [*reversed(place.parents), place] if not one.stat().st_mode & 0o001), None)
+
+
+async def run(walls: Confinement, command: str) -> int:
+    env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent"}
+    child = await start(walls, ["bash", "-c", command], cwd=walls.write[0], env=env, stderr="stdout")
+    async with child:
+        while data := await child.stdio.read():
+            os.write(1, data)
+        return await child.wait()
 
 
 def main(room: str, command: str) -> int:
-    walls = msgspec.json.decode(room, type=Confinement)
-    go, tell_go, hear_ready, ready, rules, tell_rules = (
-        aside(fd) for pipe in (os.pipe(), os.pipe(), os.pipe()) for fd in pipe
-    )
     os.setgroups([])
-    os.setresgid(65534, 65534, 65534)
-    os.setresuid(65534, 65534, 65534)
-    os.environ.update({"HOME": "/nonexistent", "TREADLE_HOME": os.environ["STATE"]})
-    os.write(tell_rules, seccomp.program() or b"")
-    os.close(tell_rules)
-    program = bubblewrap.find()
-    assert program is not None
-    argv = bubblewrap.command(program, walls, walls.write[0], filtered=seccomp.program() is not None)
-    argv += bubblewrap.init(["/bin/bash", "-c", command], linger=False)
-    for fd, number in ((go, bubblewrap.GO), (ready, bubblewrap.READY), (rules, bubblewrap.FILTER)):
-        os.dup2(fd, number)
-        os.close(fd)
-    inherited = (bubblewrap.GO, bubblewrap.READY, bubblewrap.FILTER)
-    process = subprocess.Popen(argv, pass_fds=inherited, stdin=subprocess.DEVNULL, env={"PATH": "/usr/bin:/bin"})
-    for number in inherited:
-        os.close(number)
-    assert os.read(hear_ready, 1) == b"r"
-    os.write(tell_go, b"g\n")
-    return process.wait()
-
-
-def aside(fd: int) -> int:
-    """Out of the way of the numbers that the sandbox wants."""
-    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 20)
-    os.close(fd)
-    return moved
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+    walls = msgspec.json.decode(room, type=Confinement)
+    return asyncio.run(run(walls, command.replace(SELF_PID, str(os.getpid()))))
 
 
 if __name__ == "__main__":

@@ -4,17 +4,15 @@ import os
 import shlex
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from tests.io.sandbox.rooms import repository, room, sh, shown_place
 from tests.machines import path_without
-from tests.safety import escapes
+from tests.safety import as_nobody, escapes
 from treadle.io.paths import state_dir
 from treadle.io.sandbox import landlock, methods
 from treadle.session import Confinement
@@ -45,10 +43,10 @@ class World:
         self.socket = str(base / "s")
         self.walls = room(self.workspace, network="off", hidden=(str(self.workspace / "secrets"),))
 
-    def attempts(self) -> list[str]:
+    def attempts(self, user: str) -> list[str]:
         return escapes.every(
             OUT=str(self.outside),
-            HOST=str(os.getpid()),
+            HOST=as_nobody.SELF_PID if user == "nobody" else str(os.getpid()),
             PORT=str(self.listener.getsockname()[1]),
             SOCKET=self.socket,
             STATE=str(self.state),
@@ -78,11 +76,10 @@ def script(tried: list[str]) -> str:
 
 
 def run_as_nobody(world: World, command: str) -> str:
-    for path in [world.workspace, *world.workspace.rglob("*")]:
-        os.chown(path, 65534, 65534, follow_symlinks=False)
-    room_ = msgspec.json.encode(world.walls).decode()
-    argv = [sys.executable, str(Path(__file__).with_name("as_nobody.py")), room_, command]
-    env = {**os.environ, "STATE": str(world.state), "PYTHONPATH": str(Path(__file__).parents[2])}
+    for path in [world.workspace, *world.workspace.rglob("*"), world.state, *world.state.rglob("*")]:
+        os.chown(path, as_nobody.NOBODY, as_nobody.NOBODY, follow_symlinks=False)
+    argv = as_nobody.argv(world.walls, command, world.outside.parent, world.state)
+    env = {**os.environ, "TREADLE_HOME": str(world.state), "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
         argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, errors="replace"
     )
@@ -100,7 +97,7 @@ if method == "bubblewrap":
     @pytest.mark.parametrize("user", USERS)
     async def test_no_way_out_works(user: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SOME_KEY", "canary-of-ours")
-        tried = world.attempts()
+        tried = world.attempts(user)
         assert len(tried) >= 100
         said = await run(world, user, script(tried), world.walls)
         results = said.split("\n#")[1:]

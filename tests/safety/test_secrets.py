@@ -65,7 +65,7 @@ def test_ordinary_text_stays(text: str) -> None:
 
 def test_a_process_that_holds_keys_cannot_be_looked_into() -> None:
     code = (
-        "import os, resource; from treadle.io.process.private import hold_secrets; hold_secrets();"
+        "import resource, treadle; treadle.hold_secrets();"
         "assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0;"
         "import ctypes; assert ctypes.CDLL(None).prctl(3, 0, 0, 0, 0) == 0; print('held')"
     )

@@ -196,6 +196,7 @@ def parts(offline: bool) -> Iterator[Finding]:
 
 
 def sandbox(offline: bool) -> Iterator[Finding]:
+    from treadle.io.process import cgroup
     from treadle.io.sandbox import methods
 
     found = methods.available()
@@ -205,6 +206,9 @@ def sandbox(offline: bool) -> Iterator[Finding]:
     yield Finding(area="sandbox", name="--sandbox", ok=ok, says=says, fix=fix)
     for one in found.cannot:
         yield Finding(area="sandbox", name="cannot", ok=False, says=one)
+    if (group := cgroup.given()) is not None:
+        says = f"{group}: what is left when everything of ours is killed at once is ended by the next that starts"
+        yield Finding(area="sandbox", name="cgroup", ok=True, says=says)
 
 
 def fleet(offline: bool) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from treadle.io.paths import config_file, private_dir, state_dir
 from treadle.io.peer import Peer
 from treadle.io.sandbox import methods, places
 from treadle.policy.rules import RuleSet
-from treadle.session import Confinement, SessionSpec
+from treadle.session import Confinement, Mode, SessionSpec
 from treadle.settings import config, trust
 
 P = TypeVar("P", bound=Peer[Any, Any])
@@ -75,6 +75,18 @@ def enclosure(
     Raises ConfigError when a sandbox is demanded that this machine cannot make.
     """
     return Enclosure(spec, name, argv, env, writes) if methods.wanted(spec.confinement, spec.mode) else None
+
+
+def unchanged(spec: SessionSpec, mode: Mode) -> str:
+    """What to say when a session goes over to `mode`: a program that runs is neither confined any more nor let out.
+
+    Empty when its sandbox is as that mode would have it.
+    """
+    if spec.confinement.use == "on":
+        return "it stays in the sandbox that it was started in" if mode == "yolo" else ""
+    if not methods.asked_for(spec.confinement, mode) or methods.available().method is None:
+        return ""
+    return f"it goes on without a sandbox, as it was started; resume the session in {mode} to have it confined"
 
 
 async def started(made: Enclosure | None, start: Callable[[Confinement | None], Awaitable[P]]) -> P:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, cast
 import msgspec
 
 from treadle.drivers.card import Card, newer
-from treadle.drivers.confined import watched
+from treadle.drivers.confined import unchanged, watched
 from treadle.errors import (
     BudgetExceeded,
     LimitReached,
@@ -392,6 +392,8 @@ class DrivenSession(BaseSession):
 
     def rebind(self, mode: Mode) -> None:
         """Another mode from now on; what a person has allowed stays allowed."""
+        if told := unchanged(self.spec, mode):
+            self.emit(Warned(message=f"{self._info.name}: {told}", code="not_enforced"))
         remembered = self._guard.remembered
         self.spec = spec = msgspec.structs.replace(self.spec, mode=mode)
         self._info = msgspec.structs.replace(self._info, mode=mode)

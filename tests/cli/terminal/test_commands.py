@@ -569,6 +569,24 @@ def test_kill_sees_everything_though_the_supervisor_is_stuck_and_the_reaper_kill
     until(lambda: not alive(supervisor))
 
 
+def test_kill_ends_what_is_left_of_one_whose_supervisor_and_reaper_were_killed_at_once(shell: Shell) -> None:
+    """It is known by a variable that it was started with. One without it could not be seen, so exit code 1."""
+    shell("run", "--detach", "--id", "x", "--", "sh", "-c", "setsid sleep 61 & trap '' HUP TERM; sleep 62")
+    supervisor, _ = shell.place("x").pids()
+    until(lambda: sum(found.name == "sleep" for found in table.descendants(supervisor)) == 2)
+    below = table.descendants(supervisor)
+    (reaper,) = [found.pid for found in below if found.name == "treadle-reaper"]
+    sleeps = [found.pid for found in below if found.name == "sleep"]
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in (supervisor, reaper):
+            os.kill(pid, number)
+    until(lambda: not alive(supervisor) and not alive(reaper))
+    done = shell.run("kill", "x", "--grace", "0.2")
+    assert done.returncode == 1 and "all that watched it was killed" in done.stderr
+    assert all(f"{pid} sleep" in done.stdout for pid in sleeps)
+    until(lambda: not any(map(alive, sleeps)))
+
+
 def test_attach_alone_joins_the_only_one_and_refuses_to_guess(shell: Shell) -> None:
     assert "No active sessions" in shell.run("attach").stderr
     shell("run", "--detach", "--id", "x", "--", "cat")

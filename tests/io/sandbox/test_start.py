@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tests.io.sandbox.rooms import ENV, repository, room, sh, shown_place
 from treadle.errors import LocalError, NotFound
 from treadle.io.process import table
+from treadle.io.process.child import Child
 from treadle.io.sandbox import methods, start
 from treadle.session import Confinement
 
@@ -240,6 +242,28 @@ if by_bubblewrap:
             await child.wait()
             while any(table.start_time(one.pid) == one.start for one in inside):
                 await asyncio.sleep(0.01)
+
+    async def test_a_program_lives_on_when_the_thread_that_started_it_has_ended(tmp_path: Path) -> None:
+        """A wrapper that is to die with its parent dies with the thread that forked it, and ours has no threads."""
+        command = "until [ -e go ]; do sleep 0.01; done; echo done > here"
+        made: list[Child] = []
+
+        async def begin() -> None:
+            made.append(
+                await start.start(room(tmp_path), ["sh", "-c", command], cwd=str(tmp_path), env=ENV, stdout=None)
+            )
+
+        thread = threading.Thread(target=lambda: asyncio.run(begin()))
+        thread.start()
+        await asyncio.to_thread(thread.join)
+        try:
+            (tmp_path / "go").touch()
+            async with asyncio.timeout(60):
+                while not (tmp_path / "here").exists():
+                    await asyncio.sleep(0.01)
+        finally:
+            made[0].tree.stop()
+            made[0].close()
 
     async def test_a_first_process_that_was_stopped_from_inside_cannot_hang_us(tmp_path: Path) -> None:
         child = await start.start(room(tmp_path), ["bash", "-c", "echo up; sleep 1000"], cwd=str(tmp_path), env=ENV)

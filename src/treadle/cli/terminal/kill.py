@@ -9,11 +9,12 @@ Exit code 1 when something is left, or when nobody can tell whether something is
 
 from __future__ import annotations
 
+import os
 import sys
 
 from treadle.cli.arguments import Arguments, UsageError
 from treadle.cli.terminal import WHERE, connect, directory, place, show, warn
-from treadle.errors import PeerExited, PeerStalled
+from treadle.errors import NotFound, PeerExited, PeerStalled
 from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ def _end(where: Place, grace: float) -> dict[str, Any]:
             return {"unseen": False, **report}
     except (PeerStalled, PeerExited):
         return _from_outside(where, grace)
+    except NotFound:
+        if not os.path.exists(where.pid) or os.path.exists(where.exit):
+            raise
+        return _of_a_lost_one(where, grace)
 
 
 def _tell(name: str, report: dict[str, Any]) -> None:
@@ -61,15 +66,41 @@ def _tell(name: str, report: dict[str, Any]) -> None:
     for entry in report["ended"]:
         sys.stdout.write(f"  {entry['by']:8} {entry['pid']} {entry['name']}\n")
     if report["unseen"]:
-        warn(f"  nobody can tell whether {name} left something behind: its supervisor adopts nothing")
+        why = "all that watched it was killed" if report.get("lost") else "its supervisor adopts nothing"
+        warn(f"  nobody can tell whether {name} left something behind: {why}")
     for entry in report["survivors"]:
         warn(f"  still there: {entry['pid']} {entry['name']}")
 
 
-def _from_outside(where: Place, grace: float) -> dict[str, Any]:
-    """For a supervisor without our additions, or one that does not answer: the same steps from here."""
+def _of_a_lost_one(where: Place, grace: float) -> dict[str, Any]:
+    """Supervisor and reaper were killed at the same moment. Its processes are known by a variable of theirs, not by
+    numbers, which may be another's by now."""
+    from treadle.io.process import strays, table
+    from treadle.terminal.settings import STATE_FILE_VARIABLE
+
+    entry = f"{STATE_FILE_VARIABLE}={where.state}"
+
+    def find() -> list[table.Process]:
+        every = table.processes()
+        found = {one.pid: one for one in every if one.state not in "ZX" and table.environment_has(one.pid, entry)}
+        return [*({each.pid: each for pid in found for each in table.descendants(pid, every)} | found).values()]
+
+    ended, left = strays.end(find, grace)
+    return {"code": None, "ended": _named(ended), "survivors": _left(left), "unseen": True, "lost": True}
+
+
+def _named(ended: list[tuple[int, str, int]]) -> list[dict[str, Any]]:
     from signal import Signals
 
+    return [{"pid": pid, "name": name, "by": Signals(by).name} for pid, name, by in ended]
+
+
+def _left(left: list[tuple[int, str]]) -> list[dict[str, Any]]:
+    return [{"pid": pid, "name": name} for pid, name in left]
+
+
+def _from_outside(where: Place, grace: float) -> dict[str, Any]:
+    """For a supervisor without our additions, or one that does not answer: the same steps from here."""
     from treadle.io.process import strays, table
     from treadle.terminal.history import exit_record
     from treadle.terminal.settings import STATE_FILE_VARIABLE
@@ -93,7 +124,7 @@ def _from_outside(where: Place, grace: float) -> dict[str, Any]:
         code = None
     return {
         "code": code,
-        "ended": [{"pid": pid, "name": name, "by": Signals(by).name} for pid, name, by in ended],
-        "survivors": [{"pid": pid, "name": name} for pid, name in left],
+        "ended": _named(ended),
+        "survivors": _left(left),
         "unseen": not adopts,  # what leaves the tree becomes a supervisor's child, if it is one of ours
     }

@@ -19,7 +19,7 @@ import socket
 import sys
 import time
 
-from treadle.io.process import launch, reaper, signals, table
+from treadle.io.process import cgroup, launch, reaper, signals, table
 from treadle.light import TYPE_CHECKING
 from treadle.wire.common.framing import FrameSplitter, frame
 
@@ -54,10 +54,13 @@ def main() -> None:
     gc.disable()
     gc.freeze()  # what reapers share with us stays shared
     keeper = Keeper(socket.socket(fileno=CONTROL), None if detached else owner)
+    group = cgroup.hold_in_background()
     try:
         keeper.serve()
     finally:
         keeper.end()
+        if group is not None:
+            cgroup.end(group)
 
 
 class Keeper:

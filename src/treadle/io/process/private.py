@@ -10,10 +10,12 @@ _PR_SET_DUMPABLE = 4
 
 
 def hold_secrets() -> None:
-    """No core file, no debugger, and `/proc/PID/environ` is closed to others of this user. For programs, not libraries.
+    """Write no core file, and keep other programs of this user from reading our memory and environment.
 
-    Not inherited by what is executed, so every process that holds a key calls it itself. Root can look all the same:
-    only the namespace that confined commands live in keeps them from it.
+    It holds for the whole process: no debugger or profiler of this user can attach any more. So our commands call it,
+    and a program that uses Treadle as a library calls it itself, if it wants that: `treadle.hold_secrets()`. It is not
+    inherited by what is executed. Root can look all the same: only the namespace that confined commands live in keeps
+    them from it.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
