@@ -2,10 +2,13 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import need
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
 from treadle.fleet import client, node, runs
 from treadle.fleet.bus import Bus
@@ -75,3 +78,57 @@ def test_what_is_known_of_a_runner_that_left_no_report(tmp_path: Path) -> None:
     assert node._how(str(tmp_path)) == "its runner was ended, without a word"
     (tmp_path / "runner.log").write_text("first\nlast words\n")
     assert node._how(str(tmp_path)) == "its runner was ended: last words"
+
+
+FULL_DISK = """
+import asyncio, os, sys
+from treadle.errors import StorageError, TreadleError
+from treadle.fleet import client, places, up
+from treadle.fleet.orders import Spec, new_id
+
+def order(name):
+    return Spec(id=name, task="t", agent="null")
+
+async def main():
+    os.makedirs(places.root())
+    assert os.system(f"mount -t tmpfs -o size=40m,mode=700 none {places.root()}") == 0
+    await up.up(name="n1", lease=2.0)
+    filler = os.path.join(places.root(), "filler")
+    async with client.connected() as bus:
+        given, said = [], ""
+        with open(filler, "wb", buffering=0) as file:
+            try:
+                while file.write(bytes(4096)):
+                    pass
+            except OSError:
+                pass
+        while not said:
+            try:
+                given += [each.id for each in await client.submit(bus, [order(new_id())])]
+            except StorageError as error:
+                said = str(error)
+        full = (await up.status())["problem"]
+        os.unlink(filler)
+        async with asyncio.timeout(120):
+            for name in given:
+                assert (await client.wait(bus, name)).state == "done", name
+            while True:
+                try:
+                    (last,) = await client.submit(bus, [order(new_id())])
+                    break
+                except TreadleError:
+                    pass
+            assert (await client.wait(bus, last.id)).state == "done"
+    await up.down()
+    print("stores nothing" in said, "disk is full" in full, flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_where_the_engines_disk_is_full_nothing_given_is_lost_and_all_goes_on_when_there_is_room() -> None:
+    command = [need("unshare"), "-rm", sys.executable, "-c", FULL_DISK]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    if "unshare" in done.stderr or "mount:" in done.stderr:
+        pytest.skip(f"no disk of our own can be mounted here: {done.stderr.strip()}")
+    assert done.stdout.split() == ["True", "True"], done.stdout + done.stderr

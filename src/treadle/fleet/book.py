@@ -16,7 +16,8 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.coordination.surfaces import Surface
-from treadle.fleet import accounts
+from treadle.errors import TreadleError
+from treadle.fleet import accounts, schedules
 from treadle.fleet.bus import Write
 from treadle.fleet.control import Control
 from treadle.fleet.liveness import stuck
@@ -202,7 +203,8 @@ class Book:
         """Take in an order that was submitted and checked. One that is known already changes nothing."""
         if spec.id in self.rows:
             return
-        row = self.add(spec, begun(spec), 0, now)
+        order = replace(begun(spec), not_before=schedules.first(spec, time.time()))
+        row = self.add(spec, order, 0, now)
         self.change(row, Write(f"active.{spec.id}", b"{}"))
         if spec.retry_of:
             self.follow_retry(spec.retry_of, spec.id)
@@ -325,7 +327,7 @@ class Book:
         for child in sorted(self.children.get(name, ())):
             if child in self.rows:
                 self._parent_ended(self.rows[child], name)
-        if row.spec.every and state != "cancelled":
+        if (row.spec.every or row.spec.cron) and state != "cancelled":
             self._repeat(row)
 
     def _parent_ended(self, row: OpenOrder, parent: str) -> None:
@@ -335,8 +337,11 @@ class Book:
     def _repeat(self, row: OpenOrder) -> None:
         first = row.spec.series or row.spec.id
         began = row.order.attempts[0].placed if row.order.attempts else time.time()
-        due = max(began + row.spec.every, time.time())
-        spec = replace(row.spec, id=new_id(f"{first} {due}"), series=first, not_before=due, created=time.time())
+        try:
+            due = schedules.due(row.spec, began, time.time())
+        except TreadleError as error:  # this machine does not know the time zone that another knew
+            return self.change(row, notes=self.note(row, "fleet", f"it is not repeated: {error}"))
+        spec = replace(row.spec, id=new_id(f"after {row.spec.id}"), series=first, not_before=due, created=time.time())
         unit = self.units[row.spec.id]
         self.units[row.spec.id] = Unit([*unit.writes, Write(f"spec.{spec.id}", encode(spec))], unit.row)
 
@@ -432,10 +437,19 @@ class Book:
                     answer = {"decision": ask["default"], "by": "deadline", "text": text, "at": time.time()}
                     self.unanswered.append((f"answer.{key}", encode(answer)))
                     del row.asks[key]
+        self._forget_fates()
         wall = time.time()
         parks = {name: park for name, park in self.control.parks.items() if park.until > wall - 3600}
         if len(parks) != len(self.control.parks):
             self.change_control(parks=parks)
+
+    def _forget_fates(self) -> None:
+        """How an order ended is read again when another comes after it, so only what somebody waits for is held."""
+        if len(self.fate) > 1000 + 2 * len(self.rows):
+            self.children = {
+                parent: alive for parent, names in self.children.items() if (alive := names & self.rows.keys())
+            }
+            self.fate = {name: state for name, state in self.fate.items() if name in self.children}
 
     def _check_stalled(self, row: OpenOrder) -> None:
         """Once for each attempt, do what was asked for when it stalls or goes in circles."""

@@ -70,7 +70,10 @@ class Entry(NamedTuple):
 
 
 class Write(NamedTuple):
-    """One change of a batch. `expect` is the revision that it replaces, 0 for none, None for whatever is there."""
+    """One change of a batch. `expect` is the revision that it replaces, 0 for none, None for whatever is there.
+
+    What marks a purged key vanishes soon, unless its `ttl` is negative: then nobody can make the key again as new.
+    """
 
     key: str
     value: bytes = b""
@@ -81,10 +84,12 @@ class Write(NamedTuple):
     def headers(self) -> dict[str, str]:
         made: dict[str, str] = {}
         if self.purge:
-            made = {"KV-Operation": "PURGE", "Nats-Rollup": "sub", "Nats-TTL": str(_TOMBSTONE_SECONDS)}
+            made = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
+            if self.ttl >= 0:
+                made["Nats-TTL"] = str(_TOMBSTONE_SECONDS)
         if self.expect is not None:
             made["Nats-Expected-Last-Subject-Sequence"] = str(self.expect)
-        if self.ttl:
+        if self.ttl > 0:
             made["Nats-TTL"] = str(self.ttl)
         return made
 
@@ -308,6 +313,10 @@ class Bus:
             # As far again as the rest should take, by how dense it was so far.
             span = min(8 * span, max(64, 2 * span * (count - len(found)) // max(1, len(chunk))))
         return found[:count]
+
+    async def oldest(self, pattern: str, count: int, *, start: int = 1) -> list[Entry]:
+        """Up to `count` of the keys that match, from a revision on, the one that was changed first at the head."""
+        return await self._collect({"seq": start, "next_by_subj": PREFIX + pattern, "batch": count})
 
     async def last_revision(self) -> int:
         info = await self.api(f"STREAM.INFO.{STATE}")

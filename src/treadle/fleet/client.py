@@ -31,6 +31,7 @@ from treadle.fleet.pull import Pull
 IN_FLIGHT = 64
 PAGE = 200
 PAGES = 50
+_LISTED = "`treadle fleet ls` lists them; those that ended long ago are removed"
 
 
 @asynccontextmanager
@@ -87,8 +88,22 @@ async def _submit_one(bus: Bus, spec: Spec, tries: int = 5) -> Given:
         except Unreachable:
             if attempt == tries - 1:
                 raise
+            if attempt:
+                await _refuse_if_full(bus, spec.id)
             await asyncio.sleep(0.3)
     raise AssertionError("every try returns or raises")
+
+
+async def _refuse_if_full(bus: Bus, name: str) -> None:
+    """A server whose disk is full says nothing to a write, and answers everything else."""
+    try:
+        await bus.request(f"$JS.API.STREAM.INFO.{STATE}", timeout=1.0)
+    except Unreachable:
+        return  # it is away, or has no leader now: another try may do
+    raise StorageError(
+        f"the engine answers and stores nothing, so the order {name} was not given: its disk may be full",
+        hint="`treadle fleet status` on its machine; what was given before is kept",
+    )
 
 
 # Looking...
@@ -98,9 +113,11 @@ async def resolve(bus: Bus, name: str) -> str:
     """The id that begins with `name`; NotFound when there is none, or more than one."""
     if await bus.get(f"spec.{name}") is not None:
         return name
-    found = [key.partition(".")[2] for key in await bus.keys("spec.*") if key.startswith(f"spec.{name}")]
-    if not found or not name:
-        raise NotFound(f"there is no order {name!r}", hint="`treadle fleet ls` lists them")
+    keys = [key for key in await bus.keys("spec.*") if key.startswith(f"spec.{name}")]
+    # Of those that were cleaned away, the name alone is left.
+    found = [key.partition(".")[2] for key in (await bus.named(keys) if keys and name else ())]
+    if not found:
+        raise NotFound(f"there is no order {name!r}", hint=_LISTED)
     if len(found) > 1:
         raise NotFound(
             f"{len(found)} orders begin with {name!r}: {', '.join(sorted(found)[:5])}", hint="write more of it"
@@ -165,7 +182,7 @@ async def _not_taken_in(bus: Bus, count: int) -> list[tuple[Order, int]]:
 async def get_spec(bus: Bus, name: str) -> Spec:
     entry = await bus.get(f"spec.{name}")
     if entry is None:
-        raise NotFound(f"there is no order {name!r}", hint="`treadle fleet ls` lists them")
+        raise NotFound(f"there is no order {name!r}", hint=_LISTED)
     return read_spec(entry.value)
 
 
@@ -350,6 +367,18 @@ async def set_limit(bus: Bus, scope: str, most: int | None, *, by: str = "") -> 
     await _wish(bus, "limit", scope=scope, most=most, by=by)
 
 
+async def clean(bus: Bus, names: Sequence[str], *, by: str = "") -> None:
+    """Remove what is stored of these orders, if they have ended."""
+    for start in range(0, len(names), PAGE):
+        await _wish(bus, "clean", orders=list(names[start : start + PAGE]), by=by)
+
+
+async def keep(bus: Bus, *, seconds: float | None = None, size: int | None = None, by: str = "") -> None:
+    """How long what is stored of orders that ended is kept, and how large the state may be; 0 is without a bound."""
+    said = {"keep_seconds": seconds, "keep_bytes": size}
+    await _wish(bus, "keep", **{name: value for name, value in said.items() if value is not None}, by=by)
+
+
 async def send_back(bus: Bus, name: str, comments: str, *, by: str = "") -> Given:
     """Have the work of an order done over: a new one that starts from what the old one left, with these comments.
 
@@ -377,6 +406,8 @@ async def retry(bus: Bus, name: str, *, by: str = "", comments: str = "", base: 
         by=by or me(),
         created=time.time(),
         not_before=0.0,
+        every=0.0,  # the series goes on without it
+        cron="",
         comments=comments or spec.comments,
         base=base or spec.base,
         continues=name if comments else spec.continues,

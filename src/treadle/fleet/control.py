@@ -38,6 +38,10 @@ class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budgets: dict[str, Budget] = {}
     limits: dict[str, int] = {}
     """How many may run at once, across all nodes: `agent:A`, `credential:C`, `repo:PATH`."""
+    keep_seconds: float = 90 * 86400.0
+    """After so long, what is stored of an order that has ended is removed; 0 is never."""
+    keep_bytes: int = 8 * 1024**3
+    """Where the state is larger, the oldest go earlier; 0 is no bound."""
 
 
 def scopes(spec: Spec, order: Order) -> list[str]:

@@ -80,6 +80,8 @@ class Node:
         self.terminals = OrderTerminals(self)
         self._wrong = ""
         self._wrong_until = 0.0
+        self._not_stored = 0
+        """How often in a row the engine took our record and did not acknowledge it."""
 
     async def run(self) -> None:
         """Until it is told to stop. Runners are left at work."""
@@ -200,7 +202,7 @@ class Node:
 
     def _trouble(self) -> str:
         """Why nothing is to be placed here now."""
-        if _free_disk() < DISK_LEAST:
+        if free_disk(places.inside()) < DISK_LEAST:
             return "its disk is full"
         return self._wrong if time.monotonic() < self._wrong_until else ""
 
@@ -218,11 +220,25 @@ class Node:
                 "version": __version__,
                 "heard": time.time(),
             }
-            with contextlib.suppress(Unreachable):
-                await self.bus.put(f"node.{self.name}", encode(record))
+            try:
+                async with asyncio.timeout(self.fleet.lease):
+                    await self.bus.put(f"node.{self.name}", encode(record))
+                self._not_stored = 0
+            except (TimeoutError, Unreachable, StorageError):
+                await self._mend_store()
             with contextlib.suppress(OSError):
                 await asyncio.to_thread(_forget_old_runs)
-            await asyncio.sleep(RECORD_SECONDS)
+            await asyncio.sleep(self.fleet.lease / 2 if self._not_stored else min(RECORD_SECONDS, 3 * self.fleet.lease))
+
+    async def _mend_store(self) -> None:
+        """A server whose disk was full stores nothing more until it is started again, also when there is room."""
+        self._not_stored += 1
+        if not self.fleet.private or not self.bus.connected or self._not_stored < 2:
+            return
+        if free_disk(server.directory()) < DISK_LEAST:
+            log.error("the engine stores nothing: its disk is full")
+        elif await asyncio.to_thread(server.stop):
+            log.warning("the engine stored nothing though there is room: it is started again")
 
     async def report(self, kind: str, order: str, attempt: int, **content: Any) -> None:
         body = encode({"order": order, "attempt": attempt, **content})
@@ -352,8 +368,8 @@ def _stamp() -> str:
     return f"{max(times, default=0) // 1000 & 0xFFFFFFFF:08x}"
 
 
-def _free_disk() -> int:
-    found = os.statvfs(places.inside())
+def free_disk(directory: str) -> int:
+    found = os.statvfs(directory)
     return found.f_bavail * found.f_frsize
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from treadle.errors import ConfigError, StorageError
 from treadle.fleet.bus import Entry
+from treadle.fleet.schedules import next_time
 
 FORMAT = 1
 State: TypeAlias = Literal["queued", "placed", "running", "asking", "done", "failed", "cancelled", "skipped"]
@@ -68,6 +69,9 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     not_before: float = 0.0
     every: float = 0.0
     """Seconds between the starts of a repeated order; 0 is once."""
+    cron: str = ""
+    """Or the times at which it starts, as crontab writes them, in the time zone `zone`."""
+    zone: str = ""
     series: str = ""
     """The first order of a repeated one."""
     race: str = ""
@@ -235,6 +239,10 @@ def checked(spec: Spec) -> Spec:
 
     for claim in spec.claims:
         Surface(claim)
+    if spec.cron and spec.every:
+        raise ConfigError("an order is repeated by `every` or by `cron`, not by both")
+    if spec.cron:
+        next_time(spec.cron, spec.zone, time.time())
     return spec
 
 

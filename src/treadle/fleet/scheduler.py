@@ -20,6 +20,7 @@ from treadle.errors import TreadleError
 from treadle.fleet import accounts, answering, wishes
 from treadle.fleet.book import Book, OpenOrder, Unit
 from treadle.fleet.bus import BATCH_MAX, INBOX, STATE, Bus, Stale, Unreachable, Write
+from treadle.fleet.cleaning import Cleaning
 from treadle.fleet.control import Control
 from treadle.fleet.orders import AT_WORK, Order, Spec, checked, encode, read_order, read_spec
 from treadle.fleet.placing import place_all
@@ -44,6 +45,7 @@ class Scheduler:
         self.lease = lease
         self.leading = asyncio.Event()
         self.book = Book(lease)
+        self.cleaning = Cleaning(self)
         self.wake = asyncio.Event()
         self.since = 0.0
         self._revision = 0
@@ -127,6 +129,7 @@ class Scheduler:
                     ticked = now
                     self.book.tick(now)
                     await self._look_for_answers()
+                    await self.cleaning.step(now)
                 place_all(self.book, now)
                 await self._commit()
                 for message in (*specs, *said):
@@ -241,8 +244,8 @@ class Scheduler:
 
     async def ended(self, name: str) -> OpenOrder | None:
         """An order that has ended, to note something on it."""
-        if name in self.book.units and (known := self.book.units[name].row):
-            return known
+        if name in self.book.units:
+            return self.book.units[name].row  # None when it is being removed
         entry, spec = await self.bus.get(f"order.{name}", latest=True), await self.bus.get(f"spec.{name}")
         if entry is None or spec is None:
             return None

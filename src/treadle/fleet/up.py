@@ -158,6 +158,7 @@ async def status() -> dict[str, Any]:
         engine = server.running() if server.is_up() else None
         found["engine"] = None if engine is None else msgspec.to_builtins(engine)
         found["disk_bytes"] = await asyncio.to_thread(server.disk_used)
+        found["disk_free_bytes"] = node.free_disk(server.directory())
     found["nodes_here"] = [{"name": name, "pid": process.pid if process else None} for name, process in local_nodes()]
     found["runners_here"] = [
         {"order": order, "attempt": attempt, "pid": note.pid} for order, attempt, note in live_runners()
@@ -177,6 +178,8 @@ async def status() -> dict[str, Any]:
         found["problem"] = f"no scheduler answers ({error.message})"
     finally:
         await bus.close()
+    if found.get("disk_free_bytes", node.DISK_LEAST) < node.DISK_LEAST:
+        found["problem"] = "the engine's disk is full: make room, and it goes on by itself"
     return found
 
 

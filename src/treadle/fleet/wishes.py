@@ -44,6 +44,11 @@ async def apply(scheduler: Scheduler, said: dict[str, Any]) -> None:
         book.change_control(budgets=with_entry(book.control.budgets, scope, new))
     elif do == "limit":
         book.change_control(limits=with_entry(book.control.limits, str(said["scope"]), said.get("most")))
+    elif do == "clean":
+        await scheduler.cleaning.remove([str(name) for name in said["orders"]])
+    elif do == "keep":
+        book.change_control(**{name: said[name] for name in ("keep_seconds", "keep_bytes") if name in said})
+        scheduler.cleaning.next = 0.0
     elif do == "unpark":
         book.change_control(parks=with_entry(book.control.parks, str(said["account"]), None))
         book.back_at.pop(str(said["account"]), None)

@@ -70,7 +70,7 @@ def write_atomic(
         try:
             _hold(fd)
             _set_rights(fd, path, mode, keep_mode, dir_fd)
-            _write_all(fd, data)
+            write_all(fd, data)
             if sync:
                 os.fsync(fd)
             os.rename(beside, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
@@ -152,7 +152,7 @@ def _write_into(path: str, data: bytes, dir_fd: int | None) -> None:
     try:
         fd = os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=dir_fd)
         try:
-            _write_all(fd, data)
+            write_all(fd, data)
         finally:
             os.close(fd)
     except OSError as error:
@@ -182,7 +182,7 @@ def _set_rights(fd: int, path: str, mode: int, keep: bool, dir_fd: int | None) -
     os.fchmod(fd, mode)
 
 
-def _write_all(fd: int, data: bytes) -> None:
+def write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
@@ -241,7 +241,7 @@ def _append(fd: int, data: bytes) -> None:
     if size and os.pread(fd, 1, size - 1) != b"\n":
         data = b"\n" + data
     try:
-        _write_all(fd, data)
+        write_all(fd, data)
     except OSError:
         try:
             os.ftruncate(fd, size)  # the disk filled up half-way: leave no part of a line

@@ -29,6 +29,16 @@ def read_if_there(path: str) -> bytes | None:
         raise storage_error(error, path, "read") from error
 
 
+def pieces(path: str, size: int) -> Iterator[bytes]:
+    """What is in the file, so many bytes at a time; StorageError when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            while piece := file.read(size):
+                yield piece
+    except OSError as error:
+        raise storage_error(error, path, "read") from error
+
+
 def sha256(path: str) -> str:
     """The hash of what is in the file. Raises OSError."""
     import hashlib

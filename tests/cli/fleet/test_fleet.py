@@ -1,4 +1,4 @@
-"""The fleet as a person uses it: the installed command, from `up` to `down`."""
+"""The fleet as a person uses it, from `up` to `down`."""
 
 import json
 import os
@@ -8,12 +8,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.cli.fleet.commands import as_json, fleet
 from tests.conftest import need
-from tests.fleet.conftest import nothing_left  # noqa: F401
 from treadle.cli.completion.lists import rows
 from treadle.fleet import places, server, up
 from treadle.fleet.api import running as running_page
@@ -22,21 +21,21 @@ from treadle.io.process import table
 TREADLE = os.path.join(os.path.dirname(sys.executable), "treadle")
 
 
-def fleet(*arguments: str, code: int = 0, stdin: str = "") -> str:
+def typed(*arguments: str, code: int = 0) -> str:
     done = subprocess.run(
-        [TREADLE, "fleet", *arguments], input=stdin, capture_output=True, text=True, timeout=120, cwd=os.environ["HOME"]
+        [TREADLE, "fleet", *arguments], capture_output=True, text=True, timeout=120, cwd=os.environ["HOME"]
     )
     assert done.returncode == code, (arguments, done.stdout, done.stderr)
     return done.stdout if code == 0 else done.stdout + done.stderr
 
 
-def as_json(*arguments: str, **more: Any) -> Any:
-    return json.loads(fleet(*arguments, "--json", **more))
-
-
-@pytest.fixture
-def running(nothing_left: None) -> None:  # noqa: F811
-    fleet("up", "--name", "n1", "--slots", "2", "--lease", "2", "--no-page")
+def test_the_installed_command_takes_an_order_from_up_to_down(nothing_left: None) -> None:
+    typed("up", "--name", "n1", "--lease", "2", "--no-page")
+    order = typed("submit", "do nothing", "--agent", "null:0.2:3", "--wait").split()[0]
+    assert "attempt   1 on n1, done" in typed("show", order[:6])
+    assert "there is no order 'nothing'" in typed("show", "nothing", code=1)
+    typed("down")
+    assert not server.is_up()
 
 
 def test_a_day_with_a_fleet(running: None, tmp_path: Path) -> None:
@@ -120,16 +119,15 @@ def test_down_leaves_no_process_and_gives_orders_back(running: None) -> None:
     assert "belongs to no fleet" in fleet("status", code=1)
 
 
-def test_a_second_machine_joins_with_a_code_and_takes_what_asks_for_it(running: None, tmp_path: Path) -> None:
+def test_a_second_machine_joins_with_a_code_and_takes_what_asks_for_it(
+    running: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = fleet("invite", "second").strip()
-    there = {**os.environ, "TREADLE_HOME": str(tmp_path / "second")}
 
     def elsewhere(*arguments: str, stdin: str = "") -> str:
-        done = subprocess.run(
-            [TREADLE, "fleet", *arguments], input=stdin, capture_output=True, text=True, timeout=120, env=there
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        with monkeypatch.context() as there:
+            there.setenv("TREADLE_HOME", str(tmp_path / "second"))
+            return fleet(*arguments, stdin=stdin)
 
     assert "no invitation" in fleet("join", "nonsense", code=1)
     elsewhere("join", "-", "--label", "far", stdin=code)

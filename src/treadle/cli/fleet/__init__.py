@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from treadle.cli.fleet import away, looking, machines, orders, results, steering, terminals
+from treadle.cli.fleet import away, keeping, looking, machines, orders, results, steering, terminals
 
 
 @click.group()
@@ -25,6 +25,6 @@ def fleet() -> None:
     """
 
 
-for group in (machines, orders, looking, steering, results, terminals, away):
+for group in (machines, orders, looking, steering, results, terminals, away, keeping):
     for command in group.COMMANDS:
         fleet.add_command(command)

@@ -78,7 +78,8 @@ def _show_status(found: dict[str, Any]) -> None:
             else "down"
         )
         click.echo(f"engine     {where}: {text}")
-        click.echo(f"disk       {found['disk_bytes'] / 1e6:.1f} MB in {found['directory']}")
+        free = found["disk_free_bytes"] / 1e9
+        click.echo(f"disk       {found['disk_bytes'] / 1e6:.1f} MB in {found['directory']}, {free:.1f} GB free")
     else:
         click.echo(f"engine     {where}")
     if found.get("page"):

@@ -50,7 +50,8 @@ KEYS = "the keys of an order are those of `treadle fleet submit --dry-run`"
 @click.option("--after", multiple=True, metavar="ORDER", help="Start when that order is done.")
 @click.option("--if-failed", type=click.Choice(["block", "skip", "run"]), default="block", help="When --after failed.")
 @click.option("--not-before", metavar="WHEN", help="A time such as 2026-12-01T06:00, or +90m.")
-@click.option("--every", metavar="TIME", help="Again and again, such as 6h; never two at once.")
+@click.option("--every", metavar="SCHEDULE", help="Again and again: 6h, or '30 6 * * mon-fri'. Never two at once.")
+@click.option("--time-zone", metavar="ZONE", help="For a cron --every: Europe/Berlin. Default: that of this machine.")
 @click.option("--race", metavar="A,B", help="The same order for each of these agents; compare them afterwards.")
 @click.option("--best-of", type=int, metavar="N", help="The same order N times; compare them afterwards.")
 @click.option("--attempts", default=3, show_default=True, metavar="N", help="How often it is begun.")
@@ -168,12 +169,22 @@ def _defaults(options: dict[str, Any]) -> dict[str, Any]:
         "limits": {name: value for name, value in limits.items() if value is not None},
         "policy": policy,
         "not_before": _when(options["not_before"]),
-        "every": duration(options["every"]) if options["every"] else 0.0,
+        **_schedule(options["every"] or "", options["time_zone"]),
         "answer_seconds": duration(options["answer_within"]),
         "stall_seconds": duration(options["stall_after"]),
         "park": duration(options["park"]) if options["park"] else None,
         "key": options["idempotency_key"],
     }
+
+
+def _schedule(text: str, zone: str | None) -> dict[str, Any]:
+    """An interval, or the five fields of crontab."""
+    from treadle.cli.terminal import duration
+    from treadle.fleet.schedules import local_zone
+
+    if " " in text.strip():
+        return {"cron": text.strip(), "zone": zone or local_zone()}
+    return {"every": duration(text) if text else 0.0}
 
 
 def _when(text: str | None) -> float:

@@ -83,6 +83,8 @@ class NewOrder(msgspec.Struct, frozen=True, kw_only=True):
     if_failed: Annotated[str, Meta(pattern="^(block|skip|run)$")] = "block"
     not_before: float = 0.0
     every: float = 0.0
+    cron: Name = ""
+    zone: Name = ""
     credential: Name = ""
     project: Name = ""
     attempts: Annotated[int, Meta(ge=1, le=100)] = 3

@@ -1,0 +1,27 @@
+"""`treadle fleet backup`, `restore` and `clean`, as a person types them."""
+
+import json
+from pathlib import Path
+
+from tests.cli.fleet.commands import as_json, fleet
+
+
+def test_what_is_stored_is_saved_cleaned_and_brought_back(running: None, tmp_path: Path) -> None:
+    order = fleet("submit", "nothing", "--agent", "null", "--wait").split()[0]
+    assert "orders are kept for 90 days after they ended, or until they take 8 GB" in fleet("clean")
+    assert as_json("clean", "--keep", "forever", "--keep-size", "1") == {"keep_seconds": 0.0, "keep_bytes": 1024**3}
+    assert " MB in " in fleet("backup", str(tmp_path / "saved"))
+    assert "is not empty" in fleet("backup", str(tmp_path / "saved"), code=1)
+    assert "needs --older-than" in fleet("clean", "--archive", "x", code=1)
+    assert as_json("clean", "--older-than", "1d", "--dry-run") == {"orders": []}
+    archive = tmp_path / "old.jsonl"
+    while f"order.{order}" not in (archive.read_text() if archive.exists() else ""):  # until it is a second old
+        fleet("clean", "--older-than", "1s", "--archive", str(archive))
+    kept = json.loads(archive.read_text().splitlines()[0])
+    assert kept[f"receipt.{order}"]["outcome"] == "done" and f"spec.{order}" in kept
+    assert "there is no order" in fleet("show", order, code=1)
+    fleet("down", "--forget", "--yes")
+    assert "holds no whole backup" in fleet("restore", str(tmp_path), code=1)
+    assert "goes on from there" in fleet("restore", str(tmp_path / "saved"))
+    fleet("up", "--name", "n1", "--no-page")
+    assert as_json("show", order)["receipt"]["outcome"] == "done"

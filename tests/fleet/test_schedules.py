@@ -1,0 +1,105 @@
+"""Repeated orders: when each is due, in which time zone, and that there are never two of a series."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.fleet.test_book import book_with, spec
+from treadle.errors import ConfigError
+from treadle.fleet import schedules
+from treadle.fleet.book import Book
+from treadle.fleet.orders import Spec, checked
+from treadle.fleet.placing import place_all
+
+NOON = datetime(2026, 3, 27, 12, 0, tzinfo=UTC).timestamp()
+FIELD = st.one_of(st.just("*"), st.lists(st.integers(0, 23), min_size=1, max_size=3, unique=True))
+
+
+def wanted(field: str | list[int], value: int) -> bool:
+    return field == "*" or value in field
+
+
+def text(field: str | list[int]) -> str:
+    return field if isinstance(field, str) else ",".join(map(str, field))
+
+
+@given(minutes=FIELD, hours=FIELD, days=st.sampled_from(["*", [1, 2, 3, 4, 5], [0], [6]]), shift=st.integers(0, 10**6))
+def test_the_next_time_is_the_first_minute_that_fits(
+    minutes: str | list[int], hours: str | list[int], days: str | list[int], shift: int
+) -> None:
+    after = NOON + shift
+    found = schedules.next_time(f"{text(minutes)} {text(hours)} * * {text(days)}", "UTC", after)
+    here = datetime.fromtimestamp(after, UTC).replace(second=0, microsecond=0) + timedelta(minutes=1)
+    while not (wanted(minutes, here.minute) and wanted(hours, here.hour) and wanted(days, (here.weekday() + 1) % 7)):
+        here += timedelta(minutes=1)
+    assert found == here.timestamp() > after
+
+
+def test_a_time_of_day_stays_that_of_its_zone_when_clocks_change() -> None:
+    zone, at = ZoneInfo("Europe/Berlin"), NOON
+    seen = []
+    for _ in range(4):  # the night to Sunday, 29 March 2026, is an hour shorter there
+        at = schedules.next_time("30 6 * * *", "Europe/Berlin", at)
+        seen.append(datetime.fromtimestamp(at, zone))
+    assert [(each.day, each.hour, each.minute) for each in seen] == [(day, 6, 30) for day in (28, 29, 30, 31)]
+    assert seen[0].utcoffset() != seen[1].utcoffset()
+
+
+@pytest.mark.parametrize(
+    "cron, zone",
+    [
+        ("* * * *", ""),
+        ("* * * * * *", ""),
+        ("61 * * * *", ""),
+        ("0 0 30 2 *", ""),
+        ("0 0 * * *", "Mars/Base"),
+        ("0 0 * * *", "/etc"),
+    ],
+)
+def test_what_stands_for_no_time_is_refused_when_it_is_given(cron: str, zone: str) -> None:
+    with pytest.raises(ConfigError):
+        checked(spec("a", cron=cron, zone=zone))
+
+
+def test_a_zone_is_named_where_the_machine_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    assert schedules.local_zone() == "America/New_York"
+    monkeypatch.setenv("TZ", "nowhere")
+    assert schedules.local_zone() == "UTC"
+
+
+def followers(book: Book, name: str) -> list[Spec]:
+    writes = book.units[name].writes
+    return [msgspec.json.decode(write.value, type=Spec) for write in writes if write.key.startswith("spec.")]
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=6), st.booleans())
+def test_the_next_of_a_series_is_there_when_the_one_before_has_ended_and_not_earlier(
+    good: list[bool], by_cron: bool
+) -> None:
+    again = {"cron": "30 6 * * *", "zone": "Asia/Tokyo"} if by_cron else {"every": 60.0}
+    book = book_with()
+    current = spec("first", attempts=1, **again)
+    for well in good:
+        book.accept(current, 0.0)
+        row = book.rows[current.id]
+        due = row.order.not_before
+        row.order = msgspec.structs.replace(row.order, not_before=0.0)  # its time has come
+        book.nodes["n1"].heard = 0.0
+        assert place_all(book, 0.0) == 1 and not followers(book, current.id)
+        book.finished(row, {"outcome": "done" if well else "failed"})
+        (follower,) = followers(book, current.id)
+        assert follower.series == "first" and follower.id != current.id and len(book.rows) == 0
+        assert follower.not_before >= due
+        current = follower
+
+
+def test_who_cancels_one_of_a_series_ends_it() -> None:
+    book = book_with(spec("a", cron="0 0 * * *"))
+    assert book.rows["a"].order.not_before > 0
+    book.wish(book.rows["a"], "cancel", "ana", {})
+    assert not followers(book, "a")
