@@ -1,5 +1,7 @@
 # Everything a person or CI types. Each target sets up what it needs in .venv.
 PYTHON ?= python3
+# Tests that run at a time.
+JOBS   ?= 2
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -39,7 +41,7 @@ check: setup
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q
 
 # The real agent programs, fetched once into a cache outside the tree, against the scripted model.
 test-agents: setup

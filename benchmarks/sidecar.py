@@ -24,7 +24,8 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.drivers.sidecar.peer import SidecarPeer
-from treadle.host.run import Backend, HostRun, Job
+from treadle.host.job import Backend, Job
+from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
 from treadle.host.supervise import RunSupervisor
 from treadle.testing.conversations.sidecar import SAMPLE_ORDER, SAMPLE_RECEIPT

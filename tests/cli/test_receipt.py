@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from treadle.host.run import runs_directory
+from treadle.host.job import runs_directory
 from treadle.host.store import ReceiptStore
 from treadle.testing.conversations.sidecar import SAMPLE_RECEIPT
 from treadle.wire.sidecar import receipts

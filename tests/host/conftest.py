@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from treadle.drivers.sidecar.liveness import Timing
 from treadle.errors import TreadleError
-from treadle.host.run import Backend, HostRun, Job
+from treadle.host.job import Backend, Job
+from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
 from treadle.testing import bad_sidecar
 from treadle.testing.conversations.sidecar import SAMPLE_ORDER

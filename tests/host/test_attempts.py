@@ -9,7 +9,8 @@ from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import more
 from treadle.errors import Cancelled, Denied, PeerFatal, RateLimited
 from treadle.host.attempts import Attempts, _may_pass
-from treadle.host.run import HostRun, Job
+from treadle.host.job import Job
+from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
 from treadle.wire.sidecar.receipts import Receipt
 

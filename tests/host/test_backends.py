@@ -17,7 +17,7 @@ from treadle.host.backends import (
     probe,
     select,
 )
-from treadle.host.run import Backend
+from treadle.host.job import Backend
 from treadle.settings import trust
 from treadle.testing import bad_sidecar
 from treadle.wire.sidecar.connection import MinSupport, Requirement, Requirements

@@ -13,7 +13,7 @@ from tests.conftest import need
 from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import more
 from treadle.host.confine import Cage
-from treadle.host.run import Job
+from treadle.host.job import Job
 from treadle.host.signing import key_path, make_key
 from treadle.io.sandbox import methods
 from treadle.session import Confinement

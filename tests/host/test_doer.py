@@ -14,7 +14,8 @@ from treadle.agents import find_agent
 from treadle.errors import Cancelled, NotFound, TimedOut
 from treadle.events import AnyEvent, Asked, ToolStarted, TurnEnded
 from treadle.host.doer import AgentDoer
-from treadle.host.run import HostRun, Job
+from treadle.host.job import Job
+from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
 from treadle.session import AgentInfo, Answer, Confinement, SessionSpec
 from treadle.wire.sidecar.connection import NO_POLICY, Requirement, Requirements, WorkOrder

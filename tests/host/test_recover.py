@@ -13,8 +13,8 @@ import pytest
 
 from tests.host.conftest import MARK, marked
 from tests.workspace.test_git import branches, make
+from treadle.host.job import runs_directory
 from treadle.host.recover import recover
-from treadle.host.run import runs_directory
 from treadle.host.store import ReceiptStore
 from treadle.testing import bad_sidecar
 

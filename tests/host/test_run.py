@@ -13,12 +13,13 @@ from tests.host.conftest import QUICK, left_running, order, scripted
 from tests.waiting import until
 from tests.workspace.test_git import branches, make
 from treadle.errors import Cancelled, ConfigError, NotFound, TimedOut, Unsupported, WorkspaceError
+from treadle.host.job import Backend, Job, runs_directory
 from treadle.host.recover import kept_runs
-from treadle.host.run import Backend, HostRun, Job, absolute_command, make_receipt, runs_directory
+from treadle.host.run import HostRun
 from treadle.host.store import ReceiptStore
 from treadle.session import Confinement
 from treadle.wire.sidecar.connection import NO_POLICY, Requirement, Requirements, WorkspaceSpec
-from treadle.wire.sidecar.receipts import Receipt, ToolCall
+from treadle.wire.sidecar.receipts import Receipt
 
 Runner = Callable[..., Any]
 
@@ -249,14 +250,6 @@ async def test_a_bug_leaves_a_receipt_too(source: Path, store: ReceiptStore) -> 
     assert receipt.outcome == "failed" and more(receipt)["end"]["error_code"] == "internal"
 
 
-def test_what_no_receipt_can_hold_costs_only_what_was_said(source: Path, store: ReceiptStore) -> None:
-    host = HostRun(Job(order=order(source), backend=scripted("good")), store)
-    host.observed.trace.extend([ToolCall(ts="2025-01-01T00:00:00Z", tool_name="x", input=object())])
-    receipt = store.add(make_receipt(host.observed))
-    assert store.get(host.run_id) == receipt and receipt.outcome == "failed"
-    assert "makes no receipt: TypeError" in more(receipt)["end"]["message"]
-
-
 async def test_what_is_kept_is_known_and_can_be_thrown_away(run: Runner, tmp_path: Path) -> None:
     repository = make(tmp_path / "repo")
     _, copied = await run("good")
@@ -273,18 +266,6 @@ async def test_what_is_kept_is_known_and_can_be_thrown_away(run: Runner, tmp_pat
     for found in kept.values():
         found.discard()
     assert kept_runs() == {} and branches(repository) == {"main"} and left() == []
-
-
-def test_files_of_the_command_get_their_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "host.js").touch()
-    assert absolute_command(["node", "host.js", "--flag", "none.js"]) == [
-        "node",
-        f"{tmp_path}/host.js",
-        "--flag",
-        "none.js",
-    ]
-    assert absolute_command(["./host.js"]) == [f"{tmp_path}/host.js"]
 
 
 def told(source: Path, task: str, **changes: Any) -> Job:

@@ -10,7 +10,8 @@ from tests.host.conftest import QUICK, order, scripted
 from tests.host.test_run import more
 from tests.waiting import until
 from treadle.errors import NotFound
-from treadle.host.run import HostRun, Job, runs_directory
+from treadle.host.job import Job, runs_directory
+from treadle.host.run import HostRun
 from treadle.host.running import ask_to_stop, find_running, follow, running, wait_for_end
 from treadle.host.store import ReceiptStore
 from treadle.wire.sidecar.receipts import AssistantMessage

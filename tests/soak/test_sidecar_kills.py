@@ -12,8 +12,8 @@ import time
 import uuid
 from pathlib import Path
 
+from treadle.host.job import runs_directory
 from treadle.host.recover import recover
-from treadle.host.run import runs_directory
 from treadle.host.store import ReceiptStore
 from treadle.testing import bad_sidecar
 

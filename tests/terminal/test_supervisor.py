@@ -358,14 +358,14 @@ def test_input_that_nobody_reads_is_bounded_and_others_are_still_heard(stage: St
 
 def test_a_stalled_subscriber_loses_the_oldest_output_but_not_its_answers_or_exit(stage: Stage) -> None:
     place = stage.python(
-        "import sys\nsys.stdin.readline()\nfor n in range(1_000_000): print(n)\nsys.stdin.readline()",
+        "import sys\nsys.stdin.readline()\nprint(*range(400_000), sep='\\n', flush=True)\nsys.stdin.readline()",
         scrollback_bytes=1 << 16,
     )
     with connected(place) as fast, connected(place) as slow:
         slow.hello(wire.WANT_GAPS)
         slow.subscribe()
         fast.input(b"go\n")
-        until(lambda: fast.detail()["output"]["end"] > 7_000_000)  # the child was never held up
+        until(lambda: fast.detail()["output"]["end"] > 3_000_000)  # the child was never held up
         slow.send(wire.Status())  # still read, though it does not read
         slow.input(b"done\n")
         until(lambda: not fast.status().alive)
@@ -381,11 +381,11 @@ def test_a_stalled_subscriber_loses_the_oldest_output_but_not_its_answers_or_exi
         assert answered == 1
         assert missed > 0
         assert len(output) + missed == fast.detail()["output"]["end"]
-        assert output.endswith(b"999999\r\ndone\r\n") or b"999999\r\n" in output[-100:]
+        assert output.endswith(b"399999\r\ndone\r\n") or b"399999\r\n" in output[-100:]
 
 
 def test_a_stuck_client_cannot_keep_others_from_typing_resizing_and_killing(stage: Stage) -> None:
-    place = stage.start("sh", "-c", "while :; do echo flood; done")
+    place = stage.start("yes", "flood")
     with plain(place) as stuck:
         stuck.sendall(b"\x02\x00\x00\x00\x00")
         with connected(place) as client:

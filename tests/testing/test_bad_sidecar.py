@@ -24,7 +24,7 @@ from treadle.errors import (
     VersionMismatch,
     Violation,
 )
-from treadle.host.run import Job
+from treadle.host.job import Job
 from treadle.testing import bad_sidecar
 from treadle.wire.sidecar.connection import NO_POLICY
 from treadle.wire.sidecar.receipts import ErrorEvent, Receipt

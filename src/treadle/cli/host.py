@@ -24,9 +24,10 @@ from treadle.host import backends
 from treadle.host import order as workorder
 from treadle.host.attempts import Attempts
 from treadle.host.event_file import RedactedEvents
+from treadle.host.job import Backend, Job
 from treadle.host.recover import kept_runs
 from treadle.host.recover import recover as recover_runs
-from treadle.host.run import Backend, HostRun, Job
+from treadle.host.run import HostRun
 from treadle.host.running import RunUnderWay, ask_to_stop, find_running, follow, running, wait_for_end
 from treadle.host.signing import load_signer
 from treadle.host.store import ReceiptStore

@@ -305,8 +305,9 @@ class Execution:
         return os.path.join(self.runner.directory, "work")
 
     async def _run_once(self, agent: Agent) -> Any:
+        from treadle.host.job import Job
         from treadle.host.order import make_order
-        from treadle.host.run import HostRun, Job
+        from treadle.host.run import HostRun
         from treadle.host.store import ReceiptStore
         from treadle.workspace.workspace import WorkspaceMode
 

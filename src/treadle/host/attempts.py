@@ -9,7 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from treadle.errors import Cancelled, TreadleError
-from treadle.host.run import Backend, HostRun, Job
+from treadle.host.job import Backend, Job
+from treadle.host.run import HostRun
 from treadle.session import Agent
 from treadle.wire.sidecar.events import contract_code
 from treadle.wire.sidecar.receipts import Receipt

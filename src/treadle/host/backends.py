@@ -21,7 +21,7 @@ from treadle.agents import AGENTS
 from treadle.drivers.sidecar.liveness import Timing
 from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer
 from treadle.errors import ConfigError, NotFound, TreadleError, Unsupported
-from treadle.host.run import Backend, absolute_command
+from treadle.host.job import Backend, absolute_command
 from treadle.io import paths
 from treadle.io.process.programs import command_words
 from treadle.io.reading import read

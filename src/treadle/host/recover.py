@@ -12,17 +12,8 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.errors import Busy, LocalError, TreadleError
-from treadle.host.run import (
-    FORMAT,
-    MAKING,
-    PENDING,
-    RunRecord,
-    describe,
-    make_receipt,
-    runs_directory,
-    settle,
-    write_copy,
-)
+from treadle.host.conclude import describe, make_receipt, settle, write_copy
+from treadle.host.job import FORMAT, MAKING, PENDING, RunRecord, runs_directory
 from treadle.host.store import ReceiptStore
 from treadle.io.files import iter_lines, locked, write_atomic
 from treadle.io.reading import read_if_there

@@ -1,13 +1,7 @@
 """The control plane: give an order to a sidecar or an agent, watch it, and leave a receipt, whatever happens.
 
-    state/host/<run_id>/      one directory for each run under way
-        lock                  held while the run's host lives
-        run.json              the order, and who was to do it
-        events.jsonl          what the sidecar has said so far
-        workspace/, snapshots.git, workspace.json, patch.diff
-
-When the host dies, its keeper ends the sidecar, and the next host, or `treadle host recover`, finds the directory
-without a holder of its lock and writes the receipt from what is there (`recover.py`).
+When the host dies, its keeper ends the sidecar, and the next host, or `treadle host recover`, finds the run's directory
+(`job.py`) without a holder of its lock and writes the receipt from what is there (`recover.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +20,6 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.doors.sidecar.work import Adjust, Sink
-from treadle.drivers.sidecar.liveness import Timing
 from treadle.drivers.sidecar.peer import ENVIRONMENT
 from treadle.errors import (
     Cancelled,
@@ -40,89 +33,32 @@ from treadle.errors import (
     Unsupported,
 )
 from treadle.host.check import run_check
+from treadle.host.conclude import describe, make_receipt, redactor_of, settle, write_copy
 from treadle.host.confine import Cage
 from treadle.host.doer import AgentDoer, Doer, SidecarDoer
 from treadle.host.event_file import EventFile, encode_events
+from treadle.host.job import CANCEL, MAKING, PENDING, Backend, Job, RunRecord, absolute_command, runs_directory
 from treadle.host.store import ReceiptStore
 from treadle.host.supervise import RunSupervisor
 from treadle.io.files import locked, write_atomic
 from treadle.io.opening import rename
-from treadle.io.paths import private_dir, state_dir
+from treadle.io.paths import private_dir
 from treadle.io.reading import read
 from treadle.io.stopping import heeding
 from treadle.policy.environment import reduced
 from treadle.receipts.artifacts import collect
 from treadle.receipts.trace import Check, Observed
-from treadle.redact import Redactor
-from treadle.session import Agent, Answer, Confinement, SessionSpec
-from treadle.wire.common.connection import CAP
+from treadle.session import Answer, SessionSpec
 from treadle.wire.sidecar.connection import Hello, WorkOrder, unmet
 from treadle.wire.sidecar.receipts import AnyAgentEvent, Receipt, encode
 from treadle.wire.sidecar.repair import Note
 from treadle.workspace.merge import Merged, MergePlan
-from treadle.workspace.workspace import JOURNAL, Workspace, WorkspaceMode, prepare, remove_tree
+from treadle.workspace.workspace import JOURNAL, Workspace, prepare
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
-MAKING = ".making-"
-CANCEL = "cancel"
-"""In a run's directory: why somebody wants it to end."""
 LOOK_FOR_CANCEL = 0.5
-PENDING = "receipt.json"
-"""In a run's directory: its receipt, until that is in the store."""
 Listener = Callable[[Sequence[AnyAgentEvent]], None]
-
-
-class Backend(msgspec.Struct, frozen=True, kw_only=True):
-    """A sidecar that can be started."""
-
-    name: str
-    argv: tuple[str, ...]
-    env: tuple[str, ...] = ()
-    """Further variables that it may see."""
-    timeout: float | None = None
-    source: str = ""
-    ours: bool = False
-    """It confines what its agent starts, and stays outside itself."""
-
-
-class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """An order, and how this control plane is to see to it. `order.workspace.root` is the source directory.
-
-    `backend` is a sidecar to be started, or an agent whose session then lives in this process.
-    """
-
-    order: WorkOrder
-    backend: Backend | Agent
-    mode: WorkspaceMode = "staged"
-    timeout: float | None = None
-    check: str | None = None
-    apply: bool = False
-    keep_workspace: bool = False
-    events_path: str | None = None
-    out_path: str | None = None
-    timing: Timing = Timing()
-    line_cap: int = CAP
-    confinement: Confinement = Confinement(use="possible")
-    """The sandbox of the sidecar, of what an agent of ours starts, and of the check."""
-
-
-class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    format: int = FORMAT
-    run_id: str
-    order: WorkOrder
-    backend: str
-    mode: WorkspaceMode
-    started: float
-    pid: int = 0
-    out_path: str | None = None
-    receipts: str | None = None
-    """Where its receipt belongs, if not in the store of whoever recovers it."""
-
-
-def runs_directory() -> str:
-    return os.path.join(state_dir(), "host")
 
 
 class HostRun:
@@ -341,7 +277,7 @@ class HostRun:
     def _open_outputs(self) -> None:
         self._outputs.append(EventFile(os.path.join(self.directory, "events.jsonl")))
         if self.job.events_path is not None:
-            self._outputs.append(EventFile(self.job.events_path, _redactor(self.job.order)))
+            self._outputs.append(EventFile(self.job.events_path, redactor_of(self.job.order)))
 
     def _keep(self, events: Sequence[AnyAgentEvent]) -> None:
         lines = encode_events(events)
@@ -366,7 +302,7 @@ class HostRun:
         observed, backend = self.observed, self.job.backend
         observed.command = backend.argv if isinstance(backend, Backend) else ()
         try:
-            observed.order_path = self._store.keep_order(self.job.order, _redactor(self.job.order))
+            observed.order_path = self._store.keep_order(self.job.order, redactor_of(self.job.order))
         except (TreadleError, ValueError) as error:
             observed.notes.append(Note(where="order", problem=f"not kept: {error}"))
 
@@ -463,68 +399,3 @@ class HostRun:
             if self.observed.stopped is None:
                 raise
             return Check(command=command, exit_code=None, output_tail="[stopped]")
-
-
-def describe(workspace: Workspace, observed: Observed, keep: bool = False) -> dict[str, Any]:
-    place = workspace.place
-    try:
-        kept = place.mode != "pass_through" and (keep or workspace.holds_work(applied=_applied(observed)))
-    except TreadleError:
-        kept = True  # what cannot be looked at must not be removed
-    return {
-        "mode": place.mode,
-        "source": place.source,
-        "branch": place.branch,
-        "base_commit": place.commit,
-        "base_tree": place.before,
-        "kept": place.root if kept else None,
-    }
-
-
-def _applied(observed: Observed) -> bool:
-    return observed.merged is not None and not observed.merged.conflicts
-
-
-def _redactor(order: WorkOrder) -> Redactor:
-    return Redactor.of_environment({**os.environ, **order.config.env})
-
-
-def make_receipt(observed: Observed) -> Receipt:
-    """As it can be stored, without its place in the chain."""
-    redactor = _redactor(observed.order)
-    try:
-        return observed.receipt(redactor)
-    except Exception as error:
-        log.exception("what was seen of a run makes no receipt", extra={"run": observed.run_id})
-        return observed.without_its_words(error).receipt(redactor)
-
-
-def write_copy(receipt: Receipt, path: str) -> None:
-    write_atomic(path, msgspec.json.format(encode(receipt), indent=2) + b"\n", 0o644)
-
-
-def settle(directory: str, observed: Observed, workspace: Workspace | None, keep: bool = False) -> None:
-    """Leave of a run whose receipt is written only what that points to. What cannot be removed counts as kept."""
-    try:
-        if workspace is not None and not keep:
-            workspace.release(applied=_applied(observed))
-    except TreadleError as error:
-        log.warning("the workspace of the run is left: %s", error, extra={"run": observed.run_id})
-    done_with = ["run.json", PENDING, CANCEL]
-    if not os.path.isdir(os.path.join(directory, "workspace")):
-        done_with.append("workspace.json")
-    if not observed.trace.left_out:
-        done_with.append("events.jsonl")
-    for name in done_with:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(directory, name))
-    if set(os.listdir(directory)) <= {"lock"}:
-        remove_tree(directory)
-
-
-def absolute_command(argv: Sequence[str]) -> list[str]:
-    """The sidecar runs in its workspace, so files that the command names here need their whole path."""
-    program, *rest = argv
-    if "/" in program:
-        program = os.path.abspath(program)
-    return [program, *(os.path.abspath(word) if os.path.isfile(word) else word for word in rest)]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from treadle.errors import NotFound, StorageError
-from treadle.host.run import CANCEL, RunRecord, runs_directory
+from treadle.host.job import CANCEL, RunRecord, runs_directory
 from treadle.io.files import is_locked, write_atomic
 from treadle.io.reading import follow_lines, read_if_there
 from treadle.wire.sidecar.receipts import AnyAgentEvent

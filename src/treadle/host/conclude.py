@@ -1,0 +1,79 @@
+"""What is left of a run when the work is over: the receipt, its copy, and what of the workspace is worth keeping."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from typing import Any
+
+import msgspec
+
+from treadle.errors import TreadleError
+from treadle.host.job import CANCEL, PENDING
+from treadle.io.files import write_atomic
+from treadle.receipts.trace import Observed
+from treadle.redact import Redactor
+from treadle.wire.sidecar.connection import WorkOrder
+from treadle.wire.sidecar.receipts import Receipt, encode
+from treadle.workspace.workspace import Workspace, remove_tree
+
+log = logging.getLogger(__name__)
+
+
+def describe(workspace: Workspace, observed: Observed, keep: bool = False) -> dict[str, Any]:
+    place = workspace.place
+    try:
+        kept = place.mode != "pass_through" and (keep or workspace.holds_work(applied=_applied(observed)))
+    except TreadleError:
+        kept = True  # what cannot be looked at must not be removed
+    return {
+        "mode": place.mode,
+        "source": place.source,
+        "branch": place.branch,
+        "base_commit": place.commit,
+        "base_tree": place.before,
+        "kept": place.root if kept else None,
+    }
+
+
+def _applied(observed: Observed) -> bool:
+    return observed.merged is not None and not observed.merged.conflicts
+
+
+def redactor_of(order: WorkOrder) -> Redactor:
+    """It knows the secrets of our environment and of the one that the order gives its agent."""
+    return Redactor.of_environment({**os.environ, **order.config.env})
+
+
+def make_receipt(observed: Observed) -> Receipt:
+    """As it can be stored, without its place in the chain."""
+    redactor = redactor_of(observed.order)
+    try:
+        return observed.receipt(redactor)
+    except Exception as error:
+        log.exception("what was seen of a run makes no receipt", extra={"run": observed.run_id})
+        return observed.without_its_words(error).receipt(redactor)
+
+
+def write_copy(receipt: Receipt, path: str) -> None:
+    write_atomic(path, msgspec.json.format(encode(receipt), indent=2) + b"\n", 0o644)
+
+
+def settle(directory: str, observed: Observed, workspace: Workspace | None, keep: bool = False) -> None:
+    """Leave of a run whose receipt is written only what that points to. What cannot be removed counts as kept."""
+    try:
+        if workspace is not None and not keep:
+            workspace.release(applied=_applied(observed))
+    except TreadleError as error:
+        log.warning("the workspace of the run is left: %s", error, extra={"run": observed.run_id})
+    done_with = ["run.json", PENDING, CANCEL]
+    if not os.path.isdir(os.path.join(directory, "workspace")):
+        done_with.append("workspace.json")
+    if not observed.trace.left_out:
+        done_with.append("events.jsonl")
+    for name in done_with:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(directory, name))
+    if set(os.listdir(directory)) <= {"lock"}:
+        remove_tree(directory)

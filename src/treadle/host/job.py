@@ -1,0 +1,88 @@
+"""What a run is asked to do, and what of it is on disk while it is under way.
+
+state/host/<run_id>/      one directory for each run under way
+    lock                  held while the run's host lives
+    run.json              the order, and who was to do it
+    events.jsonl          what the sidecar has said so far
+    workspace/, snapshots.git, workspace.json, patch.diff
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from treadle.drivers.sidecar.liveness import Timing
+from treadle.io.paths import state_dir
+from treadle.session import Agent, Confinement
+from treadle.wire.common.connection import CAP
+from treadle.wire.sidecar.connection import WorkOrder
+from treadle.workspace.workspace import WorkspaceMode
+
+FORMAT = 1
+MAKING = ".making-"
+CANCEL = "cancel"
+"""In a run's directory: why somebody wants it to end."""
+PENDING = "receipt.json"
+"""In a run's directory: its receipt, until that is in the store."""
+
+
+class Backend(msgspec.Struct, frozen=True, kw_only=True):
+    """A sidecar that can be started."""
+
+    name: str
+    argv: tuple[str, ...]
+    env: tuple[str, ...] = ()
+    """Further variables that it may see."""
+    timeout: float | None = None
+    source: str = ""
+    ours: bool = False
+    """It confines what its agent starts, and stays outside itself."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """An order, and how this control plane is to see to it. `order.workspace.root` is the source directory.
+
+    `backend` is a sidecar to be started, or an agent whose session then lives in this process.
+    """
+
+    order: WorkOrder
+    backend: Backend | Agent
+    mode: WorkspaceMode = "staged"
+    timeout: float | None = None
+    check: str | None = None
+    apply: bool = False
+    keep_workspace: bool = False
+    events_path: str | None = None
+    out_path: str | None = None
+    timing: Timing = Timing()
+    line_cap: int = CAP
+    confinement: Confinement = Confinement(use="possible")
+    """The sandbox of the sidecar, of what an agent of ours starts, and of the check."""
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    format: int = FORMAT
+    run_id: str
+    order: WorkOrder
+    backend: str
+    mode: WorkspaceMode
+    started: float
+    pid: int = 0
+    out_path: str | None = None
+    receipts: str | None = None
+    """Where its receipt belongs, if not in the store of whoever recovers it."""
+
+
+def runs_directory() -> str:
+    return os.path.join(state_dir(), "host")
+
+
+def absolute_command(argv: Sequence[str]) -> list[str]:
+    """The sidecar runs in its workspace, so files that the command names here need their whole path."""
+    program, *rest = argv
+    if "/" in program:
+        program = os.path.abspath(program)
+    return [program, *(os.path.abspath(word) if os.path.isfile(word) else word for word in rest)]

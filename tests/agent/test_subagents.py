@@ -1,0 +1,31 @@
+"""Which kinds of subagent there are."""
+
+import pytest
+
+from treadle.agent.subagents import AGENT_TYPES, READING, find_type, kinds
+from treadle.agent.tools import BUILTIN
+from treadle.errors import NotFound
+from treadle.session import Subagent
+
+
+def test_a_kind_is_found_by_its_name_in_any_case_and_without_one_it_is_the_general_one() -> None:
+    assert find_type("explore").name == find_type("EXPLORE").name == "Explore"
+    assert find_type(None).name == "general-purpose"
+
+
+def test_one_that_is_not_there_is_told_with_those_that_are() -> None:
+    with pytest.raises(NotFound, match="no agent type 'nobody'") as caught:
+        find_type("nobody")
+    assert caught.value.hint == "the types are general-purpose, Explore, Plan"
+
+
+def test_a_further_kind_takes_the_place_of_ours() -> None:
+    mine = Subagent(name="explore", description="mine", prompt="look")
+    known = kinds([mine])
+    assert find_type("Explore", known) is mine and len(known) == len(AGENT_TYPES)
+    assert find_type("Explore") is not mine
+
+
+def test_the_kinds_that_change_nothing_have_only_tools_that_read() -> None:
+    assert set(READING) <= set(BUILTIN) and not {"bash", "write_file", "edit_file", "multi_edit"} & set(READING)
+    assert {kind.name for kind in AGENT_TYPES.values() if kind.tools == READING} == {"Explore", "Plan"}

@@ -1,0 +1,76 @@
+"""Options whose value is a file or JSON of its own."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from treadle.cli.given import claude_settings, joined, servers, subagents
+from treadle.errors import ConfigError, StorageError
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("--allowedTools Read Bash(ls) mcp__x__y fix it", "--allowedTools Read,Bash(ls),mcp__x__y fix it"),
+        ("--allowedTools Read -p fix", "--allowedTools Read -p fix"),
+        ("--disallowed-tools Read, Edit,Write done", "--disallowed-tools Read,,Edit,Write done"),
+        ("--allowedTools", "--allowedTools"),
+        ("-p x -- --allowedTools Read Edit", "-p x -- --allowedTools Read Edit"),
+    ],
+)
+def test_further_words_belong_to_an_option_only_when_they_name_tools(words: str, expected: str) -> None:
+    assert joined(words.split()) == expected.split()
+
+
+def test_subagents_are_read_from_json_or_from_a_file(tmp_path: Path) -> None:
+    text = json.dumps({"tester": {"description": "tests", "prompt": "Test it.", "tools": ["Read"]}})
+    (tmp_path / "agents.json").write_text(text)
+    [found] = subagents(text)
+    assert (found.name, found.prompt) == ("tester", "Test it.")
+    assert subagents(str(tmp_path / "agents.json")) == (found,)
+    with pytest.raises(StorageError):
+        subagents(str(tmp_path / "none.json"))
+
+
+def test_servers_of_several_files_are_put_together_and_the_last_counts(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"mcpServers": {"one": {"command": "x"}, "two": {"command": "y"}}}')
+    assert servers((str(tmp_path / "a.json"), '{"two": {"url": "z"}}')) == {
+        "one": {"command": "x"},
+        "two": {"url": "z"},
+    }
+    for wrong in ('{"mcpServers": []}', '{"one": 1}'):
+        with pytest.raises(ConfigError, match="no table of servers"):
+            servers((wrong,))
+
+
+def test_settings_of_claude_code_give_what_means_the_same_here() -> None:
+    found = claude_settings(
+        json.dumps(
+            {
+                "permissions": {"deny": ["Read(.env)"], "defaultMode": "plan", "additionalDirectories": ["/x"]},
+                "env": {"N": 1},
+                "statusLine": {},
+            }
+        )
+    )
+    assert found.rules.deny == ("Read(.env)",) and found.mode == "plan" and found.add_dirs == ("/x",)
+    assert found.env == {"N": "1"} and found.ignored == ("statusLine",)
+
+
+@pytest.mark.parametrize("name", ["hooks", "sandbox"])
+def test_what_could_forbid_something_and_cannot_be_kept_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"--settings has {name}"):
+        claude_settings(json.dumps({name: {"x": 1}}))
+
+
+@pytest.mark.parametrize(("text", "said"), [("{", "not valid JSON"), ("{}x", "not valid JSON")])
+def test_what_is_not_json_is_told_with_the_option(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=f"--agents is {said}"):
+        subagents(text)
+
+
+def test_a_file_that_holds_something_else_is_named(tmp_path: Path) -> None:
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(ConfigError, match=r"--settings .*list\.json is not a JSON object"):
+        claude_settings(str(tmp_path / "list.json"))

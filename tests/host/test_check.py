@@ -1,0 +1,27 @@
+"""Whether the work is good, by a command of a person's."""
+
+from pathlib import Path
+
+import pytest
+
+from treadle.host.check import run_check
+
+
+async def test_its_exit_code_and_the_end_of_what_it_said_are_kept(tmp_path: Path) -> None:
+    check = await run_check("seq 1 5000; echo wrong >&2; exit 3", str(tmp_path))
+    assert check.exit_code == 3 and check.command.startswith("seq")
+    assert check.output_tail.endswith("5000\nwrong\n") and len(check.output_tail) <= 8192
+
+
+async def test_it_runs_in_the_workspace_and_sees_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "secret words")
+    check = await run_check('pwd; echo "key: $SOME_API_KEY."', str(tmp_path))
+    assert check.output_tail == f"{tmp_path}\nkey: .\n" and check.exit_code == 0
+
+
+async def test_one_that_does_not_end_is_stopped_with_all_it_started(tmp_path: Path) -> None:
+    check = await run_check("(sleep 1000 & echo $! > pid); sleep 1000", str(tmp_path), seconds=2)
+    assert check.exit_code is None and check.output_tail.endswith("[it did not end within 2 s]")
+    if (tmp_path / "pid").exists():  # on a busy machine it may not have come so far
+        pid = (tmp_path / "pid").read_text().strip()
+        assert not pid or not Path(f"/proc/{pid}").exists()
