@@ -1,8 +1,8 @@
 """A kept conversation told again."""
 
 from treadle.agent.messages import AssistantMessage, Thinking, ToolCall, ToolResult, UserMessage
+from treadle.agent.records import Cleared, Rewound, Said, TurnBegan
 from treadle.agent.replay import replay
-from treadle.agent.transcript import Cleared, Rewound, Said, TurnBegan
 from treadle.events import Message, ToolEnded, ToolStarted, TurnStarted
 
 

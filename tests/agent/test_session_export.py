@@ -5,8 +5,9 @@ import re
 import pytest
 
 from treadle.agent.messages import AssistantMessage, ToolCall, ToolResult, UserMessage
+from treadle.agent.records import Compacted, Said, Spent, TurnBegan
 from treadle.agent.session_export import SessionDocument, as_html, as_json, as_markdown, fenced
-from treadle.agent.transcript import Compacted, Said, Spent, Transcript, TurnBegan
+from treadle.agent.transcript import Transcript
 from treadle.events import Usage
 from treadle.redact import Redactor
 

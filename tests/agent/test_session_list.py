@@ -8,18 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from treadle.agent.messages import UserMessage
+from treadle.agent.records import Listing, Named, Rewound, Said, Switched, TurnBegan, TurnOver, listing_of
 from treadle.agent.session_list import TAIL, ListedSession, find_session, list_sessions
-from treadle.agent.transcript import (
-    Listing,
-    Named,
-    Rewound,
-    Said,
-    Switched,
-    Transcript,
-    TurnBegan,
-    TurnOver,
-    listing_of,
-)
+from treadle.agent.transcript import Transcript
 from treadle.errors import NotFound
 
 LONG = UserMessage(text="x" * TAIL)

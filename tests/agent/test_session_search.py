@@ -1,9 +1,10 @@
 """Finding sessions by what was said in them."""
 
 from treadle.agent.messages import ToolResult, UserMessage
+from treadle.agent.records import Said
 from treadle.agent.session_list import list_sessions
 from treadle.agent.session_search import excerpt, search
-from treadle.agent.transcript import Said, Transcript
+from treadle.agent.transcript import Transcript
 
 
 def keep(session: str, *said: str) -> None:

@@ -13,20 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
+from treadle.agent.records import Cleared, Compacted, Named, Pruned, Said, Spent, TurnBegan
 from treadle.agent.session_list import find_session, list_sessions
-from treadle.agent.transcript import (
-    PRUNED,
-    Cleared,
-    Compacted,
-    Named,
-    Pruned,
-    Said,
-    Spent,
-    Transcript,
-    TurnBegan,
-    remove,
-    well_formed,
-)
+from treadle.agent.transcript import PRUNED, Transcript, remove, well_formed
 from treadle.errors import Busy, ConfigError, NotFound, StorageError
 from treadle.events import Usage
 
@@ -167,7 +156,8 @@ def test_a_full_disk_is_a_clear_error_and_leaves_whole_lines(tmp_path: Path) -> 
     transcript.close()
     code = """
 import resource, signal, sys
-from treadle.agent.transcript import *
+from treadle.agent.records import Said
+from treadle.agent.transcript import Transcript
 from treadle.agent.messages import UserMessage
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 t = Transcript.open(sys.argv[1])

@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from treadle.agent.messages import AssistantMessage, UserMessage
+from treadle.agent.records import Said, TurnBegan
 from treadle.agent.session_list import list_sessions
-from treadle.agent.transcript import Said, Transcript, TurnBegan, history_of
+from treadle.agent.transcript import Transcript, history_of
 from treadle.cli.sessions import sessions
 from treadle.errors import NotFound
 

@@ -14,7 +14,8 @@ from contextlib import suppress
 import msgspec
 
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolResult, UserMessage
-from treadle.agent.transcript import PRUNED, Compacted, Pruned, Said, Transcript, prune, well_formed
+from treadle.agent.records import Compacted, Pruned, Said
+from treadle.agent.transcript import PRUNED, Transcript, prune, well_formed
 from treadle.errors import TreadleError
 from treadle.events import ContextCompacted, ContextHandoff, ContextPruned, Event, Usage, Warned
 

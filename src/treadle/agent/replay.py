@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from treadle.agent.messages import AssistantMessage, ToolResult
-from treadle.agent.transcript import Cleared, Record, Rewound, Said, TurnBegan
+from treadle.agent.records import Cleared, Record, Rewound, Said, TurnBegan
 from treadle.events import Event, Message, ToolEnded, ToolStarted, TurnStarted
 from treadle.policy.guess import access_of
 

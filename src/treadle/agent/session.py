@@ -24,6 +24,7 @@ from treadle.agent.messages import ToolSchema, UserMessage
 from treadle.agent.permissions import Permissions
 from treadle.agent.program import ProgramHooks
 from treadle.agent.providers.base import Provider
+from treadle.agent.records import Cleared, Spent, Switched, TurnBegan, TurnOver
 from treadle.agent.small.profile import small_persona, small_tools
 from treadle.agent.subagents import AgentType, kinds
 from treadle.agent.task_groups import Groups
@@ -33,7 +34,7 @@ from treadle.agent.tools.base import AnyTool, ToolContext, writing_freely
 from treadle.agent.tools.paths import Resolved
 from treadle.agent.tools.registry import Registry
 from treadle.agent.tools.tool_search import DEFERRED, FOUND
-from treadle.agent.transcript import Cleared, Spent, Switched, Transcript, TurnBegan, TurnOver
+from treadle.agent.transcript import Transcript
 from treadle.events import Asked, Event, Task, TurnEnded, Usage, Warned
 from treadle.policy.addresses import ALLOW_PRIVATE
 from treadle.session import (

@@ -11,19 +11,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from treadle.agent.transcript import (
-    FORMAT,
-    Header,
-    Listing,
-    Record,
-    Rewound,
-    TurnOver,
-    decode,
-    directory_of,
-    is_id,
-    listed,
-    listing_of,
-)
+from treadle.agent.records import FORMAT, Header, Listing, Record, Rewound, TurnOver, decode, listed, listing_of
+from treadle.agent.transcript import directory_of, is_id
 from treadle.errors import NotFound
 from treadle.io import paths
 from treadle.io.opening import opened

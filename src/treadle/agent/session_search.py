@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import msgspec
 
 from treadle.agent.messages import AssistantMessage, UserMessage
+from treadle.agent.records import Said, decode
 from treadle.agent.session_list import ListedSession
-from treadle.agent.transcript import Said, decode, history_of
+from treadle.agent.transcript import history_of
 from treadle.errors import StorageError
 from treadle.io.files import iter_lines
 

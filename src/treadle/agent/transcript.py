@@ -15,125 +15,42 @@ import time
 import uuid
 from collections.abc import Container, Iterable
 from contextlib import suppress
-from functools import cache
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import msgspec
 
 from treadle import __version__
 from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
+from treadle.agent.records import (
+    FORMAT,
+    BackedUp,
+    Cleared,
+    Compacted,
+    Header,
+    Named,
+    Pruned,
+    Record,
+    Rewound,
+    Said,
+    Spent,
+    TurnBegan,
+    TurnOver,
+    decode,
+    effective,
+    listed,
+    listing_of,
+)
 from treadle.errors import Busy, ConfigError, NotFound, StorageError
 from treadle.events import Usage
 from treadle.io import files, paths, pinned, scratch
 from treadle.io.opening import opened
 from treadle.wire.common.jsonline import json_line
 
-FORMAT = 1
 LONGEST_ID = 128
-
-
-class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="session"):
-    format: int
-    id: str
-    cwd: str
-    model: str
-    created: float
-    version: str
-    name: str | None = None
-    forked_from: str | None = None
-
-
-class Said(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
-    message: ChatMessage
-    turn: str = ""
-    ts: float = 0.0
-
-
-class TurnBegan(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="turn_began"):
-    turn: str
-    prompt: str
-    ts: float = 0.0
-
-
-class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """What the list of sessions tells of one. Records that end something carry it, so that the list need only look at
-    the end of a history.
-    """
-
-    model: str
-    name: str | None = None
-    prompt: str = ""
-    """The beginning of the first one."""
-    turns: int = 0
-
-
-class TurnOver(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="turn_over"):
-    turn: str
-    outcome: str
-    ts: float = 0.0
-    listing: Listing | None = None
-
-
-class Spent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="spent"):
-    usage: Usage
-
-
-class Pruned(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="pruned"):
-    calls: tuple[str, ...]
-
-
-class Compacted(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="compacted"):
-    """The view is now this summary and the last `kept` messages of what it was."""
-
-    summary: str
-    kept: int
-
-
-class Cleared(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="cleared"):
-    pass
-
-
-class Rewound(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="rewound"):
-    """The conversation is as it was before `turn` began."""
-
-    turn: str
-    listing: Listing | None = None
-
-
-class BackedUp(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="backed_up"):
-    """What `path` held before `turn` first changed it; no blob: it did not exist."""
-
-    turn: str
-    path: str
-    blob: str | None
-    mode: int = 0o644
-
-
-class Named(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="named"):
-    name: str
-
-
-class Switched(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="switched"):
-    """From here on another model answers."""
-
-    model: str
-
-
-Record: TypeAlias = (
-    Header | Said | TurnBegan | TurnOver | Spent | Pruned | Compacted | Cleared | Rewound | BackedUp | Named | Switched
-)
-
-
-@cache
-def _decoder() -> msgspec.json.Decoder[Record]:
-    """Made when a history is read, because that takes longer than all else about a new one."""
-    return msgspec.json.Decoder(Record)
 
 
 INTERRUPTED = "[interrupted: this tool did not finish]"
 PRUNED = "[this output was removed to save room; run the tool again if it is needed]"
-LISTED = 500
-"""Characters of a prompt that a list needs at most."""
 
 
 class Transcript:
@@ -262,7 +179,7 @@ class Transcript:
     def view(self) -> list[ChatMessage]:
         """The conversation as the model sees it, with every tool call answered."""
         messages: list[ChatMessage] = []
-        for record in _effective(self.records):
+        for record in effective(self.records):
             match record:
                 case Said(message=message):
                     messages.append(message)
@@ -278,11 +195,11 @@ class Transcript:
 
     def said(self) -> list[ChatMessage]:
         """All that was said and not rewound, also what the model no longer sees."""
-        return [record.message for record in _effective(self.records) if isinstance(record, Said)]
+        return [record.message for record in effective(self.records) if isinstance(record, Said)]
 
     def turns(self) -> list[TurnBegan]:
         """The turns that still count, oldest first."""
-        return [record for record in _effective(self.records) if isinstance(record, TurnBegan)]
+        return [record for record in effective(self.records) if isinstance(record, TurnBegan)]
 
     def spent(self) -> list[Usage]:
         """All usage ever: rewinding does not give tokens back."""
@@ -396,46 +313,6 @@ def well_formed(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
     return formed
 
 
-def _effective(records: list[Record]) -> list[Record]:
-    """The records without what was rewound."""
-    kept: list[Record] = []
-    for record in records:
-        if isinstance(record, Rewound):
-            for index in range(len(kept) - 1, -1, -1):
-                found = kept[index]
-                if isinstance(found, TurnBegan) and found.turn == record.turn:
-                    del kept[index:]
-                    break
-        else:
-            kept.append(record)
-    return kept
-
-
-def listing_of(header: Header, records: list[Record]) -> Listing:
-    listing = Listing(model=header.model, name=header.name)
-    for record in records:
-        if isinstance(record, Named | Switched):
-            listing = listed(listing, record)
-    turns = [record for record in _effective(records) if isinstance(record, TurnBegan)]
-    prompt = turns[0].prompt[:LISTED] if turns else ""
-    return msgspec.structs.replace(listing, turns=len(turns), prompt=prompt)
-
-
-def listed(listing: Listing, record: Record) -> Listing:
-    """What the list tells after one more record."""
-    match record:
-        case TurnBegan(prompt=prompt):
-            first = listing.prompt if listing.turns else prompt[:LISTED]
-            return msgspec.structs.replace(listing, turns=listing.turns + 1, prompt=first)
-        case Named(name=name):
-            return msgspec.structs.replace(listing, name=name)
-        case Switched(model=model):
-            return msgspec.structs.replace(listing, model=model)
-        case TurnOver(listing=Listing() as told) | Rewound(listing=Listing() as told):
-            return told
-    return listing
-
-
 def _inherited(record: Record, name: str | None) -> Record:
     """As a fork of this name has it."""
     if isinstance(record, TurnOver | Rewound) and record.listing is not None:
@@ -454,15 +331,6 @@ def _load(path: str) -> tuple[list[Record], int]:
             hint="upgrade treadle; the file was not touched",
         )
     return records, skipped
-
-
-def decode(lines: Iterable[bytes]) -> list[Record]:
-    """The records among these lines; others are left out."""
-    records: list[Record] = []
-    for line in lines:
-        with suppress(msgspec.DecodeError, RecursionError):
-            records.append(_decoder().decode(line))
-    return records
 
 
 def directory_of(session_id: str) -> str:

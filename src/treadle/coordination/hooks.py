@@ -15,7 +15,7 @@ from treadle.coordination import changes, decisions, repository
 from treadle.coordination.claims import Claims, Collision, Overlap
 from treadle.coordination.setup import command
 from treadle.errors import ConfigError, Denied
-from treadle.io.files import move, read_text, write_atomic
+from treadle.io.files import move, read_at_most, write_atomic
 from treadle.workspace.git import git
 
 HOOKS = ("pre-commit", "pre-push")
@@ -203,8 +203,8 @@ def _is_legacy(path: str) -> bool:
 
 def _text(path: str) -> str:
     try:
-        return read_text(path, 4096)
-    except (OSError, ValueError):
+        return read_at_most(path, 4096).decode("utf-8", "replace")
+    except OSError:
         return ""
 
 

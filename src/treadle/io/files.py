@@ -492,11 +492,3 @@ def _holder(fd: int) -> str:
     except OSError:
         pass
     return ""
-
-
-def read_text(path: str, limit: int) -> str:
-    """A text file, at most `limit` bytes of it. Only a regular file is read: a pipe could keep us waiting for ever."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError(f"{path} is no regular file")
-        return file.read(limit).decode("utf-8", "replace")

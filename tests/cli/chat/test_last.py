@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from treadle.agent.messages import AssistantMessage, UserMessage
-from treadle.agent.transcript import Said, Transcript
+from treadle.agent.records import Said
+from treadle.agent.transcript import Transcript
 from treadle.cli.chat.last import last_words
 from treadle.cli.chat.page import Page
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from treadle.agent.transcript import Transcript, TurnBegan
+from treadle.agent.records import TurnBegan
+from treadle.agent.transcript import Transcript
 from treadle.cli.chat.pickers import pickers
 from treadle.session import AgentInfo, SessionSpec
 from treadle.testing.sessions import ScriptedSession

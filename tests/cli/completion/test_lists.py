@@ -1,6 +1,7 @@
 """What completion asks at run time."""
 
-from treadle.agent.transcript import Transcript, TurnBegan
+from treadle.agent.records import TurnBegan
+from treadle.agent.transcript import Transcript
 from treadle.cli.completion.lists import LISTS, rows
 
 

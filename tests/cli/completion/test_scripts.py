@@ -11,7 +11,8 @@ import pytest
 
 from tests.cli.chat.terminal import ChatTerminal
 from tests.conftest import need
-from treadle.agent.transcript import Transcript, TurnBegan
+from treadle.agent.records import TurnBegan
+from treadle.agent.transcript import Transcript
 from treadle.cli.completion.scripts import script
 from treadle.cli.words import every
 

@@ -8,8 +8,9 @@ import time
 from typing import Protocol
 
 from treadle.agent.commands.base import SlashCommand, WrongUse, columns, said
+from treadle.agent.records import Named
 from treadle.agent.session_list import find_session, list_sessions
-from treadle.agent.transcript import Named, Transcript
+from treadle.agent.transcript import Transcript
 from treadle.errors import NotFound
 from treadle.session import CommandResult, SessionSpec
 

@@ -11,7 +11,7 @@ import msgspec
 
 from treadle.agent.tools.diff import unified
 from treadle.events import Asked
-from treadle.io.files import read_text
+from treadle.io.files import read_at_most
 from treadle.session import Answer
 
 Want = Literal["keys", "reason", "change", "words"]
@@ -181,6 +181,6 @@ class Replacement(msgspec.Struct, frozen=True, kw_only=True):
 
 def _read(path: str) -> str:
     try:
-        return read_text(path, limit=PREVIEW_BYTES)
-    except (OSError, ValueError):
+        return read_at_most(path, PREVIEW_BYTES).decode("utf-8", "replace")
+    except OSError:
         return ""
