@@ -19,9 +19,10 @@ from treadle.cli.as_json import json_option, show_json
 @click.option("--name", "names", multiple=True, metavar="NAME", help="A name that browsers reach this server by.")
 @click.option("--tls-cert", default="", metavar="FILE", help="A certificate, for other addresses than loopback.")
 @click.option("--tls-key", default="", metavar="FILE", help="Its key, when that is in another file.")
+@click.option("--local-ca", is_flag=True, help="Make a certificate, by an authority that your devices are to trust.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy on this machine does TLS; give its name with --name.")
 @click.option("--terminals", default="", metavar="DIR", help="Where the terminals are. Default: those of `treadle ls`.")
-@click.option("--notify", multiple=True, metavar="TARGET", help="Tell of questions: https://..., ntfy:URL, command:X.")
+@click.option("--notify", multiple=True, metavar="TARGET", help="Tell of what needs you: URL, ntfy:URL, slack:URL...")
 @click.option("--right", type=click.Choice(["watch", "answer", "all"]), default="all", help="What the link allows.")
 @click.option("--link", is_flag=True, help="Print a new link to the server that runs, and end.")
 @click.option("--token", is_flag=True, help="Print a token for scripts, and end.")
@@ -35,7 +36,12 @@ def serve(as_json: bool, link: bool, token: bool, devices: bool, revoke: str, ri
     treadle serve                        prints a link that works once; open it
     treadle serve --link --right watch   another link, for who may only look
     treadle serve --host 0.0.0.0 --tls-cert fleet.pem --name fleet.example
+    treadle serve --host 192.168.1.5 --local-ca   for a phone at home; it says what to do there
     treadle serve --devices; treadle serve --revoke NAME
+
+    \b
+    --notify takes https://..., ntfy:https://..., slack:https://..., telegram:https://api.telegram.org/botTOKEN#CHAT,
+    command:PROGRAM, or env:NAME for one that is secret.
 
     It needs no fleet: without one it shows the terminals, and finds a fleet that comes up later.
     """
@@ -84,7 +90,12 @@ def _serve(tokens: Any, right: Any, as_json: bool, options: dict[str, Any]) -> N
 
     async def work() -> int:
         server = WebServer(
-            address=listening.address, names=listening.names, terminals=terminals, tokens=tokens, notify=notify
+            address=listening.address,
+            names=listening.names,
+            terminals=terminals,
+            tokens=tokens,
+            notify=notify,
+            authority=listening.authority,
         )
         async with served(server, listening) as serving:
             with running.noted(listening):
@@ -101,6 +112,10 @@ def _announce(tokens: Any, listening: Any, right: Any, as_json: bool) -> None:
         show_json({"url": url, "port": listening.port, "unix": listening.unix})
     else:
         click.echo(f"Open this link, once, within ten minutes:\n  {url}")
+        if listening.authority is not None:
+            click.echo(f"\nOn another device, once: open {listening.address}/ca although your browser warns,")
+            click.echo("install the authority as that page says, and compare its fingerprint:")
+            click.echo(f"  {listening.authority.fingerprint}")
         if listening.unix:
             click.echo(f"It listens on {listening.unix}", err=True)
         click.echo("Ctrl-C ends it.", err=True)

@@ -174,6 +174,13 @@ async def test_another_user_of_the_machine_gets_nothing_over_the_socket_file(ser
     writer.write(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
     assert b"200 OK" in await reader.read()
     writer.close()
+    if os.geteuid() == 0:  # only then can somebody else be tried
+        code = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+        argv = ["/usr/bin/env", "-i", "python3", "-c", code, str(path)]
+        os.chmod(tmp_path, 0o755)
+        other = await asyncio.create_subprocess_exec(*argv, user=65534, group=65534, stderr=-1, cwd="/")
+        _, said = await other.communicate()
+        assert b"PermissionError" in said, said
 
 
 def test_an_address_that_others_reach_needs_encryption_and_a_name() -> None:
@@ -189,3 +196,22 @@ def test_an_address_that_others_reach_needs_encryption_and_a_name() -> None:
         taken.listen()
         with pytest.raises(ConfigError, match="cannot listen"):
             Listening(port=taken.getsockname()[1])
+
+
+async def test_no_token_code_or_answer_link_is_in_any_log(alone: Web, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(1)
+    code = alone.server.tokens.link("", "watch")
+    signed = await alone.http.post("/login", json={"code": code}, headers=ANONYMOUS)
+    cookie = signed.cookies[alone.server.gate.cookie]
+    link = f"/a/abc/1/allow/9999999999/{alone.server.tokens.sign('abc.1 allow', 9999999999.0)}"
+    for path in ("/api/v1/me", "/api/v1/nothing", link, f"/{alone.token}", f"/api/v1/me?token={alone.token}"):
+        await alone.http.get(path)
+    await alone.http.post("/api/v1/devices", content=b"{", headers={"content-type": "application/json"})
+    url = alone.address.replace("http", "ws") + "/socket"
+    async with connect(url, additional_headers={"authorization": f"Bearer {alone.token}"}, proxy=None) as socket:
+        await socket.send("nonsense")
+        await socket.recv()
+    clients = ("httpx2", "httpcore2", "websockets.client")
+    ours = "\n".join(each.getMessage() for each in caplog.records if not each.name.startswith(clients))
+    for secret in (code, cookie, alone.token, link):
+        assert secret not in ours

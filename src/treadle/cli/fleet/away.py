@@ -57,7 +57,7 @@ def phone(name: str, right: Any) -> None:
     if note is not None and note.address.startswith("http://"):
         raise ConfigError(
             f"the server is at {note.address}, which a phone cannot reach or would reach in plain text",
-            hint="treadle serve --host ADDRESS --name NAME --tls-cert FILE, or --behind-proxy --name NAME",
+            hint="`treadle serve --host ADDRESS --local-ca` (or --tls-cert FILE, or --behind-proxy with --name NAME)",
         )
     url = running.link(Tokens(), right, name)
     import segno

@@ -46,7 +46,7 @@ async def link(server: WebServer, request: Request) -> Response:
         ask, answered = found
         if answered is not None:
             return _page(f"{answered.get('by', 'Somebody')} has answered already: {answered.get('decision')}.")
-        if request.method == "GET":
+        if request.method != "POST":  # also HEAD, which a route for GET answers too
             return _page(_words(ask), button=decision)
         if not await asyncio.to_thread(server.tokens.use, signature, float(expires)):
             return _page("This link was used before.", status=409)

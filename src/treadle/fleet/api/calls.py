@@ -103,9 +103,9 @@ TABLE: list[ApiCall] = []
 
 def every() -> list[ApiCall]:
     """All calls; the modules that hold them are imported here, once."""
-    from treadle.fleet.api import devices, machines, order_terminals, orders, questions, reviews, terminals
+    from treadle.fleet.api import devices, machines, order_terminals, orders, push, questions, reviews, terminals
 
-    assert all((devices, machines, order_terminals, orders, questions, reviews, terminals))
+    assert all((devices, machines, order_terminals, orders, push, questions, reviews, terminals))
     return TABLE
 
 

@@ -28,6 +28,10 @@ class Connection(H11Protocol):
     _checking: asyncio.TimerHandle | None = None
     _last: Any = None
 
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.access_log = False  # addresses of answer links are secrets, and any handler of the root would see them
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._check_later()
@@ -61,7 +65,7 @@ def make_config(server: WebServer, listening: Listening) -> uvicorn.Config:
         ws_ping_interval=20.0,
         ws_ping_timeout=20.0,
         lifespan="off",
-        access_log=False,  # addresses of answer links are secrets
+        access_log=False,
         server_header=False,
         proxy_headers=listening.behind_proxy,
         forwarded_allow_ips="127.0.0.1",

@@ -1,104 +1,147 @@
-"""Telling a person who does not look: each question once, to a webhook, an ntfy topic or a command, with answer links.
+"""Telling a person who does not look: each cause once, everywhere that was asked for, and taken back where it can be.
 
-    https://hooks.example/x          a POST of JSON, signed in the header X-Treadle-Signature
-    ntfy:https://ntfy.example/topic  a message with two buttons, each of which answers
-    command:notify-send              the command is run with the words as its last argument
-
-What cannot be delivered is tried again for a while and then left: no run waits for it.
+A cause is a question, an order that failed, or work to be reviewed. Browsers that asked for it are told over Web Push,
+and every `--notify` target in its own way (`notice_targets`). What cannot be delivered is tried again for a while and
+then left: no run waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import logging
-import shlex
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from treadle.errors import ConfigError
-from treadle.fleet.api import answer_links
+from treadle.fleet.api import answer_links, notice_targets, push
+from treadle.fleet.api.notice_targets import Notice
 from treadle.fleet.bus import Entry
 from treadle.fleet.order_rows import OrderRow
 
 if TYPE_CHECKING:
     from treadle.fleet.api.serve import WebServer
+    from treadle.fleet.api.tokens import Device
 
 log = logging.getLogger(__name__)
 
 TRIES = 6
 FIRST_PAUSE = 1.0
 TOLD_MAX = 10_000
-
-
-def checked(target: str) -> str:
-    kind, _, rest = target.partition(":")
-    url = rest if kind == "ntfy" else target
-    if kind != "command" and not url.startswith(("https://", "http://127.0.0.1", "http://localhost")):
-        raise ConfigError(f"{target!r} is no place to tell", hint="https://..., ntfy:https://..., or command:PROGRAM")
-    return target
+NEWS_SECONDS = 600.0
+"""What changed longer ago is no news: nobody is told of it by a server that has just come up."""
 
 
 class Notices:
     def __init__(self, server: WebServer, targets: tuple[str, ...]) -> None:
         self.server = server
-        self.targets = tuple(checked(target) for target in targets)
-        self._told: dict[str, None] = {}
+        self.targets = tuple(notice_targets.parse(target) for target in targets)
+        self._told: dict[str, list[Callable[[str], Awaitable[None]]]] = {}
+        """Each cause that was told, with what takes it back."""
 
     def on_state(self, entries: list[Entry], rows: list[OrderRow]) -> None:
         for entry in entries:
-            if not entry.key.startswith("ask.") or not entry.value or entry.key in self._told:
-                continue
-            self._told[entry.key] = None
-            while len(self._told) > TOLD_MAX:
-                del self._told[next(iter(self._told))]
-            ask = msgspec.json.decode(entry.value)
-            for target in self.targets:
-                self.server.start_task(self._tell(target, ask))
+            kind, _, key = entry.key.partition(".")
+            if kind == "ask" and entry.value and key not in self._told:
+                ask = msgspec.json.decode(entry.value)
+                if float(ask.get("deadline") or 0) > time.time():
+                    self._tell(self._of_ask(key, ask))
+            elif kind == "answer" and entry.value and key in self._told:
+                answer = msgspec.json.decode(entry.value)
+                if "withdrawn" not in answer:
+                    self._take_back(key, f"{answer.get('by') or 'Somebody'} answered: {answer.get('decision')}")
+        for row in rows:
+            key = f"{row.id}.{row.needs}.{row.attempt}"
+            if row.needs in ("failed", "review") and row.changed > time.time() - NEWS_SECONDS and key not in self._told:
+                self._tell(self._of_row(key, row))
 
-    async def _tell(self, target: str, ask: dict[str, Any]) -> None:
+    def _of_ask(self, key: str, ask: dict[str, Any]) -> Notice:
+        return Notice(
+            key=key,
+            kind="asked",
+            order=str(ask["order"]),
+            title=answer_links.shown(str(ask.get("title") or ask["order"])),
+            words=answer_links.shown(f"{ask.get('agent')} asks: {ask.get('command') or ask.get('text')}"),
+            until=float(ask["deadline"]),
+            url=f"{self.server.address}/#/order/{ask['order']}",
+            links={
+                decision: answer_links.make(self.server.tokens, self.server.address, ask, decision)
+                for decision in ("allow", "deny")
+            },
+            number=int(ask["number"]),
+            ask=ask,
+        )
+
+    def _of_row(self, key: str, row: OrderRow) -> Notice:
+        words = f"failed: {row.why}" if row.needs == "failed" else f"finished: {row.stat or 'to be reviewed'}"
+        return Notice(
+            key=key,
+            kind="failed" if row.needs == "failed" else "finished",
+            order=row.id,
+            title=answer_links.shown(row.title or row.id),
+            words=answer_links.shown(words),
+            until=time.time() + 86400,
+            url=f"{self.server.address}/#/order/{row.id}",
+        )
+
+    def _tell(self, notice: Notice) -> None:
+        self._told[notice.key] = []
+        while len(self._told) > TOLD_MAX:
+            del self._told[next(iter(self._told))]
+        for send in self.targets:
+            self.server.start_task(self._deliver(notice, partial(send, notice, self.server.tokens.key())))
+        for device in self.server.tokens.read().devices:
+            if device.push is not None:
+                self.server.start_task(self._deliver(notice, partial(self._push, device, notice)))
+
+    async def _deliver(self, notice: Notice, send: Callable[[], Awaitable[Any]]) -> None:
         pause = FIRST_PAUSE
         for _ in range(TRIES):
-            if self._answered(ask):
-                return  # answered meanwhile: there is nothing left to tell
+            if notice.ask is not None and self._answered(notice.key):
+                return  # there is nothing left to tell
             try:
-                return await self._send(target, ask)
+                take_back = await send()
             except Exception as error:  # whatever a foreign host or program does, it is only told later
                 log.info("a notice could not be delivered: %s", type(error).__name__)
-            await asyncio.sleep(pause)
-            pause *= 2
+                await asyncio.sleep(pause)
+                pause *= 2
+                continue
+            if take_back is not None:
+                self._told.get(notice.key, []).append(take_back)
+            return
 
-    def _answered(self, ask: dict[str, Any]) -> bool:
-        found = self.server.index.ask(f"{ask['order']}.{ask['number']}") if self.server.index is not None else None
+    def _answered(self, key: str) -> bool:
+        found = self.server.index.ask(key) if self.server.index is not None else None
         return found is not None and found[1] is not None
 
-    async def _send(self, target: str, ask: dict[str, Any]) -> None:
-        kind, _, rest = target.partition(":")
-        links = {
-            decision: answer_links.make(self.server.tokens, self.server.address, ask, decision)
-            for decision in ("allow", "deny")
+    def _take_back(self, key: str, words: str) -> None:
+        told, self._told[key] = self._told[key], []
+
+        async def later(take_back: Callable[[str], Awaitable[None]]) -> None:
+            try:
+                await take_back(answer_links.shown(words))
+            except Exception as error:  # it stays where it is, and its links say that it was answered
+                log.info("a notice could not be taken back: %s", type(error).__name__)
+
+        for take_back in told:
+            self.server.start_task(later(take_back))
+
+    async def _push(self, device: Device, notice: Notice) -> Callable[[str], Awaitable[None]]:
+        whole = len(notice.words) <= push.TEXT_MAX
+        message: dict[str, Any] = {
+            "tag": notice.key,
+            "order": notice.order,
+            "title": notice.title[:120],
+            "body": notice.words if whole else f"{notice.words[: push.TEXT_MAX]}…",
+            # What is not shown whole is not answered from there.
+            "number": notice.number if whole and device.right != "watch" else None,
         }
-        words = answer_links.shown(f"{ask.get('agent')} asks: {ask.get('command') or ask.get('text')}")
-        if kind == "command":
-            return await self._run([*shlex.split(rest), words])
-        if kind == "ntfy":
-            actions = "; ".join(f"view, {decision.capitalize()}, {url}, clear=true" for decision, url in links.items())
-            title = answer_links.shown(str(ask.get("title", "")))[:100].encode("ascii", "replace").decode()
-            return await self._post(rest, words.encode(), {"Title": title, "Actions": actions, "Priority": "high"})
-        body = msgspec.json.encode({"kind": "asked", "ask": ask, "links": links})
-        signature = hmac.new(self.server.tokens.key(), body, hashlib.sha256).hexdigest()
-        headers = {"Content-Type": "application/json", "X-Treadle-Signature": f"sha256={signature}"}
-        await self._post(target, body, headers)
+        await push.send(self.server, device, message, seconds=notice.until - time.time())
 
-    async def _post(self, url: str, body: bytes, headers: dict[str, str]) -> None:
-        import httpx2
+        async def take_back(words: str) -> None:
+            gone = {"tag": notice.key, "order": notice.order, "title": message["title"], "body": words, "over": True}
+            await push.send(self.server, device, gone, seconds=3600)
 
-        async with httpx2.AsyncClient(timeout=10.0, trust_env=True) as client:
-            (await client.post(url, content=body, headers=headers)).raise_for_status()
-
-    async def _run(self, argv: list[str]) -> None:
-        from treadle.io.process.programs import output_of
-
-        await asyncio.to_thread(output_of, argv)
+        return take_back

@@ -21,6 +21,7 @@ from treadle.fleet.index import OrderIndex
 
 if TYPE_CHECKING:
     from treadle.fleet.api.feed import Feed
+    from treadle.fleet.api.local_ca import LocalAuthority
     from treadle.fleet.api.reviews import Merging
     from treadle.fleet.api.socket import Tab
 
@@ -31,6 +32,8 @@ AGAIN_SECONDS = 2.0
 IDLE_SECONDS = 15.0
 """A connection on which no request is completed for so long is closed, however slowly its bytes come."""
 CONNECTIONS_MAX = 2000
+PUBLIC = ("/login", "/healthz", "/readyz", "/ca", "/ca.crt")
+"""Paths that need no token, beside the page's own files and answer links."""
 
 
 class WebServer:
@@ -44,6 +47,7 @@ class WebServer:
         terminals: str = "",
         tokens: Any = None,
         notify: tuple[str, ...] = (),
+        authority: LocalAuthority | None = None,
     ) -> None:
         try:
             from starlette.applications import Starlette
@@ -59,6 +63,7 @@ class WebServer:
         from treadle.terminal.places import default_directory
 
         self.address = address
+        self.authority = authority
         self.user = client.me()
         self.version = treadle.__version__
         self.boot = secrets.token_hex(8)
@@ -89,7 +94,7 @@ class WebServer:
         from starlette.responses import JSONResponse, PlainTextResponse
         from starlette.routing import Route, WebSocketRoute
 
-        from treadle.fleet.api import answer_links, calls, devices, openapi, stream
+        from treadle.fleet.api import answer_links, calls, devices, local_ca, openapi, stream
         from treadle.fleet.api.socket import Tab
 
         document = openapi.document()
@@ -121,6 +126,8 @@ class WebServer:
             Route("/readyz", ready),
             Route("/metrics", figures),
             Route("/openapi.json", described),
+            Route("/ca", partial(local_ca.explain, self)),
+            Route("/ca.crt", partial(local_ca.download, self)),
             Route("/login", partial(devices.sign_in, self), methods=["POST"]),
             Route(
                 "/a/{order}/{number}/{decision}/{expires}/{signature}",
@@ -134,7 +141,7 @@ class WebServer:
         ]
 
     def _public(self, path: str) -> bool:
-        return path in self._files or path in ("/login", "/healthz", "/readyz") or path.startswith("/a/")
+        return path in self._files or path in PUBLIC or path.startswith("/a/")
 
     # The fleet, when there is one...
 
@@ -183,8 +190,7 @@ class WebServer:
                     raise
                 self.feed = Feed(bus, index)
                 self.feed.on_state.add(self.board.on_state)
-                if self.notices.targets:
-                    self.feed.on_state.add(self.notices.on_state)
+                self.feed.on_state.add(self.notices.on_state)
                 self.bus, self.index, self.problem = bus, index, ""
                 self.feed.start()
                 self.board.wake()
@@ -239,8 +245,10 @@ class Listening:
         names: tuple[str, ...] = (),
         tls_cert: str = "",
         tls_key: str = "",
+        local_ca: bool = False,
         behind_proxy: bool = False,
     ) -> None:
+        from treadle.fleet.api import local_ca as authorities
         from treadle.fleet.api.gate import own_names
 
         self.host, self.unix = host, unix
@@ -249,12 +257,15 @@ class Listening:
         self.names = own_names("localhost" if unix else host, names)
         if unix:
             self.names |= {"localhost"}
-        if not unix and not self.tls and not behind_proxy and not _loopback(host):
+        if not unix and not self.tls and not behind_proxy and not local_ca and not _loopback(host):
             raise ConfigError(
                 f"{host} can be reached from other machines, and this would be plain text",
-                hint="--tls-cert FILE, or --behind-proxy when a proxy on this machine does TLS",
+                hint="--tls-cert FILE, --local-ca, or --behind-proxy when a proxy on this machine does TLS",
             )
-        if not self.names:
+        if self.names:
+            self.authority = authorities.ensure(self.names) if local_ca and not self.tls else None
+            self.tls = (self.authority.certificate, self.authority.key) if self.authority else self.tls
+        else:
             raise ConfigError("nobody knows by which name browsers reach this server", hint="--name fleet.example")
         self.socket = _unix_socket(unix) if unix else _tcp_socket(host, port)
         self.port = 0 if unix else int(self.socket.getsockname()[1])

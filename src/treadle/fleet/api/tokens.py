@@ -16,9 +16,10 @@ import os
 import secrets
 import time
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 
 from treadle.errors import ConfigError, NotFound, StorageError
@@ -35,6 +36,18 @@ USED_EVERY = 60.0
 T = TypeVar("T")
 
 
+class PushKeys(msgspec.Struct, frozen=True, kw_only=True):
+    p256dh: Annotated[str, Meta(max_length=200)]
+    auth: Annotated[str, Meta(max_length=100)]
+
+
+class PushSubscription(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a browser hears of things while the page is closed, and what only it can read."""
+
+    endpoint: Annotated[str, Meta(max_length=2000)]
+    keys: PushKeys
+
+
 class Device(msgspec.Struct, frozen=True, kw_only=True):
     """One that holds a token. The token itself is kept nowhere, only what it can be recognised by."""
 
@@ -44,6 +57,7 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     created: float
     sha256: str
     used: float = 0.0
+    push: PushSubscription | None = None
 
 
 class OneTimeLink(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +73,8 @@ class TokenFile(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[OneTimeLink, ...] = ()
     key: str = ""
     """Signs the links with which a question is answered."""
+    push_key: str = ""
+    """Signs messages to browsers that are not open."""
     answered: dict[str, float] = {}
     """Signed links that were used, until they would have expired anyway."""
 
@@ -152,6 +168,23 @@ class Tokens:
 
         return self._change(remove)
 
+    def set_push(self, device: str, subscription: PushSubscription | None) -> None:
+        """Where a device hears of things while the page is closed. One browser is one device."""
+
+        def note(kept: TokenFile) -> tuple[TokenFile, None]:
+            same = None if subscription is None else subscription.endpoint
+            devices = tuple(
+                replace(each, push=subscription)
+                if each.id == device
+                else replace(each, push=None)
+                if each.push is not None and each.push.endpoint == same
+                else each
+                for each in kept.devices
+            )
+            return replace(kept, devices=devices), None
+
+        self._change(note)
+
     # Signed links, with which one question is answered...
 
     def sign(self, what: str, expires: float) -> str:
@@ -176,6 +209,12 @@ class Tokens:
             fresh = secrets.token_hex(32)
             self._change(lambda kept: (replace(kept, key=kept.key or fresh), None))
         return bytes.fromhex(self.read().key)
+
+    def push_key(self, fresh: str) -> str:
+        """What signs messages to browsers: the one that is kept, else this fresh one."""
+        return self.read().push_key or self._change(
+            lambda kept: (replace(kept, push_key=kept.push_key or fresh), kept.push_key or fresh)
+        )
 
 
 def _living(links: tuple[OneTimeLink, ...]) -> tuple[OneTimeLink, ...]:

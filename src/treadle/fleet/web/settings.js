@@ -4,6 +4,7 @@ import { setKeys } from "./app.js";
 import { get, post, remove } from "./api.js";
 import { link } from "./socket.js";
 import { keep, setting } from "./store.js";
+import { showPush } from "./push.js";
 import { table } from "./receipt.js";
 import { el, fill } from "./text.js";
 import { span, serverNow } from "./time.js";
@@ -12,12 +13,13 @@ const KEYS = [["j k", "next, previous order"], ["y", "allow what is asked, once"
 
 /** @param {HTMLElement} where */
 export function show(where) {
-  const devices = el("div"), problem = el("p", { class: "problem", role: "alert" });
+  const devices = el("div"), push = el("div"), problem = el("p", { class: "problem", role: "alert" });
   const on = el("input", { type: "checkbox", onchange: () => setKeys(on.checked) });
   on.checked = setting("keys", "on") === "on";
   const theme = el("select", { "aria-label": "Looks", onchange: () => { keep("theme", theme.value); document.documentElement.dataset.theme = theme.value; } }, el("option", { value: "" }, "as the system"), el("option", { value: "light" }, "light"), el("option", { value: "dark" }, "dark"));
   theme.value = setting("theme", "");
-  fill(where, el("h1", null, "Settings"), el("h2", null, "Looks"), theme, el("h2", null, "Keys"), el("label", { class: "line" }, on, "single keys do something"), table(["Key", "Does"], KEYS), problem, devices);
+  fill(where, el("h1", null, "Settings"), el("h2", null, "Looks"), theme, el("h2", null, "Keys"), el("label", { class: "line" }, on, "single keys do something"), table(["Key", "Does"], KEYS), push, problem, devices);
+  showPush(push);
   const load = async () => {
     if (link.right !== "all") return fill(devices, el("p", { class: "small" }, `This device may: ${link.right}.`));
     try {
