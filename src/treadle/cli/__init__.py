@@ -22,10 +22,17 @@ TERMINAL = (
 
 
 def main() -> None:
+    """Do what was typed, and end this process."""
+    from treadle.io.process import lifetime
+
+    lifetime.begin()
     try:
         _main()
+        lifetime.leave(0)
     except KeyboardInterrupt:  # before there is anything to interrupt
-        sys.exit(130)
+        lifetime.leave(130)
+    except SystemExit as ended:
+        lifetime.leave_by(ended)
 
 
 def _main() -> None:

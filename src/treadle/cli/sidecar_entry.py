@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import sys
 
+from treadle.io.process import lifetime
 from treadle.io.standard_streams import fill_gaps
 
 
 def main() -> None:
+    lifetime.begin()
     fill_gaps()
-    if len(sys.argv) == 1:
-        sys.exit(serve(os.environ.get("TREADLE_AGENT") or "native"))
-    from treadle.cli.sidecar import sidecar
+    try:
+        if len(sys.argv) == 1:
+            lifetime.leave(serve(os.environ.get("TREADLE_AGENT") or "native"))
+        from treadle.cli.sidecar import sidecar
 
-    sidecar(prog_name="treadle-sidecar")
+        sidecar(prog_name="treadle-sidecar")
+    except SystemExit as ended:
+        lifetime.leave_by(ended)
 
 
 def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None) -> int:

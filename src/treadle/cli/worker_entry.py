@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 
+from treadle.io.process import lifetime
 from treadle.io.standard_streams import fill_gaps, never_wait_for_stderr
 from treadle.light import TYPE_CHECKING
 
@@ -15,18 +16,21 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
+    lifetime.begin()
     fill_gaps()
-    if len(sys.argv) == 1:
-        sys.exit(serve(os.environ.get("TREADLE_AGENT") or "native"))
-    from treadle.cli.worker import worker
+    try:
+        if len(sys.argv) == 1:
+            lifetime.leave(serve(os.environ.get("TREADLE_AGENT") or "native"))
+        from treadle.cli.worker import worker
 
-    worker(prog_name="treadle-worker")
+        worker(prog_name="treadle-worker")
+    except SystemExit as ended:
+        lifetime.leave_by(ended)
 
 
 def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None) -> int:
     """Be a worker on our own stdin and stdout until the client is done; the exit code."""
     never_wait_for_stderr()
-    gc.set_threshold(20_000, 20, 20)
     gc.disable()  # what is loaded now stays: to look for garbage in it would take a tenth of the time
     from treadle.agents import find_agent
     from treadle.cli.serving import serve as on_stdio

@@ -151,7 +151,7 @@ def test_a_scripted_model_does_not_load_the_http_client(tmp_path: Path) -> None:
 import sys
 from treadle.agent.providers.names import resolve
 resolve("scripted:{tmp_path}/s.toml", {{}})
-print("httpx2" in sys.modules)
+print("h11" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -1,7 +1,6 @@
 """Every test crosses a real socket, to a server on loopback."""
 
 import asyncio
-import datetime
 import gzip
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.agent.tools.workspace import Workspace
+from tests.certificates import certificate
 from treadle.agent.tools import web_fetch
 from treadle.agent.tools.web_fetch import WebFetch, WebFetchArgs
 from treadle.errors import ToolError
@@ -239,34 +239,6 @@ async def test_nobody_there_is_a_clear_error(workspace: Workspace) -> None:
 async def test_what_is_no_web_address_is_refused(fetch: Callable[[str], Awaitable[str]], url: str) -> None:
     with pytest.raises(ToolError):
         await fetch(url)
-
-
-def certificate(directory: Path, name: str) -> Path:
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import NameOID
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    path = directory / "server.pem"
-    path.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        + made.public_bytes(serialization.Encoding.PEM)
-    )
-    return path
 
 
 async def test_over_tls_the_certificate_must_be_for_the_name_and_not_for_the_address(

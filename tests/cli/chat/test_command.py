@@ -1,12 +1,12 @@
 """How a chat begins."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.cli.chat.terminal import ChatTerminal
+from tests.imports import loaded_by
 
 TREADLE = str(Path(sys.executable).parent / "treadle")
 
@@ -30,13 +30,6 @@ def test_a_prompt_on_the_command_line_is_the_first_one(chat: Callable[..., ChatT
 
 def test_a_one_shot_run_loads_nothing_that_only_a_chat_needs(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text('[[reply]]\ntext = "hello"\n')
-    code = (
-        "import sys, atexit\n"
-        "atexit.register(lambda: print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr))\n"
-        "from treadle.cli import main; main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, "-p", "hi", "--model", f"scripted:{tmp_path / 's.toml'}"],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, cwd=tmp_path, env=os.environ,
-    )  # fmt: skip
-    assert done.stdout == "hello\n" and not {"rich", "prompt_toolkit"} & set(done.stderr.split())
+    said, loaded = loaded_by("-p", "hi", "--model", f"scripted:{tmp_path / 's.toml'}", cwd=tmp_path)
+    assert said == "hello\n" and "treadle.agent.loop" in loaded
+    assert not {"rich", "prompt_toolkit", "httpx2", "h11", "anyio", "pydantic"} & loaded

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.imports import loaded_by
 from tests.terminal.recordings import load
 from tests.terminal.support import alive, until
 from treadle.cli import TERMINAL
@@ -383,10 +384,8 @@ def test_the_small_commands_import_nothing_heavy(shell: Shell) -> None:
         "http",
     }
     for arguments in (["status", "x"], ["send", "x", "hi"], ["ls"], ["run", "--detach", "--id", "y", "--", "true"]):
-        code = f"import sys; sys.argv[1:] = {arguments!r}\nfrom treadle.cli import main\n"
-        code += "try: main()\nexcept SystemExit as e: assert not e.code\nprint(*sys.modules, file=sys.stderr)"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=50)
-        assert not heavy & set(done.stderr.split()), arguments
+        _, loaded = loaded_by(*arguments)
+        assert "treadle.cli" in loaded and not heavy & loaded, arguments
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The HTTP library under our providers, and the one place that knows its errors. Slow to import: only when needed."""
+"""The HTTP client under our providers, and the one place that makes errors of a provider of what goes wrong in it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-import httpx2
-
 from treadle import __version__
 from treadle.agent.providers.loopback import loopback
 from treadle.errors import ConfigError, LineTooLong, ProviderError
+from treadle.io.http import BadAddress, CannotConnect, HttpClient, HttpError, Response, TooSilent
 
 if TYPE_CHECKING:
     from treadle.agent.providers.http import Endpoint
@@ -29,35 +28,36 @@ class ServiceClient:
         if not (endpoint.key.isascii() and endpoint.key.isprintable()):
             what = endpoint.key_variable or "the API key"
             raise ConfigError(f"{what} has characters that no key has", hint="was it copied whole and alone?")
-        idle, local = endpoint.idle_timeout, loopback(endpoint.base_url)
         self._endpoint = endpoint
-        self._http = httpx2.AsyncClient(
-            headers={
+        self._http = HttpClient(
+            {
                 "content-type": "application/json",
+                "accept": "*/*",
                 "accept-encoding": "identity",
                 "user-agent": f"treadle/{__version__}",
                 **headers,
                 **endpoint.headers,
             },
-            transport=httpx2.AsyncHTTPTransport(uds=endpoint.socket) if endpoint.socket else None,
-            timeout=httpx2.Timeout(connect=endpoint.connect_timeout, read=idle, write=idle, pool=None),
-            # A server on this machine is reached without a proxy and without TLS, so no certificates are read.
-            trust_env=not local,
-            verify=not local,
+            connect_seconds=endpoint.connect_timeout,
+            idle_seconds=endpoint.idle_timeout,
+            direct=loopback(endpoint.base_url),
+            socket=endpoint.socket,
         )
 
     @asynccontextmanager
-    async def post(self, path: str, body: bytes) -> AsyncIterator[httpx2.Response]:
+    async def post(self, path: str, body: bytes) -> AsyncIterator[Response]:
         try:
-            async with self._http.stream("POST", self._url(path), content=body) as response:
+            async with self._http.request("POST", self._url(path), body) as response:
                 yield response
-        except (httpx2.HTTPError, httpx2.InvalidURL, LineTooLong) as error:
+        except (HttpError, LineTooLong) as error:
             raise self._failed(error) from error
 
-    async def get(self, path: str) -> httpx2.Response:
+    async def get(self, path: str) -> tuple[Response, bytes]:
+        """The answer, and the whole of its body."""
         try:
-            return await self._http.get(self._url(path))
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            async with self._http.request("GET", self._url(path)) as response:
+                return response, b"".join([chunk async for chunk in response.chunks()])
+        except HttpError as error:
             raise self._failed(error) from error
 
     async def linger(self, chunks: AsyncIterator[bytes]) -> None:
@@ -65,7 +65,7 @@ class ServiceClient:
             async with asyncio.timeout(LINGER):
                 async for _ in chunks:
                     return
-        except (TimeoutError, httpx2.HTTPError):
+        except (TimeoutError, HttpError):
             pass  # the reply is complete: only the connection is lost
 
     async def aclose(self) -> None:
@@ -76,15 +76,15 @@ class ServiceClient:
 
     def _failed(self, error: Exception) -> ProviderError:
         name, where = self._endpoint.name, self._endpoint.shown_url
-        if isinstance(error, (LineTooLong, httpx2.InvalidURL, httpx2.UnsupportedProtocol, httpx2.DecodingError)):
+        if isinstance(error, (LineTooLong, BadAddress)):
             return ProviderError(f"{name} at {where}: {error}", provider=name)
-        if isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout)):
+        if isinstance(error, CannotConnect):
             why = str(error) or "no answer"
             failed = ProviderError(f"cannot reach {name} at {where}: {why}", provider=name, retryable=True)
             if loopback(self._endpoint.base_url):
                 failed.patience = LOCAL_PATIENCE
             return failed
-        if isinstance(error, httpx2.TimeoutException):
+        if isinstance(error, TooSilent):
             idle = f"{self._endpoint.idle_timeout:g} s"
             return ProviderError(f"{name} said nothing for {idle}", provider=name, retryable=True)
         why = str(error) or type(error).__name__

@@ -20,9 +20,8 @@ from treadle.errors import LineTooLong, ProviderError
 from treadle.session import Reasoning
 
 if TYPE_CHECKING:
-    import httpx2
-
     from treadle.agent.providers.client import ServiceClient
+    from treadle.io.http import Response
 
 LARGEST_REPLY = 256 * 1024 * 1024
 LARGEST_ERROR = 64 * 1024
@@ -126,7 +125,7 @@ class HttpProvider:
                 await self._accepted(response)
                 decoder = decoder_for(response.headers.get("content-type", ""))
                 received = 0
-                chunks = response.aiter_bytes()
+                chunks = response.chunks()
                 async for chunk in chunks:
                     received += len(chunk)
                     if received > LARGEST_REPLY:
@@ -142,12 +141,12 @@ class HttpProvider:
             yield self._finished(reader.reply(), began)
 
     async def models(self) -> list[str]:
-        response = await self._open().get("/models")
-        if response.status_code != 200:
+        response, body = await self._open().get("/models")
+        if response.status != 200:
             with without_key(self._endpoint.key):
-                raise from_response(response.status_code, response.headers, response.content, provider=self.name)
+                raise from_response(response.status, response.headers, body, provider=self.name)
         try:
-            return sorted(entry.id for entry in msgspec.json.decode(response.content, type=_Listing).data)
+            return sorted(entry.id for entry in msgspec.json.decode(body, type=_Listing).data)
         except msgspec.DecodeError as error:
             raise ProviderError(f"{self.name} sent a list of models that is not one: {error}") from None
 
@@ -164,17 +163,17 @@ class HttpProvider:
             self._client = ServiceClient(self._endpoint, self._format.headers(self._endpoint.key))
         return self._client
 
-    async def _accepted(self, response: httpx2.Response) -> None:
+    async def _accepted(self, response: Response) -> None:
         """Raise unless it begins to stream."""
         kind = response.headers.get("content-type", "")
-        if response.status_code == 200 and "html" not in kind:
+        if response.status == 200 and "html" not in kind:
             return
         body = b""
-        async for chunk in response.aiter_bytes():
+        async for chunk in response.chunks():
             body += chunk
             if len(body) >= LARGEST_ERROR:
                 break
-        if response.status_code == 200:
+        if response.status == 200:
             raise ProviderError(
                 f"{self.name} answered with a web page, not a stream: {body[:200].decode('utf-8', 'replace')}",
                 provider=self.name,
@@ -182,7 +181,7 @@ class HttpProvider:
                 hint=f"is {self._endpoint.shown_url} the base URL of a model API?",
             )
         raise from_response(
-            response.status_code, response.headers, body, provider=self.name, hint=self._hint(response.status_code)
+            response.status, response.headers, body, provider=self.name, hint=self._hint(response.status)
         )
 
     def _hint(self, status: int) -> str | None:

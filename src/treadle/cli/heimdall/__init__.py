@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from treadle.cli.arguments import Arguments as Arguments
@@ -100,9 +99,9 @@ def _refuse_revoked() -> None:
 
 def _end(name: str) -> None:
     """Run the command that was typed, and be gone: what Python takes down on its way out is a tenth of the time."""
-    code = run(name, sys.argv[1:])
-    sys.stderr.flush()
-    os._exit(code)
+    from treadle.io.process import lifetime
+
+    lifetime.leave(run(name, sys.argv[1:]))
 
 
 def validate() -> None:

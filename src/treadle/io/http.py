@@ -1,0 +1,316 @@
+"""HTTP to one service: requests whose answers come as a stream. `h11` reads and writes HTTP/1.1, asyncio the sockets.
+
+    async with client.request("POST", url, body) as response:
+        async for chunk in response.chunks(): ...
+
+It is small because most of a short run's time was spent on loading a larger library: docs/explanation/first-turn.md has
+the measurements. It follows no redirects, keeps no cookies, and speaks no HTTP/2: model services stream one answer for
+each request, and all of them offer HTTP/1.1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import zlib
+from base64 import b64encode
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import SplitResult, unquote, urlsplit
+
+import h11
+
+from treadle.io.proxies import proxy_for
+
+if TYPE_CHECKING:
+    import ssl
+
+T = TypeVar("T")
+CHUNK = 64 * 1024
+LARGEST_HEAD = 100 * 1024
+KEPT_SECONDS = 30.0
+"""For how long an unused connection is used again: many services close one that is idle for a minute."""
+UNPACKED = 1024 * 1024
+"""Bytes that a compressed chunk is unpacked to at once."""
+
+
+class HttpError(Exception):
+    """A request that got no whole answer."""
+
+
+class BadAddress(HttpError):
+    """The URL, or that of the proxy, is none that can be asked."""
+
+
+class CannotConnect(HttpError):
+    """Nothing was sent."""
+
+
+class TooSilent(HttpError):
+    """Nothing was heard for as long as we wait."""
+
+
+class BrokenAnswer(HttpError):
+    """The connection broke, or what came was not HTTP."""
+
+
+class HttpClient:
+    """Connections to services. `direct`: without a proxy. `socket`: a Unix socket in place of every address."""
+
+    def __init__(
+        self,
+        headers: Mapping[str, str],
+        *,
+        connect_seconds: float,
+        idle_seconds: float,
+        direct: bool = False,
+        socket: str = "",
+    ) -> None:
+        self._headers = headers
+        self._connect_seconds = connect_seconds
+        self._idle_seconds = idle_seconds
+        self._direct = direct
+        self._socket = socket
+        self._tls: ssl.SSLContext | None = None
+        self._idle: list[Connection] = []
+
+    @asynccontextmanager
+    async def request(self, method: str, url: str, body: bytes = b"") -> AsyncIterator[Response]:
+        parts = _address(url)
+        connection = await self._connection(parts)
+        try:
+            response = await connection.ask(method, parts, self._headers, body)
+            yield response
+        except BaseException:
+            connection.abort()
+            raise
+        if connection.reusable():
+            self._idle.append(connection)
+        else:
+            connection.abort()
+
+    async def aclose(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            await connection.close()
+
+    async def _connection(self, parts: SplitResult) -> Connection:
+        wanted = (parts.scheme, parts.netloc)
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.target == wanted and connection.fresh():
+                return connection
+            connection.abort()
+        proxy = None if self._direct or self._socket else proxy_for(parts)
+        try:
+            async with asyncio.timeout(self._connect_seconds):
+                return await self._connect(parts, proxy)
+        except TimeoutError:
+            raise CannotConnect(f"no connection within {self._connect_seconds:g} s") from None
+        except (OSError, UnicodeError) as error:  # a name that cannot be one is a UnicodeError
+            raise CannotConnect(getattr(error, "strerror", None) or str(error) or type(error).__name__) from error
+
+    async def _connect(self, parts: SplitResult, proxy: SplitResult | None) -> Connection:
+        to = proxy or parts
+        if to.scheme not in ("http", "https") or not to.hostname:
+            raise BadAddress(f"the proxy {to.scheme}://{to.hostname} is not an HTTP proxy")
+        if self._socket:
+            reader, writer = await asyncio.open_unix_connection(self._socket)
+        else:
+            secure = self._context() if to.scheme == "https" else None
+            reader, writer = await asyncio.open_connection(to.hostname, _port(to), ssl=secure)
+        connection = Connection(reader, writer, (parts.scheme, parts.netloc), self._idle_seconds)
+        if proxy is not None and parts.scheme == "http":
+            connection.proxy = proxy
+        elif proxy is not None:
+            try:
+                await connection.tunnel(parts, proxy, self._context())
+            except BaseException:
+                connection.abort()
+                raise
+        return connection
+
+    def _context(self) -> ssl.SSLContext:
+        """Certificates as the system has them."""
+        if self._tls is None:
+            import ssl
+
+            import truststore
+
+            self._tls = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        return self._tls
+
+
+class Connection:
+    """One connection, and where the conversation on it stands."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: tuple[str, str], idle: float
+    ) -> None:
+        self.target = target
+        self.proxy: SplitResult | None = None
+        self._reader = reader
+        self._writer = writer
+        self._idle = idle
+        self._since = time.monotonic()
+        self._ended: h11.EndOfMessage | None = None
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=LARGEST_HEAD)
+
+    async def ask(self, method: str, parts: SplitResult, headers: Mapping[str, str], body: bytes) -> Response:
+        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        said = {"host": _host(parts), **{name.lower(): value for name, value in headers.items()}}
+        if parts.username is not None:
+            said.setdefault("authorization", _basic(parts))
+        if body:
+            said["content-length"] = str(len(body))
+        if self.proxy is not None:
+            path = f"{parts.scheme}://{_host(parts)}{path}"
+            if self.proxy.username is not None:
+                said["proxy-authorization"] = _basic(self.proxy)
+        await self._send(h11.Request(method=method, target=path, headers=list(said.items())), body)
+        return Response(self, await self._head())
+
+    async def tunnel(self, parts: SplitResult, proxy: SplitResult, tls: ssl.SSLContext) -> None:
+        """Have the proxy lead us to the service, and from there on speak TLS with that."""
+        target = f"{parts.hostname}:{_port(parts)}" if ":" not in (parts.hostname or "") else _host(parts)
+        headers = [("host", target)] + ([("proxy-authorization", _basic(proxy))] if proxy.username is not None else [])
+        await self._send(h11.Request(method="CONNECT", target=target, headers=headers), None)
+        answer = await self._head()
+        if answer.status_code >= 300:
+            raise CannotConnect(f"the proxy {_host(proxy)} answered {answer.status_code}")
+        await self._writer.start_tls(tls, server_hostname=parts.hostname)
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=LARGEST_HEAD)
+
+    async def body(self) -> bytes:
+        """What has come of the body, as much as there is; `b""` at its end."""
+        parts: list[bytes] = []
+        while True:
+            event = self._next()
+            if isinstance(event, h11.Data):
+                parts.append(bytes(event.data))
+            elif parts or isinstance(event, h11.EndOfMessage):
+                return b"".join(parts)  # the end is said once more, when it is asked for again
+            elif event is h11.NEED_DATA:
+                await self._more()
+            else:
+                raise BrokenAnswer("the connection was closed before the answer was whole")
+
+    def _next(self) -> h11.Event | type:
+        if self._ended is not None:
+            return self._ended
+        try:
+            event = self._http.next_event()
+        except h11.RemoteProtocolError as error:
+            raise BrokenAnswer(str(error)) from error
+        if isinstance(event, h11.EndOfMessage):
+            self._ended = event
+        return event
+
+    async def _more(self) -> None:
+        try:
+            self._http.receive_data(await self._patiently(self._reader.read(CHUNK)))
+        except h11.RemoteProtocolError as error:
+            raise BrokenAnswer(str(error)) from error
+
+    def fresh(self) -> bool:
+        """Whether it is likely to be open still."""
+        return time.monotonic() < self._since + KEPT_SECONDS and not self._reader.at_eof()
+
+    def reusable(self) -> bool:
+        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            return False
+        self._http.start_next_cycle()
+        self._ended = None
+        self._since = time.monotonic()
+        return True
+
+    async def close(self) -> None:
+        self._writer.close()
+        try:
+            await self._patiently(self._writer.wait_closed())
+        except (HttpError, OSError):
+            pass  # it is closed all the same
+
+    def abort(self) -> None:
+        """Close it at once: nothing more is to be said."""
+        self._writer.transport.abort()
+
+    async def _head(self) -> h11.Response:
+        while not isinstance(event := self._next(), h11.Response):
+            if event is h11.NEED_DATA:
+                await self._more()
+            elif not isinstance(event, h11.InformationalResponse):
+                raise BrokenAnswer("the connection was closed before an answer came")
+        return event
+
+    async def _send(self, request: h11.Request, body: bytes | None) -> None:
+        try:
+            data = self._http.send(request) or b""
+            if body is not None:
+                data += (self._http.send(h11.Data(data=body)) or b"") + (self._http.send(h11.EndOfMessage()) or b"")
+            else:
+                self._http.send(h11.EndOfMessage())
+        except h11.LocalProtocolError as error:
+            raise BadAddress(str(error)) from error
+        self._writer.write(data)
+        await self._patiently(self._writer.drain())
+
+    async def _patiently(self, doing: Awaitable[T]) -> T:
+        try:
+            async with asyncio.timeout(self._idle):
+                return await doing
+        except TimeoutError:
+            raise TooSilent(f"nothing for {self._idle:g} s") from None
+        except OSError as error:
+            raise BrokenAnswer(error.strerror or str(error) or type(error).__name__) from error
+
+
+class Response:
+    def __init__(self, connection: Connection, head: h11.Response) -> None:
+        self.status = head.status_code
+        self.headers: dict[str, str] = {}
+        for name, value in head.headers:
+            key, text = name.decode("ascii"), value.decode("latin-1")
+            self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
+        self._connection = connection
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it comes, unpacked where it was packed though nobody asked for that."""
+        packed = self.headers.get("content-encoding", "identity").strip().lower()
+        if packed not in ("identity", "", "gzip", "x-gzip", "deflate"):
+            raise BadAddress(f"the answer is packed as {packed}, which nobody asked for")
+        unpack = zlib.decompressobj(zlib.MAX_WBITS | 32) if packed not in ("identity", "") else None
+        while data := await self._connection.body():
+            if unpack is None:
+                yield data
+            while unpack is not None and data:
+                try:
+                    yield unpack.decompress(data, UNPACKED)
+                except zlib.error as error:
+                    raise BrokenAnswer(f"the answer is not {packed}: {error}") from error
+                data = unpack.unconsumed_tail
+
+
+def _address(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise BadAddress(str(error)) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise BadAddress(f"{parts.scheme}://{parts.hostname or ''} is not an address of http or https")
+    return parts
+
+
+def _port(parts: SplitResult) -> int:
+    return parts.port or (443 if parts.scheme == "https" else 80)
+
+
+def _host(parts: SplitResult) -> str:
+    return parts.netloc.rpartition("@")[2]
+
+
+def _basic(parts: SplitResult) -> str:
+    named = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    return f"Basic {b64encode(named.encode()).decode()}"

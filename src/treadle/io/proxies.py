@@ -1,0 +1,40 @@
+"""Which HTTP proxy leads to a host, as the environment and on macOS the system settings say.
+
+Nothing is loaded where no proxy is set: what the standard library has for this comes with its own HTTP client.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import sys
+from urllib.parse import SplitResult, urlsplit
+
+
+def proxy_for(url: SplitResult) -> SplitResult | None:
+    """The proxy to reach `url` through; None for none."""
+    if sys.platform != "darwin" and not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    from urllib.request import getproxies, proxy_bypass
+
+    known = getproxies()
+    named = known.get(url.scheme) or known.get("all")
+    host = url.hostname or ""
+    if not named or proxy_bypass(host) or _within(host, known.get("no", "")):
+        return None
+    return urlsplit(named if "://" in named else f"http://{named}")
+
+
+def _within(host: str, exempt: str) -> bool:
+    """Whether an address is in one of the networks that `NO_PROXY` names, which the standard library does not read."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    for word in exempt.split(","):
+        try:
+            if address in ipaddress.ip_network(word.strip(), strict=False):
+                return True
+        except ValueError:
+            continue
+    return False

@@ -1,0 +1,49 @@
+"""How a process of ours ends: quickly, and with nothing lost."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LEAVE = "from treadle.io.process import lifetime; import sys\n"
+
+
+def run(code: str, **more: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        [sys.executable, "-c", LEAVE + code], capture_output=True, text=True, timeout=60, **more
+    )
+
+
+def test_what_is_buffered_is_written_and_the_code_is_the_one_given() -> None:
+    done = run("print('out', end=''); sys.stderr.write('err'); lifetime.leave(7)")
+    assert (done.stdout, done.stderr, done.returncode) == ("out", "err", 7)
+
+
+def test_threads_that_are_not_daemons_finish_first() -> None:
+    work = "import threading, time\nthreading.Thread(target=lambda: (time.sleep(0.2), print('done'))).start()\n"
+    assert run(work + "lifetime.leave(0)").stdout == "done\n"
+
+
+def test_a_log_is_written_to_its_end(tmp_path: Path) -> None:
+    log = (
+        "import logging.handlers as h, logging\n"
+        f"m = h.MemoryHandler(1000, target=logging.FileHandler({str(tmp_path / 'log')!r}))\n"
+        "logging.getLogger().addHandler(m); logging.getLogger().error('last words')\n"
+    )
+    run(log + "lifetime.leave(0)")
+    assert (tmp_path / "log").read_text() == "last words\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_output_that_could_not_be_written_is_no_success() -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", LEAVE + "print('x'); lifetime.leave(0)"], stdout=full, timeout=60)
+    assert done.returncode == 120
+
+
+@pytest.mark.parametrize(("value", "code", "words"), [("", 0, ""), ("3", 3, ""), ("'why'", 1, "why\n")])
+def test_it_leaves_as_sys_exit_would(value: str, code: int, words: str) -> None:
+    done = run(f"try: sys.exit({value})\nexcept SystemExit as ended: lifetime.leave_by(ended)")
+    assert (done.returncode, done.stderr) == (code, words)

@@ -1,0 +1,292 @@
+"""The HTTP client, against servers that are written byte by byte."""
+
+import asyncio
+import gzip
+import ssl
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.certificates import certificate
+from treadle.io.http import BadAddress, BrokenAnswer, CannotConnect, HttpClient, TooSilent
+
+OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
+
+
+class Service:
+    """Gives its answers in turn and keeps what it was asked. Without `hold` it closes after each of them."""
+
+    def __init__(self, *answers: bytes, hold: bool = False) -> None:
+        self.answers = list(answers)
+        self.asked: list[bytes] = []
+        self.connections = 0
+        self.hold = hold
+        self.port = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while self.answers:
+                head = await reader.readuntil(b"\r\n\r\n")
+                size = next(
+                    (int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0
+                )
+                self.asked.append(head + await reader.readexactly(size))
+                writer.write(self.answers.pop(0))
+                await writer.drain()
+                if not self.hold:
+                    return
+            await reader.read()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def serving(service: Service, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    async with await asyncio.start_server(service.serve, "127.0.0.1", 0, ssl=tls) as server:
+        service.port = server.sockets[0].getsockname()[1]
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{service.port}"
+
+
+@asynccontextmanager
+async def client(idle: float = 60.0, direct: bool = True, socket: str = "") -> AsyncIterator[HttpClient]:
+    made = HttpClient({"x-test": "1"}, connect_seconds=60.0, idle_seconds=idle, direct=direct, socket=socket)
+    try:
+        yield made
+    finally:
+        await made.aclose()
+
+
+async def get(http: HttpClient, url: str, body: bytes = b"") -> tuple[int, bytes]:
+    async with asyncio.timeout(60), http.request("POST" if body else "GET", url, body) as response:
+        return response.status, b"".join([chunk async for chunk in response.chunks()])
+
+
+async def test_a_body_and_its_length_are_sent_and_the_answer_is_read() -> None:
+    service = Service(OK)
+    async with serving(service) as url, client() as http:
+        assert await get(http, f"{url}/v1/x?y=1", b'{"a":1}') == (200, b"hi")
+    (asked,) = service.asked
+    assert asked.startswith(b"POST /v1/x?y=1 HTTP/1.1\r\n") and asked.endswith(b'\r\n\r\n{"a":1}')
+    assert f"host: 127.0.0.1:{service.port}".encode() in asked.lower() and b"x-test: 1" in asked.lower()
+
+
+async def test_a_connection_is_used_again_once_the_answer_was_read() -> None:
+    service = Service(OK, OK, hold=True)
+    async with serving(service) as url, client() as http:
+        assert [await get(http, url) for _ in range(2)] == [(200, b"hi")] * 2
+    assert service.connections == 1
+
+
+async def test_a_connection_is_not_used_again_when_the_answer_was_not_read_to_its_end() -> None:
+    service = Service(OK, OK, hold=True)
+    async with serving(service) as url, client() as http:
+        async with http.request("GET", url) as response:
+            assert response.status == 200
+        assert await get(http, url) == (200, b"hi")
+    assert service.connections == 2
+
+
+async def test_a_connection_that_was_closed_meanwhile_is_not_used_again() -> None:
+    service = Service(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nhi", OK)
+    async with serving(service) as url, client() as http:
+        assert await get(http, url) == (200, b"hi")
+        assert await get(http, url) == (200, b"hi")
+    assert service.connections == 2
+
+
+async def test_small_chunks_that_came_together_are_given_together() -> None:
+    chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"2\r\nab\r\n" * 500 + b"0\r\n\r\n"
+    async with serving(Service(chunked)) as url, client() as http, http.request("GET", url) as response:
+        parts = [chunk async for chunk in response.chunks()]
+    assert b"".join(parts) == b"ab" * 500 and len(parts) < 50
+
+
+@pytest.mark.parametrize("coding", ["gzip", "x-gzip", "GZIP "])
+async def test_what_was_packed_unasked_is_unpacked(coding: str) -> None:
+    data = b"word " * 1_000_000
+    packed = gzip.compress(data)
+    head = f"HTTP/1.1 200 OK\r\ncontent-encoding: {coding}\r\ncontent-length: {len(packed)}\r\n\r\n"
+    async with serving(Service(head.encode() + packed)) as url, client() as http:
+        assert await get(http, url) == (200, data)
+
+
+async def test_interim_answers_are_passed_over() -> None:
+    async with serving(Service(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n" + OK)) as url, client() as http:
+        assert await get(http, url) == (200, b"hi")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"SSH-2.0-OpenSSH\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhi",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nhi\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nhi\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\nhi",
+        b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\nhi",
+        b"HTTP/1.1 200 OK\r\n" + b"x: " + b"y" * 200_000 + b"\r\n\r\n",
+        b"HTTP/1.1 101 Switching\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
+    ],
+    ids=[
+        "nothing",
+        "not http",
+        "too short",
+        "no last chunk",
+        "bad chunk",
+        "bad length",
+        "not gzip",
+        "long head",
+        "101",
+    ],
+)
+async def test_a_broken_answer_is_an_error_and_never_a_short_one(answer: bytes) -> None:
+    async with serving(Service(answer)) as url, client() as http:
+        with pytest.raises(BrokenAnswer):
+            await get(http, url)
+
+
+async def test_an_unknown_packing_is_refused() -> None:
+    head = b"HTTP/1.1 200 OK\r\ncontent-encoding: br\r\ncontent-length: 2\r\n\r\nhi"
+    async with serving(Service(head)) as url, client() as http:
+        with pytest.raises(BadAddress, match="packed as br"):
+            await get(http, url)
+
+
+async def test_a_service_that_says_nothing_is_not_waited_for_without_end() -> None:
+    async with serving(Service(b"", hold=True)) as url, client(idle=0.05) as http:
+        with pytest.raises(TooSilent):
+            await get(http, url)
+
+
+@pytest.mark.parametrize("url", ["ftp://x/", "http://", "http://[::1", "http://x:99999999/", "nothing"])
+async def test_what_is_no_address_is_refused_before_anything_is_opened(url: str) -> None:
+    async with client() as http:
+        with pytest.raises(BadAddress):
+            await get(http, url)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/", "http://no-such-host.invalid/", f"http://{'x' * 80}.example/"])
+async def test_who_cannot_be_reached_is_told_apart_from_who_broke_off(url: str) -> None:
+    async with client() as http:
+        with pytest.raises(CannotConnect):
+            await get(http, url)
+
+
+async def test_a_unix_socket_in_place_of_the_address(tmp_path: Path) -> None:
+    service = Service(OK)
+    async with (
+        await asyncio.start_unix_server(service.serve, tmp_path / "s"),
+        client(socket=str(tmp_path / "s")) as http,
+    ):
+        assert await get(http, "http://localhost/v1") == (200, b"hi")
+
+
+async def test_a_name_and_password_in_the_address_are_sent_as_such() -> None:
+    service = Service(OK)
+    async with serving(service) as url, client() as http:
+        await get(http, url.replace("//", "//me:p%40ss@"))
+    assert b"authorization: Basic " + b64encode(b"me:p@ss") in service.asked[0]
+
+
+# Certificates and proxies...
+
+
+@pytest.fixture
+def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """A server's side of TLS for `localhost`, whose certificate the system trusts."""
+    pem = certificate(tmp_path, "localhost")
+    monkeypatch.setenv("SSL_CERT_FILE", str(pem))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    return context
+
+
+async def test_the_certificates_of_the_system_are_trusted_and_must_be_for_the_name(sealed: ssl.SSLContext) -> None:
+    service = Service(OK, OK)
+    async with serving(service, sealed) as url, client() as http:
+        assert await get(http, f"https://localhost:{service.port}/") == (200, b"hi")
+        with pytest.raises(CannotConnect, match="(?i)certificate"):
+            await get(http, url)
+
+
+async def test_a_certificate_that_nobody_vouches_for_is_refused(
+    sealed: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "none").mkdir()
+    other = certificate(tmp_path / "none", "other")
+    monkeypatch.setenv("SSL_CERT_FILE", str(other))
+    service = Service(OK)
+    async with serving(service, sealed), client() as http:
+        with pytest.raises(CannotConnect, match="(?i)certificate"):
+            await get(http, f"https://localhost:{service.port}/")
+
+
+async def test_an_http_proxy_is_asked_for_the_whole_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service(OK)
+    async with serving(service) as url, client(direct=False) as http:
+        monkeypatch.setenv("HTTP_PROXY", url.replace("//", "//me:secret@"))
+        assert await get(http, "http://models.example/v1") == (200, b"hi")
+    assert service.asked[0].startswith(b"GET http://models.example/v1 HTTP/1.1\r\n")
+    assert b"proxy-authorization: Basic " + b64encode(b"me:secret") in service.asked[0]
+
+
+def tunnel(port: Callable[[], int], seen: list[bytes]) -> Callable[..., object]:
+    """A proxy that leads every CONNECT to one port."""
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        there = await asyncio.open_connection("127.0.0.1", port())
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        try:
+            await asyncio.gather(pass_on(reader, there[1]), pass_on(there[0], writer))
+        except ConnectionError:
+            pass
+        finally:
+            there[1].close()
+            writer.close()
+
+    return serve
+
+
+async def test_https_goes_through_a_tunnel_of_the_proxy_and_is_sealed_inside(
+    sealed: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, seen = Service(OK), list[bytes]()
+    async with (
+        serving(service, sealed),
+        await asyncio.start_server(tunnel(lambda: service.port, seen), "127.0.0.1", 0) as proxy,  # type: ignore[arg-type]
+        client(direct=False) as http,
+    ):
+        port = proxy.sockets[0].getsockname()[1]
+        monkeypatch.setenv("HTTPS_PROXY", f"me:secret@127.0.0.1:{port}")
+        assert await get(http, "https://localhost:444/v1") == (200, b"hi")
+    assert seen[0].startswith(b"CONNECT localhost:444 HTTP/1.1\r\n")
+    assert b"proxy-authorization: Basic " + b64encode(b"me:secret") in seen[0]
+    assert service.asked[0].startswith(b"GET /v1 HTTP/1.1\r\n") and b"secret" not in service.asked[0]
+
+
+async def test_a_proxy_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Service(b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n")
+    async with serving(service) as url, client(direct=False) as http:
+        monkeypatch.setenv("https_proxy", url)
+        with pytest.raises(CannotConnect, match=f"the proxy 127.0.0.1:{service.port} answered 407"):
+            await get(http, "https://models.example/v1")
+
+
+async def test_a_proxy_of_another_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    async with client(direct=False) as http:
+        with pytest.raises(BadAddress, match="socks5://127.0.0.1 is not an HTTP proxy"):
+            await get(http, "http://models.example/v1")
