@@ -21,6 +21,10 @@ TERMINAL = (
 """Commands that parse their own arguments, as `treadle.cli.terminal` says."""
 
 
+PRINT = frozenset(("-p", "--print", "--input-format"))
+"""What makes a command line a one-shot run. The last one: what drives Claude Code leaves out -p when it sends it."""
+
+
 def main() -> None:
     """Do what was typed, and end this process."""
     from treadle.io.process import lifetime
@@ -57,6 +61,11 @@ def _main() -> None:
         from treadle.cli.heimdall import run as run_heimdall
 
         sys.exit(run_heimdall("hook", arguments[2:]))
+    if arguments and arguments[0].startswith("-") and not PRINT.isdisjoint(arguments):
+        from treadle.cli.warm import run_once
+
+        if (code := run_once(arguments)) is not None:
+            sys.exit(code)
     from treadle.cli.root import main as run
 
     run(arguments)

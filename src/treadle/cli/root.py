@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import importlib
 import os
-import shlex
 import stat
 import sys
-from difflib import get_close_matches
 
 import click
 
-from treadle.cli import TERMINAL, logs
+from treadle.cli import PRINT, TERMINAL, logs
 from treadle.errors import ConfigError, TreadleError
 
 GROUPS: dict[str, dict[str, str]] = {
@@ -44,14 +42,11 @@ GROUPS: dict[str, dict[str, str]] = {
         "man": "treadle.cli.man:man",
         "models": "treadle.cli.models:models",
         "ps": "treadle.cli.ps:ps",
+        "warm": "treadle.cli.warm_start:warm_start",
     },
 }
 """What the commands are for -> name -> "module:attribute" of a click command."""
 COMMANDS = {name: place for group in GROUPS.values() for name, place in group.items()}
-
-PRINT = ("-p", "--print", "--input-format")
-"""What makes a command line a one-shot run. The last one: what drives Claude Code leaves out -p when it sends it."""
-
 
 HELP = ["-h", "--help"]
 
@@ -80,6 +75,9 @@ class LazyGroup(click.Group):
 
 def _meant(word: str) -> str:
     """What somebody wanted who typed this where a command belongs."""
+    import shlex
+    from difflib import get_close_matches
+
     if any(letter.isspace() for letter in word):
         quoted = shlex.quote(word)
         return f"a prompt needs -p: treadle -p {quoted} (or `treadle chat {quoted}` to talk about it)"
@@ -137,7 +135,7 @@ def _run(arguments: list[str]) -> int | None:
     elif not arguments and _piped():
         arguments = words = ["-p"]
     first = words[0] if words else ""
-    once = first not in COMMANDS and any(word in words for word in PRINT)
+    once = first not in COMMANDS and not PRINT.isdisjoint(words)
     if once:
         from treadle.cli.given import joined
 

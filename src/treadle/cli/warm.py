@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+AGENT = "agent"
+"""The name of the warm parent that `treadle warm` starts, for runs and workers."""
+PRELOAD = ("treadle.cli.preload:preload",)
 DECLINED = -1
 """It is not for a copy of the warm parent: nothing has been done."""
 QUICK = frozenset(("ls", "status"))
@@ -34,3 +37,53 @@ def main(name: str, arguments: list[str]) -> int:
     if name == "run" and attaches(arguments):
         return DECLINED  # it needs a process of the terminal that it attaches
     return run_terminal(name, arguments)
+
+
+def run_once(arguments: list[str]) -> int | None:
+    """The exit code of `treadle -p ...`, done by a copy of what `treadle warm` started; None when there is none."""
+    from treadle.io.process import warm
+
+    if not warm.there_is(AGENT):
+        return None
+    return warm.run("treadle.cli.warm", "once", [arguments], name=AGENT, tied=True)
+
+
+def run_worker() -> int | None:
+    """The same for a worker."""
+    from treadle.io.process import warm
+
+    if not warm.there_is(AGENT):
+        return None
+    return warm.run("treadle.cli.warm", "work", [], name=AGENT, tied=True)
+
+
+def once(arguments: list[str]) -> int:
+    """A run, in a copy."""
+    from treadle.cli.root import main
+
+    _begin()
+    try:
+        main(arguments)
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def work() -> int:
+    """A worker, in a copy."""
+    import os
+
+    from treadle.cli.worker_entry import serve
+
+    _begin()
+    return serve(os.environ.get("TREADLE_AGENT") or "native")
+
+
+def _begin() -> None:
+    """Look for garbage again, which the warm parent does not."""
+    import gc
+
+    from treadle.io.process import lifetime
+
+    lifetime.begin()
+    gc.enable()

@@ -20,6 +20,10 @@ def main() -> None:
     fill_gaps()
     try:
         if len(sys.argv) == 1:
+            from treadle.cli.warm import run_worker
+
+            if (code := run_worker()) is not None:
+                lifetime.leave(code)
             lifetime.leave(serve(os.environ.get("TREADLE_AGENT") or "native"))
         from treadle.cli.worker import worker
 

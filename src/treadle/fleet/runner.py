@@ -26,7 +26,7 @@ from treadle.fleet.events import AttemptLog
 from treadle.fleet.execute import Ended, Execution
 from treadle.fleet.orders import encode
 from treadle.io.files import locked
-from treadle.io.process import warm
+from treadle.io.process import warm_parent
 from treadle.io.process.private import hold_secrets
 from treadle.redact import Redactor
 
@@ -251,7 +251,7 @@ def forked(directory: str, log_fd: int) -> None:
     os.dup2(log_fd, 1)
     os.dup2(log_fd, 2)
     os.close(log_fd)
-    sys.stdout = sys.stderr = warm.stream(2, "w")
+    sys.stdout = sys.stderr = warm_parent.stream(2, "w")
     gc.enable()
     sys.argv = ["treadle.fleet.runner", directory]
     start()

@@ -73,7 +73,7 @@ class HttpClient:
         self._direct = direct
         self._socket = socket
         self._tls: ssl.SSLContext | None = None
-        self._idle: list[Connection] = []
+        self._idle: list[HttpConnection] = []
 
     @asynccontextmanager
     async def request(self, method: str, url: str, body: bytes = b"") -> AsyncIterator[Response]:
@@ -95,7 +95,7 @@ class HttpClient:
         for connection in idle:
             await connection.close()
 
-    async def _connection(self, parts: SplitResult) -> Connection:
+    async def _connection(self, parts: SplitResult) -> HttpConnection:
         wanted = (parts.scheme, parts.netloc)
         while self._idle:
             connection = self._idle.pop()
@@ -111,7 +111,7 @@ class HttpClient:
         except (OSError, UnicodeError) as error:  # a name that cannot be one is a UnicodeError
             raise CannotConnect(getattr(error, "strerror", None) or str(error) or type(error).__name__) from error
 
-    async def _connect(self, parts: SplitResult, proxy: SplitResult | None) -> Connection:
+    async def _connect(self, parts: SplitResult, proxy: SplitResult | None) -> HttpConnection:
         to = proxy or parts
         if to.scheme not in ("http", "https") or not to.hostname:
             raise BadAddress(f"the proxy {to.scheme}://{to.hostname} is not an HTTP proxy")
@@ -120,7 +120,7 @@ class HttpClient:
         else:
             secure = self._context() if to.scheme == "https" else None
             reader, writer = await asyncio.open_connection(to.hostname, _port(to), ssl=secure)
-        connection = Connection(reader, writer, (parts.scheme, parts.netloc), self._idle_seconds)
+        connection = HttpConnection(reader, writer, (parts.scheme, parts.netloc), self._idle_seconds)
         if proxy is not None and parts.scheme == "http":
             connection.proxy = proxy
         elif proxy is not None:
@@ -142,7 +142,7 @@ class HttpClient:
         return self._tls
 
 
-class Connection:
+class HttpConnection:
     """One connection, and where the conversation on it stands."""
 
     def __init__(
@@ -267,7 +267,7 @@ class Connection:
 
 
 class Response:
-    def __init__(self, connection: Connection, head: h11.Response) -> None:
+    def __init__(self, connection: HttpConnection, head: h11.Response) -> None:
         self.status = head.status_code
         self.headers: dict[str, str] = {}
         for name, value in head.headers:

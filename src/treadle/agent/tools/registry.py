@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -88,7 +89,7 @@ class Registry:
         )
 
     def schemas(self) -> tuple[ToolSchema, ...]:
-        if self._schemas is None:  # they are the same in every turn, and take longer to make than a small turn
+        if self._schemas is None:
             self._schemas = tuple(
                 ToolSchema(name=tool.name, description=tool.description, parameters=parameters(tool)) for tool in self
             )
@@ -108,7 +109,14 @@ def parameters(tool: AnyTool) -> dict[str, Any]:
     if tool.Args is AnyArgs:
         schema: dict[str, Any] = tool.parameters  # type: ignore[attr-defined]
         return schema
-    schema = msgspec.json.schema(tool.Args)
+    known: Any = _schema  # mypy takes a class for something that has no hash
+    made: dict[str, Any] = known(tool.Args)
+    return made
+
+
+@cache  # the same for every session, and it takes longer to make than a small turn
+def _schema(arguments: Any) -> dict[str, Any]:
+    schema = msgspec.json.schema(arguments)
     inlined: dict[str, Any] = _inline(schema, schema.get("$defs", {}))
     return inlined
 

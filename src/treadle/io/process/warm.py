@@ -21,29 +21,24 @@ import os
 import socket
 import sys
 
-from treadle.errors import TreadleError
+from treadle.errors import LocalError, TreadleError
 from treadle.io import paths, sockets
 from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import NoReturn, TextIO
 
 IDLE = 1800.0
 """Seconds without a request after which it ends. `TREADLE_WARM` is another number, or 0 for none at all."""
-LOOK = 30.0
-"""Seconds between looks whether its socket is still there."""
 PATIENCE = 2.0
 """Seconds that one who asks waits for the copy to be there, before he does it himself."""
 START_PATIENCE = 10.0
-REQUEST_MAX = 16 * 1024 * 1024
-STREAMS = 4
-"""Descriptors that come with a request: the directory and the standard streams, and further ones for the function."""
-FDS_MAX = 16
-_READY, _STALE = b"r", b"s"
-_START = (
-    "import sys; sys.path[:0] = sys.argv[1].split(':'); from treadle.io.process.warm import main; main(sys.argv[2:])"
-)
+READY, STALE = b"r", b"s"
+PID_BYTES = 4
+ALONE, WATCHED, TIED = 0, 1, 2
+"""How a copy stands to whoever asked: it lives on by itself, it tells its exit code, it also ends with him."""
+KILLED = "treadle: the process that was to do this was killed; nobody knows how far it came\n"
+_START = "import sys; sys.path[:0] = sys.argv[1].split(':'); import treadle.io.process.warm_parent as it; it.main()"
 
 
 def idle() -> float:
@@ -61,7 +56,8 @@ def address(name: str = "") -> str:
 
     package = os.path.abspath(__file__ + "/../../../__init__.py")
     surroundings = [sys.executable, package, str(os.stat(package).st_mtime_ns), *([name] if name else [])]
-    surroundings.append(str(os.getpriority(os.PRIO_PROCESS, 0)))
+    surroundings.append(os.environ.get("PYTHONPATH", ""))
+    surroundings.append(f"{os.getpriority(os.PRIO_PROCESS, 0)} {os.getgid()} {sorted(os.getgroups())}")
     for space in ("mnt", "net", "pid", "user"):
         surroundings.append(_link(f"/proc/self/ns/{space}"))
     try:
@@ -84,20 +80,64 @@ def _link(path: str) -> str:
 # Who asks...
 
 
-def run(module: str, function: str, arguments: list[object], *, start: Sequence[str] = ()) -> int | None:
+def run(
+    module: str,
+    function: str,
+    arguments: list[object],
+    *,
+    start: Sequence[str] = (),
+    name: str = "",
+    tied: bool = False,
+) -> int | None:
     """Have a copy of the warm parent call a function; gives its exit code. None when there is none, or it is stuck.
 
-    `start` names the modules with which one is started when there is none.
+    `start` names the modules with which one is started when there is none. `tied`: whatever becomes of us becomes of
+    the copy: a signal that we get is passed on, and when we are killed, so is it.
     """
-    control = _begun(module, function, arguments, [0, 1, 2], True, start)
-    if control is None:
+    begun = _begun(module, function, arguments, [0, 1, 2], TIED if tied else WATCHED, start, name)
+    if begun is None:
         return None
+    control, pid = begun
     with control:
+        passed = _pass_on_signals(control, pid) if tied else []
         answer = control.recv(16)
-    if not answer:
-        sys.stderr.write("treadle: the process that was to do this was killed; nobody knows how far it came\n")
-        return 1
-    return None if answer == _STALE else int(answer)
+    if answer:
+        return None if answer == STALE else int(answer)
+    if passed:
+        _die_by(passed[-1])
+    sys.stderr.write(KILLED)
+    return 1
+
+
+def _pass_on_signals(control: socket.socket, copy: int) -> list[int]:
+    """What comes to us from now on is for the copy; the list has the signals that were passed on."""
+    import signal
+
+    passed: list[int] = []
+
+    def pass_on(number: int, frame: object) -> None:
+        passed.append(number)
+        control.send(bytes([number]))
+
+    def stop(number: int, frame: object) -> None:
+        os.kill(copy, signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        os.kill(copy, signal.SIGCONT)  # somebody let us go on
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, pass_on)
+    if signal.getsignal(signal.SIGTSTP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGTSTP, stop)
+    return passed
+
+
+def _die_by(number: int) -> None:
+    """End as the copy did, so that whoever waits for us learns of the signal."""
+    import signal
+
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 def spawn(
@@ -115,30 +155,59 @@ def spawn(
     """
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
-        control = _begun(module, function, arguments, [null, null, null, *fds], False, start, name)
+        begun = _begun(module, function, arguments, [null, null, null, *fds], ALONE, start, name)
     finally:
         os.close(null)
-    if control is None:
+    if begun is None:
         return False
-    control.close()
+    begun[0].close()
     return True
 
 
-def dismiss(name: str) -> None:
-    """End every warm parent of this name, whatever its surroundings; copies of it live on."""
+def there_is(name: str) -> bool:
+    """Whether it is worth asking for one of this name: quick, for those who go on without it."""
+    try:
+        return any(entry.startswith(f"{name}-") for entry in os.listdir(os.path.join(paths.state_dir(), "warm")))
+    except OSError:
+        return False
+
+
+def begin(name: str, modules: Sequence[str], seconds: float) -> bool:
+    """See that one of this name is there for those who are as we are; whether it had to be started."""
+    path = address(name)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
+        if control.connect_ex(path) == 0:
+            return False
+    if not _start(path, modules, True, seconds):
+        raise LocalError("the warm parent did not start", hint="TREADLE_WARM=0 does without one")
+    return True
+
+
+def parents(name: str) -> dict[str, int]:
+    """The sockets of all that have this name, whatever their surroundings, and the process behind each."""
+    found = {}
+    directory = os.path.dirname(address(name))
+    for entry in sorted(os.listdir(directory)):
+        path = os.path.join(directory, entry)
+        if entry.startswith(f"{name}-") and entry.endswith(".sock"):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
+                if control.connect_ex(path) == 0:
+                    found[path] = sockets.peer_pid(control)
+    return found
+
+
+def dismiss(name: str) -> list[int]:
+    """End every warm parent of this name; copies of it live on."""
     import signal
 
-    directory = os.path.dirname(address(name))
-    for entry in os.listdir(directory):
-        if entry.startswith(f"{name}-"):
-            path = os.path.join(directory, entry)
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
-                try:
-                    control.connect(path)
-                    os.unlink(path)
-                    os.kill(sockets.peer_pid(control), signal.SIGTERM)
-                except OSError:
-                    continue  # it is gone already
+    found = parents(name)
+    for path, pid in found.items():
+        try:
+            os.unlink(path)
+            os.kill(pid, signal.SIGTERM)
+        except OSError:
+            continue  # it is gone already
+    return [*found.values()]
 
 
 def _begun(
@@ -146,11 +215,14 @@ def _begun(
     function: str,
     arguments: list[object],
     fds: list[int],
-    watched: bool,
+    bond: int,
     start: Sequence[str] = (),
     name: str = "",
-) -> socket.socket | None:
-    """A connection to a copy that has begun to do it; None when there is none, or it is stuck, and nothing was done."""
+) -> tuple[socket.socket, int] | None:
+    """A connection to a copy that has begun to do it, and its number.
+
+    None when there is none, or it is stuck: then nothing was done.
+    """
     if not idle():
         return None
     try:
@@ -160,10 +232,11 @@ def _begun(
     if control is None:
         return None
     try:
-        if control.recv(1) == _READY:
+        said = control.recv(1 + PID_BYTES)
+        if said[:1] == READY:
             control.settimeout(None)
-            _ask(control, (module, function, arguments), fds, watched)
-            return control
+            _ask(control, (module, function, arguments), fds, bond)
+            return control, int.from_bytes(said[1:], "big")
     except OSError:
         pass
     control.close()
@@ -176,18 +249,15 @@ def _connect(path: str, start: Sequence[str], libraries: bool = False) -> socket
     try:
         control.connect(path)
     except OSError:
-        if not start or not _start(path, start, libraries):
+        if not start or not _start(path, start, libraries, idle()):
             control.close()
             return None
         control.connect(path)
     return control
 
 
-def _ask(control: socket.socket, work: tuple[str, str, list[object]], fds: list[int], watched: bool) -> None:
-    """`watched`: the streams are ours, and we wait for an exit code."""
-    mask = os.umask(0)
-    os.umask(mask)
-    body = marshal.dumps((*work, dict(os.environ), mask, sys.argv, watched))
+def _ask(control: socket.socket, work: tuple[str, str, list[object]], fds: list[int], bond: int) -> None:
+    body = marshal.dumps((*work, _surroundings(), sys.argv, bond))
     here = os.open(".", os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = len(body).to_bytes(4, "big") + body
@@ -198,13 +268,28 @@ def _ask(control: socket.socket, work: tuple[str, str, list[object]], fds: list[
         os.close(here)
 
 
-def _start(path: str, modules: Sequence[str], libraries: bool) -> bool:
+def _surroundings() -> dict[str, object]:
+    """What a process of ours would have from us, beyond the directory and the standard streams."""
+    import signal
+
+    mask = os.umask(0)
+    os.umask(mask)
+    return {
+        "env": dict(os.environ),
+        "umask": mask,
+        "ignored": [int(number) for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN],
+        "blocked": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())],
+        "cpus": list(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [],
+    }
+
+
+def _start(path: str, modules: Sequence[str], libraries: bool, seconds: float) -> bool:
     """Start one and wait until it answers."""
     root = os.path.abspath(__file__ + "/../../../..")
     if libraries:
         root = ":".join([root, *(place for place in sys.path if place and os.path.isdir(place))])
     ready, tell = os.pipe()
-    argv = [sys.executable, "-I", "-S", "-c", _START, root, path, str(idle()), *modules]
+    argv = [sys.executable, "-I", "-S", "-c", _START, root, path, str(seconds), *modules]
     actions = [(os.POSIX_SPAWN_DUP2, tell, 3)]
     actions += [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]  # type: ignore[misc]
     try:
@@ -221,197 +306,3 @@ def _start(path: str, modules: Sequence[str], libraries: bool) -> bool:
         return bool(poller.poll(START_PATIENCE * 1000)) and bool(os.read(ready, 1))
     finally:
         os.close(ready)
-
-
-# The warm parent...
-
-
-def main(arguments: list[str]) -> None:
-    """Be the warm parent. It becomes the child of nobody in particular, as a terminal does that it started."""
-    import gc
-
-    from treadle.io.process import launch
-
-    path, seconds, *modules = arguments
-    if os.fork():
-        os._exit(0)
-    launch.close_all_but([0, 1, 2, 3])
-    os.set_inheritable(3, False)
-    os.chdir("/")
-    for name in modules:
-        __import__(name)
-    gc.collect()
-    gc.disable()
-    gc.freeze()  # what the copies share with us stays shared
-    try:
-        listener = sockets.listen(path)
-    except TreadleError:
-        os._exit(os.write(3, b"r") - 1)  # another was faster, and answers
-    os.write(3, b"r")
-    os.close(3)
-    WarmParent(path, listener, float(seconds)).serve()
-    os._exit(0)
-
-
-class WarmParent:
-    def __init__(self, path: str, listener: socket.socket, seconds: float) -> None:
-        from treadle.io.process import reaper, signals
-
-        reaper.mark(b"treadle-warm", adopt=False)
-        self.path = path
-        self.listener = listener
-        self.seconds = seconds
-        self.identity = os.stat(path).st_ino
-        self.files = _loaded()
-        self.wake = signals.pipe(_numbers())
-
-    def serve(self) -> None:
-        import select
-        import signal
-        import time
-
-        from treadle.io.process import signals
-
-        poller = select.poll()
-        poller.register(self.wake, select.POLLIN)
-        poller.register(self.listener, select.POLLIN)
-        last = time.monotonic()
-        while time.monotonic() < last + self.seconds and self.in_place():
-            for fd, _ in poller.poll(int(min(LOOK, self.seconds) * 1000) + 1):
-                if fd == self.wake:
-                    if signal.SIGTERM in signals.drain(self.wake):
-                        return self.leave()
-                    _collect()
-                else:
-                    last = time.monotonic()
-                    self.accept()
-        self.leave()
-
-    def in_place(self) -> bool:
-        try:
-            return os.stat(self.path).st_ino == self.identity
-        except OSError:
-            return False
-
-    def leave(self) -> None:
-        if self.in_place():
-            os.unlink(self.path)
-        self.listener.close()
-
-    def accept(self) -> None:
-        """Fork a copy for one who asks.
-
-        Whatever we write to between two forks is a page more for every copy that was made before, so this does nothing
-        else. The copies see to the rest.
-        """
-        try:
-            control, _ = self.listener.accept()
-        except OSError:
-            return
-        with control:
-            if sockets.same_user(control) and not os.fork():
-                _be(control, self)
-
-
-def _numbers() -> tuple[int, int]:
-    import signal
-
-    return signal.SIGCHLD, signal.SIGTERM
-
-
-def _collect() -> None:
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        pass
-
-
-def _loaded(known: dict[str, int] | None = None) -> dict[str, int]:
-    """The files of what is loaded of treadle, or those that are `known`, with when they were changed."""
-    if known is None:
-        found = [
-            getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith("treadle")
-        ]
-        known = {path: 0 for path in found if path}
-    times = {}
-    for path in known:
-        try:
-            times[path] = os.stat(path).st_mtime_ns
-        except OSError:
-            times[path] = 0
-    return times
-
-
-# The copy...
-
-
-def _be(control: socket.socket, parent: WarmParent) -> NoReturn:
-    """Do what is asked as the one who asks would do it, and tell him the exit code."""
-    code = 1
-    try:
-        import signal
-
-        signal.set_wakeup_fd(-1)
-        for number in _numbers():
-            signal.signal(number, signal.SIG_DFL)
-        parent.listener.close()
-        os.close(parent.wake)
-        control.settimeout(PATIENCE)
-        control.send(_READY)
-        module, function, arguments, watched = _receive(control)
-        if watched and _loaded(parent.files) != parent.files:
-            os.kill(os.getppid(), signal.SIGTERM)  # it is not what would be loaded today
-            control.send(_STALE)
-            os._exit(1)
-        control.settimeout(None)
-        if not watched:
-            control.close()
-        code = getattr(__import__(module, fromlist=[function]), function)(*arguments)
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else 1
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        try:
-            control.send(b"%d" % code)
-        finally:
-            os._exit(code & 0xFF)
-
-
-def _receive(control: socket.socket) -> tuple[str, str, list[object], bool]:
-    """Take in the request, and with it the surroundings of who asks."""
-    data, (*fds,), _, _ = socket.recv_fds(control, 65536, FDS_MAX)
-    size = int.from_bytes(data[:4], "big")
-    if len(fds) < STREAMS or size > REQUEST_MAX:
-        os._exit(1)
-    parts = [data[4:]]
-    missing = size - len(parts[0])
-    while missing > 0:
-        parts.append(control.recv(1 << 20))
-        if not parts[-1]:
-            os._exit(1)
-        missing -= len(parts[-1])
-    module, function, arguments, env, mask, argv, watched = marshal.loads(b"".join(parts))
-    os.fchdir(fds[0])
-    for target, fd in enumerate(fds[1:STREAMS]):
-        os.dup2(fd, target)
-    for fd in fds[:STREAMS]:
-        os.close(fd)
-    os.umask(mask)
-    os.environ.clear()
-    os.environ.update(env)
-    sys.argv = argv
-    if watched:
-        sys.stdin, sys.stdout, sys.stderr = stream(0, "r"), stream(1, "w"), stream(2, "w")
-    return module, function, [*arguments, *fds[STREAMS:]], watched
-
-
-def stream(fd: int, mode: str) -> TextIO:
-    """A standard stream of a copy."""
-    whole_lines = 1 if fd == 2 or os.isatty(fd) else -1
-    errors = "backslashreplace" if fd == 2 else "surrogateescape"
-    made: TextIO = open(fd, mode, whole_lines, encoding="utf-8", errors=errors, closefd=False)  # type: ignore[assignment]
-    return made

@@ -1,0 +1,290 @@
+"""The warm parent itself, and the copies that it forks. `warm` is the side of those who ask.
+
+It ends when nobody has asked for a while, when its socket is gone, and when a file that it has loaded has changed. A
+copy has nothing of it but what it has loaded: no environment, so no key, and no open file.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import socket
+import sys
+
+from treadle.errors import TreadleError
+from treadle.io import sockets
+from treadle.io.process.warm import ALONE, PATIENCE, PID_BYTES, READY, STALE, TIED
+from treadle.light import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, NoReturn, TextIO
+
+LOOK = 30.0
+"""Seconds between looks whether its socket is still there."""
+REQUEST_MAX = 16 * 1024 * 1024
+STREAMS = 4
+"""Descriptors that come with a request: the directory and the standard streams, and further ones for the function."""
+FDS_MAX = 16
+_BOUNDS = ("NoNewPrivs:", "Seccomp:", "CapEff:", "Groups:")
+_SPACES = ("mnt", "net", "pid", "user")
+
+
+def main() -> None:
+    """Be the warm parent. It becomes the child of nobody in particular, as a terminal does that it started."""
+    import gc
+
+    from treadle.io.process import launch
+
+    path, seconds, *modules = sys.argv[2:]
+    if os.fork():
+        os._exit(0)
+    launch.close_all_but([0, 1, 2, 3])
+    os.set_inheritable(3, False)
+    os.chdir("/")
+    for name in modules:
+        module, _, function = name.partition(":")
+        __import__(module)
+        if function:
+            getattr(sys.modules[module], function)()
+    gc.collect()
+    gc.disable()
+    gc.freeze()  # what the copies share with us stays shared
+    try:
+        listener = sockets.listen(path)
+    except TreadleError:
+        os._exit(os.write(3, b"r") - 1)  # another was faster, and answers
+    os.write(3, b"r")
+    os.close(3)
+    WarmParent(path, listener, float(seconds)).serve()
+    os._exit(0)
+
+
+class WarmParent:
+    def __init__(self, path: str, listener: socket.socket, seconds: float) -> None:
+        from treadle.io.process import reaper, signals
+
+        reaper.mark(b"treadle-warm", adopt=False)
+        self.path = path
+        self.listener = listener
+        self.seconds = seconds
+        self.identity = os.stat(path).st_ino
+        self.files = _loaded()
+        self.wake = signals.pipe(_numbers())
+
+    def serve(self) -> None:
+        import select
+        import signal
+        import time
+
+        from treadle.io.process import signals
+
+        poller = select.poll()
+        poller.register(self.wake, select.POLLIN)
+        poller.register(self.listener, select.POLLIN)
+        last = time.monotonic()
+        while time.monotonic() < last + self.seconds and self.in_place():
+            for fd, _ in poller.poll(int(min(LOOK, self.seconds) * 1000) + 1):
+                if fd == self.wake:
+                    if signal.SIGTERM in signals.drain(self.wake):
+                        return self.leave()
+                    _collect()
+                else:
+                    last = time.monotonic()
+                    self.accept()
+        self.leave()
+
+    def in_place(self) -> bool:
+        try:
+            return os.stat(self.path).st_ino == self.identity
+        except OSError:
+            return False
+
+    def leave(self) -> None:
+        if self.in_place():
+            os.unlink(self.path)
+        self.listener.close()
+
+    def accept(self) -> None:
+        """Fork a copy for one who asks.
+
+        Whatever we write to between two forks is a page more for every copy that was made before, so this does nothing
+        else. The copies see to the rest.
+        """
+        try:
+            control, _ = self.listener.accept()
+        except OSError:
+            return
+        with control:
+            if sockets.same_user(control) and not os.fork():
+                _be(control, self)
+
+
+def _numbers() -> tuple[int, int]:
+    import signal
+
+    return signal.SIGCHLD, signal.SIGTERM
+
+
+def _collect() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def _loaded(known: dict[str, int] | None = None) -> dict[str, int]:
+    """The files of what is loaded of treadle, or those that are `known`, with when they were changed."""
+    if known is None:
+        found = [
+            getattr(module, "__file__", None) for name, module in sys.modules.items() if name.startswith("treadle")
+        ]
+        known = {path: 0 for path in found if path}
+    times = {}
+    for path in known:
+        try:
+            times[path] = os.stat(path).st_mtime_ns
+        except OSError:
+            times[path] = 0
+    return times
+
+
+# The copy...
+
+
+def _be(control: socket.socket, parent: WarmParent) -> NoReturn:
+    """Do what is asked as the one who asks would do it, and tell him the exit code."""
+    code = 1
+    try:
+        import signal
+
+        signal.set_wakeup_fd(-1)
+        for number in _numbers():
+            signal.signal(number, signal.SIG_DFL)
+        parent.listener.close()
+        os.close(parent.wake)
+        if not _is_like_us(control):
+            os._exit(1)
+        control.settimeout(PATIENCE)
+        control.send(READY + os.getpid().to_bytes(PID_BYTES, "big"))
+        module, function, arguments, bond = _receive(control)
+        if bond != ALONE and _loaded(parent.files) != parent.files:
+            os.kill(os.getppid(), signal.SIGTERM)  # it is not what would be loaded today
+            control.send(STALE)
+            os._exit(1)
+        control.settimeout(None)
+        if bond == ALONE:
+            control.close()
+        elif bond == TIED:
+            _tie(control)
+        code = getattr(__import__(module, fromlist=[function]), function)(*arguments)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except SystemExit as error:
+        code = _code(error)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        try:
+            control.send(b"%d" % code)
+        finally:
+            os._exit(code & 0xFF)
+
+
+def _code(error: SystemExit) -> int:
+    """The exit code, once all is written."""
+    if isinstance(error.code, str):
+        print(error.code, file=sys.stderr)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        return 120
+    return error.code if isinstance(error.code, int) else int(error.code is not None)
+
+
+def _is_like_us(control: socket.socket) -> bool:
+    """Whether the one who asks is confined in no other way than we are: a copy would be free of his confinement."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    pid = sockets.peer_pid(control)
+    return pid > 0 and _bounds(str(pid)) == _bounds("self")
+
+
+def _bounds(pid: str) -> list[str]:
+    try:
+        spaces = [os.readlink(f"/proc/{pid}/ns/{space}") for space in _SPACES]
+        with open(f"/proc/{pid}/status") as file:
+            return [*spaces, *(line for line in file if line.startswith(_BOUNDS))]
+    except OSError:
+        return [pid]
+
+
+def _tie(control: socket.socket) -> None:
+    """Take the signals of the one who asked from his end, and end when he has ended: then he was killed."""
+    import signal
+    from threading import Thread
+
+    def listen() -> None:
+        while said := control.recv(64):
+            for number in said:
+                os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Thread(target=listen, daemon=True).start()
+
+
+def _receive(control: socket.socket) -> tuple[str, str, list[object], int]:
+    """Take in the request, and with it the surroundings of who asks."""
+    data, (*fds,), _, _ = socket.recv_fds(control, 65536, FDS_MAX)
+    size = int.from_bytes(data[:4], "big")
+    if len(fds) < STREAMS or size > REQUEST_MAX:
+        os._exit(1)
+    parts = [data[4:]]
+    missing = size - len(parts[0])
+    while missing > 0:
+        parts.append(control.recv(1 << 20))
+        if not parts[-1]:
+            os._exit(1)
+        missing -= len(parts[-1])
+    module, function, arguments, around, sys.argv, bond = marshal.loads(b"".join(parts))
+    os.fchdir(fds[0])
+    for target, fd in enumerate(fds[1:STREAMS]):
+        os.dup2(fd, target)
+    for fd in fds[:STREAMS]:
+        os.close(fd)
+    _settle(around)
+    if bond != ALONE:
+        sys.stdin, sys.stdout, sys.stderr = stream(0, "r"), stream(1, "w"), stream(2, "w")
+    return module, function, [*arguments, *fds[STREAMS:]], bond
+
+
+def _settle(around: dict[str, Any]) -> None:
+    import signal
+    import time
+
+    os.umask(around["umask"])
+    os.environ.clear()
+    os.environ.update(around["env"])
+    time.tzset()
+    if around["cpus"] and set(around["cpus"]) != os.sched_getaffinity(0):
+        os.sched_setaffinity(0, around["cpus"])
+    # Python itself ignores the last two.
+    usual: dict[int, Any] = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGPIPE: signal.SIG_IGN,
+        signal.SIGXFSZ: signal.SIG_IGN,
+    }
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        wanted = signal.SIG_IGN if number in around["ignored"] else usual.get(number, signal.SIG_DFL)
+        if signal.getsignal(number) not in (wanted, None):
+            signal.signal(number, wanted)
+    signal.pthread_sigmask(signal.SIG_SETMASK, around["blocked"])
+
+
+def stream(fd: int, mode: str) -> TextIO:
+    """A standard stream of a copy."""
+    whole_lines = 1 if fd == 2 or os.isatty(fd) else -1
+    errors = "backslashreplace" if fd == 2 else "surrogateescape" if mode == "r" else "replace"
+    made: TextIO = open(fd, mode, whole_lines, encoding="utf-8", errors=errors, closefd=False)  # type: ignore[assignment]
+    return made
