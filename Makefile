@@ -80,7 +80,7 @@ bench: setup
 
 # Write the parts of the docs that are made from the code, and check the rest.
 docs: setup
-	UPDATE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/doors/oneshot/test_compared.py tests/wire/sidecar/test_schema.py
+	UPDATE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/doors/oneshot/test_compared.py tests/wire/sidecar/test_schema.py tests/wire/common/test_losses.py
 	$(BIN)/python -m pytest -q tests/test_docs.py
 
 clean:

@@ -2,9 +2,12 @@
 
 First text: the real program (in the cache of `make test-agents`) against a scripted model, spoken to by our driver and
 by a bare client that writes the same few lines and does nothing else, each in a process of its own, in turns. The time
-is from the start of the program to the first piece of text; memory is the peak of the process that speaks to it.
+is from the start of the program to the first piece of text; memory is the peak of the process that speaks to it. Both
+run the program as it is; what its sandbox adds is told beside it.
 Throughput: a recorded conversation whose delta is repeated, through a pipe and the driver to a reader, against a loop
 that parses the same bytes with the standard json module.
+
+    python -m benchmarks.drivers [--flood | --first] [AGENT ...]
 """
 
 import asyncio
@@ -17,10 +20,12 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parents[1]
-NAMES = ("claude", "codex", "pi")
+ACP = {"gemini": ["--acp"], "opencode": ["acp"], "qwen": ["--acp"], "copilot": ["--acp"], "kimi": ["acp"]}
+"""Agents over the Agent Client Protocol, and how each is started."""
+DELTAS = {"claude": "text_delta", "codex": "item/agentMessage/delta", "pi": "text_delta"}
+DELTAS |= dict.fromkeys(ACP, "agent_message_chunk")
 ROUNDS = 5
 FLOOD = 100_000
-DELTAS = {"claude": "text_delta", "codex": "item/agentMessage/delta", "pi": "text_delta"}
 
 
 def main() -> None:
@@ -29,9 +34,10 @@ def main() -> None:
         return
     from tests.drivers.programs import CACHE
 
-    for name in NAMES:
+    names = [name for name in sys.argv[1:] if name in DELTAS] or list(DELTAS)
+    for name in names if "--first" not in sys.argv else []:
         asyncio.run(_flood(name))
-    for name in NAMES:
+    for name in names if "--flood" not in sys.argv else []:
         if (CACHE / name).exists():
             asyncio.run(_compare(name))
         else:
@@ -87,7 +93,7 @@ async def _compare(name: str) -> None:
 
     from treadle.testing.server import ModelServer
 
-    taken: dict[str, list[tuple[float, float]]] = {"bare": [], "driver": []}
+    taken: dict[str, list[tuple[float, float]]] = {"bare": [], "driver": [], "confined": []}
     with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
         async with ModelServer(script(PROGRAMS[name].tools), batch=False) as server:
             home = Path(place)
@@ -98,12 +104,13 @@ async def _compare(name: str) -> None:
                     got = await _run(name, how, env, home / "work")
                     if round:  # the first one warms the caches up
                         taken[how].append(got)
-    (bare, bare_mb), (ours, ours_mb) = (
-        [statistics.median(values) for values in zip(*taken[how], strict=True)] for how in ("bare", "driver")
+    (bare, bare_mb), (ours, ours_mb), (confined, _) = (
+        [statistics.median(values) for values in zip(*taken[how], strict=True)] for how in taken
     )
     print(
         f"{name:8} first text after {ours * 1000:6.0f} ms, bare client {bare * 1000:6.0f} ms: "
-        f"{(ours - bare) * 1000:+5.0f} ms ({ours / bare:4.2f}x); memory {ours_mb:5.1f} MB, bare {bare_mb:5.1f} MB"
+        f"{(ours - bare) * 1000:+5.0f} ms ({ours / bare:4.2f}x), in a sandbox {(confined - bare) * 1000:+5.0f} ms; "
+        f"memory {ours_mb:5.1f} MB, bare {bare_mb:5.1f} MB"
     )
 
 
@@ -124,13 +131,13 @@ async def _run(name: str, how: str, env: dict[str, str], cwd: Path) -> tuple[flo
 async def _inside(name: str, how: str, program: str, environ: str, cwd: str) -> None:
     """In a process of its own: the bare client imports nothing but the standard library."""
     env = json.loads(environ)
-    seconds = await (_bare if how == "bare" else _driver)(name, program, env, cwd)
+    seconds = await (_bare(name, program, env, cwd) if how == "bare" else _driver(name, how, program, env, cwd))
     # Not ru_maxrss, which a process inherits from the one that started it.
     peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     print(json.dumps([seconds, int(peak.split()[1]) / 1024]))
 
 
-async def _driver(name: str, program: str, env: dict[str, str], cwd: str) -> float:
+async def _driver(name: str, how: str, program: str, env: dict[str, str], cwd: str) -> float:
     from treadle.agents import _load
     from treadle.drivers.card import cards
     from treadle.drivers.launch import launch_of
@@ -142,7 +149,9 @@ async def _driver(name: str, program: str, env: dict[str, str], cwd: str) -> flo
     settings = AgentSettings(command=program)
     agent = _load(card.driver)(card, launch_of(card, settings), environ=env)
     began = time.perf_counter()
-    session = await agent.open(SessionSpec.of(cwd=cwd, mode="full-auto", persist=False))
+    session = await agent.open(
+        SessionSpec.of(cwd=cwd, mode="full-auto" if how == "confined" else "suggest", persist=False)
+    )
     reader = session.events()
     await session.prompt(Prompt(text="[[hello]]"))
     async for event in reader:
@@ -159,6 +168,7 @@ async def _bare(name: str, program: str, env: dict[str, str], cwd: str) -> float
         + ["--include-partial-messages", "--no-session-persistence"],
         "codex": ["app-server"],
         "pi": ["--mode", "rpc", "--no-session"],
+        **ACP,
     }[name]
     began = time.perf_counter()
     process = await asyncio.create_subprocess_exec(
@@ -193,6 +203,13 @@ async def _bare(name: str, program: str, env: dict[str, str], cwd: str) -> float
         await say(
             id=3, method="turn/start", params={"threadId": thread, "input": [{"type": "text", "text": "[[hello]]"}]}
         )
+    elif name in ACP:
+        await say(jsonrpc="2.0", id=1, method="initialize", params={"protocolVersion": 1, "clientCapabilities": {}})
+        await hear('"id":1')
+        await say(jsonrpc="2.0", id=2, method="session/new", params={"cwd": cwd, "mcpServers": []})
+        session = (await hear('"id":2'))["result"]["sessionId"]
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "[[hello]]"}]}
+        await say(jsonrpc="2.0", id=3, method="session/prompt", params=prompt)
     else:
         await say(id="1", type="get_state")
         await hear('"response"')

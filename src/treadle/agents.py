@@ -69,6 +69,14 @@ def find_agent(
     return Confined(made, confinement)
 
 
+def takes_programs(name: str, settings: Mapping[str, AgentSettings] | None = None) -> bool:
+    """Whether its sessions use hooks and tools of the program that opens them (`SessionSpec.program`)."""
+    if name in AGENTS:
+        return True
+    card, _ = find_card(name, agent_settings() if settings is None else settings)
+    return card.capabilities.get("hooks") == card.capabilities.get("own_tools") == "native"
+
+
 def find_card(name: str, settings: Mapping[str, AgentSettings]) -> tuple[Card, str]:
     """What is known of the agent of this name, and the command that the name itself gives."""
     from treadle.drivers.card import cards

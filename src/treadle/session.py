@@ -211,7 +211,7 @@ class HookVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OwnProgram(msgspec.Struct, frozen=True, kw_only=True):
-    """What the program that opens a session adds from its own process. Only an agent of ours can use it."""
+    """What the program that opens a session adds from its own process. Our own agent and Claude Code can use it."""
 
     tools: tuple[OwnTool, ...] = ()
     pre_tool: Callable[[Use], Awaitable[str | HookVerdict | None]] | None = None

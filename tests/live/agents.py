@@ -29,11 +29,14 @@ def agent(
     env = environment(name, home, url, fresh=fresh)
     card = cards()[name]
     command = str(install(name) / card.program)
-    hidden = f"{cwd}=/w\n{home}=/home\n{CACHE}=/cache\n{HOME}=/home\n{KEY}=key\n{url}=http://model"
+    hidden = f"{cwd}=/w\n{home}=/home\n{CACHE}=/cache\n{HOME}=/home\n{KEY}=key\n{url}=http://model\n"
+    hidden += f"{sys.executable}=python\n{RECORDINGS}=/tests"
     if recording is not None:
         recording.parent.mkdir(parents=True, exist_ok=True)
         command = f"{sys.executable} -m treadle.testing.record {recording} {command}"
-    settings = AgentSettings(command=command, set={HIDE: hidden} if recording else {})
+    settings = AgentSettings(command=command)
+    if recording is not None:  # the recorder runs in the agent's sandbox
+        settings = AgentSettings(command=command, set={HIDE: hidden}, writes=(str(recording.parent),))
     made = _load(card.driver)(card, launch_of(card, settings), environ=env)
     assert isinstance(made, DrivenAgent)
     return made

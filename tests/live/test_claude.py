@@ -10,12 +10,14 @@ import pytest
 from tests.drivers.scenarios import DONE, PATIENCE, USED
 from tests.live.agents import agent, recording
 from treadle.agent.providers.script import CallLine, Script, ScriptedReply
-from treadle.events import Asked, TaskChanged, TextDelta, TurnEnded, TurnStarted
-from treadle.session import Answer, Change, Prompt, Session, SessionSpec
+from treadle.events import Asked, TaskChanged, TextDelta, ToolDenied, ToolEnded, TurnEnded, TurnStarted
+from treadle.session import Answer, Change, HookVerdict, OwnProgram, OwnTool, Prompt, Session, SessionSpec, Use
 from treadle.testing.server import ModelServer
 
 QUESTION = {"question": "Which colour?", "header": "Colour", "multiSelect": False}
 QUESTION |= {"options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cool"}]}
+
+WEIGHED = {"type": "object", "properties": {"thing": {"type": "string"}}, "required": ["thing"]}
 
 
 def replies(name: str, arguments: dict[str, Any]) -> Script:
@@ -97,6 +99,63 @@ async def test_what_is_added_too_late_for_a_step_makes_the_turn_go_on(home: Path
         events = await steered(session)
         await session.close()
     assert [event.text for event in events if isinstance(event, TurnEnded)] == [DONE]
+
+
+async def test_hooks_of_the_program_change_a_call_add_to_its_result_and_see_the_end(home: Path, tmp_path: Path) -> None:
+    program, seen = hooked(HookVerdict(decision="allow", args={"command": "touch hooked.txt", "description": "d"}))
+    async with ModelServer(replies("Bash", {"command": "touch asked.txt", "description": "d"})) as server:
+        made = agent("claude", home, server.url, recording("claude", "hooked"), tmp_path)
+        session = await made.open(SessionSpec(cwd=str(tmp_path), mode="suggest", program=program))
+        await follow(session)
+        await session.close()
+    assert [path.name for path in tmp_path.glob("*.txt")] == ["hooked.txt"]
+    assert "noted by the program" in json.dumps(server.asked[-1].body)
+    assert seen == ["before Bash touch asked.txt", "after Bash True", "stop completed All is done."]
+
+
+async def test_a_hook_of_the_program_forbids_what_the_rules_allow(home: Path, tmp_path: Path) -> None:
+    program, _ = hooked("not on a Sunday")
+    async with ModelServer(replies("Bash", {"command": "touch asked.txt", "description": "d"})) as server:
+        made = agent("claude", home, server.url, recording("claude", "forbidden"), tmp_path)
+        session = await made.open(SessionSpec(cwd=str(tmp_path), mode="full-auto", program=program))
+        events = await follow(session)
+        await session.close()
+    assert [(event.by, event.reason) for event in events if isinstance(event, ToolDenied)] == [
+        ("hook", "not on a Sunday")
+    ]
+    assert not (tmp_path / "asked.txt").exists() and "not on a Sunday" in json.dumps(server.asked[-1].body)
+
+
+async def test_a_tool_of_the_program_is_offered_and_called(home: Path, tmp_path: Path) -> None:
+    async def weigh(args: dict[str, Any]) -> str:
+        return f"{args['thing']} weighs 17 grams"
+
+    tool = OwnTool(name="weigh", description="Weighs a thing.", parameters=WEIGHED, call=weigh, kind="read")
+    async with ModelServer(replies("mcp__treadle__weigh", {"thing": "the pen"})) as server:
+        made = agent("claude", home, server.url, recording("claude", "own-tool"), tmp_path)
+        session = await made.open(SessionSpec(cwd=str(tmp_path), mode="full-auto", program=OwnProgram(tools=(tool,))))
+        events = await follow(session)
+        await session.close()
+    assert [event.ok for event in events if isinstance(event, ToolEnded)] == [True]
+    assert "the pen weighs 17 grams" in json.dumps(server.asked[-1].body)
+
+
+def hooked(verdict: str | HookVerdict) -> tuple[OwnProgram, list[str]]:
+    """A program whose hook says this before each call, and what its hooks saw."""
+    seen: list[str] = []
+
+    async def before(use: Use) -> str | HookVerdict:
+        seen.append(f"before {use.tool} {use.command}")
+        return verdict
+
+    async def after(use: Use, result: str, ok: bool) -> str:
+        seen.append(f"after {use.tool} {ok}")
+        return "noted by the program"
+
+    async def stop(outcome: str, text: str) -> None:
+        seen.append(f"stop {outcome} {text}")
+
+    return OwnProgram(pre_tool=before, post_tool=after, stop=stop), seen
 
 
 async def steered(session: Session) -> list[Any]:

@@ -39,12 +39,7 @@ class ProgramHooks:
 
     async def judge(self, name: str, args: Any, access: Access) -> HookVerdict:
         """What the program says of a call before anybody else has judged it."""
-        if self._program.pre_tool is None:
-            return HookVerdict()
-        said = await self._program.pre_tool(_use(name, args, access))
-        if isinstance(said, str):
-            return HookVerdict(decision="deny", reason=said or "blocked by the program that runs this session")
-        return said or HookVerdict()
+        return await judged(self._program, name, args, access)
 
     async def pre_tool(self, name: str, args: Any, access: Access) -> str | None:
         return await self._others.pre_tool(name, args, access)
@@ -52,7 +47,7 @@ class ProgramHooks:
     async def post_tool(self, name: str, args: Any, access: Access, result: str, ok: bool) -> str:
         added = ""
         if self._program.post_tool is not None:
-            said = await self._program.post_tool(_use(name, args, access), result, ok)
+            said = await self._program.post_tool(use_of(name, args, access), result, ok)
             added = f"\n{said}" if said else ""
         return added + await self._others.post_tool(name, args, access, result, ok)
 
@@ -62,5 +57,15 @@ class ProgramHooks:
         await self._others.turn_end(outcome, text)
 
 
-def _use(name: str, args: Any, access: Access) -> Use:
+async def judged(program: OwnProgram, name: str, args: Any, access: Access) -> HookVerdict:
+    """What a program's hook says of a call, in its one form; an empty verdict when it says nothing."""
+    if program.pre_tool is None:
+        return HookVerdict()
+    said = await program.pre_tool(use_of(name, args, access))
+    if isinstance(said, str):
+        return HookVerdict(decision="deny", reason=said or "blocked by the program that runs this session")
+    return said or HookVerdict()
+
+
+def use_of(name: str, args: Any, access: Access) -> Use:
     return Use(tool=name, args=args, kind=access.kind, paths=access.paths, command=access.command)

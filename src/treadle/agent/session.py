@@ -64,7 +64,7 @@ CAPABILITIES: Mapping[str, Any] = {
     name: "native"
     for name in (
         *("streaming", "thinking", "tools", "steer", "interrupt", "questions", "resume", "fork", "usage", "cost"),
-        *("tasks", "commands", "guards"),
+        *("tasks", "commands", "guards", "hooks", "own_tools", "subagents", "servers", "servers_alone"),
     )
 }
 
@@ -374,18 +374,14 @@ class NativeSession(BaseSession):
 
     # What a host may say after the session was opened
 
-    def adapt(
-        self,
-        *,
-        instructions: Instructions | None = None,
-        subagents: tuple[Subagent, ...] = (),
-        tools: tuple[OwnTool, ...] = (),
-    ) -> None:
+    def adapt(self, *, instructions: Instructions | None = None, subagents: tuple[Subagent, ...] = ()) -> None:
         self.spec = msgspec.structs.replace(
             self.spec,
             instructions=instructions or self.spec.instructions,
             subagents=(*self.spec.subagents, *subagents),
         )
+
+    async def add_tools(self, tools: tuple[OwnTool, ...]) -> None:
         self.toolbox.add_own(tools)
 
     def context_parts(self) -> list[tuple[str, int]]:

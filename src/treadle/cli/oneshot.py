@@ -12,10 +12,11 @@ from typing import Any, TypeAlias, get_args
 import click
 import msgspec
 
-from treadle.agents import find_agent
+from treadle.agents import find_agent, takes_programs
 from treadle.cli.notes import opening_notes
 from treadle.cli.options import RunOptions, run_options, take
 from treadle.cli.render import printable
+from treadle.doors.oneshot.greeting import Heard, first_records, greeted
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.input import StreamInput
 from treadle.doors.oneshot.run import OneShot
@@ -24,9 +25,11 @@ from treadle.doors.oneshot.verbose import Verbose
 from treadle.errors import ConfigError, PeerClosed
 from treadle.events import Retrying, Warned
 from treadle.io import stdin
+from treadle.io.link import Link
 from treadle.io.process.private import hold_secrets
 from treadle.io.streams import FdStream, take_stdio
 from treadle.session import EventReader, Session
+from treadle.wire.oneshot.connection import Connection
 from treadle.wire.oneshot.records import OutputFormat
 
 BROKEN_PIPE = 141
@@ -120,15 +123,24 @@ async def _run(
 ) -> int:
     check = SchemaCheck.load(json_schema) if json_schema else None
     spec = options.spec(answers=permission_prompt_tool is not None, default_mode="suggest")
-    hooks = HostHooks(spec.cwd) if text is None and options.agent == "native" else None
+    hooks = HostHooks(spec.cwd) if text is None and takes_programs(options.agent) else None
     if hooks is not None:
         spec = msgspec.structs.replace(spec, program=hooks.program())
-    session = await _opened(find_agent(options.agent).open(check.instruct(spec) if check else spec))
+    stream, wire = take_stdio(output_file), Connection("run")
+    early: list[Heard] = []
+
+    async def opening() -> Session:
+        wanted = check.instruct(spec) if check else spec
+        if text is None:
+            early.extend(await first_records(Link(stream, wire)))
+            wanted = greeted(early, wanted)
+        return await find_agent(options.agent).open(wanted)
+
+    session = await _opened(opening())
     for note in opening_notes(session):
         _note(note)
     telling = asyncio.create_task(_tell_warnings(session.events(after=-1, observer=True)))
     try:
-        stream = take_stdio(output_file)
         extra = Verbose(session, cwd=spec.cwd, mode=spec.mode, lines=verbose, partial=partial, deltas=text is not None)
         runner = OneShot(
             session,
@@ -138,12 +150,14 @@ async def _run(
             extra=extra if verbose or partial else None,
             check=check,
             unknown_cost=unknown_cost,
+            wire=wire,
         )
         talk = StreamInput(
             session,
             runner,
             stream,
             _note,
+            early=early,
             answers=spec.answers,
             hooks=hooks,
             servers=tuple(name for name, entry in spec.tools.servers.items() if entry.get("type") == "sdk"),

@@ -13,7 +13,8 @@ import msgspec
 from treadle.drivers.card import Card, version_of
 from treadle.drivers.confined import decided, enclosure, started
 from treadle.drivers.launch import Launch
-from treadle.errors import ConfigError
+from treadle.drivers.servers import settled
+from treadle.errors import ConfigError, Unsupported
 from treadle.io.link import Wire
 from treadle.io.peer import Patience, Peer
 from treadle.io.process.programs import run_program
@@ -55,13 +56,18 @@ class DrivenAgent(ABC):
     async def open(self, spec: SessionSpec) -> BaseSession:
         if not os.path.isdir(spec.cwd):
             raise ConfigError(f"the working directory {spec.cwd} is not there", hint="make it, or name another")
+        can = self.card.capabilities
+        if spec.program.pre_tool is not None and can.get("hooks") != "native":  # it may be there to forbid something
+            raise Unsupported(f"{self.name} cannot run hooks of a program", hint="native and claude can")
+        if spec.program.tools and can.get("own_tools") != "native":
+            raise Unsupported(f"{self.name} cannot use tools of a program", hint="native and claude can")
         spec = msgspec.structs.replace(
             spec,
             cwd=os.path.abspath(spec.cwd),
             model=self.launch.model_name(spec.model),
             mode=spec.mode or self.launch.mode,
         )
-        spec = decided(_with_settings(spec, self._environ), self._environ)
+        spec = settled(decided(_with_settings(spec, self._environ), self._environ), self._environ)
         if self._bind is not None:
             spec = self._bind(spec, {**self._environ, **spec.env})
         return await self._open(spec, self.env(spec.env))

@@ -41,6 +41,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     """The versions that our recordings were made with, oldest first."""
     environment: tuple[str, ...] = ()
     """Variables that it may see beside what every program gets; `PREFIX_*` lets no secret through, a full name does."""
+    servers_file: str = ""
+    """The option that names a file of MCP servers, `{file}` in it, where an agent does not take all over its wire."""
     sets: dict[str, str] = {}
     """Variables that are set for it, unless the person sets them."""
     writes: tuple[str, ...] = ()

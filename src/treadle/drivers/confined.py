@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from treadle.agent.confining import Confining, settled
 from treadle.drivers.card import cards
+from treadle.drivers.servers import programs
 from treadle.errors import Denied
 from treadle.events import Event, Warned
 from treadle.io.disk import DISK
@@ -34,7 +35,7 @@ class Enclosure(Confining):
         self, spec: SessionSpec, name: str, argv: Sequence[str], env: Mapping[str, str], writes: Sequence[str]
     ) -> None:
         own = _own_places(writes or _known(argv), env)
-        shown = [*places.shown(argv, env)]
+        shown = [place for words in (argv, *programs(spec)) for place in places.shown(words, env)]
         asked = replace(spec.confinement, use="on", write=(*spec.confinement.write, *own))
         if _is_ours(argv):
             # It keeps its sessions where this agent alone finds them, and reads what a person has set and trusted.

@@ -21,6 +21,7 @@ import msgspec
 
 from treadle.drivers.card import Card, newer
 from treadle.drivers.confined import unchanged, watched
+from treadle.drivers.servers import not_kept
 from treadle.errors import (
     BudgetExceeded,
     LimitReached,
@@ -107,6 +108,9 @@ class DrivenSession(BaseSession):
         self._bad_lines = 0
         self.heard_at = time.monotonic()
         self._reader = asyncio.create_task(self._listen(), name=f"what {card.name} says")
+        taken, alone = (card.capabilities.get(name) == "native" for name in ("servers", "servers_alone"))
+        for told in not_kept(spec, card.name, taken=taken, alone=alone):
+            self.emit(Warned(message=told, code="not_enforced"))
 
     # What a kind of agent says
 
@@ -201,7 +205,10 @@ class DrivenSession(BaseSession):
         if self._lost is not None or self.peer.gone:
             raise RemoteError(f"{self.card.name} has ended", hint="open a new session, or resume this one by its id")
         async with watched(self.peer, self.emit):
-            return await self._whole_turn(Work(turn))
+            ended = await self._whole_turn(Work(turn))
+        if (stop := self.spec.program.stop) is not None:
+            await stop(ended.outcome, ended.text)
+        return ended
 
     async def _whole_turn(self, work: Work) -> TurnEnded:
         self._work, turn = work, work.turn

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from treadle.agents import find_agent
+from treadle.agents import find_agent, takes_programs
 from treadle.errors import ConfigError, NotFound
 from treadle.events import AnyEvent, Asked, ErrorInfo, FileChanged, Outcome, TurnEnded
 from treadle.library.tools import taken
@@ -107,9 +107,9 @@ async def opened(
     program = OwnProgram(tools=own, pre_tool=_async(pre_tool), post_tool=_async(post_tool), stop=_async(stop))
     spec = _spec(cwd=os.path.abspath(cwd), tools=names, program=program, answers=on_ask is not None, **options)
     found = find_agent(agent) if isinstance(agent, str) else agent
-    if program != OwnProgram() and found.name != "native":
+    if program != OwnProgram() and not (takes_programs(agent) if isinstance(agent, str) else agent.name == "native"):
         raise ConfigError(
-            f"the agent {found.name!r} cannot use tools and hooks of a program", hint="use agent='native'"
+            f"the agent {found.name!r} cannot use tools and hooks of a program", hint="use agent='native' or 'claude'"
         )
     session = await found.open(spec)
     answering = asyncio.create_task(_answer(session, on_ask)) if on_ask is not None else None

@@ -14,7 +14,7 @@ from treadle.events import Asked, TextDelta, Usage, Warned
 from treadle.io.link import Link
 from treadle.io.rpc import CallFailed, Rpc
 from treadle.io.streams import pair
-from treadle.session import AgentInfo, KeptSession, SessionSpec
+from treadle.session import AgentInfo, KeptSession, SessionSpec, Toolset
 from treadle.testing.sessions import ScriptedAgent
 from treadle.wire.acp.connection import Connection
 from treadle.wire.common.rpc import Call, Notice
@@ -101,6 +101,15 @@ async def test_a_turn_streams_and_ends_with_its_usage(tmp_path: Path) -> None:
     assert editor.texts() == "hello" and result["stopReason"] == "end_turn"
     assert result["usage"]["totalTokens"] == 5
     assert agent.sessions[0].closed and agent.sessions[0].spec.answers
+
+
+async def test_the_editors_mcp_servers_are_those_of_the_session(tmp_path: Path) -> None:
+    agent = ScriptedAgent([TextDelta(text="hello")])
+    notes = {"name": "notes", "command": "notes", "args": ["-v"], "env": [{"name": "KEY", "value": "k"}]}
+    async with opened(agent, tmp_path, tools=Toolset(servers={"own": {"command": "own"}})) as editor:
+        await editor.call("session/new", cwd=str(tmp_path), mcpServers=[notes])
+    servers = agent.sessions[0].spec.tools.servers
+    assert servers == {"own": {"command": "own"}, "notes": {"command": "notes", "args": ["-v"], "env": {"KEY": "k"}}}
 
 
 async def test_usage_counts_over_the_session(tmp_path: Path) -> None:

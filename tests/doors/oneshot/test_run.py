@@ -30,6 +30,7 @@ from treadle.errors import (
 )
 from treadle.events import (
     AnyEvent,
+    FileChanged,
     Message,
     Task,
     TaskChanged,
@@ -45,6 +46,7 @@ from treadle.events import (
 from treadle.session import AgentInfo, CommandInfo, CommandResult, EventReader, Prompt, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.testing.sessions import ScriptedSession, Step
+from treadle.wire.common.losses import dropped, emulated
 from treadle.wire.oneshot.records import OutputFormat, command_of
 
 FORMATS: list[OutputFormat] = ["text", "json", "stream-json"]
@@ -162,6 +164,27 @@ async def test_tokens_that_were_only_estimated_say_so() -> None:
     counted, guessed = Usage(input_tokens=5), Usage(input_tokens=5, source="estimate")
     assert (await ran(counted, guessed, *HELLO)).result["usage"]["estimated"] is True
     assert "estimated" not in (await ran(counted, *HELLO)).result["usage"]
+
+
+class Forgetful(Commanded):
+    """A session of an agent that cannot tell everything."""
+
+    @property
+    def info(self) -> AgentInfo:
+        losses = {"Usage.cost_usd": dropped("it tells no prices"), "FileChanged": emulated("from its own words")}
+        return AgentInfo(name="forgetful", losses=losses)
+
+
+async def test_what_the_agent_could_not_tell_in_this_run_is_in_the_result() -> None:
+    forgetful = Forgetful((Usage(model="m", input_tokens=5), *HELLO), HELLO)
+    first = (await Ran(forgetful, "json").go()).result["lost"]
+    assert first == [{"name": "Usage.cost_usd", "level": "dropped", "why": "it tells no prices"}]
+    changed = Forgetful((FileChanged(path="a", change="created"), *HELLO))
+    assert [row["name"] for row in (await Ran(changed, "json").go()).result["lost"]] == [
+        "FileChanged",
+        "Usage.cost_usd",
+    ]
+    assert "lost" not in (await ran(*HELLO)).result
 
 
 async def test_an_unknown_cost_is_null() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from treadle.drivers.acp.options import Setup, chosen, listed, servers
+from treadle.drivers.acp.options import Setup, chosen, listed, reachable
 
 
 def option(kind: str, id: str) -> dict[str, str]:
@@ -74,5 +74,8 @@ def test_sessions_are_listed_the_latest_first_whatever_their_dates_are() -> None
     assert listed(told)[1].title == "T" and listed(None) == []
 
 
-def test_servers_are_passed_on_as_they_came() -> None:
-    assert servers({"mcp_servers": [{"name": "a"}]}) == [{"name": "a"}] and servers({}) == []
+def test_a_server_on_the_network_goes_to_agents_that_can_reach_it() -> None:
+    servers = {"here": {"command": "x"}, "there": {"url": "u"}, "old": {"url": "u", "type": "sse"}}
+    assert reachable(servers, {}) == ({"here": servers["here"]}, ["there", "old"])
+    found, left = reachable(servers, {"mcpCapabilities": {"http": True, "sse": False}})
+    assert list(found) == ["here", "there"] and left == ["old"]

@@ -26,6 +26,7 @@ from treadle.io.within import within
 from treadle.session import Agent, Keeping, SessionSpec, Start
 from treadle.settings import config
 from treadle.wire.acp.connection import PROTOCOL_VERSION, Connection
+from treadle.wire.acp.servers import as_table
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 from treadle.wire.common.rpc import Call, Notice, RpcMessage
 
@@ -178,7 +179,8 @@ class AcpDoor:
             self._base, cwd=cwd, mode=mode, start=start, answers=True, add_dirs=(*self._base.add_dirs, *added)
         )
         if servers := params.get("mcpServers"):
-            spec = msgspec.structs.replace(spec, extra={**spec.extra, "mcp_servers": servers})
+            tools = msgspec.structs.replace(spec.tools, servers={**spec.tools.servers, **as_table(servers)})
+            spec = msgspec.structs.replace(spec, tools=tools)
         try:
             session = await self._agent.open(spec)
         except NotFound as error:

@@ -8,17 +8,20 @@ from treadle.session import Instructions, OwnTool, Subagent, TurnId
 
 
 @runtime_checkable
+class Extensible(Protocol):
+    """A Session that can use tools of its host's own process."""
+
+    async def add_tools(self, tools: tuple[OwnTool, ...]) -> None:
+        """Before the first prompt."""
+        ...
+
+
+@runtime_checkable
 class Adaptable(Protocol):
     """A Session whose host may say more about it after it was opened, before the first prompt."""
 
-    def adapt(
-        self,
-        *,
-        instructions: Instructions | None = None,
-        subagents: tuple[Subagent, ...] = (),
-        tools: tuple[OwnTool, ...] = (),
-    ) -> None:
-        """The instructions that are given replace those that were; subagents and tools are added."""
+    def adapt(self, *, instructions: Instructions | None = None, subagents: tuple[Subagent, ...] = ()) -> None:
+        """The instructions that are given replace those that were; subagents are added."""
         ...
 
     def context_parts(self) -> list[tuple[str, int]]:

@@ -7,9 +7,10 @@ mode, model, and permission questions that its own callback answers.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from treadle.doors.oneshot.greeting import Heard
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.requests import HostRequests
 from treadle.doors.oneshot.run import OneShot
@@ -34,6 +35,7 @@ class StreamInput:
         stream: Stream,
         warn: Callable[[str], None],
         *,
+        early: Sequence[Heard] = (),
         answers: bool = True,
         hooks: HostHooks | None = None,
         servers: tuple[str, ...] = (),
@@ -41,6 +43,7 @@ class StreamInput:
         replay: bool = False,
     ) -> None:
         """`answers`: whether the host can be asked anything. `hooks`: what the session was opened with, if it was.
+        `early`: what the host said before there was a session, which was opened with the `initialize` in it.
 
         `servers` are MCP servers in the host's own process; `instructions` are those that the session was opened with.
         With `replay` each prompt is written back, with the uuid by which the host can name it.
@@ -56,7 +59,9 @@ class StreamInput:
             hooks=hooks,
             servers=servers,
             instructions=instructions,
+            greeting=_table(_table(early[0]).get("request")) if early else None,
         )
+        self._early = early
         self._initialized = asyncio.Event()
         self._initialized.set()
         self._tasks: asyncio.TaskGroup
@@ -123,6 +128,8 @@ class StreamInput:
             return f"a hook of the host could not be asked: {error}", ""
 
     async def _read(self) -> None:
+        for record in self._early:
+            await self._take(record)
         try:
             async for record in self._link:
                 await self._take(record)

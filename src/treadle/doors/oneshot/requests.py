@@ -6,17 +6,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from treadle.doors.oneshot.adaptable import Adaptable
+from treadle.doors.oneshot.adaptable import Adaptable, Extensible
+from treadle.doors.oneshot.greeting import wishes
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.host_tools import HostServer, Request
 from treadle.doors.oneshot.run import OneShot
-from treadle.doors.oneshot.schema import SchemaCheck
 from treadle.errors import NotFound, TreadleError, Unsupported
-from treadle.session import Change, Instructions, OwnTool, Reasoning, Session, Subagent, parse_mode
+from treadle.session import Change, Instructions, OwnTool, Reasoning, Session, parse_mode
 from treadle.wire.mcp.names import tool_name
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.names import THEIRS
-from treadle.wire.oneshot.subagents import subagent
 
 IGNORED = {
     *("subtype", "hooks", "sdkMcpServers", "agents", "systemPrompt", "appendSystemPrompt", "jsonSchema"),
@@ -38,8 +37,10 @@ class HostRequests:
         hooks: HostHooks | None,
         servers: tuple[str, ...],
         instructions: Instructions,
+        greeting: dict[str, Any] | None,
     ) -> None:
-        """`servers`: MCP servers in the host's process that the command line names."""
+        """`servers`: MCP servers in the host's process that the command line names. `greeting`: the `initialize` that
+        the session was opened with; `instructions`: those without it."""
         self._session = session
         self._runner = runner
         self._request = request
@@ -47,6 +48,7 @@ class HostRequests:
         self._hooks = hooks
         self._named = servers
         self._instructions = instructions
+        self._greeting = greeting
         self._servers: dict[str, str] = {}
         """The host's MCP servers and how they are."""
         self.turns: dict[str, str] = {}
@@ -109,36 +111,23 @@ class HostRequests:
             raise Unsupported(f"initialize asks for {', '.join(unknown)}, which is not known here")
         hooks = request.get("hooks")
         if hooks and self._hooks is None:  # they may be there to forbid something
-            raise Unsupported("this agent cannot run hooks of the host", hint="the native agent can")
+            raise Unsupported("this agent cannot run hooks of the host", hint="native and claude can")
         if hooks and self._hooks is not None:
             for event in self._hooks.register(hooks):
                 self._warn(f"hooks of the event {event} are not called here")
-        instructions = self._told(request)
-        if request.get("jsonSchema"):
-            check = SchemaCheck(request["jsonSchema"])
-            self._runner.demand(check)
-            instructions = check.added(instructions or self._instructions)
-        subagents = self._subagents(request.get("agents"))
-        tools = await self._host_tools(request.get("sdkMcpServers"))
-        if instructions is not None or subagents or tools:
-            more = self._adaptable("be told more by its host")
-            more.adapt(instructions=instructions, subagents=subagents, tools=tools)
-
-    def _told(self, request: dict[str, Any]) -> Instructions | None:
-        system, append = request.get("systemPrompt"), request.get("appendSystemPrompt")
-        if isinstance(system, list):
-            system = "\n\n".join(map(str, system))
-        if not system and not append:
-            return None
-        before = self._instructions
-        return Instructions(system=system or before.system, append=append or before.append, project=before.project)
-
-    def _subagents(self, agents: Any) -> tuple[Subagent, ...]:
-        if not agents:
-            return ()
-        if not isinstance(agents, dict):
-            raise Unsupported(f"agents must be an object, not {type(agents).__name__}")
-        return tuple(subagent(name, entry) for name, entry in agents.items())
+        asked = wishes(request, self._instructions)
+        if asked.check is not None:
+            self._runner.demand(asked.check)
+        if asked.subagents and self._session.info.capabilities.get("subagents") != "native":
+            raise Unsupported(f"{self._session.info.name} cannot be given subagents", hint="the native agent can")
+        if request is not self._greeting and (asked.instructions is not None or asked.subagents):
+            more = self._adaptable("be told more by its host after it was opened")
+            more.adapt(instructions=asked.instructions, subagents=asked.subagents)
+        if tools := await self._host_tools(request.get("sdkMcpServers")):
+            if not isinstance(self._session, Extensible):
+                name = self._session.info.name
+                raise Unsupported(f"{name} cannot use tools of its host's process", hint="native and claude can")
+            await self._session.add_tools(tools)
 
     async def _host_tools(self, named: Any) -> tuple[OwnTool, ...]:
         names = dict.fromkeys([*(named if isinstance(named, list) else ()), *self._named])

@@ -32,6 +32,7 @@ from treadle.session import CommandResult, EventReader, Prompt, Session
 from treadle.sessions.session import error_info
 from treadle.sessions.totals import TurnTotals
 from treadle.wire.common.jsonline import json_line
+from treadle.wire.common.losses import really_lost
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.connection import READY, Connection
 from treadle.wire.oneshot.records import OutputFormat, Result
@@ -69,8 +70,10 @@ class OneShot:
         extra: Extra | None = None,
         check: Answers | None = None,
         unknown_cost: float | None = None,
+        wire: Connection | None = None,
     ) -> None:
-        """`unknown_cost`: what to say for the cost when no price is known; null otherwise."""
+        """`unknown_cost`: what to say for the cost when no price is known; null otherwise. `wire`: one on which the
+        host has spoken already."""
         if output_format not in get_args(OutputFormat):
             raise ConfigError(
                 f"there is no output format {output_format!r}", hint=f"one of {', '.join(get_args(OutputFormat))}"
@@ -78,7 +81,7 @@ class OneShot:
         self.session = session
         self.format = output_format
         self.result: Result | None = None
-        self.wire = Connection("run")
+        self.wire = wire or Connection("run")
         self._out = out or Printing("stdout")
         self._err = err or Printing("stderr")
         self._strict = strict
@@ -86,6 +89,8 @@ class OneShot:
         self._check = check
         self._unknown_cost = unknown_cost
         self._totals = TurnTotals()
+        self._seen: set[str] = set()
+        """The kinds of events that this run had."""
         self._turn: str | None = None
         self._command: str | None = None
         self._operation: asyncio.Task[RunEnding | None] | None = None
@@ -125,6 +130,7 @@ class OneShot:
     async def run(self, prompt: str) -> int:
         """Do what the prompt says; returns when the session has settled and its history is on disk."""
         self._totals, self._turn, self._ends, self._early = TurnTotals(), None, {}, []
+        self._seen.clear()
         self._started = time.monotonic()
         self._interrupted, self._in_tools = None, False
         if self.wire.state == READY:  # the prompt did not come on the wire
@@ -262,6 +268,7 @@ class OneShot:
     def _count(self, event: AnyEvent) -> None:
         if event.turn in ("", self._turn):
             self._totals.add(event)
+            self._seen.add(type(event).__name__)
         elif self._turn is None:
             self._early.append(event)
 
@@ -302,6 +309,8 @@ class OneShot:
         self.result = result_of(ending, summary, code, structured, session_id=self.session.id, milliseconds=took)
         if self.result.total_cost_usd is None and self._unknown_cost is not None:
             self.result.total_cost_usd, self.result.cost_unknown = self._unknown_cost, True
+        if lost := really_lost(self.session.info.losses, None, self._seen):
+            self.result.lost = [msgspec.to_builtins(row) for row in lost]
         if self.format == "json" and self._extra is not None:
             whole, self._held = [*self._held, self.result], []
             self.wire.send(self.result)

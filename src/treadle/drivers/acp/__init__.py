@@ -9,7 +9,7 @@ _HOW = "Agent Client Protocol on stdio, one process per session"
 def _capabilities(**levels: Level) -> dict[str, Level]:
     base: dict[str, Level] = {
         **dict.fromkeys(("streaming", "thinking", "tools", "interrupt", "commands", "mode", "model"), "native"),
-        **dict.fromkeys(("permissions", "resume", "usage", "cost", "file_changes", "rules"), "native"),
+        **dict.fromkeys(("permissions", "resume", "usage", "cost", "file_changes", "rules", "servers"), "native"),
         **dict.fromkeys(("steer", "tasks", "changed_input", "questions", "fork", "hooks"), "unsupported"),
     }
     return {**base, **levels}
@@ -140,6 +140,7 @@ CARDS = (
             *("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_MODEL", "COPILOT_HOME", "COPILOT_OFFLINE"),
             *("COPILOT_PROVIDER_API_KEY", "COPILOT_PROVIDER_*", "COPILOT_AUTO_UPDATE"),
         ),
+        servers_file="--additional-mcp-config=@{file}",
         sets={"COPILOT_AUTO_UPDATE": "false"},
         writes=("$COPILOT_HOME", "~/.copilot", "~/.cache/copilot"),
         capabilities=_capabilities(cost="unsupported"),

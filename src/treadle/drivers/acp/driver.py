@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 
 from treadle.agent.confining import Confining
 from treadle.drivers.acp.session import AcpSession
 from treadle.drivers.agent import DrivenAgent
+from treadle.drivers.servers import in_a_file
 from treadle.errors import Unsupported
 from treadle.io.disk import DISK
 from treadle.io.paths import here
@@ -28,16 +30,17 @@ class AcpAgent(DrivenAgent):
 
     async def _open(self, spec: SessionSpec, env: dict[str, str]) -> AcpSession:
         self._check(spec)
-        session = await self._started(spec, env)
-        try:
-            await session.shake_hands()
-        except BaseException:
-            await session.close()
-            raise
-        return session
+        with in_a_file(spec, self.card.servers_file) as (spec, words):
+            session = await self._started(spec, env, words)
+            try:
+                await session.shake_hands()
+            except BaseException:
+                await session.close()
+                raise
+            return session
 
-    async def _started(self, spec: SessionSpec, env: dict[str, str]) -> AcpSession:
-        peer = await self.start(self.launch.argv, Connection("client"), spec, env)
+    async def _started(self, spec: SessionSpec, env: dict[str, str], words: Sequence[str] = ()) -> AcpSession:
+        peer = await self.start([*self.launch.argv, *words], Connection("client"), spec, env)
         # What it runs through us is confined as the commands of our own agent are.
         confining = Confining(spec.cwd, spec.add_dirs, spec.confinement, session=f"{self.card.name}-{os.getpid()}")
         confining.obey(RuleSet(spec.rules, DISK.real(spec.cwd), DISK), spec.mode)

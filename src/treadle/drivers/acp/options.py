@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from treadle.session import KeptSession
+from treadle.wire.acp.servers import transport
 
 KEEPS_TO_ITSELF = ("gemini", "opencode")
 """Agents, by the name of their card, that are offered no files and terminals of ours. The one cannot write any more
@@ -19,6 +19,7 @@ class Setup:
     def __init__(self, told: dict[str, Any]) -> None:
         self._options = [option for option in _list(told.get("configOptions")) if isinstance(option, dict)]
         modes, models = _dict(told.get("modes")), _dict(told.get("models"))
+        self.id = _text(told.get("sessionId"))
         option = self._by_category("mode")
         self.has_modes = bool(modes)
         self.modes = _ids(modes.get("availableModes"), "id") or _ids(_dict(option).get("options"), "value")
@@ -69,9 +70,11 @@ def listed(told: Any) -> list[KeptSession]:
     return sorted(found, key=lambda kept: -kept.updated)
 
 
-def servers(extra: Mapping[str, Any]) -> list[Any]:
-    """MCP servers for the agent, in the protocol's own form, as a door that speaks it was given them."""
-    return _list(extra.get("mcp_servers"))
+def reachable(servers: dict[str, dict[str, Any]], can: dict[str, Any]) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """The MCP servers that an agent with these capabilities can reach, and the names of the others."""
+    ways = {"stdio", *(way for way, offered in _dict(can.get("mcpCapabilities")).items() if offered)}
+    found = {name: server for name, server in servers.items() if transport(server) in ways}
+    return found, [name for name in servers if name not in found]
 
 
 def _seconds(told: Any) -> float:

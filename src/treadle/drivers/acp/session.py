@@ -22,7 +22,18 @@ from treadle.drivers.acp.traits import traits_of
 from treadle.drivers.card import Card
 from treadle.drivers.session import DrivenSession
 from treadle.errors import ConfigError, RemoteError, TreadleError, Unsupported, VersionMismatch
-from treadle.events import CommandRun, Event, FileChanged, ToolEnded, ToolOutput, ToolStarted, TurnEnded, Usage, Warned
+from treadle.events import (
+    CommandRun,
+    Event,
+    FileChanged,
+    TextDelta,
+    ToolEnded,
+    ToolOutput,
+    ToolStarted,
+    TurnEnded,
+    Usage,
+    Warned,
+)
 from treadle.io.peer import Peer
 from treadle.io.rpc import CallFailed, Rpc
 from treadle.io.within import within
@@ -42,6 +53,7 @@ from treadle.sessions.session import Turn
 from treadle.wire.acp.connection import PROTOCOL_VERSION
 from treadle.wire.acp.content import text_block, texts_in
 from treadle.wire.acp.incoming import Incoming, Replay, instructed
+from treadle.wire.acp.servers import as_list
 from treadle.wire.acp.tools import ToolRecord
 from treadle.wire.acp.usage import Meter
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
@@ -117,7 +129,12 @@ class AcpSession(DrivenSession):
 
     async def _open(self) -> None:
         """A new session, one that goes on, or a copy of one."""
-        params: dict[str, Any] = {"cwd": self.spec.cwd, "mcpServers": options.servers(self.spec.extra)}
+        in_a_file = bool(self.card.servers_file)
+        servers, left = options.reachable({} if in_a_file else self.spec.tools.servers, self._can)
+        if left:
+            why = f"{self._name} cannot reach the MCP servers {', '.join(left)}: it takes none of that kind"
+            self.emit(Warned(message=why, code="not_used"))
+        params: dict[str, Any] = {"cwd": self.spec.cwd, "mcpServers": as_list(servers)}
         if self.spec.add_dirs and self._offers_session("additionalDirectories"):
             params["additionalDirectories"] = list(self.spec.add_dirs)
         start = self.spec.start
@@ -126,12 +143,10 @@ class AcpSession(DrivenSession):
         else:
             params["sessionId"] = start.resume or await self._newest()
             told = await self._go_on(params, fork=start.fork)
-        told = told if isinstance(told, dict) else {}
-        given = told.get("sessionId") or params.get("sessionId")
-        if not isinstance(given, str) or not given:
+        self._setup = options.Setup(told if isinstance(told, dict) else {})
+        self._id = self._setup.id or str(params.get("sessionId") or "")
+        if not self._id:
             raise RemoteError(f"{self._name} opened a session without an id")
-        self._id = given
-        self._setup = options.Setup(told)
 
     async def _go_on(self, params: dict[str, Any], *, fork: bool) -> Any:
         if fork:
@@ -269,11 +284,14 @@ class AcpSession(DrivenSession):
             self._incoming.begin()
         else:
             self._tell(self._incoming.update(update))
-            self._watch(update)
+            if "toolCallId" in update:
+                self._watch(update)
 
     def _tell(self, events: list[Event]) -> None:
         for event in events:
             match event:
+                case TextDelta():  # most are
+                    self.emit(event)
                 case ToolStarted():
                     record = self._incoming.tools.get(event.call)
                     access = self._access(record) if record is not None else Access(tool=event.name, kind=event.kind)

@@ -57,6 +57,8 @@ def _options(spec: SessionSpec, options: dict[str, Any]) -> list[str]:
         argv += ["--disallowedTools", ",".join(map(claude_name, spec.tools.denied))]
     for directory in spec.add_dirs:
         argv += ["--add-dir", directory]
+    if spec.tools.only_servers:
+        argv.append("--strict-mcp-config")
     if not spec.start.persist:
         argv.append("--no-session-persistence")
     if isinstance(sources := options.get("setting_sources"), str):

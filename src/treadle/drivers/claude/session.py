@@ -7,15 +7,17 @@ what our rules deny is denied, and so that a tool is told as started when it rea
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
 import uuid
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from treadle.drivers.card import Card
-from treadle.drivers.claude import tools
+from treadle.drivers.claude import forms, tools
+from treadle.drivers.claude.control import ControlRequests
+from treadle.drivers.claude.gate import Call, ToolGate
+from treadle.drivers.claude.hosted import HostedTools
 from treadle.drivers.session import DrivenSession
 from treadle.errors import LineTooLong, LocalError, RemoteError, TreadleError, Violation
 from treadle.events import (
@@ -33,7 +35,16 @@ from treadle.events import (
 )
 from treadle.io.peer import Peer
 from treadle.io.within import within
-from treadle.session import Access, Answer, Change, CommandInfo, CommandResult, Prompt, SessionSpec
+from treadle.session import (
+    Access,
+    Change,
+    CommandInfo,
+    CommandResult,
+    Decision,
+    OwnTool,
+    Prompt,
+    SessionSpec,
+)
 from treadle.sessions.session import Turn
 from treadle.wire.claude import events as reading
 from treadle.wire.claude.records import (
@@ -51,17 +62,9 @@ from treadle.wire.claude.records import (
 
 STEER_SECONDS = 2.0
 """For Claude Code to take up what was added to a turn that has just ended."""
-HOOKS = {"PreToolUse": [{"matcher": "*", "hookCallbackIds": ["before"], "timeout": 600}]}
-ASKING = {"AskUserQuestion": "question", "ExitPlanMode": "plan"}
-
-
-class Call:
-    """A tool call that the model has asked for."""
-
-    def __init__(self, name: str, args: Any, parent: str | None) -> None:
-        self.name = name
-        self.args = args
-        self.parent = parent
+HOOKS = {"PreToolUse": "before", "PostToolUse": "after", "PostToolUseFailure": "after"}
+"""What Claude Code tells us of, and by which name."""
+HOOK_SECONDS = 600
 
 
 class ClaudeSession(DrivenSession):
@@ -69,11 +72,11 @@ class ClaudeSession(DrivenSession):
 
     def __init__(self, session_id: str, card: Card, spec: SessionSpec, peer: Peer[Any, Any]) -> None:
         super().__init__(session_id, card, spec, peer)
-        self._ids = itertools.count(1)
-        self._waiting: dict[str, asyncio.Future[Any]] = {}
-        self._asked: dict[str, asyncio.Task[None]] = {}
-        """What it has asked and we have not answered, by its request id."""
-        self._calls: dict[str, Call] = {}
+        self._control = ControlRequests(peer.say)
+        self._hosted = HostedTools()
+        self._hosted.add(spec.program.tools)
+        self._around_tools = ToolGate(self, self._control, self._hosted)
+        self.calls: dict[str, Call] = {}
         self._tasks = reading.Tasks()
         self._commands_told: list[CommandInfo] = []
         self._totals: dict[str, Any] | None = None if spec.start.resume is not None else {}
@@ -93,13 +96,16 @@ class ClaudeSession(DrivenSession):
     # The handshake
 
     async def shake_hands(self) -> None:
-        wanted: dict[str, Any] = {"subtype": "initialize", "hooks": HOOKS}
+        wanted: dict[str, Any] = {"subtype": "initialize", "hooks": self._hooks()}
         if self.spec.instructions.system is not None:
             wanted["systemPrompt"] = self.spec.instructions.system
         if self.spec.instructions.append is not None:
             wanted["appendSystemPrompt"] = self.spec.instructions.append
+        if self.spec.subagents:
+            wanted["agents"] = {each.name: forms.subagent(each) for each in self.spec.subagents}
         async with self.peer.handshake("did not answer the initialize"):
-            told = await self._request(wanted)
+            told = await self._control.request(wanted)
+            await self._offer_servers()
         if not isinstance(told, dict):
             told = {}
         commands = [each for each in told.get("commands") or [] if isinstance(each, dict)]
@@ -122,33 +128,47 @@ class ClaudeSession(DrivenSession):
         )
         self.warn_of_drift()
 
+    def _hooks(self) -> dict[str, Any]:
+        """Before a tool runs we are always told; after it only for a program that wants to know."""
+        program = self.spec.program
+        names = [name for name, called in HOOKS.items() if called == "before" or program.post_tool is not None]
+        return {name: [{"matcher": "*", "hookCallbackIds": [HOOKS[name]], "timeout": HOOK_SECONDS}] for name in names}
+
+    async def _offer_servers(self) -> None:
+        """The MCP servers that it was given. They go over its input: their variables may hold keys."""
+        given = {name: forms.server(entry) for name, entry in self.spec.tools.servers.items()}
+        if not (servers := {**given, **self._hosted.servers()}):
+            return
+        try:
+            told = await self._control.request({"subtype": "mcp_set_servers", "servers": servers})
+        except RemoteError as error:
+            self.emit(Warned(message=f"{', '.join(servers)} cannot be used: {error}", code="not_used"))
+            return
+        errors = told.get("errors") if isinstance(told, dict) else None
+        for name, why in (errors if isinstance(errors, dict) else {}).items():
+            self.emit(Warned(message=f"the MCP server {name} cannot be used: {why}", code="not_used"))
+
+    async def add_tools(self, tools: tuple[OwnTool, ...]) -> None:
+        """Tools of the program that opened the session, before the first prompt."""
+        self._hosted.add(tools)
+        async with self.peer.handshake("did not take the tools"):
+            await self._offer_servers()
+
     async def account(self) -> str | None:
         source = self._info.key_source
         return "" if source.lower() in ("", "none") else source
 
-    async def _request(self, request: dict[str, Any]) -> Any:
-        """Ask it something; its answer, or RemoteError with what it said."""
-        id = f"treadle-{next(self._ids)}"
-        answer = self._waiting[id] = asyncio.get_running_loop().create_future()
-        try:
-            await self.peer.say(ControlRequest(request_id=id, request=request))
-            return await answer
-        finally:
-            del self._waiting[id]
-
     def _part(self, error: TreadleError) -> None:
         super()._part(error)
         self._spend_what_is_known()
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                waiting.set_exception(error)
+        self._control.lost(error)
 
     # Turns
 
     async def _begin(self, turn: Turn) -> None:
         self._stopping = False
         self._streamed.clear()
-        self._calls.clear()
+        self.calls.clear()
         self._calls_counted.clear()
         self._steering.clear()
         if turn is self._adopted:
@@ -161,9 +181,8 @@ class ClaudeSession(DrivenSession):
 
     async def _stop(self, turn: Turn) -> None:
         self._stopping = True
-        for task in self._asked.values():
-            task.cancel()
-        await self._request({"subtype": "interrupt"})
+        self._control.drop_all()
+        await self._control.request({"subtype": "interrupt"})
 
     async def steer(self, turn: str, text: str) -> bool:
         """It takes a further prompt to the model at its next step."""
@@ -187,12 +206,11 @@ class ClaudeSession(DrivenSession):
             case Result():
                 self._ended(message)
             case ControlResponse(response=response):
-                self._answered(response)
+                self._control.answered(response)
             case ControlRequest():
                 self._asks(message)
             case ControlCancel(request_id=id):
-                if (task := self._asked.pop(id, None)) is not None:
-                    task.cancel()
+                self._control.taken_back(id)
             case Unknown(record=record):
                 self._later(record)
 
@@ -253,7 +271,7 @@ class ClaudeSession(DrivenSession):
                 case "thinking" if block.get("thinking"):
                     self.emit(Message(text=block["thinking"], kind="thinking", model=model, parent=parent))
                 case "tool_use":
-                    self._calls[block["id"]] = Call(block["name"], block.get("input"), parent)
+                    self.calls[block["id"]] = Call(block["name"], block.get("input"), parent)
 
     def _results(self, record: User) -> None:
         if record.isReplay:
@@ -266,11 +284,11 @@ class ClaudeSession(DrivenSession):
 
     def _result(self, block: dict[str, Any], record: User) -> None:
         id = block["tool_use_id"]
-        call = self._calls.pop(id, None) or Call("", None, record.parent_tool_use_id)
+        call = self.calls.pop(id, None) or Call("", None, record.parent_tool_use_id)
         if id in self._denied:
             return
         text, failed = reading.result_text(block.get("content")), bool(block.get("is_error"))
-        access = self._about(call.name, call.args)
+        access = self.about(call.name, call.args)
         self.tool_started(id, call.name, access, call.parent)  # if no hook has told
         if call.name == "Bash" and access.command is not None:
             code = reading.exit_code(text, failed)
@@ -289,7 +307,7 @@ class ClaudeSession(DrivenSession):
                 info = ErrorInfo(code="provider_error", message=told, retryable=True)
                 self.emit(Retrying(attempt=record.attempt, delay_ms=int(record.retry_delay_ms), error=info))
             case "permission_denied":
-                call = self._calls.get(record.tool_use_id or "")
+                call = self.calls.get(record.tool_use_id or "")
                 args = call.args if call else None
                 self.tool_denied(record.tool_use_id or "", record.tool_name, str(record.message), "hook", args)
             case "compact_boundary":
@@ -370,89 +388,22 @@ class ClaudeSession(DrivenSession):
 
     # What it asks
 
-    def _answered(self, response: dict[str, Any]) -> None:
-        waiting = self._waiting.get(str(response.get("request_id")))
-        if waiting is None or waiting.done():
-            return
-        if response.get("subtype") == "success":
-            waiting.set_result(response.get("response"))
-        else:
-            waiting.set_exception(RemoteError(f"claude refused: {response.get('error') or 'no reason given'}"))
-
     def _asks(self, record: ControlRequest) -> None:
-        match record.request.get("subtype"):
-            case "can_use_tool":
-                work = self._can_use(record)
-            case "hook_callback":
-                work = self._about_to_run(record)
-            case other:
-                work = self._refuse(record, f"{other} is not offered here")
-        task = asyncio.create_task(self._guarded(work))
-        self._asked[record.request_id] = task
+        task = asyncio.create_task(self._guarded(self._around_tools.answer(record)))
+        self._control.asked[record.request_id] = task
         self._jobs.add(task)
         task.add_done_callback(lambda done: self._put_away(record.request_id, done))
 
     def _put_away(self, id: str, task: asyncio.Task[None]) -> None:
         self._jobs.discard(task)
-        self._asked.pop(id, None)
+        self._control.asked.pop(id, None)
 
-    async def _reply(self, record: ControlRequest, response: dict[str, Any]) -> None:
-        body = {"subtype": "success", "request_id": record.request_id, "response": response}
-        await self.peer.say(ControlResponse(response=body))
-
-    async def _refuse(self, record: ControlRequest, why: str) -> None:
-        body = {"subtype": "error", "request_id": record.request_id, "error": why}
-        await self.peer.say(ControlResponse(response=body))
-
-    def _about(self, name: str, args: Any) -> Access:
+    def about(self, name: str, args: Any) -> Access:
         access = tools.about(name, args)
         return self.access(name, args, access.kind, access.paths, command=access.command, url=access.url)
 
-    async def _about_to_run(self, record: ControlRequest) -> None:
-        """A tool is about to run: our rules say yes or no, or that somebody must be asked."""
-        told = record.request.get("input") or {}
-        name, args = str(told.get("tool_name")), told.get("tool_input")
-        id = str(told.get("tool_use_id") or record.request.get("tool_use_id"))
-        if name in ASKING:
-            await self._reply(record, {})
-            return
-        access = self._about(name, args)
-        parent = self._calls[id].parent if id in self._calls else None
-        decision = self._guard(access)
-        if decision.verdict == "deny":
-            self.tool_denied(id, name, decision.reason, decision.by, args, parent)
-        elif decision.verdict == "allow":
-            self.tool_started(id, name, access, parent)
-        said = {"hookEventName": "PreToolUse", "permissionDecision": decision.verdict}
-        said["permissionDecisionReason"] = decision.reason or "the rules of this session allow it"
-        await self._reply(record, {"hookSpecificOutput": said})
-
-    async def _can_use(self, record: ControlRequest) -> None:
-        asked = record.request
-        name, args = str(asked.get("tool_name")), asked.get("input")
-        id = str(asked.get("tool_use_id") or record.request_id)
-        access = self._about(name, args)
-        kind = cast(Any, ASKING.get(name, "permission"))
-        text = str(asked.get("description") or "")
-        answer = await self.permit(access, call=id, text=_question(args) or text, kind=kind, options=_options(args))
-        if answer.decision == "deny":
-            why = answer.text or "the person said no"
-            await self._reply(record, {"behavior": "deny", "message": why})
-            return
-        changed = self._changed(name, args, answer)
-        self.tool_started(id, name, self._about(name, changed), self._calls[id].parent if id in self._calls else None)
-        response: dict[str, Any] = {"behavior": "allow", "updatedInput": changed}
-        if granted := _granted(asked.get("permission_suggestions"), answer):
-            response["updatedPermissions"] = granted
-        await self._reply(record, response)
-
-    def _changed(self, name: str, args: Any, answer: Answer) -> Any:
-        if answer.changed_args is not None:
-            return answer.changed_args
-        if name == "AskUserQuestion" and isinstance(args, dict):
-            questions = [each for each in args.get("questions") or [] if isinstance(each, dict)]
-            return {**args, "answers": {str(each.get("question")): answer.text for each in questions}}
-        return args
+    def judge(self, access: Access) -> Decision:
+        return self._guard(access)
 
     # Commands, model and mode
 
@@ -478,28 +429,6 @@ class ClaudeSession(DrivenSession):
     async def _set(self, request: dict[str, Any]) -> None:
         try:
             async with within(self.peer.patience.handshake):
-                await self._request(request)
+                await self._control.request(request)
         except TimeoutError:
             raise LocalError(f"claude did not answer {request['subtype']}") from None
-
-
-def _question(args: Any) -> str:
-    questions = args.get("questions") if isinstance(args, dict) else None
-    asked = [str(each.get("question")) for each in questions or [] if isinstance(each, dict)]
-    if asked:
-        return "\n".join(asked)
-    return str(args["plan"]) if isinstance(args, dict) and isinstance(args.get("plan"), str) else ""
-
-
-def _options(args: Any) -> tuple[str, ...]:
-    questions = args.get("questions") if isinstance(args, dict) else None
-    first = next((each for each in questions or [] if isinstance(each, dict)), {})
-    return tuple(str(each.get("label")) for each in first.get("options") or [] if isinstance(each, dict))
-
-
-def _granted(suggestions: Any, answer: Answer) -> list[Any]:
-    """What it suggested to remember, when the person allowed more than this once: rules only, never a wider mode."""
-    if answer.scope == "once" or not isinstance(suggestions, list):
-        return []
-    rules = [each for each in suggestions if isinstance(each, dict) and each.get("type") == "addRules"]
-    return [each if answer.scope == "always" else {**each, "destination": "session"} for each in rules]

@@ -14,6 +14,7 @@ from treadle.drivers.card import Card, Level
 from treadle.drivers.codex.session import POLICY
 from treadle.drivers.confined import enclosure, started, watched
 from treadle.drivers.launch import Launch
+from treadle.drivers.servers import not_kept
 from treadle.errors import PeerExited, RemoteError, RemoteProtocolError, TimedOut
 from treadle.events import CommandRun, ErrorInfo, Message, TextDelta, ToolEnded, ToolStarted, TurnEnded, Warned
 from treadle.io.peer import Patience, Peer
@@ -30,7 +31,7 @@ SANDBOX: dict[Mode | None, str] = {
     "full-auto": "workspace-write",
 }
 CAPABILITIES: dict[str, Level] = dict.fromkeys(
-    ("streaming", "permissions", "questions", "steer", "fork"), "unsupported"
+    ("streaming", "permissions", "questions", "steer", "fork", "servers"), "unsupported"
 )
 
 
@@ -50,7 +51,8 @@ class ExecSession(BaseSession):
         told = (
             "this codex has no app-server and is driven by `codex exec`: it asks nobody, and the rules do not bind it"
         )
-        self.emit(Warned(message=told, code="not_enforced"))
+        for each in (told, *not_kept(spec, card.name, taken=False)):
+            self.emit(Warned(message=each, code="not_enforced"))
 
     def _argv(self) -> list[str]:
         sandbox = SANDBOX.get(self._spec.mode, "danger-full-access")

@@ -103,6 +103,9 @@ class CodexSession(DrivenSession):
             wishes["baseInstructions"] = self.spec.instructions.system
         if self.spec.instructions.append is not None:
             wishes["developerInstructions"] = self.spec.instructions.append
+        if self.spec.tools.servers:
+            servers = {name: _server(entry) for name, entry in self.spec.tools.servers.items()}
+            wishes["config"] = {"mcp_servers": servers}
         if self.spec.start.resume is not None:
             del wishes["experimentalRawEvents"]
         return wishes
@@ -326,7 +329,7 @@ class CodexSession(DrivenSession):
             case "item/tool/requestUserInput":
                 return {"answers": await self._questions_of(params)}
             case "mcpServer/elicitation/request":
-                return {"action": "decline"}
+                return await self._elicited(params)
             case "execCommandApproval" | "applyPatchApproval":
                 return {"decision": "denied"}
         raise Fault(METHOD_NOT_FOUND, f"{call.method} is not offered here")
@@ -345,6 +348,21 @@ class CodexSession(DrivenSession):
             return "decline"
         self._release(id)
         return "accept" if answer.scope == "once" else "acceptForSession"
+
+    async def _elicited(self, params: dict[str, Any]) -> dict[str, Any]:
+        """In this way it asks whether a tool of an MCP server may run. What a server itself asks, nobody answers."""
+        about, text = params.get("_meta"), str(params.get("message") or "")
+        call = next((id for id, item in self._items.items() if self._is_asked_about(id, item, params)), None)
+        if call is None or not isinstance(about, dict) or about.get("codex_approval_kind") != "mcp_tool_call":
+            return {"action": "decline"}
+        decided = await self._decide({"itemId": call, "reason": text})
+        return {"action": "decline"} if decided == "decline" else {"action": "accept", "content": {}}
+
+    def _is_asked_about(self, id: str, item: dict[str, Any], params: dict[str, Any]) -> bool:
+        """It names the server and, in its words, the tool; not which of several calls."""
+        if item.get("type") != "mcpToolCall" or item.get("server") != params.get("serverName"):
+            return False
+        return f'"{item.get("tool")}"' in str(params.get("message")) and (id in self._held or id in self._tools)
 
     async def _questions_of(self, params: dict[str, Any]) -> dict[str, Any]:
         answers = {}
@@ -368,6 +386,13 @@ class CodexSession(DrivenSession):
             self._info = msgspec.structs.replace(self._info, models=(change.model,))
         if change.mode is not None:
             self.rebind(change.mode)
+
+
+def _server(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry of a `.mcp.json` as Codex's settings have it."""
+    if entry.get("url"):
+        return {"url": entry["url"], "http_headers": entry.get("headers") or {}}
+    return {name: entry[name] for name in ("command", "args", "env", "cwd") if name in entry}
 
 
 def _arguments(call: dict[str, Any]) -> Any:

@@ -17,6 +17,7 @@ from treadle.drivers.agent import Bind
 from treadle.drivers.card import Card
 from treadle.drivers.confined import decided, enclosure, started, watched
 from treadle.drivers.launch import Launch
+from treadle.drivers.servers import not_kept
 from treadle.drivers.sidecar.liveness import Timing
 from treadle.drivers.sidecar.order import work_order
 from treadle.drivers.sidecar.peer import ENVIRONMENT, SidecarPeer
@@ -106,6 +107,8 @@ class SidecarSession(BaseSession):
         self._spec = spec
         self._peer: SidecarPeer | None = peer
         self._guard = build_guard(spec.cwd, spec.rules, spec.mode, spec.add_dirs, spec.guards.judge, disk=DISK)
+        for told in not_kept(spec, agent.name, taken=False):
+            self.emit(Warned(message=told, code="not_enforced"))
 
     async def _turn(self, turn: Turn) -> TurnEnded:
         peer = await self._ready()

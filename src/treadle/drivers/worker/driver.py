@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
+from treadle.drivers import servers
 from treadle.drivers.agent import Bind
 from treadle.drivers.card import Card
 from treadle.drivers.confined import decided, enclosure, started, watched
@@ -141,6 +142,8 @@ class WorkerSession(BaseSession):
         self._questions_out: set[asyncio.Task[None]] = set()
         for wish in not_kept(spec, self._extensions):
             self.emit(Warned(message=f"{name} does not promise to keep {wish}", code="not_enforced"))
+        for gap in servers.not_kept(spec, name, taken=False):
+            self.emit(Warned(message=gap, code="not_enforced"))
 
     async def _close(self) -> None:
         await self._worker.say_goodbye()

@@ -7,6 +7,7 @@ end may have several calls open at once. A protocol made of it says which method
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import NoneType
 from typing import Any, ClassVar, TypeAlias
 
 import msgspec
@@ -58,6 +59,10 @@ OPENER_SAYS = frozenset({"initialize", "call", "notice", "reply", "refusal"})
 OTHER_SAYS = frozenset({"call", "notice", "result", "error"})
 """What the tables call messages: an answer of the end that opens is a reply or a refusal, of the other end a result or
 an error. While the greeting is open nothing else is, so the first result is the answer to it."""
+
+
+# A union made in a function is made at each call, which is felt where there are many.
+_CALLS, _ANSWERS, _IDS = (Call, Notice), (Returned, Refused), (int, str, NoneType)
 
 
 class RpcConnection(Connection[RpcMessage]):
@@ -121,7 +126,7 @@ class RpcConnection(Connection[RpcMessage]):
         reason = super().refusal(sender, message)
         if reason is not None:
             return reason
-        if isinstance(message, Call | Notice):
+        if isinstance(message, _CALLS):
             return self._refused_call(sender, message)
         if isinstance(message, Refused):
             return None  # also of a call that could not be read, whose id may be anything
@@ -144,7 +149,7 @@ class RpcConnection(Connection[RpcMessage]):
         super().said(sender, message)
         if isinstance(message, Call):
             self.open[sender].add(message.id)
-        elif isinstance(message, Returned | Refused) and message.id is not None:
+        elif isinstance(message, _ANSWERS) and message.id is not None:
             self.open[self._other(sender)].discard(message.id)
 
     def _other(self, sender: str) -> str:
@@ -190,7 +195,7 @@ def read_message(value: Any) -> RpcMessage | RemoteProtocolError:
     if not isinstance(value, dict):
         return Violation("a message is not an object")
     key, method = value.get("id"), value.get("method")
-    if isinstance(key, bool) or not isinstance(key, int | str | None):
+    if isinstance(key, bool) or not isinstance(key, _IDS):
         return Violation("the id of a message is neither a number nor a text")
     if isinstance(method, str):
         return _read_call(key, method, value)

@@ -66,6 +66,8 @@ class Result(msgspec.Struct, kw_only=True, tag_field="type", tag="result", renam
     structured_output: Any = msgspec.UNSET
     cost_unknown: bool | msgspec.UnsetType = msgspec.UNSET
     """True when `total_cost_usd` is only what the caller wanted to see for a cost that nobody knows."""
+    lost: list[Record] | msgspec.UnsetType = msgspec.UNSET
+    """What the agent could not tell in this run, or not exactly: name, level, why. Not there when that is nothing."""
 
 
 def new_uuid() -> str:

@@ -1,0 +1,38 @@
+"""What a session is given and tells, in the words of Claude Code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from treadle.drivers.claude.tools import claude_name
+from treadle.session import Subagent
+from treadle.wire.acp.servers import transport
+
+
+def subagent(given: Subagent) -> dict[str, Any]:
+    entry: dict[str, Any] = {"description": given.description, "prompt": given.prompt}
+    if given.tools is not None:
+        entry["tools"] = [claude_name(name) for name in given.tools]
+    if given.denied:
+        entry["disallowedTools"] = [claude_name(name) for name in given.denied]
+    if given.model is not None:
+        entry["model"] = given.model
+    if given.max_turns is not None:
+        entry["maxTurns"] = given.max_turns
+    return entry
+
+
+def server(entry: dict[str, Any]) -> dict[str, Any]:
+    """An MCP server of a `.mcp.json`, with the type that Claude Code wants to be told."""
+    return {**{name: value for name, value in entry.items() if name != "disabled"}, "type": transport(entry)}
+
+
+def response_text(told: Any) -> str:
+    """What a tool gave, for a person's hook: it has another form for each tool."""
+    if isinstance(told, str):
+        return told
+    if isinstance(told, dict) and isinstance(told.get("stdout"), str):
+        return "\n".join(part for part in (told["stdout"], told.get("stderr")) if isinstance(part, str) and part)
+    return msgspec.json.encode(told).decode() if told is not None else ""

@@ -1,0 +1,146 @@
+"""What Claude Code asks of us around its tools: may this run, what became of it, run that tool of your own.
+
+Every call is announced by a hook before it runs, also one that Claude Code would not ask about: our rules and the hooks
+of the program that opened the session judge it there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol
+
+from treadle.agent.program import judged, use_of
+from treadle.drivers.claude import forms, questions
+from treadle.drivers.claude.control import ControlRequests
+from treadle.drivers.claude.hosted import HostedTools
+from treadle.session import Access, Answer, Decision, HookVerdict, SessionSpec
+from treadle.wire.claude.records import ControlRequest
+
+
+class Call:
+    """A tool call that the model has asked for."""
+
+    def __init__(self, name: str, args: Any, parent: str | None) -> None:
+        self.name = name
+        self.args = args
+        self.parent = parent
+
+
+class GatedSession(Protocol):
+    """The session that it belongs to."""
+
+    spec: SessionSpec
+    calls: dict[str, Call]
+
+    def about(self, name: str, args: Any) -> Access: ...
+
+    def judge(self, access: Access) -> Decision: ...
+
+    async def permit(
+        self,
+        access: Access,
+        *,
+        call: str,
+        text: str = "",
+        kind: Literal["permission", "question", "plan"] = "permission",
+        options: tuple[str, ...] = (),
+        judged: bool = False,
+    ) -> Answer: ...
+
+    def tool_started(self, call: str, name: str, access: Access, parent: str | None = None) -> None: ...
+
+    def tool_denied(self, call: str, name: str, reason: str, by: str, args: Any, parent: str | None = None) -> None: ...
+
+
+class ToolGate:
+    def __init__(self, host: GatedSession, control: ControlRequests, hosted: HostedTools) -> None:
+        self._host = host
+        self._control = control
+        self._hosted = hosted
+        self._must_ask: set[str] = set()
+        """Calls that a hook of the program wants a person to be asked about, whatever the rules say."""
+
+    async def answer(self, record: ControlRequest) -> None:
+        match record.request.get("subtype"):
+            case "can_use_tool":
+                await self._can_use(record)
+            case "hook_callback" if record.request.get("callback_id") == "after":
+                await self._has_run(record)
+            case "hook_callback":
+                await self._about_to_run(record)
+            case "mcp_message":
+                await self._own_tool(record)
+            case other:
+                await self._control.refuse(record, f"{other} is not offered here")
+
+    async def _about_to_run(self, record: ControlRequest) -> None:
+        """Our rules and the program say yes or no, or that somebody must be asked."""
+        host, told = self._host, record.request.get("input") or {}
+        name, args = str(told.get("tool_name")), told.get("tool_input")
+        id = str(told.get("tool_use_id") or record.request.get("tool_use_id"))
+        call = host.calls.setdefault(id, Call(name, args, None))
+        hook = await judged(host.spec.program, name, args, host.about(name, args))
+        if hook.args is not None:
+            call.args = args = hook.args
+        said: dict[str, Any] = {"hookEventName": "PreToolUse"}
+        if name not in questions.ASKING or hook.decision == "deny":
+            decision = self._decided(id, name, call, hook)
+            said["permissionDecision"] = decision.verdict
+            said["permissionDecisionReason"] = decision.reason or "the rules of this session allow it"
+        if hook.args is not None:
+            said["updatedInput"] = args
+        await self._control.reply(record, {"hookSpecificOutput": said} if len(said) > 1 else {})
+
+    def _decided(self, id: str, name: str, call: Call, hook: HookVerdict) -> Decision:
+        """What rules or hook forbid is forbidden; what the hook allows need not be asked."""
+        access = self._host.about(name, call.args)
+        decision = self._host.judge(access)
+        if decision.verdict != "deny" and hook.decision:
+            decision = Decision(verdict=hook.decision, reason=hook.reason or decision.reason, by="hook")
+        if decision.verdict == "deny":
+            self._host.tool_denied(id, name, decision.reason, decision.by, call.args, call.parent)
+        elif decision.verdict == "allow":
+            self._host.tool_started(id, name, access, call.parent)
+        elif decision.by == "hook":
+            self._must_ask.add(id)
+        return decision
+
+    async def _can_use(self, record: ControlRequest) -> None:
+        host, asked = self._host, record.request
+        name, args = str(asked.get("tool_name")), asked.get("input")
+        id = str(asked.get("tool_use_id") or record.request_id)
+        answer = await host.permit(
+            host.about(name, args),
+            call=id,
+            text=questions.text_of(args) or str(asked.get("description") or ""),
+            kind=questions.ASKING.get(name, "permission"),
+            options=questions.options_of(args),
+            judged=id in self._must_ask,
+        )
+        self._must_ask.discard(id)
+        if answer.decision == "deny":
+            why = answer.text or "the person said no"
+            await self._control.reply(record, {"behavior": "deny", "message": why})
+            return
+        changed = questions.answered(name, args, answer)
+        host.tool_started(id, name, host.about(name, changed), host.calls[id].parent if id in host.calls else None)
+        response: dict[str, Any] = {"behavior": "allow", "updatedInput": changed}
+        if granted := questions.granted(asked.get("permission_suggestions"), answer):
+            response["updatedPermissions"] = granted
+        await self._control.reply(record, response)
+
+    async def _has_run(self, record: ControlRequest) -> None:
+        """What the program's hook adds goes to the model."""
+        told = record.request.get("input") or {}
+        name, args, event = str(told.get("tool_name")), told.get("tool_input"), str(told.get("hook_event_name"))
+        ok = event == "PostToolUse"
+        after, added = self._host.spec.program.post_tool, None
+        if after is not None:
+            text = forms.response_text(told.get("tool_response") if ok else told.get("error"))
+            added = await after(use_of(name, args, self._host.about(name, args)), text, ok)
+        said = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": added}} if added else {}
+        await self._control.reply(record, said)
+
+    async def _own_tool(self, record: ControlRequest) -> None:
+        asked = record.request
+        answer = await self._hosted.answer(str(asked.get("server_name")), asked.get("message"))
+        await self._control.reply(record, {"mcp_response": answer})

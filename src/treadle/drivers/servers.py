@@ -1,0 +1,77 @@
+"""The MCP servers that whoever opens a session gives to a driven agent, beside those of the agent's own settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from treadle.agent.mcp import given_servers
+from treadle.errors import ConfigError
+from treadle.io import files
+from treadle.io.paths import private_dir, state_dir
+from treadle.session import SessionSpec
+from treadle.settings.config import McpServer
+from treadle.wire.acp.servers import transport
+
+
+def settled(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
+    """With each server as the agent shall start it: checked, and every `${NAME}` in it filled in.
+
+    The agent is given no variable but those on its card, so that it could not fill them in. Servers that live in the
+    process of the program that opened the session are left to that program.
+    """
+    if not spec.tools.servers:
+        return spec
+    wrong: list[str] = []
+    found = given_servers(spec.tools.servers, {**environ, **spec.env}, wrong)
+    wrong += [f"mcpServers.{name} has neither a command nor a url" for name, one in found.items() if not _usable(one)]
+    if wrong:
+        raise ConfigError("; ".join(wrong), hint='a server is {"command": ..., "args": [...]} or {"url": ...}')
+    servers = {name: _entry(server) for name, server in found.items()}
+    return msgspec.structs.replace(spec, tools=msgspec.structs.replace(spec.tools, servers=servers))
+
+
+def _usable(server: McpServer) -> bool:
+    return bool(server.command or server.url)
+
+
+def _entry(server: McpServer) -> dict[str, Any]:
+    entry = msgspec.to_builtins(server)
+    return {name: value for name, value in entry.items() if value}
+
+
+@contextmanager
+def in_a_file(spec: SessionSpec, option: str) -> Iterator[tuple[SessionSpec, list[str]]]:
+    """The servers in a file that only this user can read, which is there while the agent starts, and the words of the
+    command line that name it. Their variables may hold keys, which must not be among those words themselves."""
+    if not option or not spec.tools.servers:
+        yield spec, []
+        return
+    path = os.path.join(private_dir(os.path.join(state_dir(), "driven", "servers")), f"{os.urandom(8).hex()}.json")
+    entries = {name: {**entry, "type": transport(entry)} for name, entry in spec.tools.servers.items()}
+    files.write_atomic(path, msgspec.json.encode({"mcpServers": entries}), sync=False)
+    seen = msgspec.structs.replace(spec.confinement, read_only=(*spec.confinement.read_only, path))
+    try:
+        yield msgspec.structs.replace(spec, confinement=seen), [option.format(file=path)]
+    finally:
+        os.remove(path)
+
+
+def programs(spec: SessionSpec) -> list[list[str]]:
+    """The command lines of those that the agent will start, which must be seen in its sandbox."""
+    servers = [server for server in spec.tools.servers.values() if server.get("command")]
+    return [[server["command"], *server.get("args", ())] for server in servers]
+
+
+def not_kept(spec: SessionSpec, name: str, *, taken: bool, alone: bool = False) -> list[str]:
+    """What was asked for and this agent does not do. `taken`: it takes servers; `alone`: it can leave its own out."""
+    told = []
+    if spec.tools.servers and not taken:
+        told.append(f"{name} takes no MCP servers, so {', '.join(spec.tools.servers)} cannot be used with it")
+    if spec.tools.only_servers and not alone:
+        told.append(f"{name} also uses the MCP servers of its own settings")
+    return told

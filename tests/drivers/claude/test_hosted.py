@@ -1,0 +1,55 @@
+"""Tools of a program as MCP servers: what Claude Code's client asks, and what it is told."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.drivers.claude.hosted import HostedTools
+from treadle.errors import ToolError
+from treadle.session import OwnTool
+
+SCHEMA = {"type": "object", "properties": {}}
+
+
+async def upper(args: dict[str, Any]) -> str:
+    if "text" not in args:
+        raise ToolError("there is no text")
+    return str(args["text"]).upper()
+
+
+def hosted() -> HostedTools:
+    tools = HostedTools()
+    own = {"description": "Shouts.", "parameters": SCHEMA, "call": upper}
+    tools.add((OwnTool(name="shout", **own), OwnTool(name="mcp__words__shout", **own)))
+    return tools
+
+
+async def ask(server: str, method: str, **params: Any) -> dict[str, Any]:
+    return await hosted().answer(server, {"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
+
+
+async def test_tools_are_grouped_by_the_server_that_their_names_say() -> None:
+    assert list(hosted().servers()) == ["treadle", "words"]
+    listed = (await ask("words", "tools/list"))["result"]["tools"]
+    assert listed == [{"name": "shout", "description": "Shouts.", "inputSchema": SCHEMA}]
+
+
+async def test_a_call_gives_text_and_a_failure_is_for_the_model_to_read() -> None:
+    good = await ask("treadle", "tools/call", name="shout", arguments={"text": "a"})
+    assert good["result"] == {"content": [{"type": "text", "text": "A"}], "isError": False} and good["id"] == 7
+    bad = await ask("treadle", "tools/call", name="shout")
+    assert bad["result"]["isError"] and bad["result"]["content"][0]["text"] == "there is no text"
+
+
+async def test_what_is_not_there_is_an_error_and_a_notice_gets_no_words() -> None:
+    assert (await ask("treadle", "initialize", protocolVersion="x"))["result"]["protocolVersion"] == "x"
+    assert (await ask("treadle", "tools/call", name="whisper"))["error"]["code"] == -32602
+    assert (await ask("nobody", "tools/list"))["error"]["code"] == -32602
+    assert (await ask("treadle", "resources/list"))["error"]["code"] == -32601
+    assert "error" not in await hosted().answer("treadle", {"method": "notifications/initialized"})
+
+
+@given(st.recursive(st.none() | st.text(), lambda some: st.lists(some) | st.dictionaries(st.text(), some)))
+async def test_any_message_is_answered(message: Any) -> None:
+    assert (await hosted().answer("treadle", message))["jsonrpc"] == "2.0"

@@ -1,0 +1,39 @@
+"""What Claude Code asks a person, and how the answer goes back."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.drivers.claude.questions import answered, granted, options_of, text_of
+from treadle.session import Answer
+
+ASKED = {"questions": [{"question": "Which?", "options": [{"label": "Red"}, {"label": "Blue"}]}]}
+RULE = {"type": "addRules", "rules": [], "destination": "localSettings"}
+WIDER = {"type": "setMode", "mode": "acceptEdits"}
+
+
+def test_a_question_has_its_text_and_its_options_and_a_plan_its_text() -> None:
+    assert (text_of(ASKED), options_of(ASKED)) == ("Which?", ("Red", "Blue"))
+    assert (text_of({"plan": "first this"}), options_of({"plan": "first this"})) == ("first this", ())
+
+
+def test_an_answer_is_put_beside_the_question_or_takes_the_place_of_the_arguments() -> None:
+    said = Answer(decision="allow", text="Blue")
+    assert answered("AskUserQuestion", ASKED, said) == {**ASKED, "answers": {"Which?": "Blue"}}
+    assert answered("Bash", {"command": "a"}, said) == {"command": "a"}
+    assert answered("Bash", {"command": "a"}, Answer(decision="allow", changed_args={"command": "b"})) == {
+        "command": "b"
+    }
+
+
+def test_a_permission_that_lasts_adds_rules_and_never_a_wider_mode() -> None:
+    assert granted([RULE, WIDER], Answer(decision="allow")) == []
+    assert granted([RULE, WIDER], Answer(decision="allow", scope="session")) == [{**RULE, "destination": "session"}]
+    assert granted([RULE, WIDER], Answer(decision="allow", scope="always")) == [RULE]
+
+
+@given(st.recursive(st.none() | st.text(), lambda some: st.lists(some) | st.dictionaries(st.text(), some)))
+def test_any_arguments_can_be_shown(args: Any) -> None:
+    for each in (args, {"questions": args}, {"questions": [args]}):
+        assert isinstance(text_of(each), str) and isinstance(options_of(each), tuple)

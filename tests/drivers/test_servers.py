@@ -1,0 +1,97 @@
+"""MCP servers that a session is given: what of them a driven agent gets, and what it is told when it gets none."""
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.drivers.notes_server import SAID
+from tests.drivers.scenarios import DONE, Scenario, go_through
+from tests.drivers.test_contract import HERE, RECORDED, replayed
+from treadle.drivers.card import Card
+from treadle.drivers.servers import in_a_file, not_kept, programs, settled
+from treadle.errors import ConfigError
+from treadle.events import Asked, ToolDenied, ToolEnded, Warned
+from treadle.session import Answer, Rules, SessionSpec, Toolset
+
+NOTES = {"command": "notes", "args": ["log"], "env": {"KEY": "${WANTED}"}}
+REMOTE = {"url": "https://example.com/${WANTED:-nothing}", "headers": {"Authorization": "Bearer ${TOKEN}"}}
+
+
+def given(*, alone: bool = False, cwd: str = "/", **servers: Any) -> SessionSpec:
+    return SessionSpec(cwd=cwd, mode="full-auto", tools=Toolset(servers=servers, only_servers=alone))
+
+
+def test_what_stands_for_a_variable_is_filled_in_by_us() -> None:
+    spec = settled(given(notes=NOTES, remote=REMOTE), {"WANTED": "w", "TOKEN": "t"})
+    assert spec.tools.servers["notes"] == {"command": "notes", "args": ("log",), "env": {"KEY": "w"}}
+    assert spec.tools.servers["remote"] == {"url": "https://example.com/w", "headers": {"Authorization": "Bearer t"}}
+    assert programs(spec) == [["notes", "log"]]
+
+
+def test_a_server_of_the_hosts_own_process_is_left_to_the_host() -> None:
+    assert settled(given(own={"type": "sdk", "name": "own"}), {}).tools.servers == {}
+
+
+@pytest.mark.parametrize("entry", [{"command": 3}, {"args": []}, {}])
+def test_a_server_that_nobody_can_start_is_refused_by_name(entry: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"mcpServers\.odd"):
+        settled(given(odd=entry), {})
+
+
+def test_what_an_agent_does_not_keep_is_said() -> None:
+    assert not_kept(given(), "x", taken=False) == []
+    assert "x takes no MCP servers, so notes" in not_kept(given(notes=NOTES), "x", taken=False)[0]
+    assert "its own settings" in not_kept(given(notes=NOTES, alone=True), "x", taken=True)[0]
+    assert not_kept(given(notes=NOTES, alone=True), "x", taken=True, alone=True) == []
+
+
+def test_a_file_of_servers_is_for_this_user_and_gone_when_the_agent_has_started(tmp_path: Path) -> None:
+    spec = settled(given(cwd=str(tmp_path), notes=NOTES), {"WANTED": "s3cret"})
+    with in_a_file(spec, "--servers=@{file}") as (seen, words):
+        assert "s3cret" not in words[0] and words[0].startswith("--servers=@/")
+        path = words[0].partition("@")[2]
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600 and path in seen.confinement.read_only
+        assert json.loads(Path(path).read_text())["mcpServers"]["notes"]["env"] == {"KEY": "s3cret"}
+    assert not os.path.exists(path)
+    with in_a_file(spec, "") as (same, none):
+        assert same is spec and none == []
+
+
+SERVED = [card for card in RECORDED.values() if (HERE / card.name / "recordings" / "served.jsonl").exists()]
+PLAYED = Scenario("served", ("[[recall]]",), lambda played: None)
+
+
+@pytest.mark.parametrize("card", SERVED, ids=lambda card: card.name)
+async def test_a_tool_of_a_given_server_is_judged_and_told_as_any_other(card: Card, tmp_path: Path) -> None:
+    session = await replayed(card, "served").open(given(cwd=str(tmp_path), notes=NOTES))
+    try:
+        played = await go_through(session, PLAYED)
+    finally:
+        await session.close()
+    assert [(event.name, event.ok, SAID in event.result) for event in played.of(ToolEnded)] == [
+        ("mcp__notes__recall", True, True)
+    ]
+    assert played.ends[0].text == DONE and not played.of(Asked)
+
+
+@pytest.mark.parametrize("card", SERVED, ids=lambda card: card.name)
+async def test_a_rule_can_forbid_a_tool_of_a_server(card: Card, tmp_path: Path) -> None:
+    rules = Rules(deny=("mcp__notes__recall",))
+    spec = SessionSpec(cwd=str(tmp_path), mode="full-auto", rules=rules, tools=Toolset(servers={"notes": NOTES}))
+    session = await replayed(card, "served").open(spec)
+    try:
+        played = await go_through(session, PLAYED._replace(answer=Answer(decision="allow")))
+    finally:
+        await session.close()
+    assert [(event.name, event.by) for event in played.of(ToolDenied)] == [("mcp__notes__recall", "rule")]
+
+
+async def test_an_agent_that_takes_no_servers_says_so(tmp_path: Path) -> None:
+    session = await replayed(RECORDED["pi"], "text").open(given(cwd=str(tmp_path), notes=NOTES))
+    reader = session.events()
+    await session.close()
+    assert [event.code for event in reader.ready() if isinstance(event, Warned)] == ["not_enforced"]
