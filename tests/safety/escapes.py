@@ -145,12 +145,29 @@ REACH = [
         "ipcs -m | grep -q 0x7e && echo GOT",
     ),
 ]
+# A file in the workspace that runs as its owner: one of root's, made in a container, would work outside of it.
+OWNERS_RIGHTS = [
+    f"cp /bin/sh s; {how} && echo GOT"
+    for how in (
+        *("chmod 4755 s", "chmod u+s s", "chmod 6755 s", "install -m 4755 /bin/sh s2"),
+        "cp -p /usr/bin/su s3 && [ -u s3 ]",
+    )
+]
+OWNERS_RIGHTS += [
+    PY.format(f"import os; {how}")
+    for how in (
+        'os.close(os.open("s4", os.O_CREAT | os.O_WRONLY, 0o4755)); assert os.stat("s4").st_mode & 0o4000',
+        'os.mknod("s5", 0o104755)',
+        'os.fchmod(os.open("s6", os.O_CREAT), 0o4755)',
+        'os.link("/usr/bin/su", "s7")',
+    )
+]
 HIDDEN = [
     *(
         "cat secrets/key && echo GOT",
         "mv secrets s2 && echo GOT",
         "rmdir secrets && echo GOT",
-        "ls secrets && echo GOT",
+        "ls secrets | grep -q . && echo GOT",
     ),
     *(
         "git config core.fsmonitor evil && echo GOT",
@@ -173,7 +190,7 @@ HIDDEN = [
 
 
 def every(**names: str) -> list[str]:
-    found = [*WRITES, *PROCESSES, *KERNEL, *CALLS, *REACH, *HIDDEN]
+    found = [*WRITES, *PROCESSES, *KERNEL, *CALLS, *REACH, *OWNERS_RIGHTS, *HIDDEN]
     for name, value in names.items():
         found = [one.replace(name, value) for one in found]
     return found

@@ -4,6 +4,7 @@ import os
 import shlex
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,8 @@ from treadle.io.paths import state_dir
 from treadle.io.sandbox import landlock, methods
 from treadle.session import Confinement
 
-USERS = ["root", "nobody"] if os.geteuid() == 0 else ["user"]
+USERS = ["root", "root for another", "nobody"] if os.geteuid() == 0 else ["user"]
+"""Root who works in the directory of another user, as in a container, has one capability."""
 method = methods.available().method
 
 
@@ -75,9 +77,14 @@ def script(tried: list[str]) -> str:
     return "\n".join([*lines, "echo; echo '#end'"])
 
 
-def run_as_nobody(world: World, command: str) -> str:
-    for path in [world.workspace, *world.workspace.rglob("*"), world.state, *world.state.rglob("*")]:
+def give_away(place: Path) -> None:
+    for path in [place, *place.rglob("*")]:
         os.chown(path, as_nobody.NOBODY, as_nobody.NOBODY, follow_symlinks=False)
+
+
+def run_as_nobody(world: World, command: str) -> str:
+    give_away(world.workspace)
+    give_away(world.state)
     argv = as_nobody.argv(world.walls, command, world.outside.parent, world.state)
     env = {**os.environ, "TREADLE_HOME": str(world.state), "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
@@ -99,6 +106,8 @@ if method == "bubblewrap":
         monkeypatch.setenv("SOME_KEY", "canary-of-ours")
         tried = world.attempts(user)
         assert len(tried) >= 100
+        if user == "root for another":
+            give_away(world.workspace)
         said = await run(world, user, script(tried), world.walls)
         results = said.split("\n#")[1:]
         assert len(results) == len(tried) + 1 and results[-1].startswith("end"), said[-2000:]
@@ -106,6 +115,7 @@ if method == "bubblewrap":
         assert out == []
         assert sorted(os.listdir(world.outside)) == ["file"] and (world.outside / "file").read_text() == "as it was"
         assert (world.workspace / "secrets" / "key").read_text() == "canary"
+        assert [path for path in world.workspace.rglob("*") if path.lstat().st_mode & 0o4000] == []
 
 elif method == "landlock":
 
@@ -131,8 +141,20 @@ def no_bubblewrap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[N
     methods.available.cache_clear()
 
 
-async def test_landlock_keeps_writes_inside_where_it_is_there(world: World, no_bubblewrap: None) -> None:
-    """The second choice, tried also where the first works."""
+@pytest.fixture
+def holder() -> Iterator[int]:
+    """A process of ours that holds a key, as our commands do."""
+    code = "import sys, treadle; treadle.hold_secrets(); print('held', flush=True); sys.stdin.read()"
+    env = {**os.environ, "SOME_KEY": "canary-of-ours"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code], env=env, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"held\n"
+        yield process.pid
+        process.kill()
+
+
+async def test_landlock_keeps_writes_inside_where_it_is_there(world: World, no_bubblewrap: None, holder: int) -> None:
+    """The second choice, tried also where the first works. It has no rights of root's, and the same filter."""
     if landlock.problem() is not None:
         assert methods.available().method is None
         return
@@ -147,6 +169,8 @@ async def test_landlock_keeps_writes_inside_where_it_is_there(world: World, no_b
     tried = [
         one.replace("OUT", str(world.outside)) for one in escapes.WRITES if not any(word in one for word in left_open)
     ]
+    tried += [*escapes.OWNERS_RIGHTS, *escapes.CALLS, "mknod dev b 8 0 && echo GOT", "chroot / true && echo GOT"]
+    tried.append(f"cat /proc/{holder}/environ | grep -q canary && echo GOT")
     walls = Confinement(write=(str(world.workspace),))
     said = (await sh(walls, script(tried), world.workspace)).text
     out = [tried[at] for at, result in enumerate(said.split("\n#")[1:-1]) if "GOT" in result.split("\n")]

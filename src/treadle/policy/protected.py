@@ -8,6 +8,12 @@ GIT = ("config", "config.worktree", "hooks", "info/attributes", "commondir")
 """Inside a repository's git directory."""
 WORKSPACE = (".treadle", ".claude", ".vscode", ".idea", ".envrc", ".mcp.json")
 """At the top of a workspace. These and git's the sandbox keeps; the rest is kept by the judge of file tools."""
+HOME = (
+    *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile"),
+    *(".zlogin", ".gitconfig", ".ssh", ".config/git", ".config/fish", ".config/systemd", ".config/autostart"),
+    ".local/bin",
+)
+"""In a home directory: the sandbox keeps these too when somebody works in the whole of it."""
 DIRECTORIES = {*WORKSPACE, ".git", ".circleci", ".buildkite", ".husky", ".devcontainer", ".github/workflows"}
 NAMES = {
     *(".envrc", ".mcp.json", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".gitlab-ci.yml", "Jenkinsfile", ".travis.yml"),

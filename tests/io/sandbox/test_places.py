@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.io.sandbox.rooms import repository
 from treadle.io.sandbox import places
 
@@ -70,3 +72,22 @@ def test_caches_are_in_the_temporary_directory_unless_a_person_put_them_elsewher
     assert env["TMPDIR"] == "/own/temp" and env["GOCACHE"] == "/big/go"
     assert env["XDG_CACHE_HOME"] == "/own/temp/.cache", "what a sandbox around us said"
     assert env["PIP_CACHE_DIR"] == "/own/temp/.cache/pip"
+
+
+def test_who_works_in_the_whole_home_directory_keeps_what_starts_programs_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "me"
+    monkeypatch.setenv("HOME", str(home))
+    (home / "project").mkdir(parents=True)
+    assert str(home / ".bashrc") in places.protected_in(str(home))
+    assert str(home / ".ssh") in places.protected_in(str(tmp_path))
+    assert not [path for path in places.protected_in(str(home / "project")) if path.endswith(".bashrc")]
+
+
+def test_an_environment_in_the_workspace_that_we_run_from_is_protected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "w" / ".venv"))
+    assert str(tmp_path / "w" / ".venv") in places.protected_in(str(tmp_path / "w"))
+    assert str(tmp_path / "w" / ".venv") not in places.protected_in(str(tmp_path / "other"))

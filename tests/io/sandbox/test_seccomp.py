@@ -6,7 +6,7 @@ import pytest
 
 from treadle.io.sandbox import seccomp
 
-ALLOW, REFUSE = 0x7FFF0000, 0x00050001
+ALLOW, REFUSE, ABSENT = 0x7FFF0000, 0x00050001, 0x00050026
 
 
 def verdict(program: bytes, number: int, architecture: int, *arguments: int) -> int:
@@ -31,12 +31,28 @@ def test_it_refuses_what_it_lists_and_nothing_else(machine: str) -> None:
     architecture, calls, ioctl, socket = seccomp.MACHINES[machine]
     refused = {*calls.values(), *seccomp.NEW_IN_ALL.values()}
     for number in range(600):
-        expected = REFUSE if number in refused else ALLOW
+        expected = REFUSE if number in refused else ABSENT if number == seccomp.OPENAT2 else ALLOW
         assert verdict(program, number, architecture) == expected, number
     assert verdict(program, ioctl, architecture, 0, seccomp.TIOCSTI) == REFUSE
     assert verdict(program, ioctl, architecture, 0, 0x5413) == ALLOW
     assert verdict(program, socket, architecture, seccomp.AF_VSOCK) == REFUSE
     assert verdict(program, socket, architecture, 2) == ALLOW
+
+
+@pytest.mark.parametrize("machine", seccomp.MACHINES)
+def test_no_file_can_be_given_its_owners_rights(machine: str) -> None:
+    program = seccomp.program(machine)
+    assert program is not None
+    architecture = seccomp.MACHINES[machine][0]
+    for number, (mode, flags) in seccomp.MODES[machine].items():
+        arguments = [0, 0, 0, 0]
+        arguments[mode] = 0o104755
+        if flags is not None:
+            assert verdict(program, number, architecture, *arguments) == ALLOW  # it makes nothing
+            arguments[flags] = 0o101
+        assert verdict(program, number, architecture, *arguments) == REFUSE
+        arguments[mode] = 0o102755
+        assert verdict(program, number, architecture, *arguments) == ALLOW
 
 
 def test_another_architecture_and_the_x32_numbers_are_refused() -> None:

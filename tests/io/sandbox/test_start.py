@@ -243,6 +243,17 @@ if by_bubblewrap:
             while any(table.start_time(one.pid) == one.start for one in inside):
                 await asyncio.sleep(0.01)
 
+    async def test_the_environment_that_we_run_from_cannot_be_changed_in_the_workspace(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It would run outside, as we do."""
+        (tmp_path / ".venv" / "bin").mkdir(parents=True)
+        (tmp_path / ".venv" / "bin" / "python").write_text("as it was")
+        monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+        done = await sh(room(tmp_path), "echo evil > .venv/bin/python; mv .venv v2; echo x > here", tmp_path)
+        assert (tmp_path / ".venv" / "bin" / "python").read_text() == "as it was", done
+        assert (tmp_path / "here").exists()
+
     async def test_a_program_lives_on_when_the_thread_that_started_it_has_ended(tmp_path: Path) -> None:
         """A wrapper that is to die with its parent dies with the thread that forked it, and ours has no threads."""
         command = "until [ -e go ]; do sleep 0.01; done; echo done > here"

@@ -23,7 +23,6 @@ LINGER = (
     'use background to keep it]\\n" "${left#, }"; fi; '
 )
 """Gives what writes on in the background, as in `cmd > >(tee log)`, a moment, and names what has to be stopped."""
-CAP_DAC_OVERRIDE = 1
 KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 
 
@@ -42,19 +41,12 @@ class Mounts:
         self.pins = [place for place in _pins(self.write, _reals(confinement)) if place not in self.write]
         self.read_only = [*dict.fromkeys(_kept(confinement.read_only, self.write))]
         self.hidden = _masks(confinement, tuple(self.write))
-        self.keeps_capability = os.geteuid() == 0 and any(map(_is_anothers, self.write))
-        """As root a workspace of another user can be written with one capability only, and not in a user namespace."""
+        self.keeps_capability = places.needs_override(self.write)
+        """Which there is none of in a user namespace."""
 
     def inside(self, places_: list[str]) -> list[str]:
         """Those of the places that a confined program could have moved while the sandbox was made."""
         return [place for place in places_ if places.is_under(place, *self.write)]
-
-
-def _is_anothers(place: str) -> bool:
-    try:
-        return os.stat(place).st_uid != 0
-    except OSError:
-        return False  # gone since, which is found out before the program begins
 
 
 def command(

@@ -12,6 +12,8 @@ import os
 import sys
 
 from treadle.io.paths import state_dir
+from treadle.io.sandbox import seccomp
+from treadle.io.sandbox.places import CAP_DAC_OVERRIDE, needs_override
 from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from treadle.session import Confinement
 
+_PR_CAPBSET_READ, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 23, 24, 47, 4
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm")
 CANNOT = (
     "hide files that rules deny to read",
@@ -48,23 +51,41 @@ def command(confinement: Confinement) -> list[str]:
     places = [*confinement.write, *devices, *([confinement.temp] if confinement.temp else [])]
     places += [state_dir()] if confinement.state else []
     writable = list(dict.fromkeys(os.path.realpath(place) for place in places if os.path.exists(place)))
-    return [sys.executable, "-I", "-m", "treadle.io.sandbox.landlock", json.dumps(writable)]
+    plan = {"writable": writable, "keep": [CAP_DAC_OVERRIDE] if needs_override(confinement.write) else []}
+    return [sys.executable, "-I", "-m", "treadle.io.sandbox.landlock", json.dumps(plan)]
 
 
-def main(writable: list[str], argv: list[str]) -> NoReturn:
+def main(writable: list[str], keep: list[int], argv: list[str]) -> NoReturn:
     import sandlock
 
+    _give_up_capabilities(keep)
     try:
         sandlock.confine(sandlock.Sandbox(fs_readable=["/"], fs_writable=writable))
     except sandlock.SandlockError as error:
         sys.exit(f"Landlock refused to confine this process: {error}")
     _prove(writable)
+    try:
+        seccomp.apply()
+    except OSError as error:
+        sys.exit(f"the sandbox does not hold: {error}")
     os.write(4, b"r")
     if not os.read(3, 1):
         sys.exit(125)
     os.close(3)
     os.close(4)
     os.execvp(argv[0], argv)
+
+
+def _give_up_capabilities(keep: list[int]) -> None:
+    """Root has all of them: to look into our memory, to make devices. The next program is executed without."""
+    import ctypes
+
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    for number in range(64):
+        if number not in keep and prctl(_PR_CAPBSET_READ, number, 0, 0, 0) == 1:
+            if prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) != 0 and os.geteuid() == 0:
+                sys.exit(f"the sandbox does not hold: capability {number} cannot be given up")
+    prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 
 
 def _prove(writable: list[str]) -> None:
@@ -84,4 +105,4 @@ def _prove(writable: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]), sys.argv[2:])
+    main(**json.loads(sys.argv[1]), argv=sys.argv[2:])

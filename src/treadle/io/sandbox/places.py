@@ -51,6 +51,13 @@ def _named_in(path: str, prefix: str) -> str | None:
 def protected_in(workspace: str) -> tuple[str, ...]:
     """The names in a workspace that decide what runs later, whether they are there or not."""
     found = [os.path.join(workspace, name) for name in protected.WORKSPACE]
+    home = os.path.realpath(os.path.expanduser("~"))
+    if is_under(home, workspace):
+        found += [os.path.join(home, name) for name in protected.HOME]
+    # Where we are installed in the workspace itself: what is changed there would run outside, as we do.
+    prefix = os.path.realpath(sys.prefix)
+    if is_under(prefix, workspace) and prefix != workspace:
+        found.append(prefix)
     directories = git_directories(workspace)
     place = os.path.join(workspace, ".git")
     if os.path.islink(place) or os.path.isfile(place):  # it names another place, where git looks for all the rest
@@ -65,6 +72,22 @@ def protected_in(workspace: str) -> tuple[str, ...]:
         for module in sorted(os.listdir(modules)):
             found += [os.path.join(modules, module, name) for name in protected.GIT]
     return tuple(dict.fromkeys(found))
+
+
+CAP_DAC_OVERRIDE = 1
+
+
+def needs_override(write: Sequence[str]) -> bool:
+    """Whether we are root and one of these places is another user's: then it takes this one capability to write it."""
+    if os.geteuid() != 0:
+        return False
+    for place in write:
+        try:
+            if os.stat(place).st_uid != 0:
+                return True
+        except OSError:
+            continue  # gone since, which is found out before the program begins
+    return False
 
 
 def listening_sockets() -> list[str]:

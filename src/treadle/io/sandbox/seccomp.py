@@ -1,6 +1,8 @@
 """The fixed filter that every confined program gets: system calls that no build or test needs and escapes are made of.
 
-They fail with EPERM. A filter is a program for the kernel's packet filter machine; see seccomp(2).
+They fail with EPERM. So does making a file that runs as its owner (set-user-ID): in a container one of root's would lie
+in a directory that a user outside of the container can run it from. A filter is a program for the kernel's packet
+filter machine; see seccomp(2).
 """
 
 from __future__ import annotations
@@ -10,11 +12,18 @@ import struct
 from functools import cache
 
 _LOAD, _JUMP_IF_EQUAL, _JUMP_IF_BITS, _RETURN = 0x20, 0x15, 0x45, 0x06
-_ALLOW, _EPERM = 0x7FFF0000, 0x00050001
-_NUMBER, _ARCHITECTURE, _ARGUMENT_0, _ARGUMENT_1 = 0, 4, 16, 24
+_ALLOW, _EPERM, _ENOSYS = 0x7FFF0000, 0x00050001, 0x00050026
+_NUMBER, _ARCHITECTURE = 0, 4
+_ARGUMENTS = (16, 24, 32, 40)
 _X32 = 0x40000000
+_PR_SET_SECCOMP = 22
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 AF_VSOCK = 40
+SET_USER_ID = 0o4000
+MAKES = 0o100 | 0o20000000
+"""O_CREAT and O_TMPFILE: without them the mode is not looked at, and may be anything."""
+OPENAT2 = 437
+"""Its mode is in memory, where a filter cannot look. Programs take it for missing, and use the older call."""
 
 NEW_IN_ALL = {
     **{"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427},
@@ -35,6 +44,14 @@ MACHINES: dict[str, tuple[int, dict[str, int], int, int]] = {
     "aarch64": (0xC00000B7, AARCH64, 29, 198),
 }
 """The kernel's name for the architecture, the calls refused there, and its numbers of ioctl and socket."""
+MODES: dict[str, dict[int, tuple[int, int | None]]] = {
+    "x86_64": {
+        **{90: (1, None), 91: (1, None), 268: (2, None), 452: (2, None), 85: (1, None), 133: (1, None), 259: (2, None)},
+        **{2: (2, 1), 257: (3, 2)},
+    },
+    "aarch64": {52: (1, None), 53: (2, None), 452: (2, None), 33: (2, None), 56: (3, 2)},
+}
+"""Calls that give a file its mode: which argument that is, and for `open` and `openat` which one has the flags."""
 
 
 @cache
@@ -49,19 +66,37 @@ def program(machine: str = platform.machine()) -> bytes | None:
     if machine == "x86_64":
         body += [(_JUMP_IF_BITS, _X32, "no", "")]
     body += [(_JUMP_IF_EQUAL, number, "no", "") for number in refused]
+    body += [(_JUMP_IF_EQUAL, OPENAT2, "absent", "")]
+    for number, (mode, flags) in MODES[machine].items():
+        makes = [] if flags is None else [(_LOAD, _ARGUMENTS[flags], "", ""), (_JUMP_IF_BITS, MAKES, "", "yes")]
+        body += [(_JUMP_IF_EQUAL, number, "", str(len(makes) + 2)), *makes]
+        body += [(_LOAD, _ARGUMENTS[mode], "", ""), (_JUMP_IF_BITS, SET_USER_ID, "no", "yes")]
     body += [
         (_JUMP_IF_EQUAL, socket, "", "2"),
-        (_LOAD, _ARGUMENT_0, "", ""),
+        (_LOAD, _ARGUMENTS[0], "", ""),
         (_JUMP_IF_EQUAL, AF_VSOCK, "no", "yes"),
         (_JUMP_IF_EQUAL, ioctl, "", "yes"),
-        (_LOAD, _ARGUMENT_1, "", ""),
+        (_LOAD, _ARGUMENTS[1], "", ""),
         (_JUMP_IF_EQUAL, TIOCSTI, "no", ""),
         (_JUMP_IF_EQUAL, TIOCLINUX, "no", ""),
     ]
-    ends = {"yes": len(body), "no": len(body) + 1}
+    ends = {"yes": len(body), "no": len(body) + 1, "absent": len(body) + 2}
 
     def jump(at: int, to: str) -> int:
         return ends[to] - at - 1 if to in ends else int(to or 0)
 
     packed = [struct.pack("HBBI", op, jump(at, yes), jump(at, no), k) for at, (op, k, yes, no) in enumerate(body)]
-    return b"".join([*packed, struct.pack("HBBI", _RETURN, 0, 0, _ALLOW), struct.pack("HBBI", _RETURN, 0, 0, _EPERM)])
+    returns = [struct.pack("HBBI", _RETURN, 0, 0, value) for value in (_ALLOW, _EPERM, _ENOSYS)]
+    return b"".join([*packed, *returns])
+
+
+def apply() -> None:
+    """Put this process, which must have given up new privileges, and all that it starts under the filter."""
+    import ctypes
+
+    if (bytes_ := program()) is None:
+        return
+    steps = ctypes.create_string_buffer(bytes_, len(bytes_))
+    described = struct.pack("HxxxxxxP", len(bytes_) // 8, ctypes.addressof(steps))
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_SECCOMP, 2, described, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "the kernel takes no filter of system calls")

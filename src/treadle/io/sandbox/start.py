@@ -177,7 +177,7 @@ def prove(wrapper: int, confinement: Confinement, mounts: bubblewrap.Mounts) -> 
         own = [*NAMESPACES, *(["net"] if confinement.network == "off" else [])]
         capabilities = 0
         if mounts.keeps_capability:
-            capabilities = 1 << bubblewrap.CAP_DAC_OVERRIDE
+            capabilities = 1 << places.CAP_DAC_OVERRIDE
         else:
             own.append("user")
         shared = [name for name in own if _namespace(first, name) == _namespace(os.getpid(), name)]
