@@ -26,7 +26,7 @@ def test_it_prints_the_three_lines_and_the_summary_with_what_it_counted(heimdall
     told = f"with the invariants and rules that each spawn then reads: {base} -> {read} tokens"
     assert full == f"{told} (-{round(100 * (base - read) / base)}%)"
     assert "I1. The balances" in demo.rules() and "Rebase, do not merge" in demo.rules()
-    assert cached.startswith("where what is repeated is cached, at a tenth of the price: ")
+    assert cached.startswith("where a prompt's beginning is cached, at a tenth of the price, and briefs begin alike: ")
 
 
 def test_a_plan_of_ones_own_is_restated_and_its_rules_count_as_read(heimdall: Run, tmp_path: Path) -> None:

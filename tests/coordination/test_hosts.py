@@ -28,6 +28,8 @@ WHERE = {
     "claude": (".mcp.json", ".claude/settings.json", "AGENTS.md"),
     "codex": (".codex/config.toml", ".codex/hooks.json", "AGENTS.md"),
     "gemini": (".gemini/settings.json", "GEMINI.md"),
+    "qwen": (".qwen/settings.json", "AGENTS.md"),
+    "copilot": (".mcp.json", ".github/hooks/treadle.json", "AGENTS.md"),
     "opencode": ("opencode.json", ".opencode/plugin/treadle.js", "AGENTS.md"),
     "cursor": (".cursor/mcp.json", ".cursor/hooks.json", "AGENTS.md"),
 }
@@ -77,6 +79,6 @@ def test_codex_finds_its_hook_in_the_main_worktree_and_trusts_it_when_told_so(pr
 
 def test_an_unknown_program_is_refused_with_those_there_are(project: Path) -> None:
     done = setup(project, "nonsense")
-    assert done.returncode == 2 and "claude, codex, gemini, opencode, cursor" in done.stderr
+    assert done.returncode == 2 and "claude, codex, gemini, qwen, copilot, opencode, cursor" in done.stderr
     with pytest.raises(ConfigError):
         hosts.host("nonsense", str(project), str(project))

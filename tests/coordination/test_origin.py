@@ -18,6 +18,11 @@ def test_sessions_are_named_with_their_program() -> None:
     assert origin.session_keys({"CLAUDE_PROJECT_DIR": "/x"}) == []  # four programs set it
 
 
+def test_a_client_that_adds_the_name_of_the_server_is_the_same_client() -> None:
+    assert origin.known_client("qwen-cli-mcp-client-heimdall") == origin.client_name("qwen") == "qwen-cli-mcp-client"
+    assert origin.known_client("claude-code") == "claude-code"
+
+
 def test_a_process_is_its_number_and_its_start() -> None:
     mine = origin.key_of(os.getpid())
     assert mine is not None and origin.is_alive(mine)

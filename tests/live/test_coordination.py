@@ -25,9 +25,12 @@ COMMANDS = {
     "codex": "codex exec --dangerously-bypass-approvals-and-sandbox --skip-git-repo-check begin",
     "gemini": "gemini --approval-mode yolo -p begin",
     "opencode": "opencode run begin",
+    "qwen": "qwen --approval-mode yolo -p begin",
+    "copilot": "copilot --allow-all-tools --allow-all-paths --trust-folder -p begin",
 }
 CLAIM = {"claude": "mcp__heimdall__make_claim", "codex": "mcp__heimdall::make_claim"}
 CLAIM |= {"gemini": "mcp_heimdall_make_claim", "opencode": "heimdall_make_claim"}
+CLAIM |= {"qwen": "mcp__heimdall__make_claim", "copilot": "heimdall-make_claim"}
 Call = tuple[str, dict[str, Any]]
 
 
@@ -132,7 +135,7 @@ async def test_two_programs_in_two_worktrees(two: tuple[Path, Path], tmp_path_fa
     assert holders(one) == ["codex-mcp-client"]
 
 
-@pytest.mark.parametrize("name", ["gemini", "opencode"])
+@pytest.mark.parametrize("name", ["gemini", "opencode", "qwen", "copilot"])
 async def test_another_program_is_refused_and_then_granted(
     name: str, two: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -54,18 +54,18 @@ def build(
 
 def _layout(task: str, spec: str, values: dict[str, str | None], told: list[str], invariants: str) -> str:
     parts = [f"=== DELTA BRIEF — task {task} ===\n# Ask for what is not here by its id.\n"]
-    parts.append(f"TASK SPEC:\n{_indented(spec)}")
+    parts.append(f"TASK SPEC:\n{indented(spec)}")
     if values:
         rows = "\n".join(f"{name} = {UNRESOLVED if value is None else value}" for name, value in values.items())
-        parts.append(f"SYMBOLS (referenced only):\n{_indented(rows)}")
+        parts.append(f"SYMBOLS (referenced only):\n{indented(rows)}")
     if told:
-        parts.append("CONTEXT CAPSULES (oldest first):\n" + _indented("\n".join(told)))
+        parts.append("CONTEXT CAPSULES (oldest first):\n" + indented("\n".join(told)))
     if invariants:
         parts.append(f"INVARIANTS REF: {invariants}\n")
     return "\n".join(parts) + "\n"
 
 
-def _indented(text: str) -> str:
+def indented(text: str) -> str:
     return "".join(f"  {line}\n" if line else "\n" for line in text.rstrip("\n").split("\n"))
 
 
@@ -81,10 +81,16 @@ def invariants_fault(project: str, reference: str) -> str | None:
 
 
 def anchors(markdown: str) -> set[str]:
-    """The anchors of a Markdown text's headings, named and numbered as GitHub does."""
+    """The anchors of a Markdown text's headings."""
+    return {slug for slug, _, _ in headings(markdown)}
+
+
+def headings(markdown: str) -> list[tuple[str, int, int]]:
+    """Each heading's anchor, named and numbered as GitHub does, its line and its level."""
+    rows: list[tuple[str, int, int]] = []
     found: dict[str, int] = {}
     fenced = False
-    for line in markdown.splitlines():
+    for row, line in enumerate(markdown.splitlines()):
         if line.lstrip().startswith(("```", "~~~")):
             fenced = not fenced
         head, _, title = line.partition(" ")
@@ -96,4 +102,5 @@ def anchors(markdown: str) -> set[str]:
         found[slug] = number
         if number:
             found.setdefault(f"{slug}-{number}", 0)
-    return set(found)
+        rows.append((f"{slug}-{number}" if number else slug, row, len(head)))
+    return rows

@@ -17,6 +17,7 @@ from treadle.coordination.ledger import Ledger, change_percent, signed
 from treadle.coordination.planning import Planning, write_text
 from treadle.coordination.setup import init
 from treadle.coordination.symbols import Symbols
+from treadle.coordination.waves import Wave, WaveTask, build_wave
 from treadle.io.reading import read
 from treadle.wire.common.jsontext import dumps
 from treadle.wire.heimdall.messages import faults
@@ -110,6 +111,9 @@ def demo(keep: str = "", plan: str = "") -> Iterator[str]:
         init(planning)
         ledger = Ledger(planning)
         before, after = verbatim(plan), by_reference(planning)
+        write_text(os.path.join(scratch, "INVARIANTS.md"), rules(plan))
+        tasks = [WaveTask(task["task"], task["spec"], task["symbols"], task["capsules"]) for task in TASKS]
+        wave = build_wave(planning, tasks, "INVARIANTS.md")
         base = sum(estimate(text) for text in before.values())
         ledger.baseline(ROLE, base)
         for name, text in after.items():
@@ -124,12 +128,16 @@ def demo(keep: str = "", plan: str = "") -> Iterator[str]:
     )
     yield f"measured delta: {ROLE}: {base} -> {measured} tokens ({signed(row['percent'])}%)"
     yield f"{ROLE}: {(base + 500) // 1000}k → {measured} tokens, measured."
-    yield from _in_full(plan, before, measured)
+    beside = measured - sum(estimate(text) for name, text in after.items() if name.startswith("delta_brief"))
+    yield from _in_full(plan, before, measured, wave, beside)
     yield "(all texts were built; their tokens are estimated by one rule, as no model was asked)"
 
 
-def _in_full(plan: str, before: dict[str, str], measured: int) -> Iterator[str]:
-    """The same with what a brief only refers to and its reader then reads, and at the prices of a cached prompt."""
+def _in_full(plan: str, before: dict[str, str], measured: int, wave: Wave, beside: int) -> Iterator[str]:
+    """The same with what a brief only refers to and its reader then reads, and at the prices of a cached prompt.
+
+    There the briefs are those of a wave, which begin alike; `beside` is what there is beside briefs.
+    """
     from treadle.sessions.tokens import estimate
 
     spawns, base = len(before), sum(estimate(text) for text in before.values())
@@ -143,10 +151,12 @@ def _in_full(plan: str, before: dict[str, str], measured: int) -> Iterator[str]:
         f" ({signed(change_percent(base, full))}%)"
     )
     saved = CACHED * (spawns - 1)
-    base, full = round(base - saved * shared), round(full - saved * read)
+    begins = estimate(wave.shared)
+    told = beside + spawns * begins + sum(map(estimate, wave.own.values()))
+    base, full = round(base - saved * shared), round(told - saved * begins)
     yield (
-        f"where what is repeated is cached, at a tenth of the price: {base} -> {full} tokens' worth"
-        f" ({signed(change_percent(base, full))}%)"
+        f"where a prompt's beginning is cached, at a tenth of the price, and briefs begin alike: {base} -> {full}"
+        f" tokens' worth ({signed(change_percent(base, full))}%)"
     )
 
 

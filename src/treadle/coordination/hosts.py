@@ -20,15 +20,15 @@ SERVER = "heimdall"
 HOOK_SECONDS = 10
 MARK = "coord hook "
 """In every hook entry of ours, to know it by."""
-NAMES = ("claude", "codex", "gemini", "opencode", "cursor")
+NAMES = ("claude", "codex", "gemini", "qwen", "copilot", "opencode", "cursor")
 
 PARAGRAPH = """## Several agents work in this repository
 
-Before you change files, claim them with the tool `make_claim` of the MCP server `heimdall` (in Claude Code and Codex
-`mcp__heimdall__make_claim`, in Gemini CLI `mcp_heimdall_make_claim`, in opencode `heimdall_make_claim`; if you do not
-see it, search your tools for it), or in a shell: `heimdall-claim claim 'src/pay/**' --task 'what for'`. If it is
-refused, somebody else is at work there: do something else, and ask again later. `release_claim` what you are done with.
-Edits and commits of what others hold are refused.
+Before you change files, claim them with the tool `make_claim` of the MCP server `heimdall` (in Claude Code, Codex and
+Qwen Code `mcp__heimdall__make_claim`, in Gemini CLI `mcp_heimdall_make_claim`, in opencode `heimdall_make_claim`, in
+Copilot `heimdall-make_claim`; if you do not see it, search your tools for it), or in a shell:
+`heimdall-claim claim 'src/pay/**' --task 'what for'`. If it is refused, somebody else is at work there: do something
+else, and ask again later. `release_claim` what you are done with. Edits and commits of what others hold are refused.
 """
 
 
@@ -49,7 +49,8 @@ def host(name: str, top: str, main: str, *, trust: bool = False) -> HostSetup:
         raise ConfigError(f"there is no setup for {name!r}", hint=f"one of {', '.join(NAMES)}")
     if name == "codex":
         return _codex(top, main, trust)
-    return {"claude": _claude, "gemini": _gemini, "opencode": _opencode, "cursor": _cursor}[name](top)
+    setups = {"claude": _claude, "gemini": _gemini, "qwen": _qwen, "copilot": _copilot}
+    return (setups | {"opencode": _opencode, "cursor": _cursor})[name](top)
 
 
 def program(name: str) -> str:
@@ -144,6 +145,33 @@ def _gemini(top: str) -> HostSetup:
             "Gemini CLI reads .gemini only in a directory that you have trusted.",
             "It runs no hooks in --acp, and its shell switches git's hooks off; our hook checks its commits instead.",
         ],
+    )
+
+
+def _qwen(top: str) -> HostSetup:
+    settings = os.path.join(top, ".qwen", "settings.json")
+    hook = {"type": "command", "command": hook_command("qwen"), "timeout": HOOK_SECONDS}
+    entry = {"matcher": "write_file|edit|notebook_edit|run_shell_command", "hooks": [hook]}
+    return HostSetup(
+        [
+            JsonEntry(settings, ["mcpServers", SERVER], _server()),
+            JsonEntry(settings, ["hooks", "PreToolUse"], entry, MARK),
+            _paragraph(os.path.join(top, "AGENTS.md")),
+        ],
+        ["In --acp, Qwen Code starts no server of a project: there it is bound by claims and cannot make any."],
+    )
+
+
+def _copilot(top: str) -> HostSetup:
+    hook = {"type": "command", "command": hook_command("copilot"), "timeout": HOOK_SECONDS}
+    hooks = {"version": 1, "hooks": {"PreToolUse": [hook]}}
+    return HostSetup(
+        [
+            JsonEntry(os.path.join(top, ".mcp.json"), ["mcpServers", SERVER], _server()),
+            OwnFile(os.path.join(top, ".github", "hooks", "treadle.json"), dumps(hooks, 2) + "\n"),
+            _paragraph(os.path.join(top, "AGENTS.md")),
+        ],
+        ["Copilot reads both only in a directory that you have trusted; with -p, give --trust-folder as well."],
     )
 
 

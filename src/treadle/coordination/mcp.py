@@ -7,6 +7,7 @@ import os
 from treadle.coordination import repository, tools
 from treadle.coordination.claims import Claims
 from treadle.coordination.identity import Agents, checked, current, slug
+from treadle.coordination.origin import known_client
 from treadle.coordination.planning import Planning
 from treadle.coordination.seats import Seats
 from treadle.errors import StorageError, TreadleError
@@ -83,7 +84,7 @@ class Server:
     def _introduce(self, info: Any) -> None:
         """Take note of who the client says it is."""
         if isinstance(info, dict):
-            self.client = str(info.get("name") or self.client)
+            self.client = known_client(str(info.get("name") or self.client))
             self.client_version = str(info.get("version") or "")
         try:
             self._present(self._own())

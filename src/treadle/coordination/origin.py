@@ -42,6 +42,11 @@ def client_name(program: str) -> str:
     return CLIENTS.get(program, program)
 
 
+def known_client(name: str) -> str:
+    """The name as `CLIENTS` has it: Qwen Code puts that of the server behind its own."""
+    return CLIENTS["qwen"] if name.startswith(f"{CLIENTS['qwen']}-") else name
+
+
 def session_keys(environ: Mapping[str, str]) -> list[str]:
     """The sessions that the environment names, as `claude:ID`."""
     found = []

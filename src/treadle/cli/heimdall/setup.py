@@ -1,6 +1,6 @@
 """treadle coord setup: have an outside agent claim, and be bound by what others have claimed
 
-treadle coord setup claude|codex|gemini|opencode|cursor [--dry-run] [--trust]
+treadle coord setup claude|codex|gemini|qwen|copilot|opencode|cursor [--dry-run] [--trust]
     in this repository: registers the MCP server, puts in a hook that refuses writes to what others hold, and adds a
     paragraph to AGENTS.md (or CLAUDE.md, GEMINI.md)
     --dry-run shows what would change; --trust (codex): mark the hook as trusted, which Codex otherwise asks you about

@@ -1,0 +1,95 @@
+"""Ten thousand claims and a hundred thousand ledger lines: what each command takes then, and with one claim."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from treadle.coordination.planning import Planning
+from treadle.coordination.seats import file_name
+
+BIN = Path(sys.executable).parent
+CLAIMS = 10_000
+LINES = 100_000
+ROUNDS = 9
+TIMED = {
+    "claim": ["heimdall-claim", "claim", "lib/new.py", "--task", "T"],
+    "claim, list": ["heimdall-claim", "list"],
+    "claim, list --json": ["heimdall-claim", "list", "--json"],
+    "claim, check": ["heimdall-claim", "check", "src/part7/other.py"],
+    "git pre-commit": [".git/hooks/pre-commit"],
+    "ledger report": ["heimdall-ledger", "report"],
+}
+
+
+def repository(top: Path, env: dict[str, str]) -> None:
+    subprocess.run(["git", "init", "-q", "-b", "main", str(top)], check=True)
+    for key, value in {"user.email": "ann@example.org", "user.name": "Ann"}.items():
+        subprocess.run(["git", "-C", str(top), "config", key, value], check=True)
+    (top / "lib").mkdir()
+    (top / "lib" / "new.py").write_text("x = 1\n")
+    for command in (["heimdall-claim", "guard", "install"], ["heimdall-claim", "claim", "src/a.py", "--task", "T"]):
+        subprocess.run(command, cwd=top, env=env, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["git", "-C", str(top), "add", "lib"], check=True)
+
+
+def fill(top: Path) -> None:
+    """Claims of others, each in its file as the command has just written one, and ledger lines."""
+    planning = Planning(project=str(top))
+    directory = Path(planning.live_path("ledger", "claims"))
+    (one,) = directory.glob("*.json")
+    fields = json.loads(one.read_text())
+    for number in range(CLAIMS - 1):
+        haid = f"haid:bob.box-{number:06x}"
+        surface = f"src/part{number % 100}/file{number}.py"
+        (directory / f"{file_name(haid)}.json").write_text(
+            json.dumps({**fields, "haid": haid, "claimed_surfaces": [surface], "fence": number + 2}, indent=2)
+        )
+    ledger = Path(planning.live_path("protocol", "ledger.jsonl"))
+    ledger.parent.mkdir(parents=True, exist_ok=True)
+    line = '{{"ts":"2026-06-11T12:07:27Z","role":"{}","kind":"k","tokens":{},"msg_id":"m{}","source":"counted"}}\n'
+    roles = ["orchestration", "coder", "reviewer", "tester"]
+    ledger.write_text("".join(line.format(roles[number % 4], number % 5000, number) for number in range(LINES)))
+
+
+def timed(command: list[str], top: Path, env: dict[str, str]) -> tuple[float, float]:
+    """Milliseconds by the clock and of the processor, which other programs on the machine do not change much."""
+    started = time.perf_counter()
+    with subprocess.Popen(command, cwd=top, env=env, stdout=subprocess.DEVNULL) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        took = time.perf_counter() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, command
+    return took * 1e3, (usage.ru_utime + usage.ru_stime) * 1e3
+
+
+def main() -> None:
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("HEIMDALL", "PYTHONDONT"))}
+    env["PATH"] = f"{BIN}:{env['PATH']}"
+    with tempfile.TemporaryDirectory() as scratch:
+        top = Path(scratch)
+        repository(top, env)
+        rows: dict[str, list[tuple[float, float]]] = {}
+        firsts: dict[str, float] = {}
+        for filled in (False, True):
+            if filled:
+                fill(top)
+            for name, command in TIMED.items():
+                first, *others = [timed(command, top, env) for _ in range(ROUNDS + 1)]
+                firsts[name] = first[0]
+                clock, processor = (statistics.median(column) for column in zip(*others, strict=True))
+                rows.setdefault(name, []).append((clock, processor))
+    print(f"ms, median of {ROUNDS}, by the clock (of the processor); the first, which makes the index")
+    print(f"{'':20} {'1 claim':>14} {f'{CLAIMS:,} claims, {LINES:,} lines':>32} {'first':>7}")
+    for name, ((few, few_cpu), (many, many_cpu)) in rows.items():
+        print(f"{name:20} {f'{few:.0f} ({few_cpu:.0f})':>14} {f'{many:.0f} ({many_cpu:.0f})':>32} {firsts[name]:7.0f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The briefs of a wave: several tasks that are given out together, each told in a text that begins like all the others.
+
+A provider takes about a tenth of the price for the beginning of a prompt that it has just seen. So what the tasks of a
+wave need in common (the invariants themselves, the symbols, the capsules) comes first, in the same bytes for each, and
+what is each one's own comes last. A single task is briefed by `briefs.build`, which leaves out what it does not name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from treadle.coordination.briefs import UNRESOLVED, headings, indented, invariants_fault
+from treadle.coordination.capsules import Capsules, compact, split_ids, within
+from treadle.coordination.planning import Planning, read_text
+from treadle.coordination.symbols import Symbols
+from treadle.errors import ConfigError, NotFound
+
+
+class WaveTask:
+    """One task of a wave; symbols and capsules as in `a,b`."""
+
+    def __init__(self, task: str, spec: str, symbols: str = "", capsules: str = "") -> None:
+        self.task, self.spec = task, spec
+        self.symbols, self.capsules = split_ids(symbols), split_ids(capsules)
+
+
+class Wave:
+    def __init__(self, shared: str, own: dict[str, str]) -> None:
+        self.shared = shared
+        """What every brief begins with."""
+        self.own = own
+        """By task, what follows."""
+
+    def brief(self, task: str) -> str:
+        if task not in self.own:
+            raise NotFound(f"no task {task} in this wave", hint=f"it has {', '.join(self.own)}")
+        return self.shared + self.own[task]
+
+
+def build_wave(
+    planning: Planning, tasks: Sequence[WaveTask], invariants: str = "", *, budget: int | None = None
+) -> Wave:
+    """What leads nowhere refuses the whole wave: nobody who gets a thin brief can notice what is missing."""
+    if not tasks or not all(one.task and one.spec for one in tasks) or len({one.task for one in tasks}) < len(tasks):
+        raise ConfigError("a wave needs tasks, each with an id of its own and a spec")
+    names = list(dict.fromkeys(name for one in tasks for name in one.symbols))
+    values = {name: Symbols(planning).find(name) for name in names}
+    lost = [f"symbol {name}" for name, value in values.items() if value is None]
+    lost += [why] if invariants and (why := invariants_fault(planning.project, invariants)) else []
+    if lost:
+        planning.note("brief", "refused", f"wave unresolved={', '.join(lost)}")
+        raise NotFound(f"the briefs would be incomplete: {', '.join(lost)}", hint="resolve these first")
+    wanted = list(dict.fromkeys(name for one in tasks for name in one.capsules))
+    told, rest = Capsules(planning).closure(wanted), ""
+    if budget is not None:
+        told, rest = within(told, wanted, budget)
+    parts = ["# The same for every task of this wave; yours is at the end. Ask for what is not here by its id.\n"]
+    if invariants:
+        parts.append(f"INVARIANTS:\n{indented(_text(planning.project, invariants))}")
+    if values:
+        rows = "\n".join(f"{name} = {value or UNRESOLVED}" for name, value in values.items())
+        parts.append(f"SYMBOLS:\n{indented(rows)}")
+    if told:
+        capsules = [compact(name, text) for name, text in told.items()]
+        parts.append("CONTEXT CAPSULES (oldest first):\n" + indented("\n".join([*capsules, *filter(None, [rest])])))
+    planning.note("brief", "wave", f"tasks={','.join(one.task for one in tasks)}")
+    return Wave("\n".join(parts) + "\n", {one.task: _own(one) for one in tasks})
+
+
+def _own(one: WaveTask) -> str:
+    needs = ", ".join([*one.symbols, *one.capsules])
+    return f"YOUR TASK {one.task}{f' (see {needs})' if needs else ''}:\n{indented(one.spec)}"
+
+
+def _text(project: str, reference: str) -> str:
+    """What `path` or `path#heading` leads to: the whole file, or the section up to the next heading of its level."""
+    name, _, anchor = reference.partition("#")
+    text = read_text(os.path.join(project, name)) or ""
+    if not anchor:
+        return text
+    lines, found = text.splitlines(), headings(text)
+    begin, level = next((row, level) for slug, row, level in found if slug == anchor)
+    ends = [row for _, row, other in found if row > begin and other <= level]
+    return "\n".join(lines[begin : ends[0] if ends else None])
