@@ -156,6 +156,7 @@ async def test_a_reply_that_goes_on_and_on_is_cut_off_and_asked_for_again(place:
     played = await play(place, "Write t.py.", ENDLESS, SHORT, DONE)
     assert (place / "t.py").read_text() == "print(1)\n"
     again = played.bodies[1]["messages"]
+    assert [body["temperature"] for body in played.bodies] == [0, WARM, 0]
     assert "too long" in again[-1]["content"] and len(again[-2]["content"]) <= MOST_SAID
     looked, written, answered = [event for event in played.events if isinstance(event, Usage)]
     assert [looked.source, written.source, answered.source] == ["provider", "estimate", "provider"]

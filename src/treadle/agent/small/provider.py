@@ -26,7 +26,7 @@ REPLY_TOKENS = 700
 WARM = 0.7
 OBJECTIONS = 2
 """How often a reply may be sent back before it is taken as it is."""
-MOST_SAID = 600
+MOST_SAID = 200
 """Characters of a reply that was sent back that the model sees again: more of a long one only makes it go on."""
 LIST_GIT = "git ls-files -co --exclude-standard"
 """Every file of a repository that is not ignored, also those in its directories."""
@@ -79,7 +79,7 @@ class SmallModel:
         asked, usage = self._asked(request), None
         for left in reversed(range(1 + OBJECTIONS)):
             raw, objecting = None, left > 0 and self.profile.object
-            async with aclosing(self._replying(asked, objecting)) as items:
+            async with aclosing(self._replying(asked, cut=objecting and left == OBJECTIONS)) as items:
                 async for item in items:
                     if isinstance(item, Reply):
                         raw = item
@@ -97,7 +97,7 @@ class SmallModel:
         yield msgspec.structs.replace(reply, usage=usage)
 
     async def _replying(self, asked: ModelRequest, cut: bool) -> AsyncGenerator[ReplyItem, None]:
-        """All but the words, which are not yet an answer. A reply that goes on and on is cut off when `cut` is set."""
+        """All but the words, which are not yet an answer. With `cut`, a reply that goes on and on is cut off."""
         said = ""
         async with aclosing(self.inner.stream(asked)) as items:
             async for item in items:
@@ -105,7 +105,10 @@ class SmallModel:
                     yield item
                 elif cut and endless(said := said + item.text):
                     message = AssistantMessage(text=said, model=self.model)
-                    yield Reply(message=message, finish="length", usage=estimated(self.model, asked, message))
+                    usage = estimated(self.model, asked, message)
+                    if self.name == "local":
+                        usage = msgspec.structs.replace(usage, cost_usd=0.0)
+                    yield Reply(message=message, finish="length", usage=usage)
                     return
 
     # What the model is asked
@@ -134,6 +137,7 @@ class SmallModel:
         return msgspec.structs.replace(
             asked,
             messages=(*asked.messages, AssistantMessage(text=said), UserMessage(text=objection.text)),
+            temperature=WARM if objection.text == CUT_OFF else asked.temperature,  # else it is cut off there again
             schema=reply_schema(tools, self.profile, answer=objection.without != words.ANSWER)
             if asked.schema is not None
             else None,

@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"^ *\d+\t", re.MULTILINE)
 LONGEST_TASK = 1500
 LONGEST_RESULT = 6000
 """Characters of one result: a small model loses its way in more."""
-CUT_OFF = "Error: your reply was too long and was cut off. Make a shorter call, of at most 15 lines."
+CUT_OFF = "Error: your reply was too long and was cut off. Make a shorter call: a few lines are enough, at most 15."
 REMINDER = "The task was: {}\nIf all of it is done, answer. If not, make the next call."
 SAME_AGAIN = "This is the same call as before, with the same result. Do something else now."
 
