@@ -71,9 +71,9 @@ soak: setup
 	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=3600 tests/soak
 	$(BIN)/python -m pytest -q -p no:cacheprovider --timeout=3600 --hypothesis-profile=new -n 2 tests
 
-# Random faults on a fleet, for an hour or SOAK_SECONDS; its figures are printed.
+# Random faults on a fleet, for an hour or MINUTES=10; its figures are printed.
 soak-fleet: setup
-	$(BIN)/python -m pytest -q -s -p no:cacheprovider tests/soak/test_fleet.py
+	$(if $(MINUTES),SOAK_SECONDS=$$(( $(MINUTES) * 60 ))) $(BIN)/python -m pytest -q -s -p no:cacheprovider tests/soak/test_fleet.py
 
 bench: setup
 	$(BIN)/python -m benchmarks

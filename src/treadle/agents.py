@@ -145,7 +145,7 @@ def bound_by_claims(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpe
 
 
 def _both(one: Guards, other: Guards) -> Guards:
-    """Guards that hold what each of the two holds."""
+    """Guards that hold what each of the two holds; calls of the model are the first one's."""
     from treadle.policy.profile import strictest
 
     judges = [judge for judge in (one.judge, other.judge) if judge is not None]
@@ -169,7 +169,10 @@ def _both(one: Guards, other: Guards) -> Guards:
         return check
 
     return Guards(
-        judge=lambda access: strictest(*(judge(access) for judge in judges)), writing=writing, watching=watching
+        judge=lambda access: strictest(*(judge(access) for judge in judges)),
+        writing=writing,
+        watching=watching,
+        calling=one.calling,
     )
 
 

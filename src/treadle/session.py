@@ -67,6 +67,9 @@ Writing: TypeAlias = Callable[[tuple[str, ...]], AbstractContextManager[None]]
 """Held around a tool's write to these paths; raises errors.Denied when somebody else holds them."""
 Watching: TypeAlias = Callable[[], Callable[[], None]]
 """Called before a command whose writes nobody can foresee; what it gives is called after, and raises errors.Denied."""
+Calling: TypeAlias = Callable[[int, float | None], Awaitable[None]]
+"""Waited for before each call of the model, with the tokens and the money of the session so far; may end the turn by
+raising."""
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +153,7 @@ class Guards(msgspec.Struct, frozen=True, kw_only=True):
     """A further judge beside the rules and the mode; the stricter of the two wins."""
     writing: Writing | None = None
     watching: Watching | None = None
+    calling: Calling | None = None
 
 
 class Confinement(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,6 @@ import asyncio
 import os
 import random
 import signal
-import statistics
 import time
 from typing import Any
 
@@ -28,6 +27,10 @@ class Soak:
         self.faults: dict[str, int] = {}
         self.ids: list[str] = []
         self.stopped: list[tuple[int, int, float]] = []
+        self.struck: dict[tuple[str, int], float] = {}
+        """Order and attempt -> when its runner was killed or stopped."""
+        self.takeovers: list[float] = []
+        """Seconds from there to the placing of the next attempt."""
 
     async def run(self, seconds: float) -> dict[str, Any]:
         for name in self.names:
@@ -75,19 +78,25 @@ class Soak:
             self.faults[kind] = self.faults.get(kind, 0) + 1
 
     def _kill_runner(self) -> bool:
-        living = up.live_runners()
-        return bool(living) and _kill(self.random.choice(living)[2].pid, signal.SIGKILL)
+        return self._strike(signal.SIGKILL) != 0
 
     def _kill_stop(self) -> bool:
+        pid = self._strike(signal.SIGSTOP)
+        process = table.look(pid) if pid else None
+        if process is not None:
+            self.stopped.append((pid, process.start, time.monotonic() + LEASE * 1.5))
+        return process is not None
+
+    def _strike(self, number: int) -> int:
+        """Send this to a runner; its number, 0 when there is none."""
         living = up.live_runners()
         if not living:
-            return False
-        pid = self.random.choice(living)[2].pid
-        process = table.look(pid)
-        if process is None or not _kill(pid, signal.SIGSTOP):
-            return False
-        self.stopped.append((pid, process.start, time.monotonic() + LEASE * 1.5))
-        return True
+            return 0
+        order, attempt, note = self.random.choice(living)
+        if not _kill(note.pid, number):
+            return 0
+        self.struck.setdefault((order, attempt), time.time())
+        return note.pid
 
     def _kill_node(self) -> bool:
         living = [process for _, process in up.local_nodes() if process is not None]
@@ -121,7 +130,7 @@ class Soak:
     async def _figures(self, seconds: float) -> dict[str, Any]:
         await asyncio.sleep(LEASE * 2)  # whoever was superseded has had the time to write what it should not
         problems: list[str] = []
-        lost, takeovers = 0, []
+        lost = 0
         for name in self.ids:
             order = await client.get_order(self.bus, name)
             receipt = await client.get_receipt(self.bus, name)
@@ -131,7 +140,8 @@ class Soak:
                 problems.append(f"{name} has no receipt that fits")
             lost += sum(attempt.outcome == "lost" for attempt in order.attempts)
             for before, after in zip(order.attempts, order.attempts[1:], strict=False):
-                takeovers.append(after.placed - before.ended)
+                if (struck := self.struck.get((name, before.number))) is not None:
+                    self.takeovers.append(after.placed - struck)
             problems += await self._events_of(name, order.attempt)
         orphans = [order for order, _, _ in up.live_runners()]
         problems += [f"a runner of {order} is left" for order in orphans]
@@ -141,8 +151,8 @@ class Soak:
             "faults": self.faults,
             "attempts lost": lost,
             "problems": problems,
-            "take-over median s": round(statistics.median(takeovers), 3) if takeovers else None,
-            "take-over max s": round(max(takeovers), 3) if takeovers else None,
+            "lease s": LEASE,
+            **quantiles(self.takeovers),
         }
 
     async def _events_of(self, name: str, last: int) -> list[str]:
@@ -162,6 +172,20 @@ class Soak:
         if found.get(last) != list(range(1, 7)):
             problems.append(f"{name}.{last} has not all of its events: {found.get(last)}")
         return problems
+
+
+def quantiles(seconds: list[float]) -> dict[str, float | int]:
+    """How long it took from the kill or stop of a runner until its order was placed again."""
+    if not seconds:
+        return {"take-overs": 0}
+    found = sorted(seconds)
+    last = len(found) - 1
+    return {
+        "take-overs": len(found),
+        "take-over median s": round(found[last // 2], 3),
+        "take-over p99 s": round(found[int(last * 0.99)], 3),
+        "take-over max s": round(found[last], 3),
+    }
 
 
 def _kill(pid: int, number: int) -> bool:

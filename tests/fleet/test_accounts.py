@@ -3,6 +3,10 @@
 import asyncio
 from pathlib import Path
 
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.fleet.conftest import Start, give, until_state
 from tests.fleet.test_book import book_with
 from tests.fleet.test_book import spec as plain_spec
@@ -11,6 +15,7 @@ from tests.fleet.test_steering import git, repository, work  # noqa: F401
 from treadle.fleet import accounts, client
 from treadle.fleet.book import Book
 from treadle.fleet.bus import Bus
+from treadle.fleet.control import Budget
 from treadle.fleet.orders import OrderLimits, Used
 from treadle.fleet.placing import over_budget, place_all
 
@@ -70,6 +75,81 @@ async def test_who_gets_no_more_fails_and_an_unknown_price_is_not_nothing(
     await client.answer(bus, order.id, "deny", by="ben")
     ended = await client.wait(bus, order.id, 90)
     assert ended.state == "failed" and "refused by ben" in ended.why
+
+
+GROWING = """
+[[reply]]
+turn = 1
+text = "I write."
+usage = { input = 40, output = 0 }
+[[reply.call]]
+name = "write_file"
+arguments = { file_path = "early.txt", content = "x" }
+[[reply]]
+text = "Done."
+usage = { input = 40, output = 0 }
+times = "always"
+"""
+
+
+async def test_before_each_call_of_the_model_there_must_be_room_for_one_like_the_last(
+    bus: Bus,
+    start_node: Start,
+    repository: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    await start_node(slots=2)
+    tight = work(repository, script(tmp_path, GROWING), limits=OrderLimits(tokens=70))
+    wide = work(repository, script(tmp_path, GROWING), limits=OrderLimits(tokens=80))
+    await give(bus, tight, wide)
+    await until_state(bus, tight.id, "asking")
+    (ask,) = await client.approvals(bus)
+    assert "it has used 40 of 70 tokens, and its last call took 40" in ask["text"]
+    assert (await client.get_order(bus, tight.id)).used.tokens == 40, "the limit is not passed"
+    ended = await client.wait(bus, wide.id, 90)
+    assert ended.state == "done" and ended.used.tokens == 80
+    await client.cancel(bus, tight.id)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["place", "call", "end"]), st.integers(0, 5), st.integers(1, 60)), max_size=80)
+)
+def test_what_parallel_runs_spend_and_may_still_spend_never_passes_the_budget(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    limits = OrderLimits(tokens=50)
+    book = book_with(*(plain_spec(f"o{number}", limits=limits) for number in range(6)), slots=6)
+    book.change_control(budgets={"fleet": Budget(tokens=120)})
+    for do, which, size in steps:
+        row = book.rows.get(f"o{which}")
+        if do == "place":
+            place_all(book, 0.0)
+        elif row is None or row.order.state == "queued":
+            continue
+        elif do == "end":
+            book.finished(row, {"outcome": "done", "used": msgspec.to_builtins(row.order.counted)})
+        elif not accounts.beyond(limits, row.order.counted, call := Used(input_tokens=size)):
+            accounts.spend(book, row, row.order.counted.plus(call))
+        spent = book.control.budgets["fleet"].spent_tokens
+        assert spent + accounts.reserved(book, "fleet")[1] <= 120
+        assert spent == sum(each.order.counted.tokens for each in book.rows.values()) + sum(
+            used_by_ended(book, f"o{number}") for number in range(6)
+        )
+
+
+def used_by_ended(book: Book, name: str) -> int:
+    unit = book.units.get(name)
+    return 0 if name in book.rows or unit is None or unit.row is None else unit.row.order.used.tokens
+
+
+async def test_limits_that_are_changed_hold_for_what_runs(bus: Bus, start_node: Start) -> None:
+    await start_node()
+    (name,) = await give(bus, plain_spec("slow", agent="null:60:60"))
+    await until_state(bus, name, "running")
+    await client.set_fields(bus, name, limits={"seconds": 1.0}, by="ana", why="enough")
+    ended = await client.wait(bus, name, 60)
+    assert ended.state == "failed" and "within 1 s" in ended.why
+    assert "seconds None -> 1.0" in ended.notes[0].what and ended.notes[0].by == "ana"
 
 
 def test_the_next_scheduler_counts_nothing_twice() -> None:

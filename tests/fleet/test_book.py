@@ -22,7 +22,7 @@ def book_with(*specs: Spec, slots: int = 2) -> Book:
 
 
 def spec(name: str, **fields: object) -> Spec:
-    return Spec(id=name, task="t", agent="null", **fields)  # type: ignore[arg-type]
+    return Spec(id=name, task="t", **{"agent": "null", **fields})  # type: ignore[arg-type]
 
 
 STEPS = st.lists(

@@ -45,7 +45,7 @@ from treadle.events import (
     Usage,
     Warned,
 )
-from treadle.session import Access, Decision, HookVerdict, Reasoning, Watching
+from treadle.session import Access, Calling, Decision, HookVerdict, Reasoning, Watching
 from treadle.sessions.session import Turn, error_info, settled
 from treadle.sessions.totals import Totals
 
@@ -90,6 +90,7 @@ class Parts(msgspec.Struct, kw_only=True):
     room: Callable[[], Awaitable[None]]
     watching: Watching | None = None
     """For tools that execute: called before, and what it gives after, which may find what must not have happened."""
+    calling: Calling | None = None
     max_output_tokens: int | None = None
     thinking: Reasoning = Reasoning()
     cache_key: str = ""
@@ -122,7 +123,7 @@ class TurnLoop:
     async def _steps(self) -> TurnEnded:
         turn, parts = self.turn, self.parts
         while True:
-            parts.budget.check(turn.iterations, parts.spent())
+            await self._may_call()
             await parts.context.fit(self._summarise)
             reply = await self._reply()
             calls = reply.message.calls
@@ -183,11 +184,17 @@ class TurnLoop:
 
     # The model
 
+    async def _may_call(self) -> None:
+        spent = self.parts.spent()
+        self.parts.budget.check(self.turn.iterations, spent)
+        if self.parts.calling is not None:
+            await self.parts.calling(spent.total_tokens, spent.cost_usd)
+
     async def _reply(self) -> Reply:
         """One reply that says something: an empty one is asked for once more."""
         for again in (False, True):
             if again:
-                self.parts.budget.check(self.turn.iterations, self.parts.spent())
+                await self._may_call()
             reply = await self._fitting_reply()
             if reply.message.text or reply.message.calls or reply.finish in ("length", "refusal"):
                 return reply

@@ -262,6 +262,7 @@ class NativeSession(BaseSession):
             emit=self.note,
             room=self.room,
             watching=self.confining.watching(self.spec.guards.watching),
+            calling=self.spec.guards.calling,
         )
 
     def _offered(self) -> list[AnyTool]:

@@ -47,6 +47,22 @@ def reserved(book: Book, scope: str) -> tuple[float, int]:
     return usd, tokens
 
 
+def beyond(limits: OrderLimits, used: Used, next_call: Used) -> str:
+    """Why an order may not go on: what it has used, with what its next call may take, is at or beyond its limits."""
+    tokens, usd = used.tokens, used.usd or 0.0
+    if limits.tokens is not None and tokens >= limits.tokens:
+        return f"it has used {tokens} of {limits.tokens} tokens"
+    if limits.usd is not None and usd >= limits.usd:
+        return f"it has used {usd:.4f} of {limits.usd:g} USD"
+    if limits.usd is not None and limits.tokens is None and used.usd is None and tokens:
+        return f"it has a limit in money, and nobody knows the price of its {tokens} tokens: it needs --max-tokens"
+    if limits.tokens is not None and tokens + next_call.tokens > limits.tokens:
+        return f"it has used {tokens} of {limits.tokens} tokens, and its last call took {next_call.tokens}"
+    if limits.usd is not None and usd + (next_call.usd or 0.0) > limits.usd:
+        return f"it has used {usd:.4f} of {limits.usd:g} USD, and its last call took {next_call.usd:.4f}"
+    return ""
+
+
 def raised(limits: OrderLimits, given: OrderLimits) -> OrderLimits:
     """The limits with as much again as the order was given at first."""
     return replace(

@@ -61,7 +61,7 @@ class Answering:
         row.heard = time.monotonic()
         row.activity = said
         accounts.spend(book, row, msgspec.convert(said.get("used") or {}, Used))
-        answer: dict[str, Any] = {"holds": True, "state": row.order.state}
+        answer: dict[str, Any] = {"holds": True, "state": row.order.state, "limits": row.order.limits}
         if row.order.cancel is not None:
             answer["cancel"] = row.order.cancel.what
         park = book.control.parks.get(row.spec.account)

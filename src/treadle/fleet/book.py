@@ -237,7 +237,7 @@ class Book:
         outcome, why = str(said.get("outcome", "failed")), str(said.get("why", ""))
         used = msgspec.convert(said.get("used") or {}, Used)
         accounts.spend(self, row, used)
-        total = _sum(row.order.used, used)
+        total = row.order.used.plus(used)
         resumed = str(said.get("resumed", ""))
         attempts = self._last_attempt(row, ended=time.time(), outcome=outcome, why=why, used=used, resumed=resumed)
         self.change(row, attempts=attempts, used=total, counted=Used())
@@ -261,7 +261,7 @@ class Book:
         attempts = self._last_attempt(
             row, ended=time.time(), outcome="lost", why=why, used=order.counted, resumed=resumed
         )
-        self.change(row, attempts=attempts, used=_sum(order.used, order.counted), counted=Used())
+        self.change(row, attempts=attempts, used=order.used.plus(order.counted), counted=Used())
         if order.cancel is not None:
             self.end(row, "cancelled", f"{order.cancel.what}; its runner was gone by then")
         elif row.order.tries >= row.spec.attempts:
@@ -416,9 +416,6 @@ class Book:
         self.change(row, notes=self.note(row, by, words), **fields)
         if waiting:
             self._enqueue(row)
-        elif row.order.node:
-            content = {"do": "limits", "limits": msgspec.to_builtins(row.order.limits)}
-            self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode(content)))
 
     # Time passes...
 
@@ -481,12 +478,6 @@ class Book:
             row.heard = now
         for view in self.nodes.values():
             view.heard = now
-
-
-def _sum(one: Used, other: Used) -> Used:
-    usd = None if one.usd is None and other.usd is None else (one.usd or 0.0) + (other.usd or 0.0)
-    counts = {name: getattr(one, name) + getattr(other, name) for name in Used.__struct_fields__ if name != "usd"}
-    return Used(usd=usd, **counts)
 
 
 def _past(state: State) -> str:

@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from treadle.coordination.surfaces import Surface
 from treadle.errors import Denied
 from treadle.session import Access, Decision, Guard, Guards
@@ -41,7 +43,7 @@ class Claimed:
 
     def guards(self, given: Guards) -> Guards:
         """Those of the session, and these."""
-        return Guards(judge=self._judging(given.judge), writing=given.writing, watching=given.watching or self._watch)
+        return replace(given, judge=self._judging(given.judge), watching=given.watching or self._watch)
 
     def _judging(self, first: Guard | None) -> Guard:
         def judge(access: Access) -> Decision:

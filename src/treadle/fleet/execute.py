@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import time
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,12 +13,13 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.coordination.surfaces import Surface
-from treadle.errors import BudgetExceeded, Cancelled, StorageError, TimedOut, TreadleError, WorkspaceError
+from treadle.errors import Cancelled, StorageError, TimedOut, TreadleError, WorkspaceError
 from treadle.events import AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
 from treadle.fleet import continuing, evidence, frugal, null, objects, sources, trees
 from treadle.fleet.checkpoints import Checkpoints
 from treadle.fleet.claimed import Claimed
 from treadle.fleet.messages import Messages
+from treadle.fleet.metering import Meter
 from treadle.fleet.orders import OrderLimits, Used
 from treadle.fleet.questions import Questions
 from treadle.session import Agent, Answer, Confinement, SessionSpec
@@ -54,7 +56,7 @@ class Execution:
         self.root = self.spec.root
         self.tree: trees.WorkTree | None = None
         self.result: dict[str, Any] = {}
-        self.used = Used()
+        self.meter = Meter(self)
         self.questions = Questions(self)
         self.messages = Messages(self)
         self.checkpoints = Checkpoints(self)
@@ -79,7 +81,6 @@ class Execution:
         self._tree_seen: dict[str, float | int] = {}
         self._last_call = ""
         self._repeats = 0
-        self.asks_for_more: dict[str, Any] = {}
         self.claimed: Claimed | None = None
         self._others: dict[str, list[str]] = {}
         """What other orders hold, as told last: also before there is a worktree that it is about."""
@@ -87,6 +88,10 @@ class Execution:
         """Set when that was told, or when there is no more to wait for."""
         self._began = False
         """Whether the agent has said anything."""
+
+    @property
+    def used(self) -> Used:
+        return self.meter.used
 
     # What the beat tells...
 
@@ -140,8 +145,7 @@ class Execution:
             self._tools.pop(event.call, None)
             self._do("model")
         elif isinstance(event, Usage):
-            self._count(event)
-            await self._check_budget()
+            await self.meter.told(event)
         elif isinstance(event, TurnEnded):
             await self.messages.turn_ended()
         elif isinstance(event, Asked):
@@ -153,37 +157,10 @@ class Execution:
                 "rate", account=self.spec.account, until=time.time() + seconds, why=event.error.message[:300]
             )
 
-    def _count(self, event: Usage) -> None:
-        old = self.used
-        usd = old.usd if event.cost_usd is None else (old.usd or 0.0) + event.cost_usd
-        self.used = Used(
-            input_tokens=old.input_tokens + event.input_tokens,
-            output_tokens=old.output_tokens + event.output_tokens,
-            cache_read_tokens=old.cache_read_tokens + event.cache_read_tokens,
-            cache_write_tokens=old.cache_write_tokens + event.cache_write_tokens,
-            calls=old.calls + 1,
-            usd=usd,
-        )
-
-    async def _check_budget(self) -> None:
-        """At the order's limit, stop here and ask for more; the session goes on from here when there is more."""
-        limits, before = self.limits, self.runner.job.order.used
-        tokens, usd = before.tokens + self.used.tokens, (before.usd or 0.0) + (self.used.usd or 0.0)
-        told = ""
-        if limits.tokens is not None and tokens >= limits.tokens:
-            told = f"it has used {tokens} of {limits.tokens} tokens"
-        elif limits.usd is not None and usd >= limits.usd:
-            told = f"it has used {usd:.4f} of {limits.usd:g} USD"
-        elif limits.usd is not None and limits.tokens is None and self.used.usd is None:
-            told = f"it has a limit in money, and nobody knows the price of its {tokens} tokens: it needs --max-tokens"
-        if told and self.stopped is None:
-            text = f"{told}. Allow as much again?"
-            self.asks_for_more = {"request": "budget", "kind": "budget", "text": text, "tool": "budget"}
-            self.parked = True
-            await self.stop(BudgetExceeded(told))
-
     async def learn(self, answer: dict[str, Any]) -> None:
-        """What the scheduler tells with each beat of others who work on the same repository."""
+        """What the scheduler tells with each beat: its limits, and of others who work on the same repository."""
+        if "limits" in answer:
+            self.limits = msgspec.convert(answer["limits"], OrderLimits)
         self._others = answer.get("claims") or {}
         self._may_begin.set()
         if self.claimed is None:
@@ -249,9 +226,11 @@ class Execution:
             self.checkpoints.close()
 
     async def _time_out(self) -> None:
-        if self.limits.seconds is not None:
-            await asyncio.sleep(self.limits.seconds)
-            await self.stop(TimedOut(f"the order did not end within {self.limits.seconds:g} s"))
+        """The limit may be changed meanwhile."""
+        began = time.monotonic()
+        while (left := began + (self.limits.seconds or math.inf) - time.monotonic()) > 0:
+            await asyncio.sleep(min(left, 1.0))
+        await self.stop(TimedOut(f"the order did not end within {self.limits.seconds:g} s"))
 
     async def _run(self) -> Ended:
         from treadle.agents import find_agent
@@ -343,10 +322,11 @@ class Execution:
             raise WorkspaceError(f"the setup failed with code {done.exit_code}: {done.output_tail[-1000:]}")
 
     def _adjusted(self, spec: SessionSpec) -> SessionSpec:
-        limits = replace(spec.limits, max_tokens=None, max_cost_usd=None)  # see _check_budget
+        limits = replace(spec.limits, max_tokens=None, max_cost_usd=None)  # the meter keeps them
         mode = self.spec.mode or spec.mode or "auto-edit"
         # The engine keeps the deadline; the session's own is for when that is away.
         patience = self.spec.answer_seconds + PATIENCE_SECONDS
+        guards = self.claimed.guards(spec.guards) if self.claimed is not None else spec.guards
         start = spec.start
         if self.before.how == "session":
             start = replace(start, resume=self.before.session, fork=self.before.fork)
@@ -358,7 +338,7 @@ class Execution:
             mode=mode,
             trusted=False,
             start=start,
-            guards=self.claimed.guards(spec.guards) if self.claimed is not None else spec.guards,
+            guards=replace(guards, calling=self.meter.before_call),
         )
 
     async def _ended(self, host: HostRun, receipt: Any) -> Ended:

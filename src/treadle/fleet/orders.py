@@ -121,6 +121,11 @@ class Used(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
+    def plus(self, other: Used) -> Used:
+        usd = None if self.usd is None and other.usd is None else (self.usd or 0.0) + (other.usd or 0.0)
+        counts = {name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__ if name != "usd"}
+        return Used(usd=usd, **counts)
+
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     number: int

@@ -181,7 +181,7 @@ class Runner:
         await self.log.finish(SEND_SECONDS if self.bus.connected else OUTAGE_SECONDS)
         if self.log.closed_by_another:
             return
-        if self.execution.parked and (ask := self.execution.asks_for_more):
+        if self.execution.parked and (ask := self.execution.meter.asks_for_more):
             await self.report("asked", ask=ask, number="budget")
         outcome = ended.outcome
         if outcome != "done" and (self.leaving or self.execution.parked):

@@ -1,0 +1,67 @@
+"""What a run has used, and whether it may go on: asked before each call of the model, and told after."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from treadle.errors import BudgetExceeded
+from treadle.events import Usage
+from treadle.fleet.accounts import beyond
+from treadle.fleet.orders import Used
+
+if TYPE_CHECKING:
+    from treadle.fleet.execute import Execution
+
+
+class Meter:
+    """At the order's limit the run stops and asks for more; its session goes on from there when there is more.
+
+    Our own agent asks before each call of the model, so that a call like the last must still fit: a limit is not
+    passed and then noticed. Other agents only tell what they have used, and are stopped at the limit.
+    """
+
+    def __init__(self, execution: Execution) -> None:
+        self.execution = execution
+        self.used = Used()
+        self.asks_for_more: dict[str, Any] = {}
+        self._marks: list[Used] = []
+        """What the session had used when the run began, and before its last call."""
+
+    async def told(self, event: Usage) -> None:
+        self.used = self.used.plus(
+            Used(
+                input_tokens=event.input_tokens,
+                output_tokens=event.output_tokens,
+                cache_read_tokens=event.cache_read_tokens,
+                cache_write_tokens=event.cache_write_tokens,
+                calls=1,
+                usd=event.cost_usd,
+            )
+        )
+        if not self._marks and (why := self._beyond(self.used, Used())):
+            await self.execution.stop(self._ask(why))
+
+    async def before_call(self, tokens: int, usd: float | None) -> None:
+        """Held back while the run is paused; ends the turn where the next call does not fit."""
+        await self.execution.runner.may_go_on.wait()
+        now = Used(input_tokens=tokens, usd=usd)
+        first, before = self._marks or (now, now)
+        self._marks = [first, now]
+        if why := self._beyond(_since(first, now), _since(before, now)):
+            raise self._ask(why)
+
+    def _beyond(self, used: Used, next_call: Used) -> str:
+        if self.execution.stopped is not None or self.asks_for_more:
+            return ""
+        return beyond(self.execution.limits, self.execution.runner.job.order.used.plus(used), next_call)
+
+    def _ask(self, why: str) -> BudgetExceeded:
+        text = f"{why}. Allow as much again?"
+        self.asks_for_more = {"request": "budget", "kind": "budget", "text": text, "tool": "budget"}
+        self.execution.parked = True
+        return BudgetExceeded(why)
+
+
+def _since(before: Used, now: Used) -> Used:
+    usd = None if now.usd is None else now.usd - (before.usd or 0.0)
+    return Used(input_tokens=now.input_tokens - before.input_tokens, usd=usd)
