@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 from click.testing import CliRunner
 
-from tests.fleet.conftest import Start, bus, fleet, give, make_fleet, nothing_left, start_node, until_state
-from tests.fleet.test_steering import repository, work
+from tests.fleet.conftest import Start, bus, fleet, give, make_fleet, nothing_left, repository, start_node, until_state
+from tests.fleet.repositories import work
 from tests.terminal.conftest import stage
 from tests.terminal.support import Stage, until
 from treadle.cli.top import lines, top

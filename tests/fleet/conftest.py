@@ -130,3 +130,19 @@ async def runner_pid(name: str, attempt: int = 1) -> int:
         while (note := runs.runner_of(runs.directory(name, attempt))) is None:
             await asyncio.sleep(0.02)
     return note.pid
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    from tests.fleet.repositories import git
+
+    place = tmp_path / "repo"
+    place.mkdir()
+    (place / "a.txt").write_text("one\n")
+    (place / "b.txt").write_text("one\n")
+    (place / ".gitignore").write_text(".env\n")
+    (place / ".env").write_text("KEY=1\n")
+    git(place, "init", "-q", "-b", "main")
+    git(place, "add", "-A")
+    git(place, "commit", "-qm", "start")
+    return place

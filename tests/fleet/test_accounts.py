@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fleet.conftest import Start, give, until_state
+from tests.fleet.repositories import script, work
 from tests.fleet.test_book import book_with
 from tests.fleet.test_book import spec as plain_spec
-from tests.fleet.test_continuing import script
-from tests.fleet.test_steering import git, repository, work  # noqa: F401
 from treadle.fleet import accounts, client
 from treadle.fleet.book import Book
 from treadle.fleet.bus import Bus
@@ -44,7 +43,7 @@ times = "always"
 async def test_at_its_limit_an_order_stops_and_asks_and_goes_on_with_more(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
 ) -> None:
     await start_node(slots=1)
@@ -63,7 +62,7 @@ async def test_at_its_limit_an_order_stops_and_asks_and_goes_on_with_more(
 async def test_who_gets_no_more_fails_and_an_unknown_price_is_not_nothing(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
 ) -> None:
     await start_node(slots=1)
@@ -95,7 +94,7 @@ times = "always"
 async def test_before_each_call_of_the_model_there_must_be_room_for_one_like_the_last(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
 ) -> None:
     await start_node(slots=2)
@@ -178,7 +177,7 @@ def test_what_runs_is_held_when_the_budget_was_lowered_below_what_is_spent() -> 
 async def test_a_provider_that_says_wait_holds_everybody_on_the_account(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
 ) -> None:
     await start_node()
@@ -220,7 +219,7 @@ times = "always"
 async def test_a_stalled_run_is_noted_and_interrupted_where_that_was_asked_for(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
 ) -> None:
     await start_node()
@@ -234,7 +233,7 @@ async def test_a_stalled_run_is_noted_and_interrupted_where_that_was_asked_for(
 async def test_a_stalled_run_is_tried_again_where_that_was_asked_for(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
 ) -> None:
     await start_node()

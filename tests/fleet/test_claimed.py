@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.fleet.conftest import Start, give, spec, until_state
-from tests.fleet.test_continuing import script
-from tests.fleet.test_steering import SLOW, git, repository, work  # noqa: F401
+from tests.fleet.repositories import SLOW, script, work
 from treadle.errors import Denied
 from treadle.fleet import client
 from treadle.fleet.bus import Bus
@@ -16,7 +15,7 @@ from treadle.session import Access, Decision, Guards
 
 
 @pytest.fixture
-def claimed(repository: Path) -> Claimed:  # noqa: F811
+def claimed(repository: Path) -> Claimed:
     made = Claimed(str(repository), str(repository))
     made.learn({"o2": ["src/**", "b.txt"]})
     return made
@@ -81,7 +80,7 @@ times = "always"
 async def test_an_order_without_claims_cannot_write_what_a_running_one_holds(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
 ) -> None:
     await start_node("n1", slots=1, labels=("first",))
@@ -101,7 +100,7 @@ async def test_an_order_without_claims_cannot_write_what_a_running_one_holds(
 async def test_two_orders_that_change_the_same_file_are_both_warned(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
 ) -> None:
     await start_node(slots=2)

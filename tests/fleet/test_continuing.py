@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
-from tests.fleet.test_steering import git, repository, work  # noqa: F401
+from tests.fleet.repositories import script, work
 from treadle.fleet import checkpoints, client, runs
 from treadle.fleet.bus import Bus
 from treadle.fleet.orders import Spec
@@ -48,12 +48,6 @@ times = "always"
 """
 
 
-def script(tmp_path: Path, text: str) -> str:
-    path = tmp_path / "model.toml"
-    path.write_text(text)
-    return f"scripted:{path}"
-
-
 async def until_written(order: Spec, name: str, attempt: int = 1) -> None:
     """Until the agent has written a file, and a checkpoint of that was kept."""
     place = Path(runs.directory(order.id, attempt)) / "work" / name
@@ -74,7 +68,7 @@ async def until_kept(bus: Bus, order: Spec, attempt: int = 1) -> checkpoints.Che
 async def test_a_killed_runner_s_session_and_files_are_gone_on_with(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
 ) -> None:
     await start_node()
@@ -90,7 +84,7 @@ async def test_a_killed_runner_s_session_and_files_are_gone_on_with(
 async def test_while_the_old_runner_may_wake_the_session_goes_on_elsewhere_from_its_checkpoint(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
 ) -> None:
     await start_node()
@@ -111,7 +105,7 @@ async def test_while_the_old_runner_may_wake_the_session_goes_on_elsewhere_from_
 async def test_an_agent_that_lost_its_session_starts_over_with_the_files_and_a_brief(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
 ) -> None:
     node = await start_node()
@@ -134,7 +128,7 @@ async def test_an_agent_that_lost_its_session_starts_over_with_the_files_and_a_b
 async def test_work_that_is_sent_back_goes_on_in_the_session_that_did_it(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
 ) -> None:
     await start_node()
@@ -191,7 +185,7 @@ times = "always"
 async def test_a_parked_order_holds_no_slot_and_goes_on_with_the_answer(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
 ) -> None:
     await start_node(slots=1)
@@ -220,7 +214,7 @@ async def test_a_parked_order_holds_no_slot_and_goes_on_with_the_answer(
 async def test_a_question_outlives_the_runner_that_asked_it(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
 ) -> None:
     await start_node()
@@ -238,7 +232,7 @@ async def test_a_question_outlives_the_runner_that_asked_it(
 async def test_a_message_comes_now_after_the_turn_or_at_the_next_step(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
     when: str,
 ) -> None:

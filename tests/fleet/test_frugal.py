@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from tests.fleet.conftest import Start, give
-from tests.fleet.test_continuing import script
-from tests.fleet.test_steering import git, repository, work  # noqa: F401
+from tests.fleet.repositories import script, work
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.ledger import Ledger
 from treadle.coordination.planning import Planning
@@ -44,7 +43,7 @@ times = "always"
 async def test_an_order_is_told_what_those_before_it_left_and_leaves_the_same(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
 ) -> None:
     planning = Planning(project=str(repository))
@@ -60,7 +59,7 @@ async def test_an_order_is_told_what_those_before_it_left_and_leaves_the_same(
     assert left["where"] == "a.txt" and left["decision"] == "I chose two."
 
 
-def test_records_are_left_in_a_repository_that_keeps_them(repository: Path) -> None:  # noqa: F811
+def test_records_are_left_in_a_repository_that_keeps_them(repository: Path) -> None:
     from treadle.fleet.orders import Spec, Used
 
     spec = Spec(id="one", task="x", agent="native")

@@ -4,11 +4,9 @@ import asyncio
 from pathlib import Path
 
 from tests.fleet.conftest import Start, give, spec, until_state
-from tests.fleet.test_steering import edits, repository, work
+from tests.fleet.repositories import edits, work
 from treadle.fleet import client, glance
 from treadle.fleet.bus import Bus
-
-__all__ = ["repository"]
 
 
 async def test_who_asks_comes_first_and_everybody_is_shown_once(

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.fleet.conftest import Start, give
-from tests.fleet.test_continuing import script
-from tests.fleet.test_steering import git, repository, work  # noqa: F401
+from tests.fleet.repositories import script, work
 from treadle.fleet import client
 from treadle.fleet.bus import STATE, Bus
 
@@ -15,7 +14,7 @@ from treadle.fleet.bus import STATE, Bus
 async def test_keys_never_reach_the_engine_whatever_the_agent_prints(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

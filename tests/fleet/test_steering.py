@@ -10,13 +10,12 @@ import msgspec
 import pytest
 
 from tests.fleet.conftest import Start, give, spec, until_state
+from tests.fleet.repositories import SLOW, edits, git, work
 from tests.fleet.test_bus import restart
 from treadle.errors import ConfigError, Denied, LocalError, NotFound, WorkspaceError
 from treadle.fleet import client, liveness, places, races, results
 from treadle.fleet.bus import Bus
-from treadle.fleet.orders import OrderLimits, Spec
-
-SLOW = "null:60:600"
+from treadle.fleet.orders import OrderLimits
 
 
 async def waits_for(bus: Bus, name: str, kind: str) -> dict[str, object]:
@@ -206,44 +205,6 @@ async def test_a_message_can_be_changed_until_it_is_delivered(bus: Bus, start_no
 
 
 # With the native agent and a scripted model
-
-
-def git(repository: Path, *arguments: str) -> str:
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.invalid"]
-    return subprocess.run(
-        ["git", *identity, *arguments], cwd=repository, check=True, capture_output=True, text=True
-    ).stdout.strip()
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    place = tmp_path / "repo"
-    place.mkdir()
-    (place / "a.txt").write_text("one\n")
-    (place / "b.txt").write_text("one\n")
-    (place / ".gitignore").write_text(".env\n")
-    (place / ".env").write_text("KEY=1\n")
-    git(place, "init", "-q", "-b", "main")
-    git(place, "add", "-A")
-    git(place, "commit", "-qm", "start")
-    return place
-
-
-def edits(tmp_path: Path, name: str, file: str, text: str, command: str = "") -> str:
-    """A scripted model that changes one file, and perhaps wants to run a command."""
-    call = f'[[reply.call]]\nname = "bash"\narguments = {{ command = "{command}" }}\n[[reply]]\n' if command else ""
-    path = tmp_path / f"{name}.toml"
-    path.write_text(
-        f'[[reply]]\ntext = "I write."\nusage = {{ input = 100, output = 10 }}\n[[reply.call]]\nname = "read_file"\n'
-        f'arguments = {{ file_path = "{file}" }}\n[[reply.call]]\nname = "write_file"\n'
-        f'arguments = {{ file_path = "{file}", content = "{text}" }}\n[[reply]]\n{call}text = "Done."\n'
-    )
-    return f"scripted:{path}"
-
-
-def work(repository: Path, model: str, **fields: object) -> Spec:
-    base = git(repository, "rev-parse", "HEAD")
-    return spec("native", root=str(repository), base=base, model=model, **{"mode": "auto-edit", **fields})
 
 
 async def test_work_comes_back_as_a_branch_and_a_patch_and_is_merged_in_order(

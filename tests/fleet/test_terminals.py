@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from tests.fleet.conftest import Start, give, until_state
-from tests.fleet.test_continuing import script
-from tests.fleet.test_steering import git, repository, work  # noqa: F401
+from tests.fleet.repositories import script, work
 from treadle.errors import LocalError
 from treadle.fleet import client, runs
 from treadle.fleet.bus import Bus
@@ -55,7 +54,7 @@ async def until_there(path: Path) -> None:
 async def test_a_shell_in_the_worktree_of_an_order_and_the_receipt_says_so(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
 ) -> None:
     await start_node()
@@ -78,7 +77,7 @@ async def test_a_shell_in_the_worktree_of_an_order_and_the_receipt_says_so(
 async def test_an_agent_in_a_terminal_is_typed_into_from_elsewhere_and_ends_with_its_program(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
     tmp_path: Path,
 ) -> None:
     await start_node()
@@ -99,7 +98,7 @@ async def test_an_agent_in_a_terminal_is_typed_into_from_elsewhere_and_ends_with
 async def test_an_order_in_a_terminal_is_cancelled_with_all_it_has_started(
     bus: Bus,
     start_node: Start,
-    repository: Path,  # noqa: F811
+    repository: Path,
 ) -> None:
     await start_node()
     order = msgspec.structs.replace(work(repository, "any"), agent="acp:cat", terminal=True)

@@ -15,13 +15,11 @@ from tests.fleet.api.conftest import WAIT, StartWeb, Web
 from tests.fleet.api.receiver import receiving
 from tests.fleet.api.test_push import browser, read_by
 from tests.fleet.conftest import Start, give, until_state
-from tests.fleet.test_steering import edits, repository, work
+from tests.fleet.repositories import edits, work
 from treadle.fleet import client, places
 from treadle.fleet.api import push
 from treadle.fleet.api.tokens import Device
 from treadle.fleet.bus import Bus
-
-__all__ = ["repository"]
 
 
 async def test_a_question_is_told_once_everywhere_and_answered_from_its_link(

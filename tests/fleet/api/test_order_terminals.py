@@ -8,11 +8,9 @@ import msgspec
 from tests.fleet.api.conftest import WAIT, Web
 from tests.fleet.api.test_terminals import screen_with
 from tests.fleet.conftest import Start, give, spec
-from tests.fleet.test_steering import repository, work
+from tests.fleet.repositories import work
 from treadle.fleet import client
 from treadle.fleet.bus import Bus
-
-__all__ = ["repository"]
 
 
 async def test_the_terminal_of_an_order_is_seen_typed_into_and_has_a_shell_beside_it(

@@ -6,11 +6,9 @@ from typing import Any
 
 from tests.fleet.api.conftest import WAIT, Web
 from tests.fleet.conftest import Start, give, spec, until_state
-from tests.fleet.test_steering import edits, repository, work
+from tests.fleet.repositories import edits, work
 from treadle.fleet import client
 from treadle.fleet.bus import Bus
-
-__all__ = ["repository"]
 
 SLOW = "null:60:600"
 

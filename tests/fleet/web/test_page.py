@@ -8,12 +8,10 @@ import msgspec
 from playwright.async_api import expect
 
 from tests.fleet.conftest import Start, give, spec, until_state
-from tests.fleet.test_steering import edits, repository, work
+from tests.fleet.repositories import edits, work
 from tests.fleet.web.conftest import WAIT, Open, StartWeb, Web
 from treadle.fleet import client, places
 from treadle.fleet.bus import Bus
-
-__all__ = ["repository"]
 
 SLOW = "null:60:600"
 

@@ -8,14 +8,14 @@ import msgspec
 from playwright.async_api import expect
 
 from tests.fleet.conftest import Start, give, until_state
-from tests.fleet.test_steering import repository, work
+from tests.fleet.repositories import work
 from tests.fleet.web.conftest import Open, StartWeb, Web
 from tests.terminal.conftest import stage
 from tests.terminal.support import Stage
 from treadle.fleet import client
 from treadle.fleet.bus import Bus
 
-__all__ = ["repository", "stage"]
+__all__ = ["stage"]
 
 ECHO = "import sys\nprint('ready', flush=True)\nfor line in sys.stdin: print('heard', line.strip(), flush=True)"
 
