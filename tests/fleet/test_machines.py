@@ -1,6 +1,7 @@
 """Another machine over SSH: a real sshd on loopback with a state directory of its own stands for it."""
 
 import asyncio
+import configparser
 import io
 import os
 import shutil
@@ -148,3 +149,20 @@ def test_the_program_is_packed_as_a_wheel_that_can_be_installed(tmp_path: Path) 
 def test_the_unit_of_a_node_ends_only_the_node() -> None:
     text = services.unit("n1")
     assert "KillMode=process" in text and "treadle.fleet.node n1" in text and "TREADLE_HOME=" in text
+
+
+def test_the_unit_of_a_node_is_one_that_systemd_takes(tmp_path: Path) -> None:
+    text = services.unit("n1")
+    found = configparser.ConfigParser(interpolation=None)
+    found.optionxform = str  # type: ignore[assignment,method-assign]
+    found.read_string(text)
+    assert found["Service"]["KillMode"] == "process", "runners outlive the node"
+    assert found["Service"]["Restart"] == "always" and found["Install"]["WantedBy"] == "default.target"
+    assert found["Service"]["ExecStart"].split()[-2:] == ["treadle.fleet.node", "n1"]
+    if shutil.which("systemd-analyze"):
+        path = tmp_path / "treadle-node-n1.service"
+        path.write_text(text)
+        argv = ["systemd-analyze", "--user", "verify", path]
+        env = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
+        assert "treadle-node-n1.service" not in done.stderr, done.stderr
