@@ -119,3 +119,17 @@ def test_front_matter_never_loses_the_body(text: str) -> None:
     values, body = project.front_matter(text)
     assert text.endswith(body)
     assert values == {} or text.lstrip("\ufeff").startswith("---")
+
+
+def test_a_file_that_agents_md_means_with_an_at_sign_is_told_too(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "AGENTS.md").write_text(
+        "Follow @docs/style.md, and `@not/this.md`. Mail me@example.org.\n@/etc/hostname\n"
+    )
+    (tmp_path / "docs" / "style.md").write_text("Two spaces. See @more.md and @../AGENTS.md.\n")
+    (tmp_path / "docs" / "more.md").write_text("No tabs.\n")
+    (tmp_path / "docs" / "outside.md").symlink_to("/etc/hostname")
+    paths = [os.path.relpath(path, tmp_path) for path, _ in project.knowledge_files(str(tmp_path))]
+    assert paths == ["AGENTS.md", "docs/style.md", "docs/more.md"]
+    assert "No tabs." in project.knowledge(str(tmp_path))

@@ -17,6 +17,9 @@ MENDS = """
 when = "fails"
 text = "It takes one off."
 [[reply.call]]
+name = "read_file"
+arguments = { file_path = "prices.py" }
+[[reply.call]]
 name = "edit_file"
 arguments = { file_path = "prices.py", old_string = "sum(prices) - 1", new_string = "sum(prices)" }
 

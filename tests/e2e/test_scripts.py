@@ -115,6 +115,12 @@ SCRIPTS = (
         "You divide by zero.\n",
     ),
     Script(
+        "a file that the prompt names",
+        """claude -p "What do @notes.txt and @missing.txt say?" """,
+        '[[reply]]\nwhen = "(?s)@notes.txt.*some notes"\ntext = "Some notes."\n',
+        "Some notes.\n",
+    ),
+    Script(
         "a message for a commit",
         """git init -q . && git add notes.txt
            git -c user.name=me -c user.email=me@localhost commit -q \\

@@ -12,8 +12,13 @@ from evals.tasks import select
 FIX = """
 [[reply]]
 when = "gives wrong results"
-call = [{name = "edit_file", arguments = {file_path = "calc.py", old_string = "a - b", new_string = "a + b"}}]
 usage = {input = 100, output = 20}
+[[reply.call]]
+name = "read_file"
+arguments = {file_path = "calc.py"}
+[[reply.call]]
+name = "edit_file"
+arguments = {file_path = "calc.py", old_string = "a - b", new_string = "a + b"}
 [[reply]]
 when = "Edited"
 text = "Fixed."
@@ -35,7 +40,7 @@ async def test_an_attempt_is_judged_by_its_effect(script: str, tmp_path: Path) -
     fix, create = select("tiny-fix,tiny-create")
     done = await attempt(fix, Configuration(model=script), 1, tmp_path / "t" / "fix.txt")
     assert done.passed and done.outcome == "completed" and done.steps == 2
-    assert (done.input_tokens, done.output_tokens, done.tool_calls, done.tool_errors) == (220, 25, 1, 0)
+    assert (done.input_tokens, done.output_tokens, done.tool_calls, done.tool_errors) == (220, 25, 2, 0)
     assert "CALL edit_file" in (tmp_path / "t" / "fix.txt").read_text()
     idle = await attempt(create, Configuration(model=script), 1)
     assert not idle.passed and "greet" in idle.why

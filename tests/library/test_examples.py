@@ -48,6 +48,9 @@ def test_without_async_what_changed_is_told(tmp_path: Path) -> None:
     replies = """
 [[reply]]
 [[reply.call]]
+name = "read_file"
+arguments = { file_path = "README.md" }
+[[reply.call]]
 name = "edit_file"
 arguments = { file_path = "README.md", old_string = "mispeling", new_string = "misspelling" }
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from treadle.agent.mentioned import mentioned
 from treadle.io.files import read_at_most
 from treadle.io.paths import config_file
 from treadle.settings import trust
@@ -21,6 +22,8 @@ FILE_CAP = 64 * 1024
 KNOWLEDGE_CAP = 128 * 1024
 MAX_ENTRIES = 200
 KNOWLEDGE = ("agents.md", "claude.md")
+IMPORT_DEPTH = 5
+"""How far a file may mean another that means another."""
 FOLDERS = (".treadle", ".agents", ".claude")
 
 
@@ -160,6 +163,21 @@ def knowledge_files(cwd: str) -> Iterator[tuple[str, str]]:
             text = _read(path, top) if name in names else None
             if text is not None:
                 yield path, text
+                yield from _imported(path, text, top, {os.path.realpath(path)})
+
+
+def _imported(path: str, text: str, top: str, known: set[str], depth: int = 1) -> Iterator[tuple[str, str]]:
+    """The files of this place that a text means with `@path`, from where it lies, and those that they mean."""
+    for names in mentioned(text):
+        for name in names:
+            there = os.path.join(os.path.dirname(path), name)
+            real = os.path.realpath(there)
+            if real not in known and (found := _read(there, top)) is not None:
+                known.add(real)
+                yield os.path.normpath(there), found
+                if depth < IMPORT_DEPTH:
+                    yield from _imported(there, found, top, known, depth + 1)
+                break
 
 
 def _folders(cwd: str, kind: str) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ from treadle.agent.hooks import ShellHooks
 from treadle.agent.messages import ToolSchema, UserMessage
 from treadle.agent.permissions import Permissions
 from treadle.agent.program import ProgramHooks
-from treadle.agent.providers.base import Provider
+from treadle.agent.providers.base import Preparing, Provider
 from treadle.agent.records import Cleared, Spent, Switched, TurnBegan, TurnOver
 from treadle.agent.small.profile import small_persona, small_tools
 from treadle.agent.subagents import AgentType, kinds
@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from treadle.agent.loop import Parts, TurnLoop
 
 NAME = "native"
+IDLE = 0.02
+"""Seconds after the start in which nobody asked anything: then there is time to load what a turn needs."""
 CAPABILITIES: Mapping[str, Any] = {
     name: "native"
     for name in (
@@ -169,6 +171,8 @@ class NativeSession(BaseSession):
         if self.confining.asked.use == "on":
             _ = self.confining.wanted  # refused now, and not at the first command
         await self.toolbox.start(lambda message: self.emit(Warned(message=message, code="settings")))
+        if isinstance(self.provider, Preparing):  # while we wait for the first prompt
+            asyncio.get_running_loop().call_later(IDLE, self.provider.prepare)
 
     def read_project(self) -> None:
         if not self.spec.instructions.project:
@@ -201,9 +205,8 @@ class NativeSession(BaseSession):
         self.transcript.append(TurnBegan(turn=turn.id, prompt=turn.prompt.text, ts=self._clock()))
         outcome = "interrupted"
         try:
-            ended = await self._work(
-                turn, turn.prompt.text, TurnBudget(self.configuration.limits, priced=lambda: self.provider.priced)
-            )
+            budget = TurnBudget(self.configuration.limits, priced=lambda: self.provider.priced)
+            ended = await self._work(turn, await self._prompt(turn), budget)
             outcome = ended.outcome
             return ended
         except asyncio.CancelledError:
@@ -218,6 +221,15 @@ class NativeSession(BaseSession):
             finally:  # a person may have enough of the hook
                 over = TurnOver(turn=turn.id, outcome=outcome, ts=self._clock(), listing=self.transcript.listing)
                 self.transcript.append(over, sync=True)
+
+    async def _prompt(self, turn: Turn) -> str:
+        """What was asked, with the files that it mentions where the model could read them itself."""
+        text = turn.prompt.text
+        if "@" not in text or self._parent is not None or "read_file" not in self.tools:
+            return text
+        from treadle.agent.mentions import with_files
+
+        return await with_files(text, self._tool_context(turn, turn.id), self.permissions.guard)
 
     async def _work(self, turn: Turn, text: str, budget: TurnBudget) -> TurnEnded:
         from treadle.agent.loop import TurnLoop  # a session is open before all that a turn needs is loaded

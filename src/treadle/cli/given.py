@@ -84,7 +84,8 @@ def claude_settings(text: str) -> ClaudeSettings:
     for name in ("hooks", "sandbox"):
         if table.get(name):
             raise ConfigError(
-                f"--settings has {name}, which are written in another way here", hint="see docs/reference/settings.md"
+                f"--settings has {name}, which are written in another way here",
+                hint="`treadle docs hooks-and-mcp` says how",
             )
     permissions = table.get("permissions") or {}
     known = ("permissions", "model", "env", "hooks", "sandbox", "$schema")

@@ -197,6 +197,9 @@ EDITORS = "".join(
 [[reply]]
 when = "^make it {name}$"
 [[reply.call]]
+name = "read_file"
+arguments = {{ file_path = "shared.txt" }}
+[[reply.call]]
 name = "edit_file"
 arguments = {{ file_path = "shared.txt", old_string = "as it was\\n", new_string = "{name}" }}
 [[reply]]

@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -175,6 +177,16 @@ def test_a_key_or_password_is_not_shown() -> None:
     endpoint = Endpoint(name="acme", base_url="https://me:secret@host/v1", key="sk-secret")
     assert "secret" not in repr(endpoint) + str(ModelSettings(api_key="sk-secret"))
     assert endpoint.shown_url == "https://host/v1"
+
+
+def test_the_client_can_be_loaded_before_the_first_request() -> None:
+    code = (
+        "import sys; from treadle.agent.providers.names import resolve\n"
+        "provider = resolve('chat:m', {'TREADLE_BASE_URL': 'http://127.0.0.1:9'})\n"
+        "before = 'h11' in sys.modules; provider.prepare(); print(before, 'h11' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "False True\n"
 
 
 async def test_it_can_be_closed_twice_and_used_again() -> None:

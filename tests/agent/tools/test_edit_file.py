@@ -8,7 +8,7 @@ from treadle.events import FileChanged
 
 async def test_the_result_is_the_diff(workspace: Workspace) -> None:
     path = workspace.write("a.py", "a = 1\nb = 2\nc = 3\n")
-    result = await workspace.run("edit_file", file_path="a.py", old_string="b = 2", new_string="b = 20")
+    result = await workspace.edit("edit_file", file_path="a.py", old_string="b = 2", new_string="b = 20")
     assert path.read_text() == "a = 1\nb = 20\nc = 3\n"
     diff = "--- a/a.py\n+++ b/a.py\n@@ -1,3 +1,3 @@\n a = 1\n-b = 2\n+b = 20\n c = 3\n"
     assert result == f"Edited a.py\n{diff}"
@@ -18,75 +18,90 @@ async def test_the_result_is_the_diff(workspace: Workspace) -> None:
 
 
 async def test_a_tolerant_match_is_told(workspace: Workspace) -> None:
-    path = workspace.write("a.py", "if x:\n    y = 1\n")
-    with pytest.raises(ToolError, match="(?s)have not read .*does not name one exact place.*y = 1"):
-        await workspace.run("edit_file", file_path="a.py", old_string="y  =  1", new_string="y = 2")
-    assert path.read_text() == "if x:\n    y = 1\n"
-    result = await workspace.run("edit_file", file_path="a.py", old_string="y  =  1", new_string="y = 2")
+    workspace.write("a.py", "if x:\n    y = 1\n")
+    result = await workspace.edit("edit_file", file_path="a.py", old_string="y  =  1", new_string="y = 2")
     assert "white space evened out" in result and "+    y = 2" in result
+
+
+async def test_a_file_that_was_not_read_is_shown_first_and_edited_when_asked_again(workspace: Workspace) -> None:
+    path = workspace.write("a.py", "if x:\n    y = 1\n")
+    with pytest.raises(ToolError, match="(?s)you have not read .*nothing was written.*    y = 1"):
+        await workspace.run("edit_file", file_path="a.py", old_string="y = 1", new_string="y = 2")
+    assert path.read_text() == "if x:\n    y = 1\n"
+    await workspace.run("edit_file", file_path="a.py", old_string="y = 1", new_string="y = 2")
+    assert path.read_text() == "if x:\n    y = 2\n"
+    await workspace.run("edit_file", file_path="a.py", old_string="y = 2", new_string="y = 3")
+    assert path.read_text() == "if x:\n    y = 3\n"  # what one wrote oneself is known
+
+
+async def test_of_a_long_file_that_was_not_read_the_place_is_shown(workspace: Workspace) -> None:
+    workspace.write("a.py", "".join(f"line_{number} = {number}\n" for number in range(5000)))
+    with pytest.raises(ToolError, match=r"(?s)not read .*\n +4001\tline_4000 = 4000") as caught:
+        await workspace.run("edit_file", file_path="a.py", old_string="line_4000 = 4000", new_string="x = 1")
+    assert len(caught.value.message) < 2000
 
 
 async def test_replace_all_tells_how_many(workspace: Workspace) -> None:
     workspace.write("a.py", "x\nx\nx\n")
     await workspace.run("read_file", file_path="a.py")
-    result = await workspace.run("edit_file", file_path="a.py", old_string="x", new_string="y", replace_all=True)
+    result = await workspace.edit("edit_file", file_path="a.py", old_string="x", new_string="y", replace_all=True)
     assert "[3 places]" in result
 
 
 async def test_an_empty_old_string_makes_a_new_file_and_fills_an_empty_one(workspace: Workspace) -> None:
-    await workspace.run("edit_file", file_path="new/a.py", old_string="", new_string="é = 1\n")
+    await workspace.edit("edit_file", file_path="new/a.py", old_string="", new_string="é = 1\n")
     assert (workspace.root / "new/a.py").read_text() == "é = 1\n"
     workspace.write("empty.py", "")
-    await workspace.run("edit_file", file_path="empty.py", old_string="", new_string="x\n")
+    await workspace.edit("edit_file", file_path="empty.py", old_string="", new_string="x\n")
     assert (workspace.root / "empty.py").read_text() == "x\n"
     with pytest.raises(ToolError, match="old_string is empty"):
-        await workspace.run("edit_file", file_path="empty.py", old_string="", new_string="y\n")
+        await workspace.edit("edit_file", file_path="empty.py", old_string="", new_string="y\n")
 
 
 async def test_editing_a_missing_file_is_an_error_that_helps(workspace: Workspace) -> None:
     workspace.write("parser.py", "x\n")
     with pytest.raises(ToolError, match="did you mean .*parser.py"):
-        await workspace.run("edit_file", file_path="praser.py", old_string="x", new_string="y")
+        await workspace.edit("edit_file", file_path="praser.py", old_string="x", new_string="y")
 
 
 async def test_crlf_and_a_byte_order_mark_are_kept(workspace: Workspace) -> None:
     path = workspace.write("a.txt", b"\xef\xbb\xbfone\r\ntwo\r\n")
-    await workspace.run("edit_file", file_path="a.txt", old_string="one\ntwo", new_string="1\n2")
+    await workspace.edit("edit_file", file_path="a.txt", old_string="one\ntwo", new_string="1\n2")
     assert path.read_bytes() == b"\xef\xbb\xbf1\r\n2\r\n"
 
 
 async def test_bytes_that_are_no_utf8_survive_an_edit_elsewhere(workspace: Workspace) -> None:
     path = workspace.write("a.txt", b"stray \xff byte\nna\xc3\xafve\nx = 1\n")
-    await workspace.run("edit_file", file_path="a.txt", old_string="naïve\nx = 1", new_string="naïve\nx = 2")
+    await workspace.edit("edit_file", file_path="a.txt", old_string="naïve\nx = 1", new_string="naïve\nx = 2")
     assert path.read_bytes() == b"stray \xff byte\nna\xc3\xafve\nx = 2\n"
 
 
 async def test_a_file_in_another_encoding_is_edited_in_it(workspace: Workspace) -> None:
     path = workspace.write("latin.txt", "caf\xe9\n".encode("latin-1"))
-    await workspace.run("edit_file", file_path="latin.txt", old_string="café", new_string="thé")
+    await workspace.edit("edit_file", file_path="latin.txt", old_string="café", new_string="thé")
     assert path.read_bytes() == "th\xe9\n".encode("latin-1")
     with pytest.raises(ToolError, match="cp1252, which has no"):
-        await workspace.run("edit_file", file_path="latin.txt", old_string="thé", new_string="日本")
+        await workspace.edit("edit_file", file_path="latin.txt", old_string="thé", new_string="日本")
     wide = workspace.write("wide.txt", b"\xff\xfe" + "one\r\n".encode("utf-16-le"))
-    await workspace.run("edit_file", file_path="wide.txt", old_string="one", new_string="日本")
+    await workspace.edit("edit_file", file_path="wide.txt", old_string="one", new_string="日本")
     assert wide.read_bytes() == b"\xff\xfe" + "日本\r\n".encode("utf-16-le")
 
 
 async def test_binary_files_are_not_edited(workspace: Workspace) -> None:
     workspace.write("a.bin", b"abc\0def")
     with pytest.raises(ToolError, match="binary file; only text"):
-        await workspace.run("edit_file", file_path="a.bin", old_string="abc", new_string="x")
+        await workspace.edit("edit_file", file_path="a.bin", old_string="abc", new_string="x")
 
 
-async def test_a_file_changed_between_read_and_edit_is_edited_as_it_is_now_and_told(workspace: Workspace) -> None:
+async def test_a_file_that_changed_since_it_was_read_is_shown_before_it_is_edited(workspace: Workspace) -> None:
     path = workspace.write("a.txt", "one\ntwo\n")
     await workspace.run("read_file", file_path="a.txt")
     path.write_text("zero\none\ntwo\n")
-    result = await workspace.run("edit_file", file_path="a.txt", old_string="two", new_string="2")
-    assert "had changed since you read it" in result
+    with pytest.raises(ToolError, match="(?s)has changed since you read it; nothing was written.*zero"):
+        await workspace.run("edit_file", file_path="a.txt", old_string="two", new_string="2")
+    assert path.read_text() == "zero\none\ntwo\n"
+    await workspace.run("edit_file", file_path="a.txt", old_string="two", new_string="2")
     assert path.read_text() == "zero\none\n2\n"
-    again = await workspace.run("edit_file", file_path="a.txt", old_string="one", new_string="1")
-    assert "had changed" not in again
 
 
 async def test_a_file_changed_between_load_and_save_is_left_alone(workspace: Workspace) -> None:
@@ -102,4 +117,4 @@ async def test_a_file_that_is_too_big_to_edit_says_what_to_use(workspace: Worksp
     with open(workspace.root / "big", "wb") as file:
         file.truncate(files.MAX_EDIT + 1)
     with pytest.raises(ToolError, match="use bash"):
-        await workspace.run("edit_file", file_path="big", old_string="a", new_string="b")
+        await workspace.edit("edit_file", file_path="big", old_string="a", new_string="b")

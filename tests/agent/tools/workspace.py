@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from treadle.agent.tools import paths, registry
+from treadle.agent.tools import files, paths, registry
 from treadle.agent.tools.base import ToolContext
 from treadle.errors import Denied
 from treadle.events import Event, Task
@@ -68,6 +68,13 @@ class Workspace:
         decoded = registry.decode(tool, json.dumps(args))
         tool.access(decoded, self.context.resolve)
         return await registry.run(tool, decoded, self.context)
+
+    async def edit(self, name: str, **args: Any) -> str:
+        """The same, for a file that is known: whatever is there was read just now."""
+        path = self.context.resolve(args["file_path"])
+        if path.is_file():
+            files.saw(self.context, path, files.load(path).stamp)
+        return await self.run(name, **args)
 
     def write(self, name: str, data: str | bytes) -> Path:
         path = self.root / name

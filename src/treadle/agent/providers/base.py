@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -23,6 +23,13 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ReplyItem: TypeAlias = TextDelta | ThinkingDelta | ModelRouted | Retrying | Reply
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """A provider that has something to load before its first call."""
+
+    def prepare(self) -> None: ...
 
 
 class Provider(Protocol):

@@ -155,9 +155,12 @@ class HttpProvider:
             client, self._client = self._client, None
             await client.aclose()
 
+    def prepare(self) -> None:
+        """Load the HTTP client, which a session is opened without."""
+        import treadle.agent.providers.client  # noqa: F401
+
     def _open(self) -> ServiceClient:
         if self._client is None:
-            # It takes longer to load than all else, and a session is opened without it.
             from treadle.agent.providers.client import ServiceClient
 
             self._client = ServiceClient(self._endpoint, self._format.headers(self._endpoint.key))

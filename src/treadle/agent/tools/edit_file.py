@@ -11,13 +11,11 @@ from msgspec import Meta
 
 from treadle.agent.tools import editing, text
 from treadle.agent.tools.base import Tool, ToolContext
-from treadle.agent.tools.files import Loaded, changed_since_seen, changing, load, not_known, save, view
+from treadle.agent.tools.files import Loaded, changing, load, not_known, save, view
 from treadle.agent.tools.paths import missing, show, shown
 from treadle.errors import ToolError
 from treadle.events import FileChanged, ToolKind
 from treadle.session import Access
-
-TOLERANT = "found only with white space evened out"
 
 OldString = Annotated[str, Meta(description="The text to replace, exactly as it is in the file, unique in it.")]
 NewString = Annotated[str, Meta(description="The text to put there.")]
@@ -42,7 +40,8 @@ class EditFile:
     description = (
         "Replace a piece of text in a file by another. old_string must be in the file exactly once, unless "
         "replace_all is set; when it differs only in white space from one place in the file, that place is taken. "
-        "With an empty old_string a file that does not exist is made. The result is a diff."
+        "With an empty old_string a file that does not exist is made. A file that you have not read, or that has "
+        "changed since, is shown to you instead of edited. The result is a diff."
     )
     kind: ToolKind = "write"
     Args = EditArgs
@@ -75,22 +74,14 @@ def edit(path: Path, edits: tuple[Edit, ...], context: ToolContext) -> tuple[str
             f"{show(path)} is {source.encoding}, which has no {result[error.start]!r}; nothing was written",
             hint="use characters that the file's encoding has, or replace the whole file with write_file",
         ) from None
-    unsure = not_known(context, loaded) if _guessed(edits, notes) else ""
-    if unsure:
-        what = f"{unsure}, and the edit does not name one exact place; nothing was written"
-        raise ToolError(f"{what}. {view(context, loaded)}")
-    if changed_since_seen(context, loaded):
-        notes.append("the file had changed since you read it; this edit was made to what it holds now")
+    if why := not_known(context, loaded):
+        place = editing.place(source.text, edits[0].old_string)
+        raise ToolError(f"{why}; nothing was written. {view(context, loaded, place)}")
     if loaded.stamp and data == loaded.data:
         raise ToolError("the edits leave the file as it is: there is nothing to change")
     change = save(context, loaded, data, source.text, result)
     lines = [f"{'Edited' if loaded.stamp else 'Made'} {shown(path, context.cwd)}", *(f"[{note}]" for note in notes)]
     return "\n".join([*lines, change.diff]), change
-
-
-def _guessed(edits: tuple[Edit, ...], notes: list[str]) -> bool:
-    """Whether one of them was made somewhere else than at one place that is exactly as the model said."""
-    return any(one.replace_all for one in edits) or any(TOLERANT in note for note in notes)
 
 
 def _edited(loaded: Loaded, edits: tuple[Edit, ...]) -> tuple[text.Text, str, list[str]]:
@@ -120,7 +111,7 @@ def _apply(content: str, edits: tuple[Edit, ...]) -> tuple[str, list[str]]:
             raise ToolError(f"{which}{error.message}{none}", hint=error.hint) from None
         content = done.text
         if done.tolerant:
-            notes.append(f"{which}{TOLERANT}; check the diff")
+            notes.append(f"{which}found only with white space evened out; check the diff")
         elif one.replace_all:
             notes.append(f"{which}{done.count} places")
     return content, notes

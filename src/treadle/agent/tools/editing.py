@@ -185,5 +185,11 @@ def _shown(lines: list[str], number: int, height: int) -> str:
     return "\n".join(f"{first + at:6d}\t{row.rstrip()[:400]}" for at, row in enumerate(rows))
 
 
+def place(text: str, old: str) -> str:
+    """The lines around what an edit would change, each with its number; nothing where that is not one place."""
+    found = line_numbers(text, old) if old else []
+    return _shown(lines_of(text), found[0], old.count("\n") + 1) if found else ""
+
+
 def _trigrams(line: str) -> set[str]:
     return {line[place : place + 3] for place in range(len(line) - 2)}

@@ -126,13 +126,18 @@ def not_known(context: ToolContext, loaded: Loaded) -> str:
 VIEW = 8 * 1024
 
 
-def view(context: ToolContext, loaded: Loaded) -> str:
-    """What a file holds now, for a model that was about to change it blindly; from here on it knows it."""
+def view(context: ToolContext, loaded: Loaded, place: str = "") -> str:
+    """What a file holds now, for a model that was about to change it blindly; from here on it knows it.
+
+    Of a long file it is the `place` that was to be changed, or the beginning.
+    """
     saw(context, loaded.path, loaded.stamp)
     if context.hidden(str(loaded.path)):
         return "Rules keep it from being read; call again if it is to be replaced all the same"
     if what := text.binary(loaded.data[: text.SNIFF]):
         return f"It is {what} of {len(loaded.data):,} bytes; call again if it is to be replaced all the same"
+    if place and len(loaded.data) > VIEW:
+        return f"It holds this there now; call again with what should be there:\n{place}"
     part = loaded.data[:VIEW]
     shown_part, _ = text.readable(part[: len(part) - len(text.cut_character(part))])
     cut = "\n[it goes on; read the rest with read_file]" if len(loaded.data) > VIEW else ""

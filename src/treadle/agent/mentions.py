@@ -1,0 +1,36 @@
+"""A prompt that mentions files as `@path`: they are shown with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from treadle.agent.mentioned import mentioned
+from treadle.agent.tools.base import ToolContext
+from treadle.errors import ToolError
+from treadle.session import Access, Decision
+
+MOST = 20
+"""Files that are shown with one prompt."""
+
+
+async def with_files(text: str, context: ToolContext, judge: Callable[[Access], Decision]) -> str:
+    """The prompt, followed by the files that it mentions, as far as they are there and may be read unasked."""
+    from treadle.agent.tools.read_file import TOOL, ReadArgs
+
+    parts: dict[Path, str] = {}
+    for names in mentioned(text):
+        name = next((name for name in names if os.path.isfile(context.resolve(name))), None)
+        if name is None or context.resolve(name) in parts or len(parts) == MOST:
+            continue
+        args = ReadArgs(file_path=name)
+        if judge(TOOL.access(args, context.resolve)).verdict != "allow":
+            shown = "it may not be read here"
+        else:
+            try:
+                shown = await TOOL.run(args, context)
+            except ToolError as error:
+                shown = error.message
+        parts[context.resolve(name)] = f"[{name}, as it is now]\n{shown}"
+    return "\n\n".join([text, *parts.values()])
