@@ -192,3 +192,18 @@ def test_a_screen_that_is_wiped_during_a_session_is_about_to_be_drawn_and_not_fo
     assert judge(named(agent), Evidence(["", ""], box_seen=True, quiet=100)).state == "thinking"
     assert judge(named(agent), Evidence(["", ""], box_seen=True, quiet=STALE)).state == "unknown"
     assert judge(named(agent), Evidence([], box_seen=False, quiet=100)).state == "starting"
+
+
+def test_what_a_dialog_asks_is_told_and_not_what_is_quoted_above_it() -> None:
+    quoted = ["✦ It says:", "    Do you want to proceed?", "    > 1. Yes", "", *GEMINI_DIALOG.split("\n")]
+    assert judge(named("gemini"), Evidence(quoted)).message == "Allow execution of [Shell]?"
+
+
+GEMINI_DIALOG = """\
+╭──────────────────────────────────────────────────────────╮
+│ ? Shell  touch made.txt                                  │
+│ Allow execution of [Shell]?                              │
+│                                                          │
+│ ● 1. Allow once                                          │
+│   2. Allow for this session                              │
+╰──────────────────────────────────────────────────────────╯"""

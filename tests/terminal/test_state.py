@@ -176,6 +176,14 @@ def test_a_screen_on_which_nothing_is_drawn_yet_is_not_idle() -> None:
     assert watch.detail(120_000)["name"] == "unknown"
 
 
+def test_a_turn_counts_once_also_when_its_work_was_never_told() -> None:
+    watch, turns = watcher(), []
+    for now, state in enumerate(("idle", "done", "working", "blocked:kind=permission", "done", "idle", "error"), 1):
+        say(watch, f"\x1b]7501;state={state}:app=claude-code\x07", now)
+        turns.append(watch.detail(now)["turns"])
+    assert turns == [0, 1, 2, 2, 2, 2, 3]
+
+
 def test_child_records_are_counted_and_change_nothing_else() -> None:
     watch = watcher()
     say(watch, "\x1b]7501;state=idle:app=claude-code\x07\x1b]7501;state=working:id=a1:title=eA==\x07", 0)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 SIGNALS = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGCONT)
-ANSWER = 2.0
-"""Seconds that a supervisor has to show that it knows our additions."""
 
 
 def attach(place: Place, *, read_only: bool = False, detach_key: int = 0x1C, bar: bool = False) -> int:
@@ -37,7 +35,7 @@ def attach(place: Place, *, read_only: bool = False, detach_key: int = 0x1C, bar
     before = termios.tcgetattr(0)
     while True:
         try:
-            client = Client(place.sock, timeout=ANSWER)
+            client = Client(place.sock, timeout=place.patience)
         except NotFound:
             return _ended(exit_record(place.exit)["code"])
         with client:

@@ -88,6 +88,7 @@ class Regions:
         self.text = {
             table.TITLE: evidence.title,
             table.PROGRESS: evidence.progress,
+            table.BOX: "\n".join(lines[box[0] : box[1] + 1]) if box else "",
             table.FOOTER: "\n".join(below) if box else "",
             table.DIALOG: "\n".join(below if box else [line for line in lines if line][-LOWER:]),
             table.STATUS: "\n".join([line for line in above if line][-NEAR:]) if box else "",
@@ -97,10 +98,12 @@ class Regions:
 
     def find(self, sign: Sign) -> str | None:
         """The words that the sign is seen by."""
-        found = sign.pattern.search(self.text[sign.where])
+        text = self.text[sign.where]
+        found = sign.pattern.search(text)
         if not found:
             return None
-        text = self.text[sign.where]
+        if sign.where == table.DIALOG:  # the lowest: what is above it may be quoted
+            *_, found = sign.pattern.finditer(text)
         start = text.rfind("\n", 0, found.start()) + 1
         end = text.find("\n", max(found.end(), found.start() + 1))
         return re.sub(r"\s+", " ", text[start : end if end >= 0 else None]).strip(" │┃")[:200]
@@ -218,10 +221,10 @@ def _without_box(detector: Detector, evidence: Evidence, regions: Regions) -> It
         yield Verdict(state, report.source, report.said, report.message)
     elif report and report.state in ("idle", "done"):
         yield Verdict(table.IDLE, report.source, report.said, report.message)
+    blank = not any(evidence.lines)
     if not evidence.box_seen and evidence.age < FIRST_SCREEN:
-        blank = not any(evidence.lines)
         yield Verdict(table.STARTING, "screen", "nothing is drawn yet" if blank else "no input box is drawn yet")
-    if evidence.box_seen and not any(evidence.lines):
+    if evidence.box_seen and blank:
         yield Verdict(table.THINKING, "screen", "the screen is blank: it is about to be drawn anew")
     for found in _seen(detector, regions, table.TITLE, (table.WORKING,)):
         yield Verdict(table.THINKING, found.source, found.said)
@@ -263,7 +266,12 @@ def explain(detector: Detector, evidence: Evidence) -> dict[str, Any]:
     for sign in detector.signs:
         seen = None if sign in table.COMMON_DIALOGS and regions.has_box else regions.find(sign)
         signs.append({"state": sign.state, "where": sign.where, "pattern": sign.text, "seen": seen})
-    return {"box": regions.has_box, "regions": regions.text, "signs": signs}
+    return {
+        "box": regions.has_box,
+        "regions": regions.text,
+        "signs": signs,
+        "screen": "\n".join(evidence.lines),
+    }
 
 
 def says(detector: Detector, where: str, text: str, state: str) -> bool:

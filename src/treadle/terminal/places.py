@@ -9,6 +9,7 @@ from treadle.io import paths
 from treadle.io.files import read_at_most
 
 ID_MAX = 100
+STRANGER, BUSY = 2.0, 30.0
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
@@ -44,6 +45,11 @@ class Place:
     @property
     def sock(self) -> str:
         return paths.socket_path(self.directory, f"{self.id}.sock")
+
+    @property
+    def patience(self) -> float:
+        """Seconds for an answer to what the protocol does not have. One that keeps a summary is ours, and only slow."""
+        return BUSY if os.path.exists(self.summary) else STRANGER
 
     def pids(self) -> tuple[int, int]:
         """Supervisor and child as the pid file has them; 0 for one that is not there or no number."""

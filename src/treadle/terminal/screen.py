@@ -296,10 +296,10 @@ def _from_scrollback(client: Client, sizes: list[tuple[int, int, int]], start: i
 def replayed(client: Client) -> bytes:
     """The scrollback of a supervisor that has only the protocol, which does not say where it ends."""
     client.subscribe()
-    found = []
+    found: list[bytes] = []
     try:
         while True:
-            message = next(client.messages(REPLAYED))
+            message = next(client.messages(REPLAYED if found else ANSWER))
             if isinstance(message, wire.Exit):
                 break
             if isinstance(message, wire.Output):

@@ -31,7 +31,7 @@ HOLD = 150
 """Milliseconds for which a new state must be seen before it counts: a screen may be read in the middle of a redraw."""
 FIRST_IDLE = 600
 """Milliseconds for the first input box of all: agents may draw it, and then a dialog over it."""
-ANSWERING = 1500
+ANSWERING = 3000
 """Milliseconds in which a program may act on a key that answers its dialog."""
 LOOK_LONGEST = 1000
 QUIET = 300
@@ -166,8 +166,11 @@ class Watch:
                 if report and len(self._children) < TASKS_MAX:
                     self._children[child] = report
                 return
-            if report and report.state == "working" and not (self._report and self._report.state == "working"):
+            before = self._report.state if self._report else ""
+            if report and report.state == "working" and before != "working":
                 self._turns += 1
+            elif report and report.state in ("done", "error") and before in ("", "idle"):
+                self._turns += 1  # it was over before it was told
             self._report = report
             if report is None:
                 self._children.clear()

@@ -469,6 +469,30 @@ def test_a_prompt_that_starts_no_work_was_not_submitted(shell: Shell, monkeypatc
     assert done.returncode == 4 and "not submitted" in done.stderr
 
 
+QUICK = """
+import os, tty
+tty.setraw(0)
+asked, text = [], ""
+while True:
+    lines = ["Claude Code v2.1.325", *asked, "\u2500" * 60, "\u276f " + text, "\u2500" * 60, "  ? for shortcuts"]
+    os.write(1, ("\\x1b[2J\\x1b[H" + "\\r\\n".join(lines)).encode())
+    for letter in os.read(0, 4096).decode():
+        if letter == "\\r":
+            asked, text = ["\u276f " + text, "\u25cf Done."], ""
+        else:
+            text += letter
+"""
+
+
+def test_a_turn_that_is_over_before_anybody_sees_it_run_was_submitted(shell: Shell, tmp_path: Path) -> None:
+    program = tmp_path / "claude"
+    program.write_text(f"#!{sys.executable} -ISu\n{QUICK}")
+    program.chmod(0o700)
+    shell("run", "--detach", "--id", "x", "--", str(program))
+    shell("wait", "x", "--state", "idle", "--timeout", "50")
+    shell("send", "x", "tidy up", "--wait-idle", "--timeout", "50")
+
+
 def test_a_long_text_is_pasted_whole_or_refused(shell: Shell) -> None:
     code = "import os, sys, tty; tty.setraw(0); os.write(1, b'\\x1b[?2004h\\x1b]7501;state=idle:app=x\\x07ready')\n"
     code += "d = b''\nwhile not d.endswith(b'\\r'): d += os.read(0, 65536)\nprint(len(d), d[:6], d[-7:])"

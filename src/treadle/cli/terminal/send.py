@@ -47,6 +47,10 @@ BEGIN = 20.0
 """Seconds in which a program that was given a prompt has begun to work. Agents take seconds on a busy machine.
 TREADLE_SUBMIT_SECONDS sets another limit."""
 
+LOOK_PAUSE = 2.0
+WORDS = 30
+"""Letters of a text that are looked for on the screen: so few are seldom wrapped."""
+
 
 def main(arguments: list[str]) -> int:
     given = Arguments(arguments, f"--file --timeout {WHERE}", "--enter --wait-idle --anyway --force")
@@ -65,22 +69,22 @@ def main(arguments: list[str]) -> int:
     deadline = time.monotonic() + limit if "--timeout" in given.values else None
     where = place(given, name)
     with connect(where) as client:
-        before = _detail(client)
+        before = _detail(client, where)
         if before is None:
             return _send_plainly(client, where, data, enter, anyway)
         if code := _type(client, where, before, data, enter, anyway):
             return code
         if not waits:
             return 0
-        code = _follow(client, where, before, deadline, anyway)
+        code = _follow(client, where, before, data, deadline, anyway)
     if code == TIMED_OUT:
         warn(f"treadle: {name} was not idle again within {limit:g} s")
     return code
 
 
-def _detail(client: Client) -> dict[str, Any] | None:
+def _detail(client: Client, where: Place) -> dict[str, Any] | None:
     """All that is known; None from a supervisor without our additions."""
-    before, client.timeout = client.timeout, 2.0
+    before, client.timeout = client.timeout, where.patience
     try:
         return client.detail()
     except PeerStalled:
@@ -128,12 +132,15 @@ def _refuse(where: Place, state: dict[str, Any], why: str) -> int:
     return NEEDS_A_PERSON
 
 
-def _follow(client: Client, where: Place, before: dict[str, Any], deadline: float | None, anyway: bool) -> int:
+def _follow(
+    client: Client, where: Place, before: dict[str, Any], data: bytes, deadline: float | None, anyway: bool
+) -> int:
     """Wait for work to begin, and for its end."""
     from treadle.cli.terminal.wait import AT_WORK, Watched, instead_of_idle
 
     begin = time.monotonic() + float(os.environ.get("TREADLE_SUBMIT_SECONDS") or BEGIN)
     watched = Watched(where)
+    look = time.monotonic() + LOOK_PAUSE
     begun = False
     try:
         while True:
@@ -145,6 +152,9 @@ def _follow(client: Client, where: Place, before: dict[str, Any], deadline: floa
             if anyway and state["name"] == "unknown":
                 state["name"] = "idle" if state.get("hint") == "idle" else "working"
             begun = begun or _begun(before, state)
+            if not begun and state["name"] == "idle" and not state.get("settling") and now > look:
+                look = now + LOOK_PAUSE
+                begun = _taken(client, data)
             if not state.get("settling") and state["name"] not in (*AT_WORK, "starting"):
                 if begun and state["name"] == "idle":
                     return 0
@@ -170,6 +180,14 @@ def _begun(before: dict[str, Any], state: dict[str, Any]) -> bool:
         return True
     by_prompt = (state.get("why") or {}).get("source") in ("prompt", "rhythm")
     return bool(by_prompt and state.get("end", 0) > before["output"]["end"] + 2 and state["idle_ms"] >= 400)
+
+
+def _taken(client: Client, data: bytes) -> bool:
+    """Whether the text has left the input box for the transcript: some turns are over before anybody sees them run."""
+    found = client.explain()
+    words = data.decode(errors="replace").strip().split("\n")[0][:WORDS]
+    box, screen = found.get("regions", {}).get("box", ""), found.get("screen", "")
+    return bool(words) and bool(box) and words not in box and "pasted" not in box.lower() and words in screen
 
 
 def _read(path: str) -> bytes:

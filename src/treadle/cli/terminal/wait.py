@@ -105,7 +105,7 @@ class Watched:
         self.client: Client | None = None
         try:
             self.client = connect(where)
-            self.client.timeout = ANSWER
+            self.client.timeout = where.patience
             self.client.hello(wire.WANT_STATES | wire.READ_ONLY)
         except PeerStalled:
             self.plain = True

@@ -34,6 +34,7 @@ TURN = "turn"
 """What stands between the last prompt and the input box."""
 LAST = "last"
 """The last block of that: one answer, one tool call, one error."""
+BOX = "box"
 PROGRESS = "progress"
 """The progress report of OSC 9;4."""
 
