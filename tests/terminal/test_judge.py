@@ -132,6 +132,16 @@ GEMINI_SESSIONS = """\
  ❯ #1    │ 10   │ 33s  │ tidy up (current)
  ▼"""
 
+KIMI_NARROW = """\
+ ✨ please tidy up
+
+ 🌒
+ ╭────────────────────────────────────────────────────────╮
+ │ >                                                      │
+ ╰────────────────────────────────────────────────────────╯
+ scripted thinking  /tmp/shop  master [±]
+                                      context: 0% (0/97.7k)"""
+
 OPENCODE_ASKED = """\
      ▣  Build · scripted · interrupted
 
@@ -172,6 +182,7 @@ OPENCODE_RAN = """\
         ("gemini", GEMINI_NARROW.format(status=""), "◇  Ready (shop)", "idle"),
         ("gemini", GEMINI_NARROW.format(status=" ⠋ Thinking... (esc to cancel, 0s)"), "", "streaming"),
         ("gemini", GEMINI_SESSIONS, "◇  Ready (shop)", "question"),
+        ("kimi", KIMI_NARROW, "", "thinking"),
         ("opencode", OPENCODE_ASKED, "OC | Tidy up", "thinking"),
         ("opencode", OPENCODE_RAN, "OC | Tidy up", "idle"),
     ],

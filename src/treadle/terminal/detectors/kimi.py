@@ -25,7 +25,7 @@ DETECTOR = Detector(
     box=Box(r" *╭─{8,}.*", r" *│ [>!$✨](\s|$)", r" *╰─{8,}.*"),
     prompt=r" *✨ ",
     block=r" *[●✗✨] | +(Error|Interrupted|Approved|Rejected)\b",
-    skip=r" *[🌑🌒🌓🌔🌕🌖🌗🌘⠀-⣿] ",
+    skip=r" *[🌑🌒🌓🌔🌕🌖🌗🌘⠀-⣿](\s|$)",
     signs=(
         # Dialogs
         Sign(PERMISSION, DIALOG, r"^\s*▶ 1\. Approve\b|^\s*(Run this command|Apply (this|these) (edit|change)s?)\?"),
@@ -33,7 +33,7 @@ DETECTOR = Detector(
         Sign(QUESTION, DIALOG, r"↵ choose .*esc cancel|^\s*Trust this folder\?"),
         *COMMON_DIALOGS,
         # At work
-        Sign(WORKING, STATUS, r"^ *[🌑🌒🌓🌔🌕🌖🌗🌘⠀-⣿] "),
+        Sign(WORKING, STATUS, r"^ *[🌑🌒🌓🌔🌕🌖🌗🌘⠀-⣿](\s|$)"),
         Sign(TOOL, TURN, r"^ *● Running\b"),
         Sign(STREAMING, LAST, r"\A *● (?!Ran |Collected |Read |Wrote |Edited |Used )"),
         # Over
