@@ -5,8 +5,10 @@ The confinement is a real one: a git repository, its protected files, one hidden
 
 import asyncio
 import os
+import resource
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,6 +20,7 @@ from treadle.io.sandbox.start import start
 from treadle.session import Confinement
 
 ROUNDS = 60
+STARTS = 12
 GOAL = 15.0
 
 
@@ -61,6 +64,27 @@ def index() -> None:
             print(f"{what:28} {(time.perf_counter() - started) * 1000:7.1f} ms")
 
 
+def starts(cwd: str) -> None:
+    """`treadle -p` whose model only answers: the sandbox is made for commands, so a start should not feel it."""
+    Path(cwd, "say.toml").write_text('[[reply]]\ntext = "ok"\n')
+    program = str(Path(sys.executable).with_name("treadle"))
+    modes = {"full-auto, confined": (), "full-auto, --no-sandbox": ("--no-sandbox",)}
+    taken: dict[str, list[float]] = {name: [] for name in modes}
+    for _ in range(STARTS):
+        for name, more in modes.items():
+            argv = [program, "-p", "hi", "--model", f"scripted:{cwd}/say.toml", "--permission-mode", "full-auto", *more]
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(
+                argv, cwd=cwd, env={**os.environ, "TREADLE_HOME": f"{cwd}/h"}, check=True, capture_output=True
+            )
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            taken[name].append((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000)
+    for name, times in taken.items():
+        print(
+            f"start of treadle -p, {name:24} CPU min {min(times):6.1f} ms   median {statistics.median(times):6.1f} ms"
+        )
+
+
 def main() -> None:
     found = methods.available()
     print(f"method: {found.method}; load: {os.getloadavg()[0]:.1f}")
@@ -70,6 +94,7 @@ def main() -> None:
         subprocess.run(["git", "init", "-q", cwd], check=True)
         os.mkdir(f"{cwd}/secrets")
         asyncio.run(compare(os.path.realpath(cwd)))
+        starts(os.path.realpath(cwd))
     index()
 
 

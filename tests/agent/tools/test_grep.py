@@ -30,7 +30,7 @@ def grep(request: pytest.FixtureRequest, workspace: Workspace) -> Any:
 
 def searcher(workspace: Workspace, program: str | None) -> Any:
     async def run(pattern: str, **args: Any) -> str:
-        return await Grep(lambda: program).run(GrepArgs(pattern=pattern, **args), workspace.context)
+        return await Grep(lambda workspace: program).run(GrepArgs(pattern=pattern, **args), workspace.context)
 
     return run
 
@@ -155,13 +155,15 @@ async def test_odd_names_are_shown_on_one_line(grep: Any, workspace: Workspace) 
 async def test_a_pattern_that_never_ends_is_stopped_and_leaves_no_process(workspace: Workspace) -> None:
     workspace.write("evil.txt", "a" * 60 + "!\n")
     context = msgspec.structs.replace(workspace.context, timeout=0.5)
-    result = await Grep(lambda: None).run(GrepArgs(pattern=r"^(a|aa)+$(?!x)"), context)
+    result = await Grep(lambda workspace: None).run(GrepArgs(pattern=r"^(a|aa)+$(?!x)"), context)
     assert "stopped after 0.5 s" in result
 
 
 async def test_an_interrupt_ends_the_search(workspace: Workspace) -> None:
     workspace.write("evil.txt", "a" * 60 + "!\n")
-    running = asyncio.ensure_future(Grep(lambda: None).run(GrepArgs(pattern=r"^(a|aa)+$(?!x)"), workspace.context))
+    running = asyncio.ensure_future(
+        Grep(lambda workspace: None).run(GrepArgs(pattern=r"^(a|aa)+$(?!x)"), workspace.context)
+    )
     await until(_searches)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -66,6 +66,7 @@ def test_ripgrep_is_found_on_path_and_never_by_a_relative_one(monkeypatch: pytes
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert ripgrep.find() == str(program)
+    assert ripgrep.find(str(tmp_path)) != str(program)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", ".")
-    assert ripgrep.find() != "./rg"
+    assert ripgrep.find("/") != "./rg"

@@ -2,11 +2,12 @@
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
 from treadle.errors import NotFound, TimedOut
-from treadle.io.process.programs import output_of, run_program
+from treadle.io.process.programs import find_outside, output_of, run_program
 
 
 def test_what_it_says_and_its_exit_code_come_back() -> None:
@@ -24,6 +25,36 @@ def test_a_program_that_is_not_there_is_named() -> None:
         run_program(["no-such-program"])
     with pytest.raises(NotFound, match="no such directory"):
         run_program(["true"], cwd="/no/such")
+
+
+@pytest.fixture
+def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository whose own programs come first on PATH, as in an activated environment."""
+    repository = tmp_path / "w"
+    for place in (repository / ".git", repository / "sub", repository / "bin"):
+        place.mkdir(parents=True)
+    (repository / "bin" / "sh").write_text("#!/bin/sh\necho evil\n")
+    (repository / "bin" / "sh").chmod(0o755)
+    (repository / "bin" / "only-here").symlink_to("sh")
+    monkeypatch.setenv("PATH", f"{repository}/bin:bin::{os.environ['PATH']}")
+    return repository
+
+
+def test_no_program_is_taken_from_the_directory_that_it_is_to_work_in(planted: Path) -> None:
+    """An agent may have put it there, and we run it outside of every sandbox."""
+    for cwd in (planted, planted / "sub", planted / "bin"):
+        assert run_program(["sh", "-c", "echo good"], cwd=str(cwd)).stdout == b"good\n"
+        with pytest.raises(NotFound, match="only-here"):
+            run_program(["only-here"], cwd=str(cwd))
+    assert run_program(["sh"], cwd="/").stdout == b"evil\n"  # elsewhere PATH says what a person wants
+
+
+def test_what_is_in_our_own_environment_counts_also_in_a_workspace(
+    planted: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert find_outside("only-here", str(planted)) is None
+    monkeypatch.setattr(sys, "prefix", str(planted / "bin"))
+    assert find_outside("only-here", str(planted)) == str(planted / "bin" / "only-here")
 
 
 def test_one_that_does_not_end_is_killed_with_its_children() -> None:

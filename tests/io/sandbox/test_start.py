@@ -254,6 +254,17 @@ if by_bubblewrap:
         assert (tmp_path / ".venv" / "bin" / "python").read_text() == "as it was", done
         assert (tmp_path / "here").exists()
 
+    async def test_a_wrapper_that_lies_in_the_workspace_is_never_run(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As in an activated environment of the project, which comes first on PATH and which a command can write."""
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "bwrap").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+        (tmp_path / "bin" / "bwrap").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+        assert (await sh(room(tmp_path), "echo confined", tmp_path)).text == "confined\n"
+        assert not (tmp_path / "ran").exists()
+
     async def test_a_program_lives_on_when_the_thread_that_started_it_has_ended(tmp_path: Path) -> None:
         """A wrapper that is to die with its parent dies with the thread that forked it, and ours has no threads."""
         command = "until [ -e go ]; do sleep 0.01; done; echo done > here"
@@ -288,14 +299,15 @@ if by_bubblewrap:
     async def test_a_wrapper_that_confines_nothing_is_found_out_before_the_command_begins(
         tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        liar = tmp_path / "bwrap"
+        liar, workspace = tmp_path / "bwrap", tmp_path / "w"
+        workspace.mkdir()
         liar.write_text('#!/bin/sh\nwhile [ "$1" != -- ]; do shift; done; shift; "$@"; exit $?\n')
         liar.chmod(0o755)
         methods.available()  # by the real one, which somebody then replaces
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         with pytest.raises(LocalError, match="does not hold"):
-            await sh(room(tmp_path), "touch ran", tmp_path)
-        assert not (tmp_path / "ran").exists()
+            await sh(room(workspace), "touch ran", workspace)
+        assert not (workspace / "ran").exists()
 
     async def test_a_sandbox_that_cannot_be_made_says_why(tmp_path: Path) -> None:
         walls = Confinement(write=(str(tmp_path),), temp=str(tmp_path / "not-there"))

@@ -65,7 +65,7 @@ class Grep:
     kind: ToolKind = "read"
     Args = GrepArgs
 
-    def __init__(self, ripgrep_program: Callable[[], str | None] = ripgrep.find) -> None:
+    def __init__(self, ripgrep_program: Callable[[str], str | None] = ripgrep.find) -> None:
         self._program = ripgrep_program
 
     def access(self, args: GrepArgs, resolve: Callable[[str], Path]) -> Access:
@@ -82,7 +82,7 @@ class Grep:
         if "\0" in args.pattern or re.search(r"(?<!\\)(\\\\)*(\\n|\n)", args.pattern):
             raise ToolError("a match lies within one line: the pattern may not contain a newline or NUL")
         job = Search(args, root, context)
-        await job.run(self._program())
+        await job.run(self._program(str(context.cwd)))
         await asyncio.to_thread(job.check)
         return job.render()
 

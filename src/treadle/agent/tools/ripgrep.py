@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-import shutil
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ import msgspec
 from treadle.agent.tools.scan import MAX_FILE
 from treadle.errors import LineTooLong, ToolError
 from treadle.io.process.child import start
+from treadle.io.process.programs import find_outside
 from treadle.wire.common.framing import LineSplitter
 
 LINE_CAP = 1 << 20
@@ -45,13 +45,10 @@ class FileMatches(msgspec.Struct):
     count: int = 0
 
 
-def find() -> str | None:
-    """ripgrep on PATH, or the one that is installed with us; never one by a relative path."""
-    for place in (os.environ.get("PATH", os.defpath), sysconfig.get_path("scripts")):
-        found = shutil.which("rg", path=place)
-        if found and os.path.isabs(found):
-            return found
-    return None
+def find(workspace: str = os.curdir) -> str | None:
+    """ripgrep on PATH, or the one that is installed with us; never one that lies in the workspace."""
+    scripts = sysconfig.get_path("scripts")
+    return find_outside("rg", workspace) or find_outside("rg", path=scripts)
 
 
 def ripgrep_argv(program: str, request: RipgrepRequest, in_order: bool) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from treadle.errors import ConfigError, LocalError, NotFound, TimedOut, TreadleError
@@ -25,6 +26,36 @@ def command_words(command: str) -> list[str]:
         return shlex.split(command)
     except ValueError as error:
         raise ConfigError(f"the command {command!r} cannot be read: {error}", hint="check its quotes") from None
+
+
+def find_outside(name: str, *workspaces: str, path: str | None = None) -> str | None:
+    """Where a program of this name is on PATH, but in none of these directories: what lies in there may be an agent's.
+
+    Our own environment counts all the same, as commands cannot write it (`io/sandbox/places.py`).
+    """
+    inside = [os.path.realpath(place) for place in workspaces]
+    ours = os.path.realpath(sys.prefix)
+    for place in (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep):
+        found, real = os.path.join(place, name), os.path.realpath(place)
+        if not os.path.isabs(place) or not os.path.isfile(found) or not os.access(found, os.X_OK):
+            continue
+        if _is_under(real, ours) or not any(_is_under(real, one) for one in inside):
+            return found
+    return None
+
+
+def _is_under(path: str, base: str) -> bool:
+    return path == base or path.startswith(base.rstrip("/") + "/")
+
+
+def _workspace(cwd: str | None) -> tuple[str, ...]:
+    """Where a helper works, and the repository around it."""
+    place = os.path.realpath(cwd) if cwd is not None else "/"
+    if cwd is None or place == "/":
+        return ()
+    while place != os.path.dirname(place) and not os.path.lexists(os.path.join(place, ".git")):
+        place = os.path.dirname(place)
+    return (cwd,) if place == "/" else (cwd, place)
 
 
 class Finished:
@@ -53,11 +84,17 @@ def run_program(
 ) -> Finished:
     """Blocks; call it in a thread where a loop runs. When time is up, it and its children are killed: TimedOut.
 
-    So they are, with Cancelled, when the thread is told to stop (`io/stopping.py`).
+    So they are, with Cancelled, when the thread is told to stop (`io/stopping.py`). A name is looked for on PATH, but
+    not in the directory that the program is to work in, nor in the repository around that.
     """
+    program = argv[0]
+    if "/" not in program:
+        found = find_outside(program, *_workspace(cwd), path=None if env is None else env.get("PATH", os.defpath))
+        program = found or os.path.join("/no/such/place", program)
     try:
         process = subprocess.Popen(
             argv,
+            executable=program,
             cwd=cwd,
             env=env,
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,

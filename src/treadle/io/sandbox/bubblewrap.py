@@ -10,6 +10,7 @@ import os
 import stat
 
 from treadle.io.paths import state_dir
+from treadle.io.process.programs import find_outside
 from treadle.io.sandbox import places
 from treadle.session import Confinement
 
@@ -26,10 +27,8 @@ LINGER = (
 KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 
 
-def find() -> str | None:
-    from shutil import which
-
-    return which("bwrap")
+def find(*workspaces: str) -> str | None:
+    return find_outside("bwrap", *workspaces)
 
 
 class Mounts:

@@ -75,7 +75,7 @@ def wanted(confinement: Confinement, mode: Mode | None) -> bool:
 def _bubblewrap_problem() -> str | None:
     if sys.platform != "linux":
         return f"not on {sys.platform}"
-    program = bubblewrap.find()
+    program = bubblewrap.find(os.curdir)
     if program is None:
         return "there is no program bwrap"
     try:

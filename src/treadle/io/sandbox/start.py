@@ -113,7 +113,7 @@ def _wrapped(
 ) -> tuple[_Wrapped, dict[str, str]]:
     method = methods.available().method
     if method == "bubblewrap":
-        program = bubblewrap.find()
+        program = bubblewrap.find(*confinement.write)
         if program is None:
             raise LocalError("the sandbox cannot be made: the program bwrap has gone")
         filtered = seccomp.program() is not None
