@@ -1,6 +1,7 @@
 """Keys and what belongs to others: out of reach, out of what is written, out of what runs."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from treadle.host.event_file import EventFile
 from treadle.receipts.trace import join_deltas
 from treadle.redact import MARK, Redactor
 from treadle.settings import config, trust
+from treadle.workspace import git as workspace_git
 from treadle.workspace.git import Repository, git
 
 SHAPES = {
@@ -89,6 +91,12 @@ TRAPS = {
     "credential.helper": "!touch RAN",
     "core.askpass": "touch RAN",
 }
+
+
+def test_git_is_started_in_one_place_only() -> None:
+    source = Path(workspace_git.__file__).parents[1]
+    ours = [path for path in source.rglob("*.py") if re.search(r"""\(\[["']git["'],""", path.read_text())]
+    assert ours == [Path(workspace_git.__file__)]
 
 
 def test_our_git_runs_nothing_that_a_repository_configures(tmp_path: Path) -> None:

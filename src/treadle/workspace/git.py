@@ -32,7 +32,18 @@ _RUNS = re.compile(
     r"|ssh\.variant|uploadpack\.packobjectshook|sequence\.editor|pager\..*|trailer\..*\.(command|cmd))",
     re.I,
 )
-HARMLESS = {"rev-parse", "branch", "config", "init", "version", "update-ref", "for-each-ref", "merge-base", "rev-list"}
+HARMLESS = {
+    "rev-parse",
+    "symbolic-ref",
+    "branch",
+    "config",
+    "init",
+    "version",
+    "update-ref",
+    "for-each-ref",
+    "merge-base",
+    "rev-list",
+}
 """Commands that look at no file's content and so run nothing that the config names."""
 COMPARING = {"diff", "log", "show", "diff-tree", "diff-index", "diff-files"}
 """Commands for which a config can name another program that compares files. git refuses an empty name for it."""

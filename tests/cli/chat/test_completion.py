@@ -49,3 +49,12 @@ def test_files_that_came_later_are_found_by_the_next_at(tmp_path: Path) -> None:
     (tmp_path / "new.txt").write_text("")
     assert find("@new") == [], "a look at every key would be slow in a large repository"
     assert find("@") == ["new.txt"] and find("@new") == ["new.txt"]
+
+
+def test_a_repository_cannot_have_a_program_run_by_being_listed(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "a").touch()
+    subprocess.run(["git", "-C", str(tmp_path), "add", "a"], check=True)
+    for name, value in (("core.fsmonitor", f"touch {tmp_path}/ran; false"), ("core.untrackedCache", "true")):
+        subprocess.run(["git", "-C", str(tmp_path), "config", name, value], check=True)
+    assert listed(str(tmp_path)) == ["a"] and not (tmp_path / "ran").exists()

@@ -19,7 +19,6 @@ from treadle.cli.options import RunOptions, run_options, take
 from treadle.cli.render import colourful, printable
 from treadle.io.paths import here
 from treadle.io.process.private import hold_secrets
-from treadle.io.process.programs import run_program
 
 if TYPE_CHECKING:  # `treadle --help` lists this command: it must not load what draws the chat
     from treadle.cli.chat.early import Early
@@ -210,5 +209,7 @@ def _forgotten(session: str) -> bool:
 
 
 def _branch(cwd: str) -> str:
-    found = run_program(["git", "symbolic-ref", "--short", "-q", "HEAD"], cwd=cwd or here(), timeout=5)
+    from treadle.workspace.git import git
+
+    found = git("symbolic-ref", "--short", "-q", "HEAD", cwd=cwd or here(), timeout=5, check=False)
     return found.stdout.decode("utf-8", "replace").strip()

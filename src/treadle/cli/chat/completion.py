@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from treadle.io.process.programs import run_program
 from treadle.session import CommandInfo
 
 FILES = 20_000
@@ -48,7 +47,9 @@ class ChatCompleter(Completer):
 
 def listed(cwd: str) -> list[str]:
     """The files of a directory, without what git ignores; without git, without hidden ones."""
-    found = run_program(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=cwd, timeout=5)
+    from treadle.workspace.git import git
+
+    found = git("ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=cwd, timeout=5, check=False)
     if found.code == 0:
         return [name for name in found.stdout.decode("utf-8", "replace").split("\0") if name][:FILES]
     names: list[str] = []
