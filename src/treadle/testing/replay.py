@@ -26,7 +26,7 @@ from treadle.light import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-FAULTS = ("exit", "crash", "hang", "deaf", "cut", "garbage", "giant", "flood", "no-result")
+FAULTS = ("exit", "crash", "hang", "deaf", "cut", "garbage", "giant", "flood")
 ID_KEYS = ("id", "request_id", "uuid", "requestId", "command_uuid", "session_id", "sessionId", "threadId")
 PLACE = re.compile(r"(?<![\w/.-])/w(?![\w.-])")
 """Where the agent worked when it was recorded; here it is our own directory."""
@@ -146,8 +146,6 @@ class Replay:
                     out.write(text.encode() * 100)
                 out.flush()
                 self.finish(rest)
-            case "no-result":  # it says everything but the end
-                self.finish(rest[: max(1, len(rest) // 2)])
         return 0
 
     def finish(self, rest: list[dict[str, Any]]) -> None:

@@ -7,8 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.doors.sidecar.test_door import WRITES, order, script
+from tests.drivers.test_contract import replayed
 from treadle.agents import find_agent
 from treadle.doors.sidecar.work import AgentWork, as_uuid
+from treadle.drivers.card import cards
 from treadle.errors import NotFound, PolicyNotEnforceable
 from treadle.session import AgentInfo, Answer
 from treadle.wire.sidecar.connection import NO_POLICY
@@ -50,3 +52,12 @@ async def test_an_agent_without_guards_is_refused_a_policy(tmp_path: Path) -> No
     with pytest.raises(PolicyNotEnforceable, match=r"allowed_tools Read; deny_write \*.env"):
         [batch async for batch in refused.events()]
     assert refused.session is None
+
+
+async def test_the_receipt_of_an_outside_agent_tells_what_was_lost(tmp_path: Path) -> None:
+    agent = replayed(cards()["codex"], "text")
+    done = AgentWork("run", order(tmp_path), agent, AgentInfo(name="codex", losses=cards()["codex"].losses))
+    async for _ in done.events():
+        pass
+    lost = {row["name"]: row["level"] for row in done.receipt().usage_raw["lost"]}
+    assert lost["Usage.cost_usd"] == "dropped" and lost["Usage"] == "emulated" and "FileChanged" not in lost

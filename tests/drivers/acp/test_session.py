@@ -363,6 +363,7 @@ async def test_a_model_is_chosen_by_its_id_or_its_name(tmp_path: Path) -> None:
     models = {"models": {"availableModels": [{"modelId": "m9"}], "currentModelId": "m1"}}
     lines = [*opening(session=models), heard("session/set_model", "o"), returns("o", {})]
     async with session(tmp_path, lines) as opened:
+        assert opened.info.models == ("m1",), "the one that it uses, and not all that it has"
         await opened.configure(Change(model="m9"))
         assert opened.info.models == ("m9",)
     with pytest.raises(ConfigError, match="no model 'm7'"):

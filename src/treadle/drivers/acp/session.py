@@ -192,8 +192,8 @@ class AcpSession(DrivenSession):
         if self.spec.model:
             await self._set_model(self.spec.model)
         self._incoming.meter.model = self.spec.model or ""
-        models = (self.spec.model,) if self.spec.model else tuple(self._setup.models)
-        self._info = msgspec.structs.replace(self._info, models=models)
+        model = self.spec.model or self._setup.model
+        self._info = msgspec.structs.replace(self._info, models=(model,) if model else ())
 
     def _warn_of_limits(self) -> None:
         spec = self.spec
