@@ -77,6 +77,13 @@ def test_codex_finds_its_hook_in_the_main_worktree_and_trusts_it_when_told_so(pr
     assert git(project, "status", "--porcelain") == ""
 
 
+def test_cursor_is_answered_also_on_a_machine_without_treadle(project: Path) -> None:
+    setup(project, "cursor")
+    (entry,) = json.loads((project / ".cursor/hooks.json").read_text())["hooks"]["preToolUse"]
+    gone = subprocess.run(["sh", "-c", entry["command"]], env={"PATH": "/usr/bin:/bin"}, capture_output=True)
+    assert (gone.returncode, gone.stdout) == (0, b"{}\n")
+
+
 def test_an_unknown_program_is_refused_with_those_there_are(project: Path) -> None:
     done = setup(project, "nonsense")
     assert done.returncode == 2 and "claude, codex, gemini, qwen, copilot, opencode, cursor" in done.stderr

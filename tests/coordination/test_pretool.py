@@ -121,7 +121,7 @@ def test_gemini_is_told_at_the_commit_as_its_shell_switches_git_hooks_off(projec
 
 
 def test_the_forms() -> None:
-    assert answer("claude", "E", "", "") is None
+    assert answer("claude", "E", "", "") is None and answer("cursor", "E", "", "") == {}
     assert answer("cursor", "E", "no", "") == {"permission": "deny", "user_message": "no", "agent_message": "no"}
     assert patched("*** Add File: a\n*** Move to: b\n *** Delete File: c d\nx") == ["a", "b", "c d"]
     call = OutsideCall("cursor", {"workspace_roots": ["/w"], "conversation_id": "c", "tool_name": "Write"})

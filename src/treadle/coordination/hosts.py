@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SERVER = "heimdall"
 """Without a dash: some programs make the names of tools from it."""
 HOOK_SECONDS = 10
+CURSOR_TOOLS = "Shell|Write|StrReplace|Edit|MultiEdit|Delete"
 MARK = "coord hook "
 """In every hook entry of ours, to know it by."""
 NAMES = ("claude", "codex", "gemini", "qwen", "copilot", "opencode", "cursor")
@@ -63,7 +64,8 @@ def program(name: str) -> str:
 def hook_command(name: str) -> str:
     """A line that runs our hook, and lets the call go on where Treadle is not installed."""
     treadle = shlex.quote(program("treadle"))
-    return f"sh -c {shlex.quote(f'command -v {treadle} >/dev/null || exit 0; exec {treadle} {MARK}{name}')}"
+    goes_on = "{ echo '{}'; exit 0; }" if name == "cursor" else "exit 0"
+    return f"sh -c {shlex.quote(f'command -v {treadle} >/dev/null || {goes_on}; exec {treadle} {MARK}{name}')}"
 
 
 def _server() -> dict[str, Any]:
@@ -188,7 +190,7 @@ def _opencode(top: str) -> HostSetup:
 
 
 def _cursor(top: str) -> HostSetup:
-    hook = {"command": hook_command("cursor"), "matcher": "Shell|Write|Delete", "timeout": HOOK_SECONDS}
+    hook = {"command": hook_command("cursor"), "matcher": CURSOR_TOOLS, "timeout": HOOK_SECONDS}
     hooks = os.path.join(top, ".cursor", "hooks.json")
     return HostSetup(
         [

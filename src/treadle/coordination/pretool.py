@@ -146,4 +146,4 @@ def answer(program: str, event: str, reason: str, note: str) -> dict[str, Any] |
         return {"decision": "block", "reason": reason, "hookSpecificOutput": {"hookEventName": event, **more}}
     if note:
         return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": note}}
-    return None
+    return {} if program == "cursor" else None  # Cursor may take no answer for a no

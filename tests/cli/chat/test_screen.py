@@ -192,6 +192,13 @@ def test_resume_is_a_picker(chat: Chat) -> None:
     again.until("Now in session .*: 1 turns so far")
 
 
+def test_a_picker_with_nothing_to_pick_says_so(chat: Chat) -> None:
+    terminal = chat()
+    terminal.say("/resume")
+    terminal.until(r"Which session\? There is none to choose from\.")
+    terminal.ready()
+
+
 def test_a_picker_is_left_without_a_choice(chat: Chat) -> None:
     terminal = chat()
     terminal.say("still there?")

@@ -224,6 +224,9 @@ class ChatScreen:
 
     async def choose(self, title: str, rows: Sequence[tuple[str, str]]) -> str | None:
         """One of (value, words), or None."""
+        if not rows and self.page is not None:
+            self.print(self.page.note("dim", f"{title} There is none to choose from.") + "\n")
+            return None
         words = {label: value for value, label in rows}
         asked = Asked(request="", kind="question", text=title, options=tuple(words))
         try:
