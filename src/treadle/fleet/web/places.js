@@ -60,7 +60,9 @@ function svg(tag, properties, ...children) {
 /** @param {any[]} given @param {(each: any) => number} of @param {(sum: number) => string} words */
 function lines(given, of, words) {
   if (!given.length) return el("p", { class: "empty" }, "Nothing was spent in the last week.");
-  let sum = 0;
+  let sum = given.reduce((all, each) => all + of(each), 0);
+  if (!sum) return el("p", { class: "empty" }, "Nothing with a known price was used in the last week.");
+  sum = 0;
   const from = given[0].hour, to = Math.max(given[given.length - 1].hour, from + 3600), sums = given.map((each) => { sum += of(each); return [each.hour, sum]; });
   const points = sums.map(([hour, total]) => `${40 + 740 * (hour - from) / (to - from)},${190 - 170 * total / (sum || 1)}`).join(" ");
   return svg("svg", { viewBox: "0 0 800 220", class: "chart", role: "img", "aria-label": `All in all ${words(sum)}` }, svg("polyline", { points, fill: "none", stroke: "currentColor", "stroke-width": 2 }), svg("text", { x: 40, y: 212, fill: "currentColor", "font-size": 12 }, new Date(from * 1000).toLocaleDateString()), svg("text", { x: 700, y: 16, fill: "currentColor", "font-size": 13 }, words(sum)));

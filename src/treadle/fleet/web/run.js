@@ -129,7 +129,7 @@ export function showRun(where, detail) {
 
   /** @param {any} shown @param {any} event */
   function tool(shown, event) {
-    const about = event.command || (event.paths ?? []).join(" ") || (event.args ? JSON.stringify(event.args) : "");
+    const about = event.command || (event.paths ?? []).map(inTree).join(" ") || (event.args ? JSON.stringify(event.args) : "");
     const state = el("span", { class: "outcome" }, "…");
     const body = el("div", { class: "tool-body" });
     const line = el("li", { class: "tool" }, el("details", null,
@@ -174,3 +174,6 @@ export function showRun(where, detail) {
 
   return { update: (/** @type {any} */ now) => { error = now.first_error; tell(); }, stop, toError };
 }
+
+/** A file of the order's worktree is called by its name in the repository. @param {string} path */
+const inTree = (path) => String(path).replace(/^.*\/runs\/[^/]+\/work\//, "");

@@ -6,7 +6,7 @@ import { keep, setting } from "./store.js";
 import { el, fill, oneLine, setText } from "./text.js";
 import { badge, cost, nowOf } from "./words.js";
 
-const HIGH = 36, SLACK = 10;
+const HIGH = matchMedia("(max-width: 700px)").matches ? 45 : 36, SLACK = 10;
 const FACETS = ["state", "agent", "project", "node"];
 
 /** @param {HTMLElement} where @param {{query: URLSearchParams}} address */
@@ -71,11 +71,11 @@ export function show(where, { query }) {
       const mark = `${row.id} ${row.revision} ${row.now ?? ""} ${chosen.has(row.id)}`;
       if (cells.dataset.mark === mark) return;
       cells.dataset.mark = mark;
-      cells.setAttribute("href", `#/order/${row.id}`);
       const [box, state, title, now, agent, place_, node, age, used] = cells.children;
       box.firstChild.checked = chosen.has(row.id);
       box.firstChild.dataset.id = row.id;
       fill(state, badge(row));
+      title.setAttribute("href", `#/order/${row.id}`);
       setText(title, row.title); setText(now, nowOf(row)); setText(agent, row.agent); setText(place_, row.place); setText(node, row.node);
       age.setAttribute("at", String(row.changed)); setText(used, cost(row));
     });
@@ -84,8 +84,10 @@ export function show(where, { query }) {
   }
 
   function cellsOf() {
-    const box = el("input", { type: "checkbox", "aria-label": "Choose", onclick: (/** @type {Event} */ event) => event.stopPropagation(), onchange: () => { if (box.checked) chosen.add(box.dataset.id); else chosen.delete(box.dataset.id); showMany(); } });
-    return el("a", { class: "cells" }, el("span", null, box), el("span"), el("span"), el("span"), el("span"), el("span"), el("span"), el("age-of"), el("span"));
+    const box = el("input", { type: "checkbox", "aria-label": "Choose", onchange: () => { if (box.checked) chosen.add(box.dataset.id); else chosen.delete(box.dataset.id); showMany(); } });
+    const title = el("a", { class: "title" });
+    const open = (/** @type {Event} */ event) => { if (!/** @type {HTMLElement} */ (event.target).closest("label, a")) title.click(); };
+    return el("div", { class: "cells", onclick: open }, el("label", null, box), el("span"), title, el("span"), el("span"), el("span"), el("span"), el("age-of"), el("span"));
   }
 
   /** @param {Record<string, Record<string, number>>} given */

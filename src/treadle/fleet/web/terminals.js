@@ -145,6 +145,7 @@ function showOne(where, id, title) {
     screen.take(frame);
     seen = frame.state;
     canvas.style.maxWidth = `${Math.ceil(screen.cols * (screen.wide ?? 8))}px`;
+    canvas.style.minWidth = `${Math.floor(screen.cols * 4.4)}px`; // 80 columns fit on a phone; wider ones are moved sideways
     setText(state, frame.ended !== null && frame.ended !== undefined ? `ended with ${frame.ended}` : [frame.state, frame.message, frame.title].filter(Boolean).join(" · "));
   }, { level: "focus" });
   let stop = look();
