@@ -4,14 +4,16 @@ import asyncio
 import os
 import ssl
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from tests.fleet.api.conftest import StartWeb
 from treadle.errors import TreadleError
-from treadle.fleet.api.local_ca import ensure
+from treadle.fleet.api.local_ca import _pem, ensure
 from treadle.fleet.api.serve import Listening
 
 
@@ -45,6 +47,38 @@ def test_the_authority_stays_while_the_names_do_and_is_good_for_no_other() -> No
         "fleet.example",
     }
     assert ensure(["other.example"]).fingerprint != first.fingerprint
+
+
+@pytest.mark.parametrize(("names", "forged"), [(["127.0.0.1"], "bank.example"), (["fleet.example"], "127.0.0.1")])
+def test_a_stolen_authority_makes_no_certificate_that_others_believe(names: list[str], forged: str) -> None:
+    from treadle.fleet.api import local_ca
+
+    authority, key = local_ca._authority(names)
+    good, good_key = local_ca._server(names, authority, key)
+    bad, bad_key = local_ca._server([forged], authority, key)
+    for certificate, its_key, name, believed in ((good, good_key, names[0], True), (bad, bad_key, forged, False)):
+        assert _handshake(authority, certificate, its_key, name) is believed
+
+
+def _handshake(authority: x509.Certificate, certificate: x509.Certificate, key: Any, name: str) -> bool:
+    """Whether a client that trusts this authority believes this certificate, by OpenSSL's own rules."""
+    directory = Path(os.environ["HOME"])
+    (directory / "c.pem").write_bytes(certificate.public_bytes(Encoding.PEM) + _pem(key))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(directory / "c.pem")
+    client = ssl.create_default_context(cadata=authority.public_bytes(Encoding.DER))
+    ends = [ssl.MemoryBIO() for _ in range(2)]
+    there = server.wrap_bio(ends[0], ends[1], server_side=True)
+    here = client.wrap_bio(ends[1], ends[0], server_hostname=name)
+    for _ in range(10):
+        for side in (here, there):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLCertVerificationError:
+                return False
+    return True
 
 
 async def test_a_server_without_one_says_so(serving: StartWeb, tmp_path: Path) -> None:

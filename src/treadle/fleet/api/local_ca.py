@@ -93,6 +93,19 @@ def _constraints(names: list[str]) -> list[x509.GeneralName]:
     ]
 
 
+def _excluded(names: list[str]) -> list[x509.GeneralName] | None:
+    """A kind of name of which none is permitted would be permitted altogether (RFC 5280, 4.2.1.10)."""
+    from cryptography import x509
+
+    found: list[x509.GeneralName] = []
+    kinds = {type(each) for each in _names(names)}
+    if x509.DNSName not in kinds:
+        found.append(x509.DNSName(""))
+    if x509.IPAddress not in kinds:
+        found += [x509.IPAddress(ipaddress.ip_network(every)) for every in ("0.0.0.0/0", "::/0")]
+    return found or None
+
+
 def _is_for(authority: x509.Certificate, names: list[str]) -> bool:
     from cryptography import x509
 
@@ -111,7 +124,7 @@ def _authority(names: list[str]) -> tuple[x509.Certificate, Any]:
         _begun(called, called, key.public_key(), AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_usage(signs=True), critical=True)
-        .add_extension(x509.NameConstraints(_constraints(names), None), critical=True)
+        .add_extension(x509.NameConstraints(_constraints(names), _excluded(names)), critical=True)
     )
     return _signed(made, key), key
 
@@ -123,7 +136,7 @@ def _server(names: list[str], authority: x509.Certificate, issuer_key: Any) -> t
 
     key = ec.generate_private_key(ec.SECP256R1())
     made = (
-        _begun(_called(names[0]), authority.subject, key.public_key(), SERVER_DAYS)
+        _begun(_called("Treadle server"), authority.subject, key.public_key(), SERVER_DAYS)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
