@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 @click.command("backup")
 @click.argument("directory", metavar="DIR")
-def backup(directory: str) -> None:
+@json_option
+def backup(directory: str, as_json: bool) -> None:
     """Save all streams of the fleet in a new directory, while it works. The directory holds credentials: keep it safe.
 
     They are the server's own snapshots, as `nats stream backup` takes them.
@@ -27,7 +28,7 @@ def backup(directory: str) -> None:
     from treadle.fleet import backups
 
     size = with_bus(lambda bus: backups.backup(bus, directory, say=_say))
-    click.echo(f"{size / 1e6:.1f} MB in {directory}")
+    show_json({"bytes": size}) if as_json else click.echo(f"{size / 1e6:.1f} MB in {directory}")
 
 
 @click.command("restore")

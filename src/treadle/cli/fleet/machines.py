@@ -163,7 +163,8 @@ def nodes(as_json: bool) -> None:
 @click.option("--undo", is_flag=True, help="Let it take orders again.")
 @click.option("--why", default="", metavar="TEXT", help="Kept with it.")
 @click.option("--wait", is_flag=True, help="Until nothing is at work there.")
-def drain(name: str, undo: bool, why: str, wait: bool) -> None:
+@json_option
+def drain(name: str, undo: bool, why: str, wait: bool, as_json: bool) -> None:
     """Let a node finish what it has and take nothing more."""
     from treadle.fleet import client
     from treadle.fleet.bus import Bus
@@ -177,6 +178,8 @@ def drain(name: str, undo: bool, why: str, wait: bool) -> None:
             await asyncio.sleep(0.2)
 
     with_bus(work)
+    if as_json:
+        show_json({"node": name, "drained": not undo})
 
 
 @click.command("add")

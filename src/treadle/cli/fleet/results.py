@@ -14,7 +14,8 @@ from treadle.cli.render import one_line, printable
 
 @click.command("diff")
 @click.argument("name", metavar=ORDER)
-def diff(name: str) -> None:
+@json_option
+def diff(name: str, as_json: bool) -> None:
     """Show what an order changed, as a patch."""
     from treadle.fleet import client, results
 
@@ -22,7 +23,9 @@ def diff(name: str) -> None:
         return await results.diff(bus, await client.resolve(bus, name))
 
     data = with_bus(work)
-    if sys.stdout.isatty():
+    if as_json:
+        show_json({"patch": data.decode("utf-8", "replace")})
+    elif sys.stdout.isatty():
         click.echo(printable(data.decode("utf-8", "replace")), nl=False)
     else:
         click.echo(data, nl=False)
@@ -102,15 +105,20 @@ def merge(names: tuple[str, ...], into: str, verify: str, as_json: bool) -> None
 
 @click.command("discard")
 @click.argument("names", metavar="ORDER...", nargs=-1, required=True)
-def discard(names: tuple[str, ...]) -> None:
+@json_option
+def discard(names: tuple[str, ...], as_json: bool) -> None:
     """Throw the work of orders away: their branches go; receipts and patches stay."""
     from treadle.fleet import client, results
 
-    async def work(bus: Any) -> None:
-        for name in names:
-            await results.discard(bus, await client.resolve(bus, name))
+    async def work(bus: Any) -> list[str]:
+        orders = [await client.resolve(bus, name) for name in names]
+        for order in orders:
+            await results.discard(bus, order)
+        return orders
 
-    with_bus(work)
+    orders = with_bus(work)
+    if as_json:
+        show_json([{"id": order, "discarded": True} for order in orders])
 
 
 @click.command("compare")

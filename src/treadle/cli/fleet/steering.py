@@ -19,39 +19,68 @@ why_option = click.option("--why", default="", metavar="TEXT", help="Kept with t
 @click.argument("names", metavar="ORDER...", nargs=-1, required=True)
 @why_option
 @click.option("--wait", is_flag=True, help="Until it has ended.")
-def cancel(names: tuple[str, ...], why: str, wait: bool) -> None:
+@json_option
+def cancel(names: tuple[str, ...], why: str, wait: bool, as_json: bool) -> None:
     """End orders: what waits is taken out of the line, what runs is stopped with all it has started."""
     from treadle.fleet import client
 
-    async def work(bus: Any) -> None:
+    async def work(bus: Any) -> list[Any]:
+        found = []
         for name in names:
             order = await client.resolve(bus, name)
             await client.cancel(bus, order, why=why)
-            if wait:
-                ended = await client.wait(bus, order, 60.0)
-                click.echo(f"{ended.id}  {ended.state}: {ended.why}")
+            found.append(await client.wait(bus, order, 60.0) if wait else {"id": order})
+            if wait and not as_json:
+                click.echo(f"{found[-1].id}  {found[-1].state}: {found[-1].why}")
+        return found
 
-    with_bus(work)
+    found = with_bus(work)
+    if as_json:
+        show_json(found)
 
 
 @click.command("pause")
 @click.argument("scope", default="fleet")
 @click.option("--now", is_flag=True, help="Hold also what runs, at its next step.")
 @why_option
-def pause(scope: str, now: bool, why: str) -> None:
+@json_option
+def pause(scope: str, now: bool, why: str, as_json: bool) -> None:
     """Start nothing more: in the whole fleet, or SCOPE such as order:ID, label:L, agent:A, credential:C, node:N."""
     from treadle.fleet import client
 
-    with_bus(lambda bus: client.pause(bus, scope, why=why, now=now))
+    async def work(bus: Any) -> str:
+        whole = await _whole(bus, scope)
+        await client.pause(bus, whole, why=why, now=now)
+        return whole
+
+    whole = with_bus(work)
+    if as_json:
+        show_json({"scope": whole, "paused": True})
+
+
+async def _whole(bus: Any, scope: str) -> str:
+    """A scope with the whole id of an order where the beginning was given."""
+    from treadle.fleet import client
+
+    kind, _, name = scope.partition(":")
+    return f"order:{await client.resolve(bus, name)}" if kind == "order" and name else scope
 
 
 @click.command("resume")
 @click.argument("scope", default="fleet")
-def resume(scope: str) -> None:
+@json_option
+def resume(scope: str, as_json: bool) -> None:
     """Undo a pause of the same scope."""
     from treadle.fleet import client
 
-    with_bus(lambda bus: client.resume(bus, scope))
+    async def work(bus: Any) -> str:
+        whole = await _whole(bus, scope)
+        await client.resume(bus, whole)
+        return whole
+
+    whole = with_bus(work)
+    if as_json:
+        show_json({"scope": whole, "paused": False})
 
 
 @click.command("retry")
@@ -122,19 +151,23 @@ def requeue(state: str, agent: str, label: str, project: str, dry_run: bool, as_
 @click.option("--max-tokens", type=int, metavar="N", help="End it after this many tokens.")
 @click.option("--max-usd", type=float, metavar="USD", help="End it at this cost.")
 @why_option
-def set_(name: str, priority: int | None, why: str, **limits: Any) -> None:
-    """Change an order's priority or limits. Limits hold from its next attempt on; who, why, old and new are kept."""
+@json_option
+def set_(name: str, priority: int | None, why: str, as_json: bool, **limits: Any) -> None:
+    """Change an order's priority or limits, also while it runs. Who, why, old and new are kept."""
     from treadle.fleet import client
 
     given = {key.removeprefix("max_"): value for key, value in limits.items() if value is not None}
     if priority is None and not given:
         raise ConfigError("nothing is to be set", hint="give --priority or a limit")
 
-    async def work(bus: Any) -> None:
+    async def work(bus: Any) -> str:
         order = await client.resolve(bus, name)
         await client.set_fields(bus, order, priority=priority, limits=given, why=why)
+        return order
 
-    with_bus(work)
+    order = with_bus(work)
+    if as_json:
+        show_json({"id": order, "priority": priority, "limits": given})
 
 
 @click.command("approvals")
@@ -162,14 +195,19 @@ def approvals(as_json: bool) -> None:
 @click.option(
     "--scope", type=click.Choice(["once", "session", "always"]), default="once", help="For how long it holds."
 )
-def answer(name: str, decision: str, text: str, scope: str) -> None:
+@json_option
+def answer(name: str, decision: str, text: str, scope: str, as_json: bool) -> None:
     """Answer what an order asks. Whoever is second is told who was first."""
     from treadle.fleet import client
 
-    async def work(bus: Any) -> None:
-        await client.answer(bus, await client.resolve(bus, name), decision, text=text, scope=scope)
+    async def work(bus: Any) -> str:
+        order = await client.resolve(bus, name)
+        await client.answer(bus, order, decision, text=text, scope=scope)
+        return order
 
-    with_bus(work)
+    order = with_bus(work)
+    if as_json:
+        show_json({"id": order, "decision": decision})
 
 
 @click.command("say")
