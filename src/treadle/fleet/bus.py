@@ -410,8 +410,14 @@ def _options(address: Address) -> dict[str, Any]:
     if address.ca or "tls://" in address.url:
         import ssl
 
+        # The client's connection, made secure, has Python tell people of something that means nothing to them.
+        logging.getLogger("asyncio").addFilter(_about_eof)
         options["tls"] = ssl.create_default_context(cafile=address.ca or None)
     return options
+
+
+def _about_eof(record: logging.LogRecord) -> bool:
+    return "eof_received" not in record.getMessage()
 
 
 def shown(url: str) -> str:

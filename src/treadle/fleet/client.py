@@ -25,10 +25,11 @@ from treadle.fleet import places
 from treadle.fleet.bus import STATE, Bus, Entry, Stale, Unreachable
 from treadle.fleet.control import Control
 from treadle.fleet.events import Seen
-from treadle.fleet.orders import Order, Receipt, Spec, begun, checked, encode, new_id, read_order, read_spec
+from treadle.fleet.orders import Order, Receipt, Spec, begun, encode, new_id, read_order, read_spec
 from treadle.fleet.pull import Pull
+from treadle.fleet.submitting import Given as Given
+from treadle.fleet.submitting import submit as submit
 
-IN_FLIGHT = 64
 PAGE = 200
 PAGES = 50
 _LISTED = "`treadle fleet ls` lists them; those that ended long ago are removed"
@@ -50,60 +51,6 @@ def me() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return "somebody"
-
-
-# Giving orders...
-
-
-class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """An order that is stored. `new` is False when one with the same key was stored before."""
-
-    id: str
-    new: bool
-
-
-async def submit(bus: Bus, specs: Sequence[Spec]) -> list[Given]:
-    """Store these orders. Returns when all of them are durable; whoever repeats one is given the first."""
-    for spec in specs:
-        checked(spec)
-    slots = asyncio.Semaphore(IN_FLIGHT)
-
-    async def one(spec: Spec) -> Given:
-        async with slots:
-            return await _submit_one(bus, spec)
-
-    return list(await asyncio.gather(*(one(spec) for spec in specs)))
-
-
-async def _submit_one(bus: Bus, spec: Spec, tries: int = 5) -> Given:
-    data = encode(spec)
-    for attempt in range(tries):
-        try:
-            await bus.put(f"spec.{spec.id}", data, expect=0)
-            return Given(id=spec.id, new=True)
-        except Stale:
-            entry = await bus.get(f"spec.{spec.id}")
-            # When an answer was lost on the way, what is stored may be ours, from the try before.
-            return Given(id=spec.id, new=attempt > 0 and entry is not None and entry.value == data)
-        except Unreachable:
-            if attempt == tries - 1:
-                raise
-            if attempt:
-                await _refuse_if_full(bus, spec.id)
-            await asyncio.sleep(0.3)
-    raise AssertionError("every try returns or raises")
-
-
-async def _refuse_if_full(bus: Bus, name: str) -> None:
-    """A server whose disk is full says nothing to a write, and answers everything else."""
-    try:
-        await bus.request(f"$JS.API.STREAM.INFO.{STATE}", timeout=1.0)
-    except Unreachable:
-        return  # it is away, or has no leader now: another try may do
-    raise StorageError(
-        f"the engine answers and stores nothing, so the order {name} was not given: its disk may be full",
-        hint="`treadle fleet status` on its machine; what was given before is kept",
-    )
 
 
 # Looking...

@@ -107,7 +107,14 @@ async def _ensure_stream(bus: Bus, wanted: dict[str, Any]) -> None:
     except EngineRefused as refused:
         if refused.number != _NOT_FOUND:
             raise
-        await bus.api(f"STREAM.CREATE.{name}", wanted)
+        try:
+            await bus.api(f"STREAM.CREATE.{name}", wanted)
+        except EngineRefused as refused:
+            if "insufficient" not in str(refused):
+                raise
+            need = sum(each.get("max_bytes", 0) for each in streams(1)) / 1024**3
+            hint = f"set max_file_store in its JetStream settings to more than {need:g} GB"
+            raise StorageError(f"the engine has no room for the stream {name}", hint=hint) from refused
         return
     found = info["config"]
     format_ = int((found.get("metadata") or {}).get(_FORMAT_KEY, "0"))

@@ -76,6 +76,8 @@ def _fleet(url: str, creds: str, ca: str, replicas: int, lease: float) -> places
     except NotFound:
         pass
     if url:
+        # The node works in another directory than this one.
+        creds, ca = (os.path.abspath(os.path.expanduser(path)) if path else "" for path in (creds, ca))
         made = places.Fleet(url=url, private=False, creds=creds, ca=ca, replicas=replicas, lease=lease or 15.0)
     else:
         users = {role: secrets.token_urlsafe(24) for role in ROLES}

@@ -25,7 +25,7 @@ def cancel(names: tuple[str, ...], why: str, wait: bool, as_json: bool) -> None:
     from treadle.fleet import client
 
     async def work(bus: Any) -> list[Any]:
-        found = []
+        found: list[Any] = []
         for name in names:
             order = await client.resolve(bus, name)
             await client.cancel(bus, order, why=why)

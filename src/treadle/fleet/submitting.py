@@ -1,0 +1,73 @@
+"""Giving orders: stored when it returns, and the same key gives the same order for ever."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from treadle.errors import StorageError
+from treadle.fleet.bus import STATE, TIMEOUT, Bus, Stale, Unreachable
+from treadle.fleet.orders import Spec, checked, encode
+
+IN_FLIGHT = 64
+SUBMIT_SECONDS = 20.0
+"""How long it is tried to give an order: a cluster that lost a server stores nothing for some seconds."""
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """An order that is stored. `new` is False when one with the same key was stored before."""
+
+    id: str
+    new: bool
+
+
+async def submit(bus: Bus, specs: Sequence[Spec]) -> list[Given]:
+    """Store these orders. Returns when all of them are durable; whoever repeats one is given the first."""
+    for spec in specs:
+        checked(spec)
+    slots = asyncio.Semaphore(IN_FLIGHT)
+
+    async def one(spec: Spec) -> Given:
+        async with slots:
+            return await _submit_one(bus, spec)
+
+    return list(await asyncio.gather(*(one(spec) for spec in specs)))
+
+
+async def _submit_one(bus: Bus, spec: Spec) -> Given:
+    data = encode(spec)
+    began, tried, unanswered = time.monotonic(), 0, 0
+    while True:
+        asked = time.monotonic()
+        try:
+            await bus.put(f"spec.{spec.id}", data, expect=0)
+            return Given(id=spec.id, new=True)
+        except Stale:
+            entry = await bus.get(f"spec.{spec.id}")
+            # When an answer was lost on the way, what is stored may be ours, from the try before.
+            return Given(id=spec.id, new=tried > 0 and entry is not None and entry.value == data)
+        except Unreachable:
+            if time.monotonic() - began > SUBMIT_SECONDS:
+                raise
+            tried += 1
+            unanswered += time.monotonic() - asked > TIMEOUT / 2
+            if unanswered == 2:
+                await _refuse_if_full(bus, spec.id)
+            await asyncio.sleep(0.3)
+
+
+async def _refuse_if_full(bus: Bus, name: str) -> None:
+    """A server whose disk is full says nothing to a write, and answers everything else."""
+    try:
+        reply = await bus.request(f"$JS.API.STREAM.INFO.{STATE}", timeout=1.0)
+        if "error" in msgspec.json.decode(reply.data):
+            return
+    except Unreachable:
+        return  # it is away, or has no leader now: another try may do
+    raise StorageError(
+        f"the engine answers and stores nothing, so the order {name} was not given: its disk may be full",
+        hint="`treadle fleet status` on its machine; what was given before is kept",
+    )
