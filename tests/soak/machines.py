@@ -33,6 +33,8 @@ class Machines(Soak):
         self.faults: dict[str, int] = {}
         self.ids: list[str] = []
         self.stopped: list[tuple[int, int, float]] = []
+        self.struck: dict[tuple[str, int], float] = {}
+        self.takeovers: list[float] = []
         self.names = ["near", "cut", "odd"]
         self.servers: list[Server] = []
         self.later: list[tuple[float, Any]] = []
