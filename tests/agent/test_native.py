@@ -302,6 +302,30 @@ async def test_a_subagent_answers_through_the_task_tool(opened: Opened) -> None:
     assert "".join(delta.text for delta in of(events, TextDelta)) == "I will delegate.three, says my helper"
 
 
+def meeting(here: str, there: str) -> str:
+    wait = f"touch {here}; until [ -e {there} ]; do sleep 0.05; done; echo met"
+    call = f'[[reply.call]]\nname = "bash"\narguments = {{ command = "{wait}" }}\n'
+    return f'[[reply]]\nwhen = "be {here}"\nsystem = "for another agent"\n{call}'
+
+
+AT_ONCE = (
+    '[[reply]]\nwhen = "^go$"\n'
+    '[[reply.call]]\nname = "task"\narguments = { description = "one", prompt = "be first" }\n'
+    '[[reply.call]]\nname = "task"\narguments = { description = "two", prompt = "be second" }\n'
+    + meeting("first", "second")
+    + meeting("second", "first")
+    + '[[reply]]\nsystem = "for another agent"\ntimes = 2\ntext = "I saw the other"\n'
+    + '[[reply]]\nwhen = "I saw the other"\ntext = "they met"\n'
+)
+
+
+async def test_subagents_of_one_reply_work_at_the_same_time(opened: Opened) -> None:
+    session = await opened(AT_ONCE, mode=None)
+    async with asyncio.timeout(60):
+        events = await turn(session)
+    assert events[-1].text == "they met"
+
+
 async def test_a_subagent_has_no_subagents(opened: Opened) -> None:
     session = await opened(SUBAGENT, mode=None)
     task = await session.tasks.run_agent("count the files", label="x", agent_type="Explore", background=False)

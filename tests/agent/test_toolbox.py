@@ -1,0 +1,82 @@
+"""Which tools a session has, and which of them the model is offered at the moment."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treadle.agent.configuration import Configuration
+from treadle.agent.subagents import kinds
+from treadle.agent.toolbox import Toolbox
+from treadle.agent.tools.base import AnyArgs, AnyTool
+from treadle.errors import NotFound
+from treadle.session import Access, Rules, SessionSpec
+
+
+class Remote:
+    """A tool of an MCP server, as far as the model sees it."""
+
+    kind, Args = "execute", AnyArgs
+
+    def __init__(self, number: int, description: str = "Looks something up in the archive of the department.") -> None:
+        self.name = f"mcp__archive__look_up_{number}"
+        self.description = description
+        self.parameters = {"type": "object", "properties": {"query": {"type": "string"}}}
+
+    def access(self, args: Any, resolve: Any) -> Access:
+        return Access(tool=self.name, kind="execute")
+
+    async def run(self, args: Any, context: Any) -> str:
+        return ""
+
+
+async def toolbox(work: Path, remote: int = 0, **spec: Any) -> Toolbox:
+    configuration = await Configuration.load(SessionSpec.of(cwd=str(work), model="scripted:x", **spec), {})
+    made = Toolbox(configuration, env={}, warn=print, confinement=lambda: None)
+    for number in range(remote):
+        made.registry.add(Remote(number))  # type: ignore[arg-type]
+    return made
+
+
+def names(tools: list[AnyTool]) -> set[str]:
+    return {tool.name for tool in tools}
+
+
+async def test_what_cannot_be_used_now_is_not_offered(tmp_path: Path) -> None:
+    box = await toolbox(tmp_path)
+    alone = names(box.offered(answers=False, skills=False))
+    assert {"read_file", "bash"} <= alone and not {"skill", "ask_user", "tool_search"} & alone
+    assert names(box.offered(answers=True, skills=True)) - alone == {"skill", "ask_user"}
+
+
+async def test_a_tool_that_a_rule_forbids_outright_is_not_offered(tmp_path: Path) -> None:
+    box = await toolbox(tmp_path, rules=Rules(deny=("Bash", "WebFetch", "Write(.env)")))
+    offered = names(box.offered(answers=False, skills=False))
+    assert not {"bash", "web_fetch"} & offered and "write_file" in offered
+
+
+async def test_a_few_tools_of_servers_are_offered_as_they_are(tmp_path: Path) -> None:
+    box = await toolbox(tmp_path, remote=3)
+    offered = names(box.offered(answers=False, skills=False))
+    assert {f"mcp__archive__look_up_{number}" for number in range(3)} <= offered and box.deferred == []
+
+
+async def test_three_hundred_tools_are_found_by_search_and_do_not_fill_the_context(tmp_path: Path) -> None:
+    box = await toolbox(tmp_path, remote=300)
+    offered = names(box.offered(answers=False, skills=False))
+    assert not any(name.startswith("mcp__") for name in offered) and "tool_search" in offered
+    assert len(box.deferred) == 300
+    again = names(box.offered(answers=False, skills=False, found=["mcp__archive__look_up_7"]))
+    assert again - offered == {"mcp__archive__look_up_7"}
+
+
+async def test_the_kinds_of_subagent_are_named_where_the_model_chooses_one(tmp_path: Path) -> None:
+    box = await toolbox(tmp_path)
+    schemas = box.schemas(box.offered(answers=False, skills=False), kinds(()).values())
+    (task,) = [schema for schema in schemas if schema.name == "task"]
+    assert all(f"\n- {kind.name}: " in task.description for kind in kinds(()).values())
+
+
+async def test_a_server_that_is_not_there_cannot_be_switched(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="no MCP server 'archive'"):
+        await (await toolbox(tmp_path)).switch("archive", on=False)
