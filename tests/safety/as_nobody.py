@@ -15,13 +15,16 @@ from treadle.io.sandbox.start import start
 from treadle.session import Confinement
 
 NOBODY = 65534
+ENV = {"PATH": f"{sys.base_prefix}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/nonexistent"}
+"""With the interpreter itself first: what stands in front of it on a developer's machine can be slow."""
 SELF_PID = "PID_OF_THE_STARTER"
 """In the command: the number of the process that starts the sandbox, which is nobody's too."""
 
 
 def argv(room: Confinement, command: str, *shown: Path) -> list[str]:
     """`shown` are the places that nobody has to reach, beside the interpreter and our code."""
-    needed = [Path(place).resolve() for place in (sys.prefix, sys.base_prefix, Path(__file__).parents[2], *shown)]
+    places = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2], *shown]
+    needed = [place.resolve() for place in places]
     opened: list[str] = []
     for closed in dict.fromkeys(filter(None, map(closed_ancestor, needed))):
         opened += ["--perms", "0755", "--tmpfs", str(closed)]
@@ -40,8 +43,7 @@ def closed_ancestor(place: Path) -> Path | None:
 
 
 async def run(walls: Confinement, command: str) -> int:
-    env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent"}
-    child = await start(walls, ["bash", "-c", command], cwd=walls.write[0], env=env, stderr="stdout")
+    child = await start(walls, ["bash", "-c", command], cwd=walls.write[0], env=ENV, stderr="stdout")
     async with child:
         while data := await child.stdio.read():
             os.write(1, data)

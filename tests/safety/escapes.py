@@ -1,7 +1,7 @@
 """Ways out of a sandbox, each a command that prints GOT when it has found one. They open, and do not write, what is
 the machine's own: a hole would otherwise change it."""
 
-PY = "python3 -c '{}' && echo GOT"
+PY = "python3 -I -S -c '{}' && echo GOT"
 
 WRITES = [
     f"echo x > {path} && echo GOT" for path in ("OUT/file", "OUT/new", "/etc/treadle-x", "/usr/treadle-x", "/treadle-x")
