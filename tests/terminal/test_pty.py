@@ -43,9 +43,9 @@ def test_input_waits_its_turn_when_the_program_does_not_read() -> None:
         until(lambda: b"ready" in terminal.read() or select.select([terminal.master], [], [], 0.1) and False)
         assert terminal.type(b"x" * 300_000)
         assert 0 < (queued := terminal.input_queued) < 300_000
-        assert terminal.type(b"y")
+        assert terminal.type(b"y") and terminal.input_queued == queued + 1, "it waits behind what came before"
         terminal.flush()
-        assert terminal.input_queued == queued + 1
+        assert 0 < terminal.input_queued <= queued + 1, "the kernel takes a little more now and then"
         assert not terminal.canonical
         terminal.drop_input()
         assert terminal.input_queued == 0
