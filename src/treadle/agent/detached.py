@@ -193,7 +193,7 @@ class Detached:
         self.read()
 
     def read(self) -> None:
-        alive = self.alive  # before the events: what dies in between has written all there is
+        alive = self.alive  # before the events are read: a runner that dies in between has written all of them
         lines, _ = files.read_lines(os.path.join(self.directory, "events.jsonl"))
         self.events: list[Event] = [event for line in lines if (event := _event(line)) is not None]
         tasks = {str(one.id): _queued(one, self.plan) for one in self.plan.members}

@@ -16,11 +16,11 @@ from treadle.errors import LoopDetected
 
 LONGEST_CYCLE = 4
 SLOW_SECONDS = 1.0
-"""A step that takes so long waits for something."""
+"""A step that takes at least so many seconds waits for something."""
 SLOW_TIMES = 20
-"""How many times as often a slow step may come."""
+"""A slow step may come this many times as often as the threshold says."""
 CHANGING_TIMES = 20
-"""How many times as often a fast step may come whose results differ."""
+"""The same for a fast step whose results differ."""
 
 
 class RepeatedStep(msgspec.Struct, frozen=True):

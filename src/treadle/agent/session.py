@@ -218,7 +218,7 @@ class NativeSession(BaseSession):
             self._loop = None
             try:
                 await self._hooks.turn_end(outcome, turn.text)
-            finally:  # a person may have enough of the hook
+            finally:  # the turn may be interrupted while the hook runs
                 over = TurnOver(turn=turn.id, outcome=outcome, ts=self._clock(), listing=self.transcript.listing)
                 self.transcript.append(over, sync=True)
 

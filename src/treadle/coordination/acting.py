@@ -29,5 +29,5 @@ def acting(planning: Planning, *, enter: bool = False) -> str:
         return seats.enter(program, keys[0], origin.declared_process(os.environ, program))
     from hashlib import sha256
 
-    # It holds nothing yet, so that any name will do that nobody else has.
+    # It holds nothing yet, so any name will do that nobody else has.
     return f"{seats.root}/{origin.client_name(program)}-{sha256(keys[0].encode()).hexdigest()[:8]}"

@@ -136,7 +136,7 @@ class Catalog:
             query, values = f"select name from surfaces where start in ({marks})", above
             if names:
                 query += " or start >= ? and start < ?"
-                values = [*above, f"{above[-1]}/", f"{above[-1]}0"]  # a zero comes after the slash
+                values = [*above, f"{above[-1]}/", f"{above[-1]}0"]  # `0` follows `/`: the range of what lies below
             else:
                 query, values = "select name from surfaces", []
             found |= dict.fromkeys(name for (name,) in self._connection.execute(query, values))

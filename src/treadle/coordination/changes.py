@@ -39,7 +39,7 @@ def _named(head: str, name: str) -> str:
 
 
 def staged(project: str) -> list[str]:
-    """What the next commit changes; a rename is its old and its new name. A merge changes what no parent has so."""
+    """What the next commit changes; a rename is its old and its new name. Of a merge: what differs from every parent."""
     changed = changed_names(read(project, "diff", "--cached", *RAW))
     if has(project, "MERGE_HEAD"):
         merged = set(changed_names(read(project, "diff", "--cached", *RAW, "MERGE_HEAD")))
@@ -60,7 +60,7 @@ def has(project: str, commit: str) -> bool:
 def commits(project: str, *revisions: str) -> Iterator[tuple[str, list[str]]]:
     """Who made each commit, by its trailer ("" when it has none), and what it changed.
 
-    A merge changes only what none of its parents has so: what it brings together, others did.
+    A merge changes only what differs from every parent: the rest is the work of others.
     """
     if any(revision.startswith("-") and revision not in ("--not", "--remotes") for revision in revisions):
         raise ConfigError(f"{' '.join(revisions)!r} is not a range of commits", hint="such as origin/main..HEAD")

@@ -172,7 +172,7 @@ def summed(parts: dict[str, Any]) -> dict[str, Any]:
 
 
 def owns(caller: str, haid: str) -> bool:
-    """One's own, or that of an agent which one's checkout started."""
+    """Whether the caller may act on it: its own, or that of an agent which its checkout started."""
     return caller in (haid, root_of(haid))
 
 
@@ -180,7 +180,7 @@ class Held:
     """Claims as they are at one moment, ready to be asked about many surfaces."""
 
     def __init__(self, claims: Iterable[Claim], *, shared: bool = False) -> None:
-        """With `shared`, for who only wants to share: what others share is left out."""
+        """With `shared`, for somebody who only wants to share: what others share is not in the way and is left out."""
         self._index = Index(
             (text, (claim, text)) for claim in claims for text in claim.texts if not (shared and claim.is_shared(text))
         )

@@ -44,7 +44,7 @@ class Claims:
     """Up to so many claims are read as they are; of more, there is an index."""
 
     def __init__(self, planning: Planning, top: str = "", *, once: bool = False) -> None:
-        """`once`: for a command that asks several things and is gone; what it sees is one moment's."""
+        """`once`: for a command that asks several things and then ends: all answers are of one moment."""
         self.planning = planning
         self._once = once
         self._many: bool | None = None
@@ -225,7 +225,7 @@ class Claims:
         return self._load(self._path(haid)) is not None
 
     def is_active(self, claim: Claim) -> bool:
-        """Until it ends, and beyond that while the session that holds it is there."""
+        """Whether it still holds: until its time is over, and beyond that while its holder's session is there."""
         return self.planning.clock() < claim.ends or self.seats.living(claim.haid)
 
     def unseen(self) -> list[str]:
@@ -234,7 +234,7 @@ class Claims:
         return [*found, *(f"{path} is not a claim that can be read" for path in self.broken())]
 
     def broken(self) -> list[str]:
-        """The files among the claims that are none: what they hold is not known."""
+        """Files in the directory of claims that cannot be read as claims: what they hold is not known."""
         known = self._catalog()
         if known is None:
             return [path for path in self._paths() if self._load(path) is None and os.path.exists(path)]
@@ -242,7 +242,7 @@ class Claims:
             return [os.path.join(self.directory, name) for name in known.broken()]
 
     def without_files(self, surfaces: Sequence[str]) -> list[str]:
-        """Those that stand for no file there is, which may be a new one or may be misspelt."""
+        """The surfaces that no file matches: they may be for a new file, or be misspelt."""
         return [text for text in dict.fromkeys(surfaces) if not matches_any(Surface(text, self.top), self.top)]
 
     def exists(self) -> bool:
@@ -254,7 +254,7 @@ class Claims:
         return self.held_by_others({haid}, wanted, shared=shared)
 
     def held_by_others(self, own: set[str], wanted: Iterable[Surface], *, shared: bool = False) -> list[Overlap]:
-        """The same for who acts under several identities."""
+        """The same for somebody who acts under several identities."""
         surfaces = list(wanted)
         others = [claim for claim in self.near(surfaces) if claim.haid not in own]
         return self.met(Held(others, shared=shared).overlaps(surfaces)) if others else []
@@ -275,7 +275,7 @@ class Claims:
     # Under the lock...
 
     def _reap(self) -> list[Claim]:
-        """Remove what ended; renew what its holder's being there kept, and what a clock far ahead wrote."""
+        """Remove what ended; renew claims of holders that are still there, and those that a clock far ahead wrote."""
         ended: list[Claim] = []
         now = self.planning.clock()
         for claim in self._over(now):
@@ -327,7 +327,7 @@ class Claims:
     def _next_fence(self) -> int:
         path = self.planning.live_path("ledger", "fence")
         text = (read_text(path) or "").strip()
-        # The file may be lost, or be an older one that was brought back: what is held is the least there was.
+        # The file may be lost, or an older one may have been restored: no fence was lower than those that are held.
         known = self._catalog()
         if known is None:
             held = max((claim.fence for claim in self._all()), default=0)

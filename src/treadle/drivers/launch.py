@@ -40,11 +40,11 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def env(self, environ: Mapping[str, str], added: Mapping[str, str]) -> dict[str, str]:
-        """An allow-list: what an agent around us left in the environment would make this one believe it is inside."""
+        """An allow-list: variables of an agent around us would make this one believe that it runs inside that agent."""
         given = reduced(environ, self.environment)
         given.pop(
             "TREADLE_AGENT", None
-        )  # that was for us: an agent of ours told the same would start another, and so on
+        )  # it was meant for us: an agent of ours that inherits it would start another, without end
         return {**{name: text for name, text in self.sets.items() if name not in given}, **given, **added}
 
     def model_name(self, asked: str | None) -> str | None:

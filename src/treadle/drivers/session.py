@@ -61,7 +61,7 @@ SILENCE = 1800.0
 LEFTOVER_GRACE = 0.5
 """Seconds in which an agent that was interrupted may itself end what it had started."""
 BAD_LINES = 100
-"""So many lines that cannot be read are too many."""
+"""The session ends after this many lines that cannot be read."""
 
 
 class Work:
@@ -78,7 +78,7 @@ class Work:
 
 class DrivenSession(BaseSession):
     FATAL: ClassVar[tuple[type[RemoteProtocolError], ...]] = (LineTooLong,)
-    """What may have been the end of a turn, and cannot be read: nobody can wait for that."""
+    """A line that cannot be read may have been the end of the turn, so nobody waits for the end."""
 
     def __init__(self, session_id: str, card: Card, spec: SessionSpec, peer: Peer[Any, Any], version: str = "") -> None:
         info = AgentInfo(

@@ -21,7 +21,7 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_file(path: str) -> Validation:
-    """What kind of document a file is, by its content. Raises ConfigError when it is none that we know."""
+    """What kind of document a file is, by its content. Raises ConfigError when we know no such kind."""
     if path.endswith(".toml"):
         tree = read_tree(path)
         if "backends" in tree or "default_backend" in tree:

@@ -251,7 +251,7 @@ def _append(fd: int, data: bytes) -> None:
 
 
 def read_at_most(path: str, limit: int, *, follow: bool = True) -> bytes:
-    """The first `limit` bytes of a regular file. Raises OSError, also for what is none: a pipe could block for ever."""
+    """The first `limit` bytes of a regular file. Raises OSError, also for any other kind: a pipe could block."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -450,7 +450,7 @@ class locked_beside(locked):
             os.mkdir(self.directory)
         except FileNotFoundError:
             os.pwrite(self._fd, left.ljust(64), 0)
-            return True  # the place where others look is gone, and with it whom to keep out
+            return True  # the directory in which others would lock is gone, so there is nobody to keep out
         except FileExistsError:
             os.pwrite(self._fd, left.ljust(64), 0)
             try:

@@ -35,7 +35,7 @@ def config_file() -> str:
 
 
 def home() -> str:
-    """The user's home directory. An empty or relative HOME would put state and keys wherever one happens to stand."""
+    """The user's home directory. An empty or relative HOME would put state and keys into the working directory."""
     given = os.environ.get("HOME")
     if given is not None and not os.path.isabs(given):
         wrong = f"a relative path ({given})" if given else "empty"

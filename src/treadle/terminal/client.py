@@ -170,7 +170,7 @@ class Client:
         return found
 
     def receive(self) -> list[wire.Message]:
-        """What has come, for who polls `sock` himself. Python's own `recv` would poll it once more."""
+        """What has come, for callers that poll `sock` themselves. Python's own `recv` would poll it once more."""
         try:
             return self._read(os.read(self.sock.fileno(), BLOCK))
         except BlockingIOError:

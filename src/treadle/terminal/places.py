@@ -87,7 +87,7 @@ def ids(directory: str) -> list[str]:
 
 
 def free_id(directory: str, command: str) -> str:
-    """An id for who gave none: the program's name, with a number when that is taken."""
+    """An id where none was given: the program's name, with a number when that is taken."""
     base = "".join(letter for letter in os.path.basename(command) if letter in _LETTERS).strip(".-")[:40] or "terminal"
     taken = set(ids(directory))
     number = 2

@@ -11,7 +11,7 @@ FRAME = 64 * 1024
 class Scrollback:
     """`data[start:end]` of everything the program has written. Offsets never repeat.
 
-    `limit` bytes are for replay. While somebody lags behind, `backlog` bytes more are kept for him.
+    `limit` bytes are for replay. While a client lags behind, `backlog` bytes more are kept for it.
     """
 
     def __init__(self, limit: int, backlog: int) -> None:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 def choose(policy: str, sizes: Sequence[tuple[int, int]], latest: tuple[int, int] | None) -> tuple[int, int] | None:
     """The size to take, or None to leave it. `sizes` are those of the attached terminals, the leader's first.
 
-    latest: of whom last attached, typed or changed his window. smallest: what all of them can show. leader: of whom
-    attached first. fixed: nobody's.
+    latest: of the terminal that last attached, got input or changed its size. smallest: what all of them can show.
+    leader: of the terminal that attached first. fixed: nobody's.
     """
     if policy == "fixed" or not sizes:
         return None

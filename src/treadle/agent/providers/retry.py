@@ -15,7 +15,7 @@ from treadle.errors import ProviderError
 from treadle.events import ErrorInfo, ModelRouted, Retrying
 
 RESET = 60.0
-"""Seconds from which on a wait that a service names is for a limit to be whole again."""
+"""A wait that a service names is for a limit to reset when it is at least so many seconds."""
 
 
 class Clock(Protocol):
@@ -60,7 +60,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def _is_reset(wait: float, error: ProviderError) -> bool:
-    """Whether the service has said when a limit is whole again, and that is not at once."""
+    """Whether the service has said when its limit resets, and that is not at once."""
     return error.retry_after_ms is not None and wait >= RESET
 
 
@@ -87,7 +87,7 @@ async def retrying(
             if said or policy.gives_up(tried, clock.now() - began, wait, error):
                 raise
             if _is_reset(wait, error):
-                began += wait  # it is not the service's failing that we wait for
+                began += wait  # to wait for a limit to reset is no failure of the service
             again = Retrying(attempt=tried, delay_ms=round(wait * 1000), error=ErrorInfo(**error.envelope()))
         yield again
         await clock.sleep(wait)

@@ -106,7 +106,7 @@ def matching_lines(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, i
     """Start and end of each line, without its newline, that matches by itself.
 
     The whole text is searched, which skips most of it at full speed; where something is found, that line is asked
-    alone. A match that only exists across lines is none, and no line that matches can hide behind it, as long as the
+    alone. A match that spans several lines does not count, and no line that matches can hide behind it, as long as the
     pattern does not look around: then every line is asked.
     """
     looks_around = _LOOKS_AROUND.search(pattern.pattern)

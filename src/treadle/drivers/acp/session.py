@@ -449,7 +449,7 @@ class AcpSession(DrivenSession):
             raise RemoteError(f"{self._name} did not answer") from None
 
     async def _set_mode(self, mode: Mode | None) -> None:
-        """Its own mode only says whom it asks: what may be done without a question is for our rules and mode to say."""
+        """Its own mode only decides whether it asks us; our rules and mode decide what needs no question."""
         wanted = self._traits.plan_mode if mode == "plan" and self._traits.plan_mode else self._traits.asking_mode
         if wanted is None or wanted == (self._incoming.mode or self._setup.mode):
             return

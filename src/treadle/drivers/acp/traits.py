@@ -25,7 +25,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     title_is_command: bool = False
     """The title of a call that runs a command is that command, and nothing else tells it."""
     failure: str | None = None
-    """An answer that begins so is no answer: it ends turns that failed as if they had gone well."""
+    """An answer that begins like this is an error: the agent ends failed turns as if they had gone well."""
     known: bool = True
 
 

@@ -56,7 +56,7 @@ class ExecSession(BaseSession):
 
     def _argv(self) -> list[str]:
         sandbox = SANDBOX.get(self._spec.mode, "danger-full-access")
-        if self._spec.confinement.use == "on":  # ours is around it, and in there it cannot make one of its own
+        if self._spec.confinement.use == "on":  # our sandbox is around it, and Codex cannot make its own inside
             sandbox = "danger-full-access"
         assert sandbox in POLICY
         argv = [self._program, "exec", "--json", "--skip-git-repo-check", "--sandbox", sandbox]

@@ -112,7 +112,7 @@ class CodexSession(DrivenSession):
 
     def _sandbox(self) -> str:
         chosen = self._options.get("sandbox")
-        if self.spec.confinement.use == "on":  # ours is around it, and in there it cannot make one of its own
+        if self.spec.confinement.use == "on":  # our sandbox is around it, and Codex cannot make its own inside
             chosen = "danger-full-access"
         return chosen if chosen in POLICY else SANDBOX.get(self.spec.mode, "workspace-write")
 
@@ -179,7 +179,7 @@ class CodexSession(DrivenSession):
     def _told(self, notice: Notice) -> None:
         params = notice.params
         if self._work is None or params.get("threadId", self._thread) != self._thread:
-            return  # what an interrupted turn says late is nobody's
+            return  # what an interrupted turn says late belongs to no turn
         if params.get("turnId", self._turn_id) != self._turn_id:
             return  # of an earlier turn: a thread that is resumed tells first what it used before
         match notice.method:

@@ -67,7 +67,7 @@ class SidecarAgent:
     async def start(self, cwd: str, env: dict[str, str], spec: SessionSpec | None = None) -> SidecarPeer:
         """A fresh process, which has yet to say hello; with `spec`, confined if that asks for it."""
         whole = reduced(os.environ, ENVIRONMENT, providers=True)
-        whole.pop("TREADLE_AGENT", None)  # that was for us: a sidecar told the same would start a sidecar, and so on
+        whole.pop("TREADLE_AGENT", None)  # meant for us: a sidecar that inherits it would start another, without end
         whole |= env
         made = enclosure(spec, self.name, self._argv, whole, self._writes) if spec is not None else None
 

@@ -57,7 +57,7 @@ class Liveness:
     def stalled(self, now: float) -> str | None:
         """Why it is taken to be stalled, or None."""
         late = [sent for sent in self.open.values() if now - sent > self.timing.pong_within]
-        # Who talks is alive, whether it answers or not.
+        # A sidecar that talks is alive, whether or not it answers pings.
         missed = sum(1 for sent in late if sent >= self._heard)
         if self.timing.strict_pong and late:
             return f"a ping was not answered within {self.timing.pong_within:g} s"

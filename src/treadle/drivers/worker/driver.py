@@ -71,7 +71,7 @@ class WorkerAgent:
 
     async def open(self, spec: SessionSpec) -> WorkerSession:
         env = {"HEDDLE_HEARTBEAT_INTERVAL": str(HEARTBEAT_MS)} | reduced(os.environ, providers=True)
-        env.pop("TREADLE_AGENT", None)  # that was for us: a worker told the same would start a worker, and so on
+        env.pop("TREADLE_AGENT", None)  # meant for us: a worker that inherits it would start another, without end
         env |= spec.env
         patience = replace(self._patience, silence=self._patience.silence or _a_few_heartbeats(env))
         spec = decided(spec, env)

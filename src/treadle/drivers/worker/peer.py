@@ -64,6 +64,6 @@ class WorkerPeer(Peer[Any, AnyRequest]):
                     pass
                 await self.child.wait()
         except (TimeoutError, RemoteError):
-            pass  # it has had its chance
+            pass  # it was asked, and is now killed
         finally:
             await self.end()

@@ -40,7 +40,7 @@ class TerminalFinder:
         except NotFound:
             if name in self._open:
                 return self._open[name][0]
-            # A shell is only started by who asks for it, and never by who looks.
+            # A shell is only started for somebody who asks for one, never for somebody who only looks.
             if not name.startswith(PREFIX) or name.endswith(SHELL) or self.server.bus is None:
                 raise
         return await self.open(name.removeprefix(PREFIX), "agent", "")

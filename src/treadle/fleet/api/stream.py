@@ -98,7 +98,7 @@ def _admitted(server: WebServer, request: Request) -> Any:
 
 
 def _last(request: Request) -> tuple[int, int]:
-    """The place in `Last-Event-ID`, or in `?after=` for who cannot set a header: sequence and number."""
+    """The place in `Last-Event-ID`, or in `?after=` for clients that cannot set a header: sequence and number."""
     text = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
     seq, _, number = text.partition(".")
     if not (seq.isdigit() and (number or "0").isdigit() and len(text) < 40):

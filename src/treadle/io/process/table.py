@@ -125,7 +125,7 @@ def cull(reap: Callable[[], bool], apart: Container[int] = ()) -> list[Process]:
     """One round of SIGKILL to all that descend from this process; gives those it found. `reap` collects the dead.
 
     To be called until `reap` says that none is left, as they may fork while they die. Whole groups are killed at once:
-    the kernel lets nobody fork his way out of that. All in a group are of one session, a session is joined by birth
+    no process can escape that by forking. All in a group are of one session, a session is joined by birth
     alone, and the commands we start lead sessions of their own, so no group but our own has a stranger in it.
     """
     found = descendants(os.getpid(), apart=apart)

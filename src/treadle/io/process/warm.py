@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 IDLE = 1800.0
 """Seconds without a request after which it ends. `TREADLE_WARM` is another number, or 0 for none at all."""
 PATIENCE = 2.0
-"""Seconds that one who asks waits for the copy to be there, before he does it himself."""
+"""Seconds that a caller waits for a copy to be there before it does the work itself."""
 START_PATIENCE = 10.0
 READY, STALE = b"r", b"s"
 PID_BYTES = 4
 ALONE, WATCHED, TIED = 0, 1, 2
-"""How a copy stands to whoever asked: it lives on by itself, it tells its exit code, it also ends with him."""
+"""How a copy stands to whoever asked: it lives on by itself, it tells its exit code, it also ends with the caller."""
 KILLED = "treadle: the process that was to do this was killed; nobody knows how far it came\n"
 _START = "import sys; sys.path[:0] = sys.argv[1].split(':'); import treadle.io.process.warm_parent as it; it.main()"
 
@@ -77,7 +77,7 @@ def _link(path: str) -> str:
         return ""
 
 
-# Who asks...
+# The caller...
 
 
 def run(

@@ -234,7 +234,7 @@ class Connection(base.Connection[Message]):
             self._send, self._seq = None, 0
 
     def _asked(self, message: Any) -> type | None:
-        """The kind of request that this message answers; None for a line that was none."""
+        """The kind of request that this message answers; None when the line was not a request."""
         kind = type(message)
         if kind is Result and _is_protocol_error(message) and self._bad[message.id]:
             return None
