@@ -159,3 +159,31 @@ def test_what_is_quoted_or_redirected_is_always_parsed() -> None:
     for command in ("c''p a /etc/x", "echo x > /etc/x", "c\\p a b", "$CP a b", "`echo cp` a b", "cp a /etc/x"):
         assert not _plainly_writes_nothing(command)
     assert _plainly_writes_nothing("python -m pytest -q tests/test_a.py")
+
+
+def test_what_happened_must_have_been_possible_for_an_allowed_tool(tmp_path: Path) -> None:
+    made = write(f"{tmp_path}/a")
+    assert policy(tmp_path, allowed_tools=["Read"]).happened(made) is not None
+    for name in ("Write", "Bash", "mcp__*", "no_such_tool"):
+        assert policy(tmp_path, allowed_tools=[name]).happened(made) is None, name
+    assert policy(tmp_path).happened(made) is None
+
+
+def test_what_happened_is_denied_by_name_by_path_and_by_host(tmp_path: Path) -> None:
+    found = policy(tmp_path, disallowed_tools=["Write*"]).happened(write(f"{tmp_path}/a"))
+    assert found is not None and found.reason == "the tool write_file is disallowed"
+    assert policy(tmp_path, deny_write=["a"]).happened(write(f"{tmp_path}/a")) is not None
+    assert policy(tmp_path, deny_network=["evil.org"]).happened(fetch("https://evil.org/x")) is not None
+    assert policy(tmp_path, deny_network=["evil.org"]).happened(fetch("http://[::1")) is None
+
+
+def test_what_requires_approval_may_only_have_happened_when_it_was_asked_for(tmp_path: Path) -> None:
+    judged = policy(tmp_path, require_approval_for=["Write"])
+    found = judged.happened(write(f"{tmp_path}/a"))
+    assert found is not None and "nobody was asked" in found.reason
+    assert judged.happened(write(f"{tmp_path}/a"), asked=True) is None
+
+
+def test_its_rules_about_paths_are_given_to_a_sandbox(tmp_path: Path) -> None:
+    found = policy(tmp_path, deny_read=["secret"], deny_write=["kept"]).path_rules
+    assert f"{tmp_path}/secret" in found.hidden_patterns() and f"{tmp_path}/kept" in found.kept_patterns()

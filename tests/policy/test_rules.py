@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from treadle.errors import ConfigError
 from treadle.events import ToolKind
 from treadle.io.disk import DISK
+from treadle.policy import shell
 from treadle.policy.disk import AsWritten
-from treadle.policy.rules import MAX_FOUND, RuleSet, parse_rule
+from treadle.policy.rules import MAX_FOUND, RuleSet, command_matches, host_matches, parse_rule, written
 from treadle.session import Access, Rules
 
 CWD = "/work/repo"
@@ -295,3 +296,85 @@ def test_gluing_a_denied_command_to_anything_never_makes_it_allowed(
     glued = f"{left.join(before)}{left}{wrapped.format(command)}{right}{right.join(after)}"
     assert verdict(bash(glued), deny=("Bash(rm *)", "Bash(curl *)")) in ("deny", "ask")
     assert verdict(bash(glued), deny=("Bash(rm *)", "Bash(curl *)"), allow=("Bash(*s*)", "Bash(e*)")) in ("deny", "ask")
+
+
+def rules(**given: tuple[str, ...]) -> RuleSet:
+    return RuleSet(Rules(**given), CWD, AsWritten(DISK))
+
+
+@pytest.mark.parametrize(
+    ("command", "paths"),
+    [
+        ("cp -r a b c", ["c"]),
+        ("ln -s a b", ["b"]),
+        ("chmod 700 a b", ["a", "b"]),
+        ("sed -i s/a/b/ c", ["c"]),
+        ("sed s/a/b/ c", []),
+        ("dd if=a of=b", ["b"]),
+        ("rm -f a b", ["a", "b"]),
+        ("cat a > b", ["b"]),
+        ("cat a", []),
+        ("echo x | tee a; touch b", ["a", "b"]),
+    ],
+)
+def test_what_a_command_writes_is_told_by_its_words(command: str, paths: list[str]) -> None:
+    assert {path.removeprefix("./") for path in written(shell.read(command))} == set(paths)
+
+
+def test_what_is_denied_is_told_as_absolute_patterns_for_a_sandbox() -> None:
+    found = rules(deny=("Read(secrets/**)", "Write(.env)", "Bash(rm *)", "*(both)"))
+    assert found.hidden_patterns() == [f"{CWD}/secrets/**", f"{CWD}/secrets", f"{CWD}/both", "/**/both"]
+    assert found.kept_patterns() == [f"{CWD}/.env", "/**/.env", f"{CWD}/both", "/**/both"]
+
+
+def test_a_rule_can_name_the_very_file_that_may_be_written() -> None:
+    found = rules(allow=("Write(.vscode/**)", "Edit(a.txt)", "Read(b.txt)"))
+    assert found.names_for_writing(f"{CWD}/.vscode/settings.json") and found.names_for_writing(f"{CWD}/.vscode")
+    assert found.names_for_writing(f"{CWD}/a.txt") and not found.names_for_writing(f"{CWD}/b.txt")
+
+
+def test_a_rule_can_be_the_whole_command_or_name_every_path() -> None:
+    found = rules(allow=("Bash(make $X)", "Read(a.txt)"))
+    assert found.names_command(bash("make $X")) and not found.names_command(bash("make $Y"))
+    assert not found.names_command(file("read", "a.txt"))
+    assert verdict(bash("make $X"), allow=("Bash(make $X)",)) == "allow"
+    both = Access(tool="read_file", kind="read", paths=(f"{CWD}/a.txt", f"{CWD}/b.txt"))
+    assert found.names_paths(file("read", "a.txt")) and not found.names_paths(both)
+    assert not found.names_paths(bash("ls"))
+
+
+def test_what_must_be_asked_about_is_hidden_from_tools_that_look_at_many_files() -> None:
+    found = rules(deny=("Read(secrets/**)",), ask=("Grep(*.pem)",), allow=("Read(a)",))
+    assert found.hides(f"{CWD}/secrets/x") and found.hides(f"{CWD}/deep/a.pem") and not found.hides(f"{CWD}/a")
+
+
+def test_a_rule_about_the_home_directory_is_about_that() -> None:
+    home = DISK.expand("~")
+    assert rules().absolute("~/.ssh/**") == f"{home}/.ssh/**"
+    assert verdict(file("read", f"{home}/.ssh/id"), deny=("Read(~/.ssh/**)",)) == "deny"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url", "matches"),
+    [
+        ("*.example.com", "https://a.example.com./x", True),
+        ("domain:example.com", "http://EXAMPLE.com:80", True),
+        ("example.com", "https://example.com.evil.org", False),
+        ("*", "http://[::1", False),
+    ],
+)
+def test_a_rule_about_hosts(pattern: str, url: str, matches: bool) -> None:
+    assert host_matches(pattern, url) is matches
+    access = Access(tool="web_fetch", kind="network", url=url)
+    assert (verdict(access, allow=(f"WebFetch({pattern})",)) == "allow") is matches
+
+
+def test_a_command_may_end_where_its_pattern_says_anything() -> None:
+    assert command_matches("npm run test:*", "npm run test") and command_matches("npm run test:*", "npm run test a")
+    assert command_matches("git *", "git") and not command_matches("git *", "gitk")
+
+
+def test_tools_of_servers_have_their_own_names_and_no_paths() -> None:
+    assert parse_rule("mcp__Git_Hub__x-y").tool == "mcp__git_hub__x-y"
+    assert parse_rule("Read(**)").pattern is None and parse_rule("WebFetch(*)").pattern == "*"
+    assert verdict(Access(tool="mcp__a__b", kind="other"), deny=("mcp__a",)) == "deny"

@@ -1,4 +1,4 @@
-"""The words that the reader sees are the words that bash runs: 20,000 commands, made up and given to both."""
+"""The words that the reader sees are the words that bash runs: thousands of commands, made up and given to both."""
 
 import random
 import subprocess
@@ -16,7 +16,7 @@ while IFS= read -r -d '' command; do
   printf '\\003'
 done
 """
-COUNT = 20_000
+COUNT = 8_000
 
 
 class Maker:
@@ -126,3 +126,65 @@ def test_what_only_looks_like_a_blank_is_part_of_a_word(blank: str) -> None:
     assert seen(f"git{blank}status") in (None, [[f"git{blank}status"]])
     if seen(asked) is not None:
         assert [one.source for one in syntax.read(asked) if isinstance(one, syntax.SimpleCommand)] == [asked]
+
+
+def read(command: str) -> list[object]:
+    return list(syntax.read(command))
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("a - <<E\nx\nE\n", [["a", "-"]]),
+        ("> f a b", [["a", "b"]]),
+        ("a > f b", [["a", "b"]]),
+        ("a 2>&1 >f b", [["a", "b"]]),
+        ("a <<< b c", [["a", "c"]]),
+        ("a $'\\x41\\101\\u00e9\\cA\\q'", [["a", "AA\u00e9\x01\\q"]]),
+        ("a 'b'\"c d\"", [["a", "bc d"]]),
+        ("a \\\n b", [["a", "b"]]),
+        ("export A=b c", [["export", "A=b", "c"]]),
+        ("! { a; }", [["a"]]),
+        ("a # b", [["a"]]),
+    ],
+)
+def test_words_round_redirections_quotes_and_structures(command: str, words: list[list[str]]) -> None:
+    assert seen(command) == words
+
+
+@pytest.mark.parametrize(
+    ("command", "inner"),
+    [("a $(b c)", ["b", "c"]), ('a "x $(b c)"', ["b", "c"]), ("A=$(b c)", ["b", "c"]), ("a <(b c)", ["b", "c"])],
+)
+def test_a_command_inside_the_words_of_another_is_seen_before_it(command: str, inner: list[str]) -> None:
+    assert (seen(command) or [])[0] == inner
+
+
+def test_what_stands_between_backticks_is_given_as_text() -> None:
+    assert syntax.Inner(text="b `c` $d") in read("a `b \\`c\\` \\$d`")
+
+
+def test_only_what_is_known_before_it_runs_is_not_dynamic() -> None:
+    [command] = (one for one in read("a $B ${C} $((1+1)) *.py {x,y} 'z*'") if isinstance(one, syntax.SimpleCommand))
+    assert [word.dynamic for word in command.words] == [False, True, True, True, False, False, False]
+    assert [word.glob for word in command.words] == [False, False, False, False, True, True, False]
+
+
+def test_assignments_are_told_apart_from_words() -> None:
+    for command in ("A=1 B=2 c", "A=1"):
+        [found] = (one for one in read(command) if isinstance(one, syntax.SimpleCommand))
+        assert [word.text for word in found.assignments][0] == "A=1"
+    [found] = (one for one in read("A=1 B=2") if isinstance(one, syntax.SimpleCommand))
+    assert [word.text for word in found.assignments] == ["A=1", "B=2"] and found.words == []
+
+
+def test_redirections_are_told_with_their_operator_and_target() -> None:
+    found = [one for one in read("a > b 2>> c < d 2>&1 3>&-") if isinstance(one, syntax.Redirection)]
+    assert [(one.operator, one.target.text) for one in found] == [(">", "b"), (">>", "c"), ("<", "d"), (">&", "1")]
+
+
+@pytest.mark.parametrize(
+    "command", ["for", "case a in b", "a) b", "f() ", "a $'b", "a 'b", "$(" * 250 + "a" + ")" * 250, "{ a; } > f b"]
+)
+def test_what_is_not_understood_is_lost(command: str) -> None:
+    assert seen(command) is None

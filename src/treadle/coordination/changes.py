@@ -39,7 +39,7 @@ def _named(head: str, name: str) -> str:
 
 
 def staged(project: str) -> list[str]:
-    """What the next commit changes; a rename is its old and its new name. Of a merge: what differs from every parent."""
+    """What the next commit changes: old and new name of a rename, and of a merge what differs from every parent."""
     changed = changed_names(read(project, "diff", "--cached", *RAW))
     if has(project, "MERGE_HEAD"):
         merged = set(changed_names(read(project, "diff", "--cached", *RAW, "MERGE_HEAD")))
