@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, get_args
 
 import msgspec
@@ -69,7 +70,6 @@ class _RawEventLine(msgspec.Struct, frozen=True, tag_field="type", tag="event"):
 _envelope = msgspec.json.Decoder(_Envelope)
 _inner = msgspec.json.Decoder(_Inner)
 _raw_event = msgspec.json.Decoder(_RawEventLine)
-_response: msgspec.json.Decoder[AnyResponse] = msgspec.json.Decoder(AnyResponse)
 _requests = {name: msgspec.json.Decoder(kind) for name, kind in REQUESTS.items()}
 _RESPONSES = {kind.__struct_config__.tag for kind in get_args(AnyResponse)}
 _EVENTS = {kind.__struct_config__.tag for kind in get_args(AnyPayload)}
@@ -129,6 +129,12 @@ def decode_request(line: bytes) -> Any:
         return BadLine(f"Invalid {head.type}: {error}", id)
 
 
+@cache
+def _response() -> msgspec.json.Decoder[AnyResponse]:
+    """Made when it is needed: a worker hears no responses, and this is the slowest part of its start."""
+    return msgspec.json.Decoder(AnyResponse)
+
+
 def decode_response(line: bytes) -> Any:
     """A response; Unknown for one that a later worker might send; or an error.
 
@@ -136,7 +142,7 @@ def decode_response(line: bytes) -> Any:
     well known, so the two are tried in one go before they are taken apart.
     """
     try:
-        return _response.decode(line)
+        return _response().decode(line)
     except _BAD_JSON as error:
         mend = b"\\u" in line and mended_line(line)
         return decode_response(mend) if mend and mend != line else _decode_strange(line, str(error))
