@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def backup(directory: str, as_json: bool) -> None:
     """Save all streams of the fleet in a new directory, while it works. The directory holds credentials: keep it safe.
 
-    They are the server's own snapshots, as `nats stream backup` takes them.
+    They are the server's own snapshots, taken through its API.
     """
     from treadle.fleet import backups
 
