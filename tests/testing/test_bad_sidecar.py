@@ -25,10 +25,13 @@ from treadle.errors import (
     Violation,
 )
 from treadle.host.job import Job
+from treadle.session import Confinement
 from treadle.testing import bad_sidecar
 from treadle.wire.sidecar.connection import NO_POLICY
 from treadle.wire.sidecar.receipts import ErrorEvent, Receipt
 
+UNCONFINED = Confinement(use="off")
+"""The sandbox holds the output open as long as it lives: there a closed output is only silence."""
 HANDSHAKE = "protocol_handshake_failed"
 LINE = "protocol_invalid_envelope"
 UNEXPECTED = "protocol_unexpected_message"
@@ -152,7 +155,7 @@ def test_every_act_is_tried() -> None:
 @pytest.mark.parametrize("act", REFUSED)
 async def test_what_ends_a_run_is_a_typed_error_and_a_failed_receipt(act: str, run: Runner) -> None:  # noqa: F811
     error, code = REFUSED[act]
-    receipt, host = await run(act)
+    receipt, host = await run(act, **({"confinement": UNCONFINED} if act == "output_closed" else {}))
     assert type(host.observed.error) is error
     assert receipt.outcome == "failed"
     assert more(receipt)["end"]["error_code"] == code
@@ -188,14 +191,17 @@ async def test_the_exit_code_and_the_last_words_are_kept(run: Runner) -> None:  
     assert len(receipt.trace) == 2, "what it said before is kept"
     receipt, host = await run("exit_before_hello")
     assert more(receipt)["end"]["exit_code"] == 7 and "cannot find module" in str(host.observed.error)
-    receipt, _ = await run("killed")
+    receipt, _ = await run("killed", confinement=UNCONFINED)
     assert more(receipt)["end"]["exit_code"] == -9
+    receipt, _ = await run("killed", confinement=Confinement(use="on"))
+    assert more(receipt)["end"]["exit_code"] == 128 + 9, "as the sandbox says it"
 
 
 @pytest.mark.parametrize("act", ["no_hello", "no_hello_and_deaf", "half_a_hello", "output_closed_before_hello"])
 async def test_without_a_hello_in_time_nothing_is_left(act: str, run: Runner) -> None:  # noqa: F811
     closes = act.startswith("output")
-    receipt, host = await run(act, timing=QUICK if closes else replace(QUICK, handshake=0.5))
+    timing = QUICK if closes else replace(QUICK, handshake=0.5)
+    receipt, host = await run(act, timing=timing, confinement=UNCONFINED if closes else Confinement(use="possible"))
     assert type(host.observed.error) is (PeerClosed if closes else PeerStalled)
     assert more(receipt)["end"]["error_code"] in (HANDSHAKE, "stream_closed")
 
