@@ -23,10 +23,12 @@ from tests.drivers.scenarios import (
     play,
 )
 from treadle.agents import _load
+from treadle.drivers.agent import PATIENCE as USUAL
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.card import Card, cards
 from treadle.drivers.launch import Launch
 from treadle.events import TurnEnded, Usage, Warned
+from treadle.io.peer import Patience
 from treadle.io.process import table
 from treadle.session import Limits, Prompt, SessionSpec
 
@@ -36,14 +38,20 @@ CASES = [(card, scenario) for card in RECORDED.values() for scenario in SCENARIO
 ENDING = {"exit": "peer_exited", "crash": "peer_exited", "cut": "peer_exited", "giant": "line_too_long"}
 
 
-def replayed(card: Card, recording: str, *more: str, environ: dict[str, str] | None = None) -> DrivenAgent:
+UNHURRIED = Patience(cancel=60.0, shutdown=2.0, grace=1.0)
+"""For what shows what an agent does and not how soon: `tests/live` holds it to the two seconds."""
+
+
+def replayed(
+    card: Card, recording: str, *more: str, environ: dict[str, str] | None = None, patience: Patience = USUAL
+) -> DrivenAgent:
     """The agent, played from a recording: its name, or the path of one."""
     place = Path(recording) if recording.endswith(".jsonl") else HERE / card.name / "recordings" / f"{recording}.jsonl"
     argv = (sys.executable, "-S", "-m", "treadle.testing.replay", str(place), *more)
     source = str(Path(sys.modules["treadle"].__file__ or "").parents[1])
     sets = {"PYTHONPATH": source}
     launch = Launch(argv=argv, environment=card.environment, sets=sets)
-    made = _load(card.driver)(card, launch, environ={"PATH": os.environ["PATH"], **(environ or {})})
+    made = _load(card.driver)(card, launch, environ={"PATH": os.environ["PATH"], **(environ or {})}, patience=patience)
     assert isinstance(made, DrivenAgent)
     return made
 
@@ -55,7 +63,7 @@ def gone(played: Played) -> bool:
 
 @pytest.mark.parametrize(("card", "scenario"), CASES, ids=lambda case: case.name)
 async def test_a_recorded_agent_keeps_the_contract(card: Card, scenario: Any, tmp_path: Path) -> None:
-    async with play(replayed(card, scenario.name), scenario, tmp_path) as played:
+    async with play(replayed(card, scenario.name, patience=UNHURRIED), scenario, tmp_path) as played:
         check_always(played)
         scenario.check(played)
     assert gone(played)
