@@ -77,6 +77,11 @@ class Warm:
     def copies(self) -> list[int]:
         return [process.pid for process in table.processes() if process.parent == self.parent]
 
+    def only_copy(self) -> list[int]:
+        """It by itself, or nothing while others of an earlier run still end."""
+        found = self.copies()
+        return found if len(found) == 1 else []
+
     def tool(self) -> int:
         """The number of the shell that a run of SLOW has started."""
         until(lambda: (self.here / "pid").exists() and (self.here / "pid").read_text().endswith("\n"))
@@ -175,16 +180,19 @@ def test_a_signal_goes_to_the_run_and_its_partial_result_is_told(warm: Warm) -> 
 
 
 def test_a_run_that_is_stopped_stands_still_until_it_is_let_go_on(warm: Warm) -> None:
+    until(lambda: not warm.copies())
     run = warm.begin(script=SLOW)
-    warm.tool()
-    until(lambda: len(warm.copies()) == 1)
-    (copy,) = warm.copies()
-    run.send_signal(signal.SIGTSTP)
-    until(lambda: state(copy) == "T" and state(run.pid) == "T")
-    run.send_signal(signal.SIGCONT)
-    until(lambda: state(copy) != "T")
-    run.terminate()
-    run.communicate(timeout=60)
+    try:
+        warm.tool()
+        (copy,) = until(warm.only_copy)
+        run.send_signal(signal.SIGTSTP)
+        until(lambda: state(copy) == "T" and state(run.pid) == "T")
+        run.send_signal(signal.SIGCONT)
+        until(lambda: state(copy) != "T")
+    finally:
+        run.terminate()
+        run.send_signal(signal.SIGCONT)
+        run.communicate(timeout=60)
 
 
 def state(pid: int) -> str:

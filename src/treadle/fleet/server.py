@@ -216,7 +216,7 @@ def stop(seconds: float = STOP_SECONDS) -> bool:
         return False
     _signal(found, signal.SIGTERM)
     deadline = time.monotonic() + seconds
-    while is_up() or running() == found:
+    while (now := running()) == found or (now is None and is_up()):  # another one: a node has started it anew
         if time.monotonic() > deadline:
             _signal(found, signal.SIGKILL)
             deadline = time.monotonic() + seconds
