@@ -12,6 +12,7 @@ worker.on("error", (error) => {
   console.error(`cannot start treadle-worker: ${error.message}`);
   process.exit(1);
 });
+worker.stdin.on("error", () => {}); // A worker that has ended reads no more: the end of its output, below, tells of it.
 
 ask({ type: "init", id: "1", protocol_version: "0.2.0", config: { model, system_prompt: "", tools: ["read_file", "glob", "grep", "bash"] } });
 ask({ type: "send", id: "2", message });
@@ -25,8 +26,8 @@ for await (const line of createInterface({ input: worker.stdout, crlfDelay: Infi
     if (event.event === "content_delta") process.stdout.write(event.text);
     if (event.event === "tool_start") console.log(`\n[${event.name} ${JSON.stringify(event.args)}]`);
     // Anything else is skipped: later workers may say more.
-  } else if (response.type === "result") {
-    result ??= response;
+  } else if (response.type === "result" && !result) {
+    result = response;
     ask({ type: "shutdown", id: "4" });
   }
 }

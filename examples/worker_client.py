@@ -3,6 +3,7 @@
 Prints the answer as it is written and what the tools do. Ctrl-C cancels the send.
 """
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -22,8 +23,9 @@ requests, replies = worker.stdin, worker.stdout
 
 
 def ask(**request: Any) -> None:
-    requests.write(json.dumps(request) + "\n")
-    requests.flush()
+    with contextlib.suppress(BrokenPipeError):  # a worker that has ended: the end of its output tells of it
+        requests.write(json.dumps(request) + "\n")
+        requests.flush()
 
 
 def responses() -> Iterator[dict[str, Any]]:

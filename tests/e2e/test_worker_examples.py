@@ -22,12 +22,12 @@ text = "Done looking."
 """
 
 
-def start(language: str, model: str, folder: Path) -> "subprocess.Popen[str]":
+def start(language: str, model: str, folder: Path, message: str = "Look.") -> "subprocess.Popen[str]":
     command = [sys.executable, "worker_client.py"] if language == "python" else [need("node"), "worker_client.mjs"]
     command[1] = str(EXAMPLES / command[1])
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    path = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     return subprocess.Popen(
-        [*command, model, "Look."],
+        [*command, model, message],
         cwd=folder,
         env={**os.environ, "PATH": path},
         stdout=subprocess.PIPE,
@@ -50,6 +50,17 @@ def test_an_example_client_says_why_a_session_could_not_be_opened(language: str,
     with start(language, "vendor/model", tmp_path) as client:
         _, errors = client.communicate(timeout=60)
     assert client.returncode == 1 and "protocol_error: there is no key for openrouter" in errors
+
+
+@pytest.mark.parametrize(("language", "said"), [("python", "the worker exited with code 3"), ("node", "worker ended")])
+def test_an_example_client_says_that_the_worker_has_ended_under_it(language: str, said: str, tmp_path: Path) -> None:
+    worker = tmp_path / "treadle-worker"
+    worker.write_text("#!/bin/sh\nexec <&-\nexit 3\n")
+    worker.chmod(0o755)
+    more_than_a_pipe_holds = "Look. " * 20_000
+    with start(language, "vendor/model", tmp_path, more_than_a_pipe_holds) as client:
+        _, errors = client.communicate(timeout=60)
+    assert client.returncode == 1 and said in errors and "Error" not in errors
 
 
 @pytest.mark.parametrize("language", ["python", "node"])
