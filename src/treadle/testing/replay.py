@@ -3,8 +3,8 @@
     python -m treadle.testing.replay RECORDING [--fault NAME] [--after N] [--child COMMAND] [ARGUMENTS ...]
 
 A recording is a file of JSON lines, `{"dir": "in" | "out", "line": ...}`: `in` is what the host said, `out` what the
-agent said, and `"times"` beside them repeats a line. Ids that the host makes up differ from run to run, so those of the
-recording are replaced by the real ones.
+agent said, and `"times"` beside them repeats a line; `"exact"` wants an answer of the host word for word. Ids that
+the host makes up differ from run to run, so those of the recording are replaced by the real ones.
 `--fault` breaks the conversation after N `out` lines behind the first prompt; `--child` starts a process that must not
 be left behind. Further arguments, such as those that the real program would get, are ignored.
 
@@ -47,7 +47,7 @@ class Replay:
     def play(self) -> int:
         for number, entry in enumerate(self.lines):
             if entry["dir"] == "in":
-                if not self.await_line(entry["line"]):
+                if not self.await_line(entry["line"], exact=entry.get("exact", False)):
                     return 0
             elif entry["dir"] == "out":
                 if self.prompted:
@@ -71,13 +71,13 @@ class Replay:
         line = sys.stdin.buffer.readline()
         return json.loads(line) if line else None
 
-    def await_line(self, recorded: Any) -> bool:
+    def await_line(self, recorded: Any, exact: bool = False) -> bool:
         """Wait until the host says what it said then; False when it has gone."""
         if not isinstance(recorded, dict):
             return True
         while True:
             for at, said in enumerate(self.unread):
-                if shape(said) == shape(self.mapped(recorded)):
+                if shape(said) == shape(self.mapped(recorded)) and (not exact or said["result"] == recorded["result"]):
                     del self.unread[at]
                     self.learn(recorded, said)
                     self.prompted = self.prompted or is_prompt(said)

@@ -30,9 +30,9 @@ def text(text: str) -> Line:
     return update(sessionUpdate="agent_message_chunk", content={"type": "text", "text": text})
 
 
-def answered(id: Any) -> Line:
-    """It waits for our answer to its call."""
-    return {"dir": "in", "line": {"id": id, "result": {}}}
+def answered(id: Any, result: Any = None) -> Line:
+    """It waits for our answer to its call; with a result, for this one."""
+    return {"dir": "in", "line": {"id": id, "result": result or {}}, "exact": result is not None}
 
 
 def heard(method: str, id: Any = None) -> Line:

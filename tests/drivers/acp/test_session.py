@@ -34,7 +34,7 @@ from treadle.events import (
     Usage,
     Warned,
 )
-from treadle.session import Answer, Change, Limits, Prompt, Rules
+from treadle.session import Access, Answer, Change, Decision, Guards, Limits, Prompt, Rules
 from treadle.sessions.session import run_turn
 
 OPTIONS = [
@@ -44,6 +44,7 @@ OPTIONS = [
 ]
 SHELL = {"toolCallId": "c1", "kind": "execute", "title": "touch made", "rawInput": {"command": "touch made"}}
 ASKS = [said("session/request_permission", 7, sessionId="s1", options=OPTIONS, toolCall=SHELL), answered(7)]
+CANCELLED = {"outcome": {"outcome": "cancelled"}}
 ENDS = update(sessionUpdate="tool_call_update", toolCallId="c1", status="completed")
 
 
@@ -136,7 +137,7 @@ async def test_a_question_that_is_open_when_the_turn_is_stopped_is_answered_as_c
         heard("session/prompt", "p"),
         ASKS[0],
         heard("session/cancel"),
-        answered(7),
+        answered(7, CANCELLED),
         returns("p", {"stopReason": "cancelled"}),
     ]
     async with session(tmp_path, lines, mode="suggest", answers=True) as opened:
@@ -148,6 +149,18 @@ async def test_a_question_that_is_open_when_the_turn_is_stopped_is_answered_as_c
                     break
             await opened.interrupt(prompted)
         assert not opened.peer.gone, "it stopped by itself"
+
+
+async def test_what_is_allowed_in_the_moment_of_the_stop_is_not_allowed_any_more(tmp_path: Path) -> None:
+    lines = [*opening(), *turn(ASKS[0], answered(7, CANCELLED))]
+
+    def judge(access: Access) -> Decision:
+        opened._stopping.set()  # as an interrupt does that comes while this is judged
+        return Decision(verdict="allow")
+
+    async with session(tmp_path, lines, mode="full-auto", guards=Guards(judge=judge)) as opened:
+        events = await events_of(opened)
+    assert isinstance(events[-1], TurnEnded)
 
 
 async def test_a_plan_to_approve_is_asked_as_a_plan(tmp_path: Path) -> None:

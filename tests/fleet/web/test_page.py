@@ -92,7 +92,12 @@ async def test_an_answer_that_came_second_says_who_was_first(
     await client.answer(bus, order.id, "allow", by="Ana on phone", number=1)
     fulfilled = await web.http.post(f"/api/v1/orders/{order.id}/answer", json={"decision": "deny", "number": 1})
     await held[0].fulfill(status=fulfilled.status_code, body=fulfilled.text, content_type="application/json")  # type: ignore[attr-defined]
-    await expect(page.get_by_text(re.compile("answered by Ana on phone")).first).to_be_visible()
+    await expect(page.locator("#refused")).to_contain_text("answered by Ana on phone")
+    assert (await client.wait(bus, order.id, 90)).state == "done"
+    await expect(page.locator(".question")).to_have_count(0)
+    await expect(page.locator("#refused")).to_be_visible()
+    await page.goto(f"{page.url.partition('#')[0]}#/orders")
+    await expect(page.locator("#refused")).to_be_hidden()
 
 
 async def test_a_message_is_sent_changed_and_taken_back_and_a_draft_stays(web: Web, bus: Bus, open_page: Open) -> None:

@@ -371,7 +371,7 @@ class AcpSession(DrivenSession):
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait([asking, stopping], return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done() or self._work is None:
+            if not asking.done() or self._work is None or self._stopping.is_set():
                 return {"outcome": {"outcome": "cancelled"}}
             return options.chosen(params.get("options"), asking.result())
         finally:

@@ -7,7 +7,7 @@ import { showOrder } from "./order.js";
 import * as search from "./search.js";
 import { connect, follow, link, lostSince } from "./socket.js";
 import { board, keep, setting, takeBoard } from "./store.js";
-import { announce, el, fill, setText } from "./text.js";
+import { announce, complain, el, fill, setText } from "./text.js";
 import { clock, span } from "./time.js";
 import { short } from "./words.js";
 
@@ -215,6 +215,7 @@ async function begin() {
   board.changed.add(() => { showCounts(); tellNew(); if ((location.hash === "" || location.hash === "#/") && (!openId || !board.rows.has(openId)) && !view.contains(document.activeElement)) { leave(); leave = () => {}; showFirst(); } });
   setInterval(showBand, 1000);
   addEventListener("hashchange", show);
+  addEventListener("hashchange", () => complain(""));
   follow("board", (message) => { if (message.fleet) link.fleet = message.fleet; takeBoard(message); showTop(); });
   connect();
   show();

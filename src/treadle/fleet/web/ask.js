@@ -2,7 +2,7 @@
 
 import { post } from "./api.js";
 import { link } from "./socket.js";
-import { announce, el, fill, plain } from "./text.js";
+import { announce, complain, el, fill, plain } from "./text.js";
 import { stamp } from "./time.js";
 
 const ON_SCREEN = 400;
@@ -76,29 +76,28 @@ function answers(ask) {
   if (link.right === "watch") return el("p", { class: "watching" }, "watching: this device may not answer");
   const off = !link.live;
   const reason = el("input", { class: "reason", type: "text", placeholder: "reason (optional)", "aria-label": "Reason for denying" });
-  const problem = el("p", { class: "problem", role: "alert" });
-  const allow = el("button", { class: "allow", type: "button", disabled: off, onclick: () => tapAllow(ask, allow, problem) }, "Allow once ", el("kbd", null, "y"));
+  const allow = el("button", { class: "allow", type: "button", disabled: off, onclick: () => tapAllow(ask, allow) }, "Allow once ", el("kbd", null, "y"));
   const rules = /** @type {string[]} */ (ask.always ?? []);
   const more = el("details", { class: "more-answers" }, el("summary", null, "More ", el("kbd", null, "a")),
-    el("button", { type: "button", disabled: off, onclick: () => give(ask, "allow", { scope: "session" }, problem) }, "Allow for this run"),
+    el("button", { type: "button", disabled: off, onclick: () => give(ask, "allow", { scope: "session" }) }, "Allow for this run"),
     rules.length
-      ? el("div", null, el("button", { type: "button", disabled: off, onclick: () => give(ask, "allow", { scope: "always" }, problem) }, "Always allow"),
+      ? el("div", null, el("button", { type: "button", disabled: off, onclick: () => give(ask, "allow", { scope: "always" }) }, "Always allow"),
         el("p", { class: "rule" }, "This would be stored, and asked no more: ", el("code", null, rules.join(", "))))
       : el("p", { class: "rule" }, "No rule can say this, so it cannot be allowed for always."));
   return el("div", { class: "answers" },
-    el("div", { class: "pair" }, el("div", { class: "deny-side" }, el("button", { class: "deny", type: "button", disabled: off, onclick: () => give(ask, "deny", { text: reason.value }, problem) }, "Deny ", el("kbd", null, "n")), reason), allow),
-    more, problem);
+    el("div", { class: "pair" }, el("div", { class: "deny-side" }, el("button", { class: "deny", type: "button", disabled: off, onclick: () => give(ask, "deny", { text: reason.value }) }, "Deny ", el("kbd", null, "n")), reason), allow),
+    more);
 }
 
-/** On a small screen, what reaches far takes a second tap, on words that name it. @param {any} ask @param {any} button @param {HTMLElement} problem */
-function tapAllow(ask, button, problem) {
+/** On a small screen, what reaches far takes a second tap, on words that name it. @param {any} ask @param {any} button */
+function tapAllow(ask, button) {
   const reach = risks(ask);
   if (reach.length && matchMedia("(max-width: 700px)").matches && !button.dataset.sure) {
     button.dataset.sure = "1";
     fill(button, `Tap again: it ${reach[0]}`);
     return;
   }
-  give(ask, "allow", {}, problem);
+  give(ask, "allow", {});
 }
 
 /** @param {any} detail @param {any} given */
@@ -110,14 +109,15 @@ function answered(detail, given) {
   return el("div", { class: "answers" }, el("p", null, "Answered by ", el("b", null, given.by), `: ${given.decision}. The runner has not taken it yet. `), link.right === "watch" ? null : back, problem);
 }
 
-/** @param {any} ask @param {"allow" | "deny"} decision @param {any} more @param {HTMLElement | null} problem */
-async function give(ask, decision, more, problem) {
+/** What was refused is said above everything: the question may be gone by then. @param {any} ask @param {"allow" | "deny"} decision @param {any} more */
+async function give(ask, decision, more) {
+  complain("");
   try {
     await post(`/orders/${ask.order}/answer`, { decision, number: ask.number, ...more });
     announce(`${decision === "allow" ? "Allowed" : "Denied"}: ${plain(ask.command || ask.text)}`);
     document.dispatchEvent(new CustomEvent("answered", { detail: ask.order }));
   } catch (error) {
-    if (problem) fill(problem, /** @type {Error} */ (error).message);
+    complain(/** @type {Error} */ (error).message);
   }
 }
 
@@ -125,8 +125,7 @@ async function give(ask, decision, more, problem) {
 export function answerByKey(decision) {
   if (!current || !current.where.isConnected || current.given || link.right === "watch" || !link.live) return false;
   if (Date.now() - shownAt < ON_SCREEN || keyOf(current.ask) !== shownKey) return false;
-  const problem = current.where.querySelector(".problem");
-  give(current.ask, decision, decision === "deny" ? { text: current.where.querySelector(".reason")?.value ?? "" } : {}, problem);
+  give(current.ask, decision, decision === "deny" ? { text: current.where.querySelector(".reason")?.value ?? "" } : {});
   return true;
 }
 

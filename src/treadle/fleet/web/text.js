@@ -76,3 +76,11 @@ export function announce(text) {
   const where = document.getElementById("said");
   if (where) where.textContent = plain(text);
 }
+
+/** @param {string} text what could not be done, for everybody to see until the next answer or another view; "" is nothing */
+export function complain(text) {
+  const where = document.getElementById("refused");
+  if (!where) return;
+  where.textContent = plain(text);
+  where.hidden = !text;
+}
