@@ -125,6 +125,11 @@ def test_only_io_opens_starts_signals_renames_and_locks(part: str, path: Path) -
     assert len(found) <= allowed, f"{path} acts by itself ({'; '.join(found)}): use treadle.io, or add a function there"
 
 
+def test_no_module_is_longer_than_500_lines() -> None:
+    lengths = {str(path.relative_to(SRC)): path.read_bytes().count(b"\n") for _, path in modules()}
+    assert {path: lines for path, lines in lengths.items() if lines > 500} == {}, "find what can be a module of its own"
+
+
 def test_what_may_act_by_itself_still_does() -> None:
     there = {module: len(acts(SRC / "treadle" / module)) for module in ACT_THEMSELVES}
     assert there == ACT_THEMSELVES, "lower the number, or take it off the list"

@@ -2,7 +2,7 @@
 
 import json
 import os
-import socket
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -176,61 +176,59 @@ async def test_an_old_server_that_chatters_and_ignores_what_it_does_not_know_wor
 
 
 async def test_a_server_over_http_works(servers: McpServers, workspace: Workspace, warnings: list[str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    process = subprocess.Popen(
-        [sys.executable, "-c", GOOD, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        await until_listening(port)
-        await servers.start({"far": McpServer(url=f"http://127.0.0.1:{port}/mcp")}, timeout=30)
-        assert warnings == []
-        assert await call(servers, workspace, "mcp__far__add", a=20, b=3) == "23"
-        await servers.close()
-    finally:
-        process.kill()
-        process.wait()
+    argv = [sys.executable, "-c", GOOD, "0"]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            [port] = next(found for line in process.stderr if (found := re.findall(r"http://127\.0\.0\.1:(\d+)", line)))
+            await servers.start({"far": McpServer(url=f"http://127.0.0.1:{port}/mcp")}, timeout=60)
+            assert warnings == []
+            assert await call(servers, workspace, "mcp__far__add", a=20, b=3) == "23"
+            await servers.close()
+        finally:
+            process.kill()
 
 
-async def until_listening(port: int) -> None:
-    import asyncio
-
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.close()
-                return
-            except OSError:
-                await asyncio.sleep(0.05)
-
-
-async def test_broken_servers_are_warnings_and_the_good_one_works(
-    servers: McpServers, workspace: Workspace, warnings: list[str]
-) -> None:
+async def test_broken_servers_are_warnings_and_the_good_one_works(servers: McpServers, warnings: list[str]) -> None:
     await servers.start(
         {
             "missing": McpServer(command="/no/such/program"),
             "crash": python("import sys; sys.exit('I cannot go on')"),
-            "silent": python("import sys; sys.stdin.read()"),
-            "deaf": python("import time; time.sleep(1000)"),
-            "noise": python("while True: print('x' * 1000)"),
-            "wrong": python(
-                'import sys\nfor line in sys.stdin: print(\'{"jsonrpc": "2.0", "id": 77, "result": {}}\', flush=True)'
-            ),
             "empty": McpServer(),
             "old": McpServer(url="http://127.0.0.1:9/", type="sse"),
             "nobody": McpServer(url="http://127.0.0.1:9/mcp"),
             "legacy": python(LEGACY),
         },
-        timeout=12,
+        timeout=60,
     )
     assert [tool.name for tool in servers.tools] == ["mcp__legacy__old_one"]
     said = {warning.split("'")[1]: warning for warning in warnings}
-    assert sorted(said) == ["crash", "deaf", "empty", "missing", "nobody", "noise", "old", "silent", "wrong"]
+    assert sorted(said) == ["crash", "empty", "missing", "nobody", "old"]
     assert "I cannot go on" in said["crash"]
-    assert "not ready within 12 s" in said["silent"]
     assert "no such" in said["missing"].lower()
+
+
+async def test_servers_that_never_get_ready_are_given_up_and_the_good_one_works(
+    servers: McpServers, warnings: list[str]
+) -> None:
+    wrong = '{"jsonrpc": "2.0", "id": 77, "result": {}}'
+    given = {
+        "silent": python("import sys; sys.stdin.read()"),
+        "deaf": python("import time; time.sleep(1000)"),
+        "noise": python("while True: print('x' * 1000)"),
+        "wrong": python(f"import sys\nfor line in sys.stdin: print({wrong!r}, flush=True)"),
+        "legacy": python(LEGACY),
+    }
+    for seconds in (2, 50):  # on a busy machine the good one may need longer than two
+        warnings.clear()
+        await servers.start(given, timeout=seconds)
+        if servers.tools:
+            break
+        await servers.close()
+    assert [tool.name for tool in servers.tools] == ["mcp__legacy__old_one"]
+    said = {warning.split("'")[1]: warning for warning in warnings}
+    assert sorted(said) == ["deaf", "noise", "silent", "wrong"]
+    assert f"not ready within {seconds} s" in said["silent"]
 
 
 def test_names_fit_what_model_services_accept() -> None:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.imports import loaded_by
 from treadle import __version__
 from treadle.cli import root
+from treadle.cli.summaries import SUMMARIES
 
 TREADLE = str(Path(sys.executable).parent / "treadle")
 
@@ -42,6 +44,17 @@ def test_a_mistyped_command_and_a_forgotten_p_are_told_what_was_meant() -> None:
     assert "did you mean `treadle doctor`?" in run("doctro").stderr
     told = run("fix the test")
     assert told.returncode == 2 and "treadle -p 'fix the test'" in told.stderr
+
+
+def test_the_list_of_commands_says_of_each_what_it_says_of_itself() -> None:
+    told = {name: root.load(place).get_short_help_str(200) for name, place in root.COMMANDS.items()}
+    assert told == SUMMARIES
+
+
+def test_the_help_is_shown_without_the_commands() -> None:
+    said, loaded = loaded_by("--help")
+    assert "Talk with an agent" in said and "click" in loaded
+    assert not {"rich", "asyncio", "treadle.host", "treadle.agent", "treadle.cli.chat"} & loaded
 
 
 def test_nothing_at_all_without_a_terminal_is_the_help() -> None:

@@ -10,6 +10,7 @@ import sys
 import click
 
 from treadle.cli import PRINT, TERMINAL, logs
+from treadle.cli.summaries import SUMMARIES
 from treadle.errors import ConfigError, TreadleError
 
 GROUPS: dict[str, dict[str, str]] = {
@@ -69,8 +70,7 @@ class LazyGroup(click.Group):
         width = max(map(len, COMMANDS))
         for heading, group in GROUPS.items():
             with formatter.section(heading):
-                rows = [(name.ljust(width), load(place).get_short_help_str(200)) for name, place in group.items()]
-                formatter.write_dl(rows)
+                formatter.write_dl([(name.ljust(width), SUMMARIES[name]) for name in group])
 
 
 def _meant(word: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import select
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from treadle.coordination.mcp import Server
+from treadle.light import TYPE_CHECKING
 from treadle.wire.common.framing import MessageSplitter
 from treadle.wire.common.jsonrpc import reply
 

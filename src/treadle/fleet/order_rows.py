@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
-from treadle.fleet.orders import Order
+from treadle.fleet.orders import Order, OrderHead
 
 
-class OrderRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OrderRow(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
     """An order as lists show it."""
 
-    id: str
     revision: int
-    state: str
-    changed: float
-    created: float = 0.0
-    title: str = ""
-    agent: str = ""
-    place: str = ""
-    project: str = ""
-    labels: tuple[str, ...] = ()
-    priority: int = 5
-    attempt: int = 0
-    node: str = ""
-    why: str = ""
     tokens: int = 0
     usd: float | None = None
-    open_ask: str = ""
-    asks: int = 0
     files: int = 0
     stat: str = ""
     verified: bool | None = None
     merged: bool = False
     discarded: bool = False
     reviewed: bool = False
-    retried_as: str = ""
     started: float = 0.0
     """When it was first placed."""
     lost: int = 0
@@ -105,13 +87,8 @@ def row_of(order: Order, revision: int) -> OrderRow:
         needs = "failed"
     elif order.state == "done" and result.get("patch") and not reviewed:
         needs = "review"
-    fields: dict[str, Any] = {
-        name: getattr(order, name)
-        for name in OrderRow.__struct_fields__
-        if name in Order.__struct_fields__ and name != "result"
-    }
     return OrderRow(
-        **fields,
+        **{name: getattr(order, name) for name in OrderHead.__struct_fields__},
         revision=revision,
         tokens=order.used.tokens,
         usd=order.used.usd,

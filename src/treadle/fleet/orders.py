@@ -148,10 +148,9 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     what: str
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`order.ID`: where an order stands. Written by the scheduler alone."""
+class OrderHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is told of an order wherever it is shown."""
 
-    format: int = FORMAT
     id: str
     state: State
     changed: float
@@ -162,25 +161,31 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     project: str = ""
     labels: tuple[str, ...] = ()
     priority: int = 5
-    limits: OrderLimits = OrderLimits()
     attempt: int = 0
     node: str = ""
+    why: str = ""
+    """Why it ended as it did."""
+    asks: int = 0
+    open_ask: str = ""
+    retried_as: str = ""
+
+
+class Order(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
+    """`order.ID`: where an order stands. Written by the scheduler alone."""
+
+    format: int = FORMAT
+    limits: OrderLimits = OrderLimits()
     attempts: tuple[Attempt, ...] = ()
     notes: tuple[Note, ...] = ()
     cancel: Note | None = None
     paused: Note | None = None
     ends_at: float = 0.0
-    why: str = ""
-    """Why it ended as it did."""
     used: Used = Used()
     """By the attempts that have ended."""
     counted: Used = Used()
     """By the one at work, as far as the budgets know."""
-    asks: int = 0
-    open_ask: str = ""
     result: dict[str, Any] = {}
     """What came of it: branch, commit, patch (the name of an object), verified, merged."""
-    retried_as: str = ""
     not_before: float = 0.0
     after: tuple[str, ...] = ()
 

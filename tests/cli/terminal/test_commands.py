@@ -381,6 +381,7 @@ def test_the_small_commands_import_nothing_heavy(shell: Shell) -> None:
         "tomllib",
         "click",
         "inspect",
+        "typing",
         "http",
     }
     for arguments in (["status", "x"], ["send", "x", "hi"], ["ls"], ["run", "--detach", "--id", "y", "--", "true"]):

@@ -12,11 +12,11 @@ configured as detach_key); the program goes on. When the program ends, so does t
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from treadle.cli.arguments import Arguments, UsageError
 from treadle.cli.terminal import WHERE, directory, place
 from treadle.errors import NotFound
+from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from treadle.terminal.places import Place

@@ -9,10 +9,10 @@ agent's table are seen there. For somebody who finds that a state is wrong.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, connect, place, show
+from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, directory, show
+from treadle.light import TYPE_CHECKING
 from treadle.terminal.listing import rows
 
 if TYPE_CHECKING:

@@ -22,7 +22,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
 
 from treadle.cli.arguments import Arguments, UsageError
 from treadle.cli.terminal import (
@@ -35,6 +34,7 @@ from treadle.cli.terminal import (
     warn,
 )
 from treadle.errors import PeerStalled
+from treadle.light import TYPE_CHECKING
 from treadle.terminal import typing
 
 if TYPE_CHECKING:

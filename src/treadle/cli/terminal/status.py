@@ -9,11 +9,11 @@ known, and why; one that has ended gives its exit record.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, connect, place, show
 from treadle.errors import NotFound, PeerStalled
+from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any

@@ -22,11 +22,11 @@ from __future__ import annotations
 import select
 import sys
 import time
-from typing import TYPE_CHECKING
 
 from treadle.cli.arguments import Arguments, UsageError
 from treadle.cli.terminal import NEEDS_A_PERSON, TIMED_OUT, TURN_FAILED, WHERE, connect, place, warn
 from treadle.errors import NotFound, PeerExited, PeerStalled, TimedOut
+from treadle.light import TYPE_CHECKING
 from treadle.wire.terminal import frames as wire
 
 if TYPE_CHECKING:

@@ -6,13 +6,14 @@ of the program that opened the session judge it there.
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from typing import Any
 
 from treadle.agent.program import judged, use_of
-from treadle.drivers.claude import forms, questions
+from treadle.drivers.claude import forms, questions, tools
 from treadle.drivers.claude.control import ControlRequests
 from treadle.drivers.claude.hosted import HostedTools
-from treadle.session import Access, Answer, Decision, HookVerdict, SessionSpec
+from treadle.drivers.session import DrivenSession
+from treadle.session import Access, Decision, HookVerdict
 from treadle.wire.claude.records import ControlRequest
 
 
@@ -25,30 +26,17 @@ class Call:
         self.parent = parent
 
 
-class GatedSession(Protocol):
-    """The session that it belongs to."""
+class GatedSession(DrivenSession):
+    """A session whose tool calls are judged here."""
 
-    spec: SessionSpec
     calls: dict[str, Call]
 
-    def about(self, name: str, args: Any) -> Access: ...
+    def about(self, name: str, args: Any) -> Access:
+        access = tools.about(name, args)
+        return self.access(name, args, access.kind, access.paths, command=access.command, url=access.url)
 
-    def judge(self, access: Access) -> Decision: ...
-
-    async def permit(
-        self,
-        access: Access,
-        *,
-        call: str,
-        text: str = "",
-        kind: Literal["permission", "question", "plan"] = "permission",
-        options: tuple[str, ...] = (),
-        judged: bool = False,
-    ) -> Answer: ...
-
-    def tool_started(self, call: str, name: str, access: Access, parent: str | None = None) -> None: ...
-
-    def tool_denied(self, call: str, name: str, reason: str, by: str, args: Any, parent: str | None = None) -> None: ...
+    def judge(self, access: Access) -> Decision:
+        return self._guard(access)
 
 
 class ToolGate:

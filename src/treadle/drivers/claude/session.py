@@ -14,11 +14,10 @@ from typing import Any
 import msgspec
 
 from treadle.drivers.card import Card
-from treadle.drivers.claude import forms, tools
+from treadle.drivers.claude import forms
 from treadle.drivers.claude.control import ControlRequests
-from treadle.drivers.claude.gate import Call, ToolGate
+from treadle.drivers.claude.gate import Call, GatedSession, ToolGate
 from treadle.drivers.claude.hosted import HostedTools
-from treadle.drivers.session import DrivenSession
 from treadle.errors import LineTooLong, LocalError, RemoteError, TreadleError, Violation
 from treadle.events import (
     CommandRun,
@@ -36,11 +35,9 @@ from treadle.events import (
 from treadle.io.peer import Peer
 from treadle.io.within import within
 from treadle.session import (
-    Access,
     Change,
     CommandInfo,
     CommandResult,
-    Decision,
     OwnTool,
     Prompt,
     SessionSpec,
@@ -67,7 +64,7 @@ HOOKS = {"PreToolUse": "before", "PostToolUse": "after", "PostToolUseFailure": "
 HOOK_SECONDS = 600
 
 
-class ClaudeSession(DrivenSession):
+class ClaudeSession(GatedSession):
     FATAL = (LineTooLong, Violation)
 
     def __init__(self, session_id: str, card: Card, spec: SessionSpec, peer: Peer[Any, Any]) -> None:
@@ -397,13 +394,6 @@ class ClaudeSession(DrivenSession):
     def _put_away(self, id: str, task: asyncio.Task[None]) -> None:
         self._jobs.discard(task)
         self._control.asked.pop(id, None)
-
-    def about(self, name: str, args: Any) -> Access:
-        access = tools.about(name, args)
-        return self.access(name, args, access.kind, access.paths, command=access.command, url=access.url)
-
-    def judge(self, access: Access) -> Decision:
-        return self._guard(access)
 
     # Commands, model and mode
 

@@ -26,15 +26,8 @@ Name = Annotated[str, Meta(max_length=200)]
 State = Annotated[str, Meta(pattern="^(queued|placed|running|asking|done|failed|cancelled|skipped)$")]
 
 
-class OrdersQuery(msgspec.Struct, frozen=True, kw_only=True):
-    state: tuple[State, ...] = ()
-    agent: str = ""
-    project: str = ""
-    place: str = ""
-    node: str = ""
-    label: str = ""
-    needs: str = ""
-    text: str = ""
+class OrdersQuery(OrderFilter, frozen=True, kw_only=True, rename={"states": "state"}):
+    states: tuple[State, ...] = ()
     count: Count = 50
     cursor: Annotated[int, Meta(ge=1, le=1 << 62)] | None = None
     facets: bool = False
@@ -44,18 +37,8 @@ class OrdersQuery(msgspec.Struct, frozen=True, kw_only=True):
 async def list_orders(asking: Asking) -> Listed:
     """List orders, the one that changed last first; filtered before it is cut, with how many were left out."""
     given: OrdersQuery = asking.query
-    wanted = OrderFilter(
-        states=given.state,
-        agent=given.agent,
-        project=given.project,
-        place=given.place,
-        node=given.node,
-        label=given.label,
-        needs=given.needs,
-        text=given.text,
-    )
     index = asking.server.fleet_index()
-    return await asyncio.to_thread(index.orders, wanted, count=given.count, before=given.cursor, facets=given.facets)
+    return await asyncio.to_thread(index.orders, given, count=given.count, before=given.cursor, facets=given.facets)
 
 
 class NewOrder(msgspec.Struct, frozen=True, kw_only=True):

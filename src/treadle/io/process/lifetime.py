@@ -24,7 +24,7 @@ def begin() -> None:
 def leave(code: int) -> NoReturn:
     """End this process without taking it apart, which would cost as much as a third of a short run.
 
-    Whoever calls this has closed what he opened. What is still buffered is written, and threads that Python would wait
+    The caller has closed what it opened. What is still buffered is written, and threads that Python would wait
     for are waited for.
     """
     if "threading" in sys.modules:

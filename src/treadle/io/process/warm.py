@@ -5,7 +5,7 @@
 
 The copy has the standard streams, the directory, the environment and the umask of who asks, so it does what that one
 would have done, without loading anything, and what it forks in turn shares its memory with all the others. Nothing
-depends on the warm parent: it holds nobody, and who finds none, or one that does not answer, does the work himself.
+depends on the warm parent: a command that finds none, or one that does not answer, does the work itself.
 
 The copy says that it is there, and only then gets the request: one marshalled value with its length before it, and the
 descriptors of the directory and the streams. So nothing is done by a copy that comes late, and no stream is held open

@@ -105,7 +105,7 @@ class WarmParent:
         self.listener.close()
 
     def accept(self) -> None:
-        """Fork a copy for one who asks.
+        """Fork a copy for a process that asks.
 
         Whatever we write to between two forks is a page more for every copy that was made before, so this does nothing
         else. The copies see to the rest.
@@ -153,7 +153,7 @@ def _loaded(known: dict[str, int] | None = None) -> dict[str, int]:
 
 
 def _be(control: socket.socket, parent: WarmParent) -> NoReturn:
-    """Do what is asked as the one who asks would do it, and tell him the exit code."""
+    """Do what the asking process wants, as it would itself, and tell it the exit code."""
     code = 1
     try:
         import signal
@@ -204,7 +204,7 @@ def _code(error: SystemExit) -> int:
 
 
 def _is_like_us(control: socket.socket) -> bool:
-    """Whether the one who asks is confined in no other way than we are: a copy would be free of his confinement."""
+    """Whether the asking process is confined exactly as we are: a copy has our confinement, not the asker's."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     pid = sockets.peer_pid(control)
@@ -221,7 +221,7 @@ def _bounds(pid: str) -> list[str]:
 
 
 def _tie(control: socket.socket) -> None:
-    """Take the signals of the one who asked from his end, and end when he has ended: then he was killed."""
+    """Pass on the signals that the asking process sends us, and end when it has gone: then it was killed."""
     import signal
     from threading import Thread
 
@@ -235,7 +235,7 @@ def _tie(control: socket.socket) -> None:
 
 
 def _receive(control: socket.socket) -> tuple[str, str, list[object], int]:
-    """Take in the request, and with it the surroundings of who asks."""
+    """Read the request, and take over the surroundings of the asking process: directory, streams, environment."""
     data, (*fds,), _, _ = socket.recv_fds(control, 65536, FDS_MAX)
     size = int.from_bytes(data[:4], "big")
     if len(fds) < STREAMS or size > REQUEST_MAX:
