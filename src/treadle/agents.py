@@ -58,10 +58,12 @@ def find_agent(
         made = _load(AGENTS[name])(bind=bound_by_claims)
     else:
         from treadle.drivers.launch import launch_of
+        from treadle.io.process import handle
 
         settings = agent_settings() if settings is None else settings
         card, command = find_card(name, settings)
         launch = launch_of(card, settings.get(card.name), command)
+        handle.own.begin()  # it gets ready while the driver is imported
         made = _load(card.driver)(card, launch, bind=bound_by_claims)
     assert isinstance(made, Agent)
     if confinement is None:

@@ -46,6 +46,13 @@ def test_one_keeper_serves_all_trees_of_a_process(mark: str) -> None:
         pass  # the reapers end a moment after their trees; the test's own timeout bounds this
 
 
+def test_a_keeper_that_was_begun_before_the_first_tree_serves_it(mark: str) -> None:
+    own.begin()
+    keeper = own.pid
+    assert keeper and output(["echo", "served"]) == (b"served\n", 0)
+    assert own.pid == keeper
+
+
 def test_a_keeper_that_is_asked_to_end_ends_its_trees_first(mark: str) -> None:
     process, keeper = owner("daemon", "deaf", "chain")
     handle = os.pidfd_open(keeper)

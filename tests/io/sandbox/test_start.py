@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -204,6 +206,24 @@ if by_bubblewrap:
     async def test_only_the_three_standard_streams_are_open(tmp_path: Path) -> None:
         done = await sh(room(tmp_path), "ls /proc/self/fd /proc/1/fd", tmp_path)
         assert {word for word in done.text.split() if word.isdigit()} == {"0", "1", "2", "3"}  # 3: what ls reads
+
+    @pytest.mark.parametrize("more", [{}, {"network": "off", "hosts": ("example.org",)}], ids=["plain", "relayed"])
+    async def test_that_a_program_closes_its_output_is_seen_while_it_runs_on(
+        tmp_path: Path, more: dict[str, Any]
+    ) -> None:
+        command = "grep SigIgn /proc/self/status; exec 1>&-; read line; exit 3"
+        child = await start.start(
+            room(tmp_path, **more), ["bash", "-c", command], cwd=str(tmp_path), env=ENV, stdin="pipe"
+        )
+        async with child, asyncio.timeout(60):
+            said = b""
+            while data := await child.stdio.read():
+                said += data
+            assert child.exit_code is None
+            ignored = int(said.split()[1], 16)
+            assert not ignored & (1 << signal.SIGINT - 1 | 1 << signal.SIGQUIT - 1)
+            await child.stdio.write(b"go on\n")
+            assert await child.wait() == 3
 
     async def test_what_a_command_leaves_running_is_gone_when_it_returns(tmp_path: Path) -> None:
         beats = "(trap '' TERM HUP; setsid sh -c 'while :; do date >> beat; done') >/dev/null 2>&1 & "

@@ -61,12 +61,15 @@ async def start(
     tty: bool = False,
     limits: Iterable[tuple[int, int, int]] = (),
     fds: Sequence[int] = (),
+    aside: bool = False,
     patient: bool = False,
 ) -> Child:
     """Start `argv` and wait until it runs.
 
     A standard stream is a descriptor of yours, `"pipe"`, or `None` for /dev/null. With `stderr="tail"` its last 64 KiB
-    are kept in `Child.tail`; with `"stdout"` it goes where stdout goes. The rest is as in `tree.spawn`.
+    are kept in `Child.tail`; with `"stdout"` it goes where stdout goes. With `aside`, `argv` is a wrapper that hands
+    stdin and stdout on: it has them as the two after `fds`, and /dev/null in their place. The rest is as in
+    `tree.spawn`.
     """
     ours: dict[str, int] = {}
     theirs: list[int] = []
@@ -84,6 +87,8 @@ async def start(
     try:
         input_, output = end_of("stdin", stdin), end_of("stdout", stdout)
         errors = output if stderr == "stdout" else end_of("stderr", stderr)
+        if aside and input_ is not None and output is not None:
+            fds, input_, output = (*fds, input_, output), None, None
         started = tree.request(
             argv,
             env=env,

@@ -1,4 +1,4 @@
-"""This process's end of its keeper, which is started with the first tree and again when somebody has killed it."""
+"""This process's end of its keeper, which is started for the first tree and again when somebody has killed it."""
 
 from __future__ import annotations
 
@@ -25,17 +25,26 @@ class KeeperHandle:
         self._control: socket.socket | None = None
         self._lock = threading.Lock()
 
+    def begin(self) -> None:
+        """Start the keeper now, so that the first tree need not wait for it."""
+        with self._lock:
+            self._started()
+
+    def _started(self) -> socket.socket:
+        if self._control is None:
+            self._control, self.pid = _start()
+        return self._control
+
     def send(self, message: bytes, fds: list[int]) -> None:
         """Give the keeper a message with descriptors."""
         with self._lock:
             for attempt in (1, 2):
-                if self._control is None:
-                    self._control, self.pid = _start()
+                control = self._started()
                 try:
-                    _send(self._control, message, fds)
+                    _send(control, message, fds)
                     return
                 except OSError as error:
-                    self._control.close()
+                    control.close()
                     self._control = None
                     _collect(self.pid, os.WNOHANG)
                     if attempt == 2:

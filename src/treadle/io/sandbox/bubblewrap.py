@@ -16,7 +16,18 @@ from treadle.session import Confinement
 
 GO, READY, FILTER = 3, 4, 5
 """The descriptors that the program is started with: to be told to go, to say that it is ready, the seccomp program."""
-INIT = 'printf r >&4; IFS= read -r go <&3 || exit 125; exec 3<&- 4>&-; "$@"; code=$?; '
+INIT = "printf r >&4; IFS= read -r go <&3 || exit 125; exec 3<&- 4>&-; "
+RUN = '"$@"; code=$?; '
+RESET = "/usr/bin/env --default-signal=INT,QUIT"
+HAND_OVER = (
+    "if {reset} true 2>/dev/null; then "
+    '{reset} /bin/sh -c \'exec "$@"\' treadle-init "$@" <&{i} >&{o} {i}<&- {o}>&- & exec {i}<&- {o}>&-; wait $!; '
+    'else "$@" <&{i} >&{o} {i}<&- {o}>&-; fi; code=$?; '
+)
+"""Runs the command beside us, so that it alone holds its input and output: that it closes one is seen at once.
+
+What a shell runs beside itself ignores SIGINT and SIGQUIT. Where `env` cannot undo that, we keep both open and wait.
+"""
 LINGER = (
     "n=0; while set -- /proc/[0-9]*; [ $# -gt 1 ] && [ $n -lt 6 ]; do sleep 0.05; n=$((n+1)); done; "
     'if [ $# -gt 1 ]; then left=; for p do [ "$p" = /proc/1 ] || { IFS= read -r c <"$p/comm" && left="$left, $c"; }; '
@@ -64,9 +75,13 @@ def command(
     return [program, *namespaces, *_options(confinement, mounts), *through, "--chdir", cwd, "--"]
 
 
-def init(argv: list[str], *, linger: bool) -> list[str]:
-    """The first process inside: it waits for our word, runs the command, and with it everything inside ends."""
-    return ["/bin/sh", "-c", INIT + (LINGER if linger else "") + "exit $code", "treadle-init", *argv]
+def init(argv: list[str], *, linger: bool, aside: int | None = None) -> list[str]:
+    """The first process inside: it waits for our word, runs the command, and with it everything inside ends.
+
+    `aside`: the command's input has this number, and its output the next, for the command to have alone.
+    """
+    run = RUN if aside is None else HAND_OVER.format(reset=RESET, i=aside, o=aside + 1)
+    return ["/bin/sh", "-c", INIT + run + (LINGER if linger else "") + "exit $code", "treadle-init", *argv]
 
 
 def environment(env: dict[str, str]) -> dict[str, str]:

@@ -22,6 +22,9 @@ def main(path: str, port: int, argv: list[str]) -> int:
             os.write(2, f"{argv[0]}: {error.strerror}\n".encode())
         finally:
             os._exit(127)
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1):  # the command alone holds them, so that it is seen when it closes one
+        os.dup2(null, stream)
     threading.Thread(target=serve, args=(listener, path), daemon=True).start()
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)

@@ -44,6 +44,7 @@ async def start(
 
     `linger`: what the command leaves running may write on for a moment, and what is then stopped is told on its
     stdout. Give pipes and not files as standard streams: a file could be opened again from inside, for writing too.
+    A program that is spoken to, with both as "pipe", holds them alone: when it closes one, that is seen at once.
     """
     env = dict(os.environ if env is None else env)
     if confinement is None:
@@ -53,8 +54,9 @@ async def start(
     if confinement.network == "off" and confinement.hosts:
         proxy = Proxy(confinement.hosts)
         command, env = relayed(command), {**env, **VARIABLES}
+    alone = stdin == "pipe" and stdout == "pipe"
     try:
-        wrapped, env = _wrapped(confinement, command, cwd, env, linger, proxy)
+        wrapped, env = _wrapped(confinement, command, cwd, env, linger, proxy, alone=alone)
     except OSError as error:  # such as a link that was removed while it was looked at
         raise LocalError(f"the sandbox cannot be made: {error}") from error
     go, ours_go = os.pipe()
@@ -75,6 +77,7 @@ async def start(
                 stderr=stderr,
                 limits=limits,
                 fds=fds,
+                aside=wrapped.aside,
                 patient=True,
             )
         finally:
@@ -100,17 +103,32 @@ async def start(
 
 class _Wrapped:
     def __init__(
-        self, argv: list[str], confinement: Confinement, *, mounts: bubblewrap.Mounts | None, filtered: bool
+        self,
+        argv: list[str],
+        confinement: Confinement,
+        *,
+        mounts: bubblewrap.Mounts | None,
+        filtered: bool,
+        aside: bool = False,
     ) -> None:
         self.argv = argv
+        self.aside = aside
         self.confinement = confinement
         self.mounts = mounts
         self.filtered = filtered
 
 
 def _wrapped(
-    confinement: Confinement, argv: list[str], cwd: str, env: dict[str, str], linger: bool, proxy: Proxy | None = None
+    confinement: Confinement,
+    argv: list[str],
+    cwd: str,
+    env: dict[str, str],
+    linger: bool,
+    proxy: Proxy | None = None,
+    *,
+    alone: bool = False,
 ) -> tuple[_Wrapped, dict[str, str]]:
+    """`alone`: nothing of the sandbox holds the standard input and output of the program open."""
     method = methods.available().method
     if method == "bubblewrap":
         program = bubblewrap.find(*confinement.write)
@@ -122,8 +140,9 @@ def _wrapped(
         outer = bubblewrap.command(
             program, confinement, os.path.realpath(cwd), filtered=filtered, passage=passage, mounts=mounts
         )
-        inner = bubblewrap.init(argv, linger=linger)
-        wrapped = _Wrapped([*outer, *inner], confinement, mounts=mounts, filtered=filtered)
+        aside = bubblewrap.FILTER + filtered if alone else None
+        inner = bubblewrap.init(argv, linger=linger, aside=aside)
+        wrapped = _Wrapped([*outer, *inner], confinement, mounts=mounts, filtered=filtered, aside=alone)
         return wrapped, bubblewrap.environment(env)
     if method == "landlock":
         wrapped = _Wrapped([*landlock.command(confinement), *argv], confinement, mounts=None, filtered=False)

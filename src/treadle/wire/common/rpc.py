@@ -6,7 +6,7 @@ end may have several calls open at once. A protocol made of it says which method
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import NoneType
 from typing import Any, ClassVar, TypeAlias
 
@@ -110,6 +110,16 @@ class RpcConnection(Connection[RpcMessage]):
         return json_line(as_json(message))
 
     # Rules
+
+    def judge(self, messages: Iterable[RpcMessage | RemoteProtocolError]) -> list[RpcMessage | RemoteProtocolError]:
+        """Once both have greeted, a notice may always come and changes nothing, and floods are made of notices."""
+        found: list[RpcMessage | RemoteProtocolError] = []
+        for message in messages:
+            if type(message) is Notice and self.state == "ready":
+                found.append(message)
+            else:
+                found += super().judge((message,))
+        return found
 
     def kind(self, sender: str, message: RpcMessage) -> str:
         match message:
