@@ -155,7 +155,7 @@ def test_every_act_is_tried() -> None:
 @pytest.mark.parametrize("act", REFUSED)
 async def test_what_ends_a_run_is_a_typed_error_and_a_failed_receipt(act: str, run: Runner) -> None:  # noqa: F811
     error, code = REFUSED[act]
-    receipt, host = await run(act, **({"confinement": UNCONFINED} if act == "output_closed" else {}))
+    receipt, host = await run(act)
     assert type(host.observed.error) is error
     assert receipt.outcome == "failed"
     assert more(receipt)["end"]["error_code"] == code
@@ -201,7 +201,7 @@ async def test_the_exit_code_and_the_last_words_are_kept(run: Runner) -> None:  
 async def test_without_a_hello_in_time_nothing_is_left(act: str, run: Runner) -> None:  # noqa: F811
     closes = act.startswith("output")
     timing = QUICK if closes else replace(QUICK, handshake=0.5)
-    receipt, host = await run(act, timing=timing, confinement=UNCONFINED if closes else Confinement(use="possible"))
+    receipt, host = await run(act, timing=timing)
     assert type(host.observed.error) is (PeerClosed if closes else PeerStalled)
     assert more(receipt)["end"]["error_code"] in (HANDSHAKE, "stream_closed")
 
