@@ -1,4 +1,7 @@
-"""What a session costs: to start, to keep, to look at."""
+"""What a session costs: to start, to keep, to look at. Beside dtach, tmux and abduco, those that are installed.
+
+All of it, or the named parts: `python -m benchmarks.terminal_sessions start memory listing idle replay thousand`.
+"""
 
 import compileall
 import os
@@ -7,6 +10,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import treadle
@@ -18,20 +22,13 @@ from treadle.terminal.places import Place
 TREADLE = str(Path(sys.executable).with_name("treadle"))
 
 
-def main() -> None:
+def main(names: Sequence[str] = ()) -> None:
     compileall.compile_dir(os.path.dirname(treadle.__file__), quiet=2)  # as an installed package is
-    with bench() as here:
-        _start(here)
-    with bench() as here:
-        _memory(here)
-    with bench() as here:
-        _listing(here)
-    with bench() as here:
-        _idle(here)
-    with bench() as here:
-        _replay(here)
-    with bench() as here:
-        _thousand(here)
+    parts = {"start": _start, "memory": _memory, "listing": _listing, "idle": _idle, "replay": _replay}
+    parts["thousand"] = _thousand
+    for name in names or parts:
+        with bench() as here:
+            parts[name](here)
 
 
 def _start(here: Bench) -> None:
@@ -61,6 +58,9 @@ def _start(here: Bench) -> None:
         if shutil.which("tmux"):
             tmux = ["tmux", "-S", str(here.directory / "tmux"), "-f", "/dev/null", "new-session", "-d", "sleep", "300"]
             commands["tmux new-session"] = tmux
+        if shutil.which("abduco"):
+            os.environ["ABDUCO_SOCKET_DIR"] = str(here.directory)
+            commands["abduco -n"] = ["abduco", "-n", name, "sleep", "300"]
         for label, value in interleaved(commands, 1).items():
             times.setdefault(label, []).append(value)
     medians = {label: statistics.median(values) for label, values in times.items()}
@@ -89,12 +89,20 @@ def _memory(here: Bench) -> None:
     print(
         f"idle session {supervisor + reaper:5.2f} MB proportional   ({supervisor:.2f} supervisor, {reaper:.2f} reaper)"
     )
-    if shutil.which("dtach"):
-        before = {process.pid for process in table.processes()}
-        for number in range(count):
-            subprocess.run(["dtach", "-n", str(here.directory / f"d{number}"), "sleep", "300"], check=True)
-        mine = [process.pid for process in table.processes() if process.pid not in before and process.name == "dtach"]
-        print(f"dtach        {statistics.mean(map(pss, mine)) / 1e6:5.2f} MB")
+    for peer in ("dtach", "abduco"):
+        if shutil.which(peer):
+            print(f"{peer:12} {_peer_memory(here, peer, count):5.2f} MB")
+
+
+def _peer_memory(here: Bench, peer: str, count: int) -> float:
+    """Megabytes of each of so many idle sessions of another program."""
+    before = {process.pid for process in table.processes()}
+    os.environ["ABDUCO_SOCKET_DIR"] = str(here.directory)
+    for number in range(count):
+        name = str(here.directory / f"d{number}") if peer == "dtach" else f"d{number}"
+        subprocess.run([peer, "-n", name, "sleep", "300"], check=True)
+    mine = [process.pid for process in table.processes() if process.pid not in before and process.name == peer]
+    return statistics.mean(map(pss, mine)) / 1e6
 
 
 def _listing(here: Bench) -> None:
@@ -171,4 +179,4 @@ for number in range(int(sys.argv[2])):
 """
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

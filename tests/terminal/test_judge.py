@@ -210,6 +210,28 @@ def test_what_a_dialog_asks_is_told_and_not_what_is_quoted_above_it() -> None:
     assert judge(named("gemini"), Evidence(quoted)).message == "Allow execution of [Shell]?"
 
 
+def test_of_a_failed_turn_the_reason_is_told_and_not_what_stands_around_it() -> None:
+    verdict = judge(named("opencode"), Evidence(OPENCODE_FAILED.split("\n")))
+    assert (verdict.state, verdict.message) == ("error", "the key is wrong")
+
+
+OPENCODE_FAILED = """\
+  ┃
+  ┃  do it
+  ┃
+
+  ┃
+  ┃  the key is wrong
+  ┃
+
+     ▣  Build · scripted
+
+  ┃
+  ┃
+  ┃  Build · scripted scripted
+  ╹▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀
+   /srv/work                    tab agents  ctrl+p commands"""
+
 GEMINI_DIALOG = """\
 ╭──────────────────────────────────────────────────────────╮
 │ ? Shell  touch made.txt                                  │

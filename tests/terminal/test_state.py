@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.terminal.recordings import NAMES, Recording, load
 from tests.terminal.support import Stage, connected, until
 from treadle.terminal.classify import STALE
+from treadle.terminal.detectors import named
 from treadle.terminal.manners import refusal
 from treadle.terminal.settings import TerminalSettings
 from treadle.terminal.state import Watch
@@ -67,6 +68,39 @@ def test_at_every_labelled_moment_the_state_is_the_true_one(name: str, by: str) 
             assert detail["name"] != "idle"
         if detail["name"] in ("permission", "question", "error", "idle"):
             assert detail["wire"] == "idle" and detail["why"]["said"]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith(("-quiet", "-turn"))])
+def test_work_in_words_that_the_table_does_not_know_is_unknown_and_not_idle(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later version may say it in other words: then the screen only moves."""
+    recording = load(name)
+    detector = named(recording.agent)
+    known = [sign for sign in detector.signs if sign.state != "working" and sign.where not in ("title", "progress")]
+    monkeypatch.setattr(detector, "signs", tuple(known))
+    found = [(moment["truth"], detail["name"]) for moment, detail in judged(recording, recording.agent)]
+    work = [said for truth, said in found if truth in ("thinking", "streaming", "tool_use")]
+    assert work and "idle" not in work
+    assert found[-1][1] in ("idle", "unknown")
+
+
+def test_a_clock_in_the_footer_and_what_a_person_types_move_the_screen_of_one_that_is_idle() -> None:
+    watch = watcher(command="pi")
+    say(watch, "\x1b[2J\x1b[H" + "─" * 40 + "\r\n\r\n" + "─" * 40 + "\r\n 12:00", 0)
+    for now in range(1000, 6000, 1000):
+        say(watch, f"\x1b[4;1H 12:0{now // 1000}", now)
+        assert watch.detail(now)["name"] == "idle"
+    for now in range(6000, 10_000, 100):
+        watch.typed(now)
+        say(watch, "\x1b[2;1H" + "x" * ((now - 6000) // 100), now)
+        assert watch.detail(now)["name"] == "idle"
+    for now in range(10_000, 13_000, 100):
+        say(watch, "\x1b[4;8H" + "◴◷◶◵"[now // 100 % 4], now)
+    assert watch.detail(12_950)["name"] == "unknown" and watch.detail(12_950)["why"]["source"] == "movement"
+    say(watch, "\x1b[4;8H ", 13_000)
+    pass_time(watch, 13_000, 14_000)
+    assert watch.detail(14_000)["name"] == "idle"
 
 
 @pytest.mark.parametrize("name", ["claude-perm-deny", "codex-ask", "kimi-perm-allow", "claude-reports"])

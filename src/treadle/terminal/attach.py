@@ -229,8 +229,8 @@ class Joined:
         return self._queries.feed(data, everything=not (self.live and self.leads))
 
     def _show(self, data: bytes) -> None:
-        self._modes.feed(self._whole.feed(data))
         self._write(self.bar.fenced(data, *self._size()) if self.bar else data)
+        self._modes.feed(self._whole.feed(data))  # afterwards: the person waits for what is shown
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)

@@ -104,6 +104,8 @@ class Regions:
             return None
         if sign.where == table.DIALOG:  # the lowest: what is above it may be quoted
             *_, found = sign.pattern.finditer(text)
+        if "said" in found.groupdict():
+            return found["said"].strip(" │┃")[:200]
         start = text.rfind("\n", 0, found.start()) + 1
         end = text.find("\n", max(found.end(), found.start() + 1))
         return re.sub(r"\s+", " ", text[start : end if end >= 0 else None]).strip(" │┃")[:200]

@@ -34,12 +34,18 @@ FIRST_IDLE = 600
 ANSWERING = 3000
 """Milliseconds in which a program may act on a key that answers its dialog."""
 LOOK_LONGEST = 1000
+STILL = 700
+"""Milliseconds without output after which a screen stands still. What turns while an agent works is faster, a clock in
+its footer is slower."""
+RESTLESS = 1500
+"""Milliseconds for which a screen may move, with nobody typing and no sign of work, and still be taken for idle."""
 QUIET = 300
 """Milliseconds of silence after which a program that is no known agent is looked at: it may show a prompt."""
 UNREAD_MAX = 64 * 1024
 """Output that is kept for a look at the screen. It is more than any screen holds."""
 TASKS_MAX = 256
 BRACKETED_PASTE = 2004
+MOVING = "movement"
 
 WIRE = {"thinking": THINKING, "streaming": STREAMING, "tool_use": TOOL_USE, "working": ACTIVE}
 AT_REST = frozenset(("idle", "permission", "question", "error"))
@@ -67,6 +73,7 @@ class Watch:
         self._started = self._last_output = now
         self._died: int | None = None
         self._typed: int | None = None
+        self._moving_since = now  # since when output goes on and on that nothing known explains
         self._wire = IDLE
         self._wire_since = now
         # The screen, and the output that it has not been shown yet
@@ -94,6 +101,8 @@ class Watch:
         """
         if size and size != self.size:
             self.resized(*size)
+        if now - self._last_output > STILL:
+            self._moving_since = now
         self._last_output = now
         self._stale = True
         self._rhythm.output(len(data), now)
@@ -125,7 +134,7 @@ class Watch:
 
     def typed(self, now: int) -> None:
         """Something was typed. While a dialog waits, that is its answer, and what is seen is about to change."""
-        self._typed = now
+        self._typed = self._moving_since = now
 
     def _answering(self, verdict: Verdict, now: int) -> bool:
         return verdict.state in WAITING and self._typed is not None and now - self._typed < ANSWERING
@@ -287,6 +296,10 @@ class Watch:
                 age=now - self._started,
             )
             verdict = judge.judge(self._detector, evidence)
+            if verdict.state in WIRE:
+                self._moving_since = now
+            elif verdict.state == "idle" and not verdict.sure and self._restless(now):
+                verdict = judge.Verdict(judge.UNKNOWN, MOVING, "an input box, but the screen moves on by itself")
             if verdict.state == judge.UNKNOWN and self._known_by == "sight":
                 verdict = (grid and self._prompt(grid, lines)) or verdict
             self._box_seen = self._box_seen or judge.find_box(self._detector.box, lines) is not None
@@ -294,6 +307,10 @@ class Watch:
         if self._report:
             return judge.by_report(self._report, quiet)
         return (grid and self._prompt(grid, lines)) or self._unknown(lines, now)
+
+    def _restless(self, now: int) -> bool:
+        """Whether it seems to be at work in a way that its table does not know, as a later version may be."""
+        return now - self._last_output <= STILL and self._last_output - self._moving_since >= RESTLESS
 
     def _prompt(self, grid: Grid, lines: list[str]) -> Verdict | None:
         """A prompt at the cursor, with nothing after it, is that of a shell or an interpreter."""
@@ -411,6 +428,8 @@ class Watch:
             times.append(self._started + FIRST_SCREEN)
         if self._verdict and self._verdict.state in WIRE:
             times.append(self._last_output + STALE)
+        if self._verdict and self._verdict.source == MOVING and now <= self._last_output + STILL:
+            times.append(self._last_output + STILL + 1)
         if self._typed is not None and self._verdict and self._verdict.state in WAITING:
             times += [self._typed + ANSWERING] if self._typed + ANSWERING > now else []
         return min(times, default=None)

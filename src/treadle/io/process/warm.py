@@ -22,7 +22,7 @@ import socket
 import sys
 
 from treadle.errors import LocalError, TreadleError
-from treadle.io import paths, sockets
+from treadle.io import paths
 from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -185,6 +185,8 @@ def begin(name: str, modules: Sequence[str], seconds: float) -> bool:
 
 def parents(name: str) -> dict[str, int]:
     """The sockets of all that have this name, whatever their surroundings, and the process behind each."""
+    from treadle.io import sockets
+
     found = {}
     directory = os.path.dirname(address(name))
     for entry in sorted(os.listdir(directory)):
@@ -270,17 +272,34 @@ def _ask(control: socket.socket, work: tuple[str, str, list[object]], fds: list[
 
 def _surroundings() -> dict[str, object]:
     """What a process of ours would have from us, beyond the directory and the standard streams."""
-    import signal
-
     mask = os.umask(0)
     os.umask(mask)
+    ignored, blocked = _signals()
     return {
         "env": dict(os.environ),
         "umask": mask,
-        "ignored": [int(number) for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN],
-        "blocked": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())],
+        "ignored": ignored,
+        "blocked": blocked,
         "cpus": list(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [],
     }
+
+
+def _signals() -> tuple[list[int], list[int]]:
+    """The signals that we ignore, and those that we block. Importing `signal` costs more than asking the kernel."""
+    try:
+        with open("/proc/self/status", "rb") as file:
+            masks = dict(line.split(b":\t", 1) for line in file if line.startswith((b"SigIgn:", b"SigBlk:")))
+        ignored, blocked = (int(masks[name], 16) for name in (b"SigIgn", b"SigBlk"))
+    except (OSError, KeyError):
+        import signal
+
+        found = [int(number) for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN]
+        return found, [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())]
+    return _numbers(ignored), _numbers(blocked)
+
+
+def _numbers(mask: int) -> list[int]:
+    return [number for number in range(1, 65) if mask >> (number - 1) & 1]
 
 
 def _start(path: str, modules: Sequence[str], libraries: bool, seconds: float) -> bool:

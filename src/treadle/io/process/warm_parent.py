@@ -279,7 +279,7 @@ def _settle(around: dict[str, Any]) -> None:
         wanted = signal.SIG_IGN if number in around["ignored"] else usual.get(number, signal.SIG_DFL)
         if signal.getsignal(number) not in (wanted, None):
             signal.signal(number, wanted)
-    signal.pthread_sigmask(signal.SIG_SETMASK, around["blocked"])
+    signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals() & {*around["blocked"]})
 
 
 def stream(fd: int, mode: str) -> TextIO:

@@ -45,7 +45,8 @@ BRAILLE = "[⠀-⣿]"
 
 
 class Sign:
-    """`pattern` found at `where` means `state`. Patterns match per line: ^ and $ are the ends of a line."""
+    """`pattern` found at `where` means `state`. Patterns match per line: ^ and $ are the ends of a line. A group `said`
+    is what is told of it; without one, the lines that match."""
 
     __slots__ = ("_compiled", "state", "text", "where")
 

@@ -46,6 +46,10 @@ DETECTOR = Detector(
         Sign(STREAMING, LAST, r"\A     \S"),
         # Over
         # A block of its own straight after the prompt, and no time in the line that ends the turn.
-        Sign(ERROR, TURN, r"^  ┃.*\n.*\n  ┃\s*\n  ┃  (?!\$ |# )\S.*\n(  ┃  .*\n)*  ┃\s*\n+     ▣  [^·]+· [^·]+\Z"),
+        Sign(
+            ERROR,
+            TURN,
+            r"^  ┃.*\n.*\n  ┃\s*\n  ┃  (?P<said>(?!\$ |# )\S.*)\n(  ┃  .*\n)*  ┃\s*\n+     ▣  [^·]+· [^·]+\Z",
+        ),
     ),
 )
