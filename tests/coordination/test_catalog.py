@@ -2,13 +2,14 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treadle.coordination.catalog import Catalog, CatalogEntry, entries_of
+from treadle.coordination.catalog import Catalog, CatalogEntry
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 from treadle.coordination.surfaces import Surface
@@ -41,6 +42,7 @@ def test_it_says_what_reading_every_claim_says(claims: Claims, tmp_path: Path) -
 
 
 def test_what_others_do_to_the_files_is_noticed(claims: Claims) -> None:
+    claims.catalog.trusted = 0.0
     place = Path(claims.directory)
     first, second, third = sorted(place.glob("*.json"))[:3]
     first.unlink()
@@ -52,6 +54,51 @@ def test_what_others_do_to_the_files_is_noticed(claims: Claims) -> None:
     assert claims.unseen() == [f"{third} is not a claim that can be read"]
     os.unlink(claims.planning.live_path("ledger", "fence"))
     assert claims.claim("haid:x.box-ffff", ["new"], "T").fence == len(HAIDS) + 1
+
+
+def test_a_file_that_comes_or_is_replaced_or_goes_changes_the_date_and_is_noticed_at_once(claims: Claims) -> None:
+    """An hour ago the directory was last changed, so that its date tells of the next change by any clock."""
+    place = Path(claims.directory)
+    first, second = sorted(place.glob("*.json"))[:2]
+    fields = json.loads(second.read_text())
+    beside = Path(claims.planning.live_path("beside"))
+
+    def replace(path: Path, surface: str) -> None:
+        beside.write_text(json.dumps({**fields, "haid": f"haid:{path.stem}", "claimed_surfaces": [surface]}))
+        beside.rename(path)
+
+    def noticed(change: Callable[[], object], surface: str, count: int) -> None:
+        os.utime(place, (0, claims.planning.clock() - 3600))
+        assert len(holders(claims, surface)) == 1 - count
+        change()
+        assert len(holders(claims, surface)) == count
+
+    noticed(lambda: replace(second, "moved"), "moved", 1)
+    noticed(lambda: replace(place / "haid_y.json", "other"), "other", 1)
+    noticed(first.unlink, "docs/0.md", 0)
+
+
+def test_between_two_looks_at_every_file_what_is_not_changed_is_not_looked_at(claims: Claims) -> None:
+    """What somebody writes into a file in its place is seen with the next look at all of them."""
+    claims.catalog.trusted = 3600.0
+    second = sorted(Path(claims.directory).glob("*.json"))[1]
+    os.utime(claims.directory, (0, claims.planning.clock() - 3600))
+    assert holders(claims, "moved") == []
+    second.write_text(json.dumps({**json.loads(second.read_text()), "claimed_surfaces": ["moved"]}))
+    assert holders(claims, "moved") == []
+    claims.catalog.trusted = 0.0
+    assert len(holders(claims, "moved")) == 1
+
+
+def test_what_we_write_needs_no_look_at_every_file(claims: Claims) -> None:
+    """A hidden edit shows whether there was one."""
+    claims.catalog.trusted = 3600.0
+    second = sorted(Path(claims.directory).glob("*.json"))[1]
+    second.write_text(json.dumps({**json.loads(second.read_text()), "claimed_surfaces": ["moved"]}))
+    claims.claim("haid:x.box-ffff", ["new"], "T")
+    assert holders(claims, "moved") == [] and holders(claims, "docs/7.md") == [HAIDS[7]]
+    claims.release("haid:x.box-ffff")  # which did not ask first whether the index was right
+    assert len(holders(claims, "moved")) == 1
 
 
 def test_a_claim_that_ends_is_removed_and_one_whose_time_is_over_is_not_listed(claims: Claims) -> None:
@@ -80,11 +127,13 @@ def test_an_index_that_cannot_be_used_is_made_anew_or_done_without(claims: Claim
 def test_a_command_that_asks_several_things_looks_once(claims: Claims, tmp_path: Path) -> None:
     once = Claims(claims.planning, str(tmp_path), once=True)
     once.few = 3
+    once.catalog.trusted = 0.0
     before = len(once.listed())
-    claims.claim("haid:x.box-ffff", ["new"], "T")
+    first = sorted(Path(claims.directory).glob("*.json"))[0]
+    (first.parent / "haid_y.json").write_text(first.read_text())
     assert len(once.listed()) == before and once.unseen() == []
     once.release("haid:x.box-ffff")
-    assert len(once.listed()) == before
+    assert len(once.listed()) == before + 1
 
 
 NAMES = st.sampled_from(["a", "b", "ab", "a-", "a0", "*", "**", "?"])
@@ -104,9 +153,7 @@ def test_nothing_that_overlaps_is_left_out(
         number = int(Path(path).stem)
         return CatalogEntry(f"haid:{number}", 0.0, 1.0, number, [held[number]], ("", ""))
 
-    catalog = Catalog.open(str(directory / "index"), entries_of(str(directory)), read)
-    assert catalog is not None
-    with catalog:
-        near = catalog.near([asked])
+    catalog = Catalog(str(directory / "index"), str(directory), read)
+    near = catalog.ask(lambda rows: rows.near([asked]), few=0)
     wanted = Surface(asked)
     assert {f"{n}.json" for n, text in enumerate(held) if wanted.overlaps(Surface(text))} <= set(near)

@@ -1,12 +1,13 @@
 """Whole files: what is in them, or one kind of error."""
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
 
 from treadle.errors import StorageError
-from treadle.io.reading import follow_lines, pieces, read, read_if_there, sha256
+from treadle.io.reading import follow_lines, pieces, read, read_if_there, sha256, state_number, state_numbers
 
 
 def test_a_file_is_read_whole_and_hashed(tmp_path: Path) -> None:
@@ -52,3 +53,20 @@ def test_a_file_is_followed_to_its_last_line_also_when_it_is_removed(tmp_path: P
 
 def test_a_file_that_never_comes_has_no_lines(tmp_path: Path) -> None:
     assert list(follow_lines(str(tmp_path / "none"), lambda: False, 0.0)) == []
+
+
+def test_the_number_of_a_file_changes_with_it_and_with_no_other(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json", "c.txt"):
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "gone.json").symlink_to(tmp_path / "nothing")
+    first = state_numbers(str(tmp_path), ".json")
+    assert first.keys() == {"a.json", "b.json"}
+    assert first["a.json"] == state_number(str(tmp_path / "a.json"))
+    (tmp_path / "a.json").write_text("{ }")
+    os.utime(tmp_path / "a.json", (0, 0))
+    second = state_numbers(str(tmp_path), ".json")
+    assert second["a.json"] != first["a.json"] and second["b.json"] == first["b.json"]
+
+
+def test_a_directory_that_is_not_there_has_no_files(tmp_path: Path) -> None:
+    assert state_numbers(str(tmp_path / "none"), ".json") == {}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from treadle.errors import WorkspaceError
-from treadle.workspace.git import Repository, git
+from treadle.workspace.git import Repository, disarmed, git
 
 
 def make(path: Path, *, commit: bool = True) -> Repository:
@@ -125,3 +125,12 @@ def test_a_failure_says_what_git_said(repository: Repository, tmp_path: Path) ->
     repository.add_worktree(str(tmp_path / "wt"), "b")
     with pytest.raises(WorkspaceError, match="b"):
         repository.add_worktree(str(tmp_path / "other"), "b")
+
+
+def test_programs_that_the_config_of_one_worktree_names_are_taken_away_too(repository: Repository) -> None:
+    git("config", "filter.shared.clean", "true", cwd=repository.top)
+    shared = ["-c", "filter.shared.clean=", "-c", "filter.shared.required=false"]
+    assert disarmed(repository.top) == shared
+    git("config", "extensions.worktreeConfig", "true", cwd=repository.top)
+    git("config", "--worktree", "filter.own.clean", "true", cwd=repository.top)
+    assert disarmed(repository.top) == [*shared, "-c", "filter.own.clean=", "-c", "filter.own.required=false"]

@@ -48,4 +48,5 @@ async def isolated(cwd: str, label: str) -> AsyncIterator[IsolatedPlace]:
 def _make(cwd: str, label: str) -> IsolatedPlace:
     name = f"{re.sub(r'[^A-Za-z0-9]+', '-', label).strip('-')[:30].lower() or 'agent'}-{secrets.token_hex(4)}"
     path = os.path.join(private_dir(os.path.join(state_dir(), "worktrees")), name)
-    return IsolatedPlace(*check_out(cwd, path, f"treadle/{name}", hint="run git init there"))
+    made = check_out(cwd, path, f"treadle/{name}", hint="run git init there")
+    return IsolatedPlace(made.tree, made.cwd, made.pending)

@@ -41,7 +41,8 @@ def _named(head: str, name: str) -> str:
 def staged(project: str) -> list[str]:
     """What the next commit changes: old and new name of a rename, and of a merge what differs from every parent."""
     changed = changed_names(read(project, "diff", "--cached", *RAW))
-    if has(project, "MERGE_HEAD"):
+    found = repository.find(project)
+    if found and os.path.exists(os.path.join(found.git, "MERGE_HEAD")):
         merged = set(changed_names(read(project, "diff", "--cached", *RAW, "MERGE_HEAD")))
         return [name for name in changed if name in merged]
     return changed

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from treadle.coordination import decisions
-from treadle.coordination.catalog import FEW, Catalog, CatalogEntry, entries_of
+from treadle.coordination.catalog import ENDING, FEW, Catalog, CatalogEntry, CatalogRows
 from treadle.coordination.claim import DEFAULT_TTL_MINUTES as DEFAULT_TTL_MINUTES
 from treadle.coordination.claim import MAX_TTL_MINUTES as MAX_TTL_MINUTES
 from treadle.coordination.claim import Claim as Claim
@@ -44,14 +43,15 @@ class Claims:
     """Up to so many claims are read as they are; of more, there is an index."""
 
     def __init__(self, planning: Planning, top: str = "", *, once: bool = False) -> None:
-        """`once`: for a command that asks several things and then ends: all answers are of one moment."""
+        """`once`: for a command that asks several things and then ends: it looks at the files once."""
         self.planning = planning
         self._once = once
         self._many: bool | None = None
-        """Whether there are many claims, when the index was brought up to date for this moment."""
+        """Whether there are many claims, once the index was asked since the lock was taken."""
         self.top = top or os.path.dirname(planning.root)
         """Where the surfaces are, to tell files from directories."""
         self.directory = planning.live_path("ledger", "claims")
+        self.catalog = Catalog(planning.live_path("claims.index"), self.directory, self._entry)
         self.agents = Agents(planning)
         self.seats = Seats(planning, "")
         self.waits = Waits(planning)
@@ -119,6 +119,8 @@ class Claims:
                         f"the claim of {haid} is not {caller}'s to release",
                         hint='ask its holder, or use --force --reason "why", which is recorded in decisions.md',
                     )
+                from treadle.coordination import decisions
+
                 decisions.append(
                     self.planning,
                     f"forced release of {haid}",
@@ -131,6 +133,7 @@ class Claims:
                 self._write({**claim.fields, **summed({text: claim.part(text) for text in left})})
             elif claim is not None:
                 self._remove(claim)
+                self.catalog.tell(os.path.basename(claim.path), current=self._many is True)
         self.planning.log("claim", "release", f"{haid} {' '.join(given)}" if claim else f"{haid} (none)")
         return Released(claim, given, left) if claim else None
 
@@ -190,27 +193,25 @@ class Claims:
 
     def near(self, wanted: Iterable[Surface]) -> list[Claim]:
         """The active claims that may cover something of these."""
-        known = self._catalog()
-        if known is None:
+        patterns = [surface.pattern for surface in wanted]
+        names = self._ask(lambda rows: rows.near(patterns))
+        if names is None:
             return self.active()
-        with known:
-            names = known.near(surface.pattern for surface in wanted)
         found = (self._load(os.path.join(self.directory, name)) for name in names)
         return [claim for claim in found if claim is not None and self.is_active(claim)]
 
     def listed(self, *, as_json: bool = False) -> list[str]:
         """How each active claim is shown in a list, with since when a holder is not there."""
-        known = self._catalog()
-        if known is None:
+        now = self.planning.clock()
+        found = self._ask(lambda rows: (rows.shown(now, as_json=as_json), rows.over(now)))
+        if found is None:
             return [self._shown(claim)[as_json] for claim in self.active()]
-        now, sitting = self.planning.clock(), self.seats.names()
-        with known:
-            shown = {name: "" if name in sitting else text for name, text in known.shown(now, as_json=as_json)}
-            shown |= dict.fromkeys(known.over(now), "")
-        for name in sorted(name for name, text in shown.items() if not text):
+        shown, over = found
+        unsure = {*(self.seats.names() & shown.keys()), *over}
+        for name in unsure:
             claim = self._load(os.path.join(self.directory, name))
             shown[name] = self._shown(claim)[as_json] if claim is not None and self.is_active(claim) else ""
-        return [shown[name] for name in sorted(shown) if shown[name]]
+        return [shown[name] for name in sorted(shown) if shown[name]] if unsure else list(shown.values())
 
     def _shown(self, claim: Claim) -> tuple[str, str]:
         return claim.listed(self.seats.gone_since(claim.haid)), dumps(claim.as_json(), 2)
@@ -235,11 +236,10 @@ class Claims:
 
     def broken(self) -> list[str]:
         """Files in the directory of claims that cannot be read as claims: what they hold is not known."""
-        known = self._catalog()
-        if known is None:
+        names = self._ask(CatalogRows.broken)
+        if names is None:
             return [path for path in self._paths() if self._load(path) is None and os.path.exists(path)]
-        with known:
-            return [os.path.join(self.directory, name) for name in known.broken()]
+        return [os.path.join(self.directory, name) for name in names]
 
     def without_files(self, surfaces: Sequence[str]) -> list[str]:
         """The surfaces that no file matches: they may be for a new file, or be misspelt."""
@@ -284,31 +284,32 @@ class Claims:
             elif now >= claim.ends or (seconds_of(claim.fields.get("heartbeat")) or 0.0) > now + claim.ttl:
                 self._renew(claim, now >= claim.ends)
         for claim in ended:
+            from treadle.coordination import decisions
+
             decisions.append(
                 self.planning,
                 "auto-release (TTL/heartbeat expired)",
                 f"The claim of `{claim.haid}` (task `{claim.task}`) was not renewed and is released.",
             )
             self._remove(claim)
+        if ended:
+            self._many = None  # the index follows all of them at once
         return ended
 
     def _over(self, now: float) -> list[Claim]:
         """The claims whose time is over, or not begun; all of them where they are few."""
-        known = self._catalog()
-        if known is None:
+        names = self._ask(lambda rows: rows.over(now))
+        if names is None:
             return self._all()
-        with known:
-            names = known.over(now)
         return [c for name in names if (c := self._load(os.path.join(self.directory, name))) is not None]
 
-    def _catalog(self) -> Catalog | None:
-        """The index of many claims; None where they are few, or where there can be none."""
-        path = self.planning.live_path("claims.index")
-        if self._once and self._many is not None:
-            return Catalog.open(path, None, self._entry) if self._many else None
-        files = entries_of(self.directory)
-        self._many = len(files) > self.few
-        return Catalog.open(path, files, self._entry) if self._many else None
+    def _ask(self, question: Callable[[CatalogRows], Any]) -> Any:
+        """What the index of many claims answers; None where they are few, or where there can be no index."""
+        if self._once and self._many is False:
+            return None
+        found = self.catalog.ask(question, few=self.few, look=not self._once or self._many is None)
+        self._many = found is not None
+        return found
 
     def _entry(self, path: str) -> CatalogEntry | None:
         claim = self._load(path)
@@ -328,12 +329,9 @@ class Claims:
         path = self.planning.live_path("ledger", "fence")
         text = (read_text(path) or "").strip()
         # The file may be lost, or an older one may have been restored: no fence was lower than those that are held.
-        known = self._catalog()
-        if known is None:
+        held: int | None = self._ask(CatalogRows.fence)
+        if held is None:
             held = max((claim.fence for claim in self._all()), default=0)
-        else:
-            with known:
-                held = known.fence()
         last = max(int(text) if text.isdecimal() else 0, held)
         write_text(path, f"{last + 1}\n")
         return last + 1
@@ -341,12 +339,11 @@ class Claims:
     def _write(self, fields: dict[str, Any]) -> Claim:
         claim = Claim(fields, self.top, self._path(fields["haid"]), self.planning.clock())
         fields["expires_at"] = claim.expires_at
-        self._many = None
         write_text(claim.path, dumps(fields, 2) + "\n")
+        self.catalog.tell(os.path.basename(claim.path), current=self._many is True)
         return claim
 
     def _remove(self, claim: Claim) -> None:
-        self._many = None
         try:
             os.unlink(claim.path)
         except FileNotFoundError:
@@ -355,14 +352,14 @@ class Claims:
             raise storage_error(error, claim.path, "remove") from error
 
     def _path(self, haid: str) -> str:
-        return os.path.join(self.directory, file_name(haid) + ".json")
+        return os.path.join(self.directory, file_name(haid) + ENDING)
 
     def _paths(self) -> list[str]:
         try:
             names = sorted(os.listdir(self.directory))
         except FileNotFoundError:
             return []
-        return [os.path.join(self.directory, name) for name in names if name.endswith(".json")]
+        return [os.path.join(self.directory, name) for name in names if name.endswith(ENDING)]
 
     def _all(self) -> list[Claim]:
         found = [self._load(path) for path in self._paths()]

@@ -11,9 +11,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from treadle.coordination import changes, decisions, repository
+from treadle.coordination import changes, repository
 from treadle.coordination.claims import Claims, Collision, Overlap
-from treadle.coordination.setup import command
 from treadle.errors import ConfigError, Denied
 from treadle.io.files import move, read_at_most, write_atomic
 from treadle.workspace.git import git
@@ -139,6 +138,8 @@ def run(claims: Claims, hook: str, haid: str, mode: str, refs: Iterable[str]) ->
     listed = ", ".join(sorted({overlap.asked for overlap in found})) or "; ".join(unseen)
     reason = os.environ.get(BYPASS, "").strip()
     if reason:
+        from treadle.coordination import decisions
+
         decisions.append(
             claims.planning, f"{hook} guard bypassed", f"`{haid}` changed {listed} under another's claim: {reason}"
         )
@@ -225,6 +226,8 @@ fi
 
 def _script(hook: str, mode: str, before: str = f'"$0{_KEPT}"') -> str:
     import shlex
+
+    from treadle.coordination.setup import command
 
     program = shlex.quote(command("heimdall-claim"))
     # What git says on standard input is for both; the full stop keeps the newline at its end, if there is one.

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from treadle.coordination.planning import Document, Planning, make_dirs
-from treadle.errors import ConfigError
+from treadle.coordination.planning import Document, Planning, make_dirs, read_text, write_text
+from treadle.errors import ConfigError, StorageError
 from treadle.io.files import append_line, storage_error
 from treadle.io.opening import opened
 from treadle.light import TYPE_CHECKING
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SOURCES = ("measured", "estimated", "counted", "declared")
 _BLOCK = 4 << 20
 _SMALL = 1 << 20
-"""From this size on, a compiled decoder is worth its import."""
+"""From this size on, a compiled decoder is worth its import, and totals are worth keeping."""
 
 
 class LedgerTotals:
@@ -51,7 +51,42 @@ class LedgerTotals:
         return sum(tokens for tokens, _ in self.roles.values())
 
 
+class KeptTotals:
+    """The totals of the first lines of a ledger, kept on disk: they hold while that many bytes have this checksum."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.totals = LedgerTotals()
+        self.length = 0
+        self.checksum = 0
+
+    def load(self) -> None:
+        try:
+            kept = loads(read_text(self._path) or "{}")
+            self.length, self.checksum = int(kept["length"]), int(kept["crc32"])
+            self.totals.roles = {
+                str(role): [int(tokens), int(count)] for role, (tokens, count) in kept["roles"].items()
+            }
+            self.totals.sources = {str(source): int(tokens) for source, tokens in kept["sources"].items()}
+            self.totals.unreadable = int(kept["unreadable"])
+        except (ValueError, KeyError, TypeError, AttributeError, StorageError):
+            self.forget()
+
+    def forget(self) -> None:
+        self.totals, self.length, self.checksum = LedgerTotals(), 0, 0
+
+    def save(self) -> None:
+        totals = self.totals
+        kept = {"length": self.length, "crc32": self.checksum, "roles": totals.roles, "sources": totals.sources}
+        try:
+            write_text(self._path, dumps({**kept, "unreadable": totals.unreadable}) + "\n")
+        except StorageError:
+            pass  # nothing can be written here: then all lines are counted each time
+
+
 class Ledger:
+    small = _SMALL
+
     def __init__(self, planning: Planning) -> None:
         self.planning = planning
         self.path = planning.live_path("protocol", "ledger.jsonl")
@@ -104,15 +139,40 @@ class Ledger:
         totals = LedgerTotals()
         try:
             with opened(self.path) as file:
-                if os.fstat(file.fileno()).st_size > _SMALL:
-                    _add_fast(file, totals, run)
-                else:
+                if os.fstat(file.fileno()).st_size <= self.small:
                     _add_plain(file.read().split(b"\n"), totals, run)
+                elif run:
+                    for lines in _blocks(file):
+                        _add(lines, totals, run)
+                else:
+                    totals = self._counted_on(file)
         except FileNotFoundError:
             pass
         except OSError as error:
             raise storage_error(error, self.path, "read") from error
         return totals
+
+    def _counted_on(self, file: Any) -> LedgerTotals:
+        """The totals of all lines: those that were kept, and what came since."""
+        from zlib import crc32
+
+        kept = KeptTotals(self.planning.live_path("ledger.totals"))
+        kept.load()
+        seen, left = 0, kept.length
+        while block := file.read(min(_BLOCK, left)):
+            seen, left = crc32(block, seen), left - len(block)
+        if left or seen != kept.checksum:  # somebody changed what was there
+            kept.forget()
+            file.seek(0)
+        before = kept.length
+        for lines in _blocks(file):
+            _add(lines, kept.totals, "")
+            if not lines.endswith(b"\n"):
+                return kept.totals  # somebody is writing this line, or was killed while it did: it is not kept
+            kept.length, kept.checksum = kept.length + len(lines), crc32(lines, kept.checksum)
+        if kept.length - before > self.small:
+            kept.save()
+        return kept.totals
 
 
 def whole(tokens: str | int) -> int:
@@ -163,7 +223,14 @@ def _add_line(line: bytes, totals: LedgerTotals, run: str) -> None:
         totals.add(role, tokens, source if isinstance(source, str) else "declared")
 
 
-def _add_fast(file: Any, totals: LedgerTotals, run: str) -> None:
+def _add(lines: bytes, totals: LedgerTotals, run: str) -> None:
+    if len(lines) <= _SMALL:
+        _add_plain(lines.split(b"\n"), totals, run)
+    else:
+        _add_fast(lines, totals, run)
+
+
+def _add_fast(lines: bytes, totals: LedgerTotals, run: str) -> None:
     import msgspec
 
     class Line(msgspec.Struct, gc=False):
@@ -172,17 +239,14 @@ def _add_fast(file: Any, totals: LedgerTotals, run: str) -> None:
         source: str = "declared"
         run: str = ""
 
-    decoder = msgspec.json.Decoder(Line)
-    for lines in _blocks(file):
-        try:
-            entries = decoder.decode_lines(lines)
-        except (msgspec.DecodeError, ValueError):
-            _add_plain(lines.split(b"\n"), totals, run)  # one of these is not readable, or has a field of its own kind
-            continue
-        add = totals.add
-        for entry in entries:
-            if not run or entry.run == run:
-                add(entry.role, entry.tokens, entry.source)
+    try:
+        entries = msgspec.json.Decoder(Line).decode_lines(lines)
+    except (msgspec.DecodeError, ValueError):  # one of these is not readable, or has a field of its own kind
+        return _add_plain(lines.split(b"\n"), totals, run)
+    add = totals.add
+    for entry in entries:
+        if not run or entry.run == run:
+            add(entry.role, entry.tokens, entry.source)
 
 
 def _blocks(file: Any) -> Iterator[bytes]:

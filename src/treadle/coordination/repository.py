@@ -13,15 +13,17 @@ from treadle.io.paths import here
 
 
 class SharedRepository:
-    __slots__ = ("top", "main", "common")
+    __slots__ = ("top", "git", "main", "common")
 
-    def __init__(self, top: str, common: str) -> None:
+    def __init__(self, top: str, git: str) -> None:
         self.top = top
         """The top of the worktree that the directory is in."""
+        self.git = git
+        """Where git keeps what is of this worktree alone."""
+        self.common = common = _common(git)
+        """What `git rev-parse --git-common-dir` says, absolute."""
         self.main = _main(common)
         """The top of the main worktree; of a bare repository, the repository itself."""
-        self.common = common
-        """What `git rev-parse --git-common-dir` says, absolute."""
 
 
 def find(start: str | None = None) -> SharedRepository | None:
@@ -29,9 +31,9 @@ def find(start: str | None = None) -> SharedRepository | None:
     top = os.path.realpath(start or here())
     while True:
         if git := _git_dir(top):
-            return SharedRepository(top, _common(git))
+            return SharedRepository(top, git)
         if _is_git_dir(top):  # inside a bare repository, or inside .git itself
-            return SharedRepository(top, _common(top))
+            return SharedRepository(top, top)
         parent = os.path.dirname(top)
         if parent == top:
             return None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from treadle.errors import NotFound, WorkspaceError
 from treadle.io.files import locked
@@ -76,16 +75,22 @@ def git(
 
 def disarmed(cwd: str, env: Mapping[str, str] | None = None) -> list[str]:
     """Options that take away every program that the repository's own config names: filters, drivers, helpers."""
+    keys = _own_keys(cwd, env, "--local")
+    if keys is None or "extensions.worktreeconfig" in keys:  # without that, both scopes are one file
+        keys = [*(keys or ()), *(_own_keys(cwd, env, "--worktree") or ())]
     found: list[str] = []
-    for scope in ("--local", "--worktree"):
-        asked = ["git", *OPTIONS, "config", scope, "--includes", "--name-only", "-z", "--list"]
-        done = run_program(asked, cwd=cwd, env=environment(env), timeout=TIMEOUT)
-        for key in os.fsdecode(done.stdout).split("\0") if done.code == 0 else ():
-            if _RUNS.fullmatch(key):
-                found += ["-c", f"{key}="]
-            if key.startswith("filter."):
-                found += ["-c", f"{key.rpartition('.')[0]}.required=false"]
-    return list(found)
+    for key in keys:
+        if _RUNS.fullmatch(key):
+            found += ["-c", f"{key}="]
+        if key.startswith("filter."):
+            found += ["-c", f"{key.rpartition('.')[0]}.required=false"]
+    return found
+
+
+def _own_keys(cwd: str, env: Mapping[str, str] | None, scope: str) -> list[str] | None:
+    asked = ["git", *OPTIONS, "config", scope, "--includes", "--name-only", "-z", "--list"]
+    done = run_program(asked, cwd=cwd, env=environment(env), timeout=TIMEOUT)
+    return os.fsdecode(done.stdout).split("\0") if done.code == 0 else None
 
 
 class Repository:
@@ -145,13 +150,14 @@ class Repository:
         return Worktree(self, os.path.realpath(path), branch, start)
 
 
-class Checkout(NamedTuple):
+class Checkout:
     """A new working tree, and the directory in it to work in."""
 
-    tree: Worktree
-    cwd: str
-    pending: int
-    """How many changes of the original directory were not committed, and so are not here."""
+    def __init__(self, tree: Worktree, cwd: str, pending: int) -> None:
+        self.tree = tree
+        self.cwd = cwd
+        self.pending = pending
+        """How many changes of the original directory were not committed, and so are not here."""
 
 
 def check_out(cwd: str, path: str, branch: str, *, hint: str) -> Checkout:
