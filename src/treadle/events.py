@@ -131,12 +131,22 @@ class ToolOutput(Event, frozen=True, kw_only=True, tag="tool_output"):
     text: str
 
 
+class ImageFile(msgspec.Struct, frozen=True, kw_only=True):
+    """An image that the model was shown. An event names the file, because its bytes would fill logs."""
+
+    path: str
+    media_type: str
+    size: int
+
+
 class ToolEnded(Event, frozen=True, kw_only=True, tag="tool_ended"):
     call: str
     name: str
     result: str
     ok: bool = True
     duration_ms: int = 0
+    images: tuple[ImageFile, ...] = ()
+    """Those that the result shows beside its words."""
 
 
 class ToolDenied(Event, frozen=True, kw_only=True, tag="tool_denied"):

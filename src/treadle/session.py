@@ -192,6 +192,14 @@ class Use(msgspec.Struct, frozen=True, kw_only=True):
     command: str | None = None
 
 
+class ShownResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool's result that is more than words."""
+
+    text: str
+    images: tuple[bytes, ...] = ()
+    """PNG, JPEG, GIF or WebP."""
+
+
 class OwnTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that runs in the process of the program that opened the session."""
 
@@ -199,7 +207,7 @@ class OwnTool(msgspec.Struct, frozen=True, kw_only=True):
     description: str
     parameters: dict[str, Any]
     """JSON Schema of the arguments object."""
-    call: Callable[[dict[str, Any]], Awaitable[str]]
+    call: Callable[[dict[str, Any]], Awaitable[str | ShownResult]]
     """Gives the result for the model; raises errors.ToolError for a failure that the model should read."""
     kind: ToolKind = "other"
 
@@ -222,8 +230,9 @@ class OwnProgram(msgspec.Struct, frozen=True, kw_only=True):
     """A reason to block the call, or None; a HookVerdict can say more."""
     post_tool: Callable[[Use, str, bool], Awaitable[str | None]] | None = None
     """With the result and whether it is a success: text to add for the model, or None."""
-    stop: Callable[[str, str], Awaitable[None]] | None = None
-    """With the outcome and the final text, when a turn has ended."""
+    stop: Callable[[str, str], Awaitable[str | None]] | None = None
+    """With the outcome and the final text, when a turn has ended. After a completed one, a text that it gives makes our
+    own agent go on with that."""
 
 
 class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -342,6 +351,8 @@ class CommandInfo(msgspec.Struct, frozen=True, kw_only=True):
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     source: Literal["user", "agent", "task"] = "user"
+    images: tuple[bytes, ...] = ()
+    """PNG, JPEG, GIF or WebP, for an agent whose `capabilities` have `images`; others are told that there were some."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.pixels import png
 from tests.agent.tools.workspace import Workspace
 from treadle.agent.mcp import McpServers, find_servers, tool_name
 from treadle.agent.tools import registry
 from treadle.errors import ToolError
 from treadle.settings import trust
 from treadle.settings.config import McpServer
+from treadle.wire.common.images import encoded
 
 GOOD = """
 import os, subprocess, sys
@@ -56,7 +58,11 @@ else:
     server.run("stdio")
 """
 
-LEGACY = """
+LEGACY = (
+    f"""
+PNG = "{encoded(png())}"
+"""
+    + """
 import json, sys
 print("welcome to my server")
 for line in sys.stdin:
@@ -69,13 +75,14 @@ for line in sys.stdin:
         },
         "tools/list": {"tools": [{"name": "old one", "inputSchema": {"type": "object"}}]},
         "tools/call": {
-            "content": [{"type": "text", "text": "old"}, {"type": "image", "data": "", "mimeType": "image/png"}]
+            "content": [{"type": "text", "text": "old"}, {"type": "image", "data": PNG, "mimeType": "image/png"}]
         },
     }
     if message.get("method") in results:
         print("not json")
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": results[message["method"]]}), flush=True)
 """
+)
 
 
 @pytest.fixture
@@ -103,7 +110,7 @@ async def call(servers: McpServers, workspace: Workspace, name: str, **args: obj
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     (tmp_path / "work").mkdir()
-    return Workspace(tmp_path / "work", timeout=30.0)
+    return Workspace(tmp_path / "work", timeout=30.0, keep_image=lambda data, suffix: f"kept.{suffix}")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +179,9 @@ async def test_an_old_server_that_chatters_and_ignores_what_it_does_not_know_wor
 ) -> None:
     await servers.start({"legacy": python(LEGACY)}, timeout=60)
     assert [tool.name for tool in servers.tools] == ["mcp__legacy__old_one"], warnings
-    assert await call(servers, workspace, "mcp__legacy__old_one") == "old\n[image image/png]"
+    said = await call(servers, workspace, "mcp__legacy__old_one")
+    assert said.startswith("old\n[image 1: an image of 3 x 2 pixels")
+    assert [image.name for image in workspace.context.images] == ["kept.png"]
 
 
 async def test_a_server_over_http_works(servers: McpServers, workspace: Workspace, warnings: list[str]) -> None:

@@ -51,3 +51,17 @@ def test_a_tool_of_a_program_is_judged_by_its_kind() -> None:
     tool = ProgramTool(OwnTool(name="t", description="d", parameters={}, call=call, kind="network"))
     access = tool.access(AnyArgs({"a": 1}), Path)
     assert (access.tool, access.kind, access.args) == ("t", "network", {"a": 1})
+
+
+async def test_a_program_is_asked_once_how_a_turn_ended_and_may_want_more(tmp_path: Path) -> None:
+    ends: list[tuple[str, str]] = []
+
+    async def stop(outcome: str, text: str) -> str | None:
+        ends.append((outcome, text))
+        return " " if text == "blank" else "more"
+
+    hooks = ProgramHooks(OwnProgram(stop=stop), shell(tmp_path))
+    assert (await hooks.stopping("a"), await hooks.stopping("blank")) == ("more", None)
+    await hooks.turn_end("completed", "a")
+    await hooks.turn_end("failed", "b")
+    assert ends == [("completed", "a"), ("completed", "blank"), ("failed", "b")]

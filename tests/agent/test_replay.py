@@ -1,9 +1,15 @@
 """A kept conversation told again."""
 
-from treadle.agent.messages import AssistantMessage, Thinking, ToolCall, ToolResult, UserMessage
+from treadle.agent.messages import AssistantMessage, Image, Thinking, ToolCall, ToolResult, UserMessage
 from treadle.agent.records import Cleared, Rewound, Said, TurnBegan
 from treadle.agent.replay import replay
-from treadle.events import Message, ToolEnded, ToolStarted, TurnStarted
+from treadle.events import ImageFile, Message, ToolEnded, ToolStarted, TurnStarted
+
+IMAGE = Image(name="i.png", media_type="image/png", size=1, width=1, height=1)
+
+
+def where(image: Image) -> ImageFile:
+    return ImageFile(path=f"/kept/{image.name}", media_type=image.media_type, size=image.size)
 
 
 def turn(name: str) -> list[TurnBegan | Said]:
@@ -12,21 +18,22 @@ def turn(name: str) -> list[TurnBegan | Said]:
         TurnBegan(turn=name, prompt=f"do {name}"),
         Said(message=UserMessage(text=f"do {name}"), turn=name),
         Said(message=AssistantMessage(text="Looking.", thinking=(Thinking(text="hm"),), calls=(call,)), turn=name),
-        Said(message=ToolResult(call=call.id, name="bash", text="a.py", ok=False), turn=name),
+        Said(message=ToolResult(call=call.id, name="bash", text="a.py", ok=False, images=(IMAGE,)), turn=name),
     ]
 
 
 def test_a_turn_has_its_prompt_its_words_and_its_tools() -> None:
-    asked, thought, said, began, ended = replay(turn("t1"))
+    asked, thought, said, began, ended = replay(turn("t1"), where)
     assert isinstance(asked, TurnStarted) and asked.prompt == "do t1"
     assert isinstance(thought, Message) and thought.kind == "thinking"
     assert isinstance(said, Message) and said.text == "Looking."
     assert isinstance(began, ToolStarted) and (began.command, began.kind) == ("ls", "execute")
     assert isinstance(ended, ToolEnded) and (ended.result, ended.ok) == ("a.py", False)
+    assert [image.path for image in ended.images] == ["/kept/i.png"]
 
 
 def prompts(*records: object) -> list[str]:
-    return [event.prompt for event in replay(records) if isinstance(event, TurnStarted)]  # type: ignore[arg-type]
+    return [event.prompt for event in replay(records, where) if isinstance(event, TurnStarted)]  # type: ignore[arg-type]
 
 
 def test_what_was_cleared_or_taken_back_is_not_told() -> None:
@@ -37,4 +44,4 @@ def test_what_was_cleared_or_taken_back_is_not_told() -> None:
 def test_arguments_that_are_no_json_stay_text() -> None:
     call = ToolCall(id="c", name="bash", arguments='{"command": ')
     records = [TurnBegan(turn="t", prompt="p"), Said(message=AssistantMessage(calls=(call,)))]
-    assert isinstance(began := replay(records)[1], ToolStarted) and began.args == '{"command": '
+    assert isinstance(began := replay(records, where)[1], ToolStarted) and began.args == '{"command": '

@@ -58,10 +58,24 @@ def test_settings_of_claude_code_give_what_means_the_same_here() -> None:
     assert found.env == {"N": "1"} and found.ignored == ("statusLine",)
 
 
-@pytest.mark.parametrize("name", ["hooks", "sandbox"])
-def test_what_could_forbid_something_and_cannot_be_kept_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"--settings has {name}"):
-        claude_settings(json.dumps({name: {"x": 1}}))
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"sandbox": {"x": 1}}, "--settings has a sandbox"),
+        ({"hooks": {"PermissionRequest": []}}, "'PermissionRequest' are not run here"),
+        ({"hooks": []}, None),
+        ({"hooks": [1]}, "must be an object"),
+        ({"hooks": {"Stop": {}}}, "must have a list"),
+        ({"hooks": {"Stop": [{"hooks": [{"type": "prompt", "prompt": "x"}]}]}}, "is no command"),
+        ({"hooks": {"PermissionRequest": []}, "disableAllHooks": True}, None),
+    ],
+)
+def test_what_could_forbid_something_and_cannot_be_kept_is_refused(settings: object, said: str | None) -> None:
+    if said is None:
+        assert claude_settings(json.dumps(settings)).hooks == ()
+        return
+    with pytest.raises(ConfigError, match=said):
+        claude_settings(json.dumps(settings))
 
 
 @pytest.mark.parametrize(("text", "said"), [("{", "not valid JSON"), ("{}x", "not valid JSON")])

@@ -186,6 +186,49 @@ HOOK
         "Bash: rm notes.txt\nnotes.txt\n",
     ),
     Script(
+        "a hook of the settings that keeps a command from running",
+        """cat > judge.sh <<'HOOK'
+jq -r '"\\(.hook_event_name) \\(.tool_name) \\(.tool_input.command)"' >> seen.txt
+echo "not in production" >&2; exit 2
+HOOK
+           echo '{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [
+             {"type": "command", "command": "sh $CLAUDE_PROJECT_DIR/judge.sh"}]}]}}' > hooks.json
+           claude -p "Clean up" --dangerously-skip-permissions --settings hooks.json --output-format stream-json \\
+             --verbose | jq -r 'select(.type == "user") | .message.content[0].content'
+           cat seen.txt; ls notes.txt""",
+        calls("bash", command="rm notes.txt"),
+        "not allowed: not in production\nPreToolUse Bash rm notes.txt\nnotes.txt\n",
+    ),
+    Script(
+        "a hook of the settings that has the tests run before the work is done",
+        """cat > again.sh <<'HOOK'
+active=$(jq -r .stop_hook_active)
+[ "$active" = true ] || { echo "run the tests first" >&2; exit 2; }
+HOOK
+           claude -p "Mend it" --settings '{"hooks": {
+             "Stop": [{"hooks": [{"type": "command", "command": "sh again.sh"}]}],
+             "UserPromptSubmit": [{"hooks": [{"type": "command", "command": "echo It is Monday."}]}]}}'""",
+        '[[reply]]\nwhen = "(?s)It is Monday.*Mend it"\ntext = "Mended."\n'
+        '[[reply]]\nwhen = "run the tests first"\ntext = "Mended, and the tests pass."\n',
+        "Mended, and the tests pass.\n",
+    ),
+    Script(
+        "bare, without what the project says",
+        """echo "Say it in French." > CLAUDE.md
+           claude -p "Greet me"; claude --bare -p "Greet me" """,
+        '[[reply]]\nsystem = "in French"\ntext = "Bonjour."\n[[reply]]\ntext = "Hello."\n',
+        "Bonjour.\nHello.\n",
+    ),
+    Script(
+        "mode auto, in which commands run unasked and what a rule denies does not",
+        """claude -p "Go" --permission-mode auto --disallowedTools "Bash(rm:*)" --output-format json |
+             jq -r '.permission_denials[].tool_input.command'
+           ls""",
+        '[[reply]]\n[[reply.call]]\nname = "bash"\narguments = { command = "touch made.txt" }\n'
+        '[[reply.call]]\nname = "bash"\narguments = { command = "rm notes.txt" }\n' + says("Done."),
+        "rm notes.txt\nmade.txt\nnotes.txt\ntodo.txt\n",
+    ),
+    Script(
         "many prompts on one stream",
         """for word in one two; do
              jq -cn --arg text "$word" '{type: "user", message: {role: "user", content: [{type: "text", text: $text}]}}'

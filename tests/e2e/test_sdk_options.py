@@ -10,8 +10,10 @@ from typing import Any
 import claude_agent_sdk as sdk
 import pytest
 
+from tests.agent.pixels import png
 from treadle.agent.providers.script import parse
 from treadle.testing.server import ModelServer, Recorded
+from treadle.wire.common.images import encoded
 
 TREADLE = str(Path(sys.executable).parent / "treadle")
 DONE = '[[reply]]\ntimes = "always"\ntext = "It is done."\nusage = { input = 30, output = 7, cache_read = 11 }\n'
@@ -124,7 +126,8 @@ async def test_an_mcp_server_in_the_process_of_the_host(host: Host) -> None:
         called.append(given)
         if given["a"] < 0:
             return {"content": [{"type": "text", "text": "no negatives"}], "is_error": True}
-        return {"content": [{"type": "text", "text": str(given["a"] + given["b"])}]}
+        picture = {"type": "image", "data": encoded(png()), "mimeType": "image/png"}
+        return {"content": [{"type": "text", "text": str(given["a"] + given["b"])}, picture]}
 
     server = sdk.create_sdk_mcp_server("calculator", tools=[add])
     script = calling("mcp__calc__add", a=2, b=3) + calling("mcp__calc__add", a=-1, b=3) + DONE
@@ -139,7 +142,13 @@ async def test_an_mcp_server_in_the_process_of_the_host(host: Host) -> None:
 
     messages = await host.play(script, then=then, mcp_servers={"calc": server}, allowed_tools=["mcp__calc__add"])
     assert called == [{"a": 2, "b": 3}, {"a": -1, "b": 3}]
-    assert results(messages) == ["5", "Error: no negatives"] and uses(messages) == ["mcp__calc__add"] * 2
+    shown, failed = results(messages)
+    assert "5\\n[image 1:" in shown and encoded(png()) in shown and failed == "Error: no negatives"
+    assert (
+        encoded(png()) in json.dumps(host.sent(1))
+        and failed == "Error: no negatives"
+        and uses(messages) == ["mcp__calc__add"] * 2
+    )
     assert messages[-1].result == "It is done."
 
 

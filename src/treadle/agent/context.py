@@ -13,10 +13,11 @@ from contextlib import suppress
 
 import msgspec
 
-from treadle.agent.messages import AssistantMessage, ChatMessage, ToolResult, UserMessage
+from treadle.agent import images
+from treadle.agent.messages import AssistantMessage, ChatMessage, ModelRequest, ToolResult, UserMessage
 from treadle.agent.records import Compacted, Pruned, Said
 from treadle.agent.transcript import PRUNED, Transcript, prune, well_formed
-from treadle.errors import TreadleError
+from treadle.errors import ContextOverflow, ProviderError, StorageError, TreadleError
 from treadle.events import ContextCompacted, ContextHandoff, ContextPruned, Event, Usage, Warned
 
 DEFAULT_WINDOW = 128_000
@@ -51,7 +52,7 @@ def estimate(message: ChatMessage) -> int:
             size = len(message.text.encode()) + sum(len(call.name) + len(call.arguments) + 16 for call in message.calls)
             size += sum(len(block.text) for block in message.thinking)
         case _:
-            size = len(message.text.encode())
+            size = len(message.text.encode()) + 4 * sum(map(images.tokens, message.images))
     return size // 4 + 4
 
 
@@ -76,6 +77,9 @@ class Context:
         self._compact_again = 0
         """After a summary could not be had: at so many tokens it is tried again."""
         self._calls = set(_call_ids(self.messages)) | {""}
+        self._taken: set[str] = set()
+        self._refused: set[str] = set()
+        """Names of images that the model's service took, or would not take."""
         self._counted: tuple[int, int] | None = None
         """(number of messages, tokens) as of the last reply whose usage the provider told."""
 
@@ -88,6 +92,35 @@ class Context:
         """Another model reads the conversation from now on, whose window may be smaller."""
         self.window = window or DEFAULT_WINDOW
         self._compact_again = 0
+        self._taken, self._refused = set(), set()
+
+    # Images
+
+    def images(self) -> dict[str, bytes]:
+        """What the model is shown with the next request."""
+        found = {}
+        for image in images.chosen(self.messages):
+            if image.name not in self._refused:
+                with suppress(StorageError):  # somebody removed the file: the model is told that it cannot be shown
+                    found[image.name] = self.transcript.image(image)
+        return found
+
+    def took_images(self, request: ModelRequest) -> None:
+        self._taken.update(request.images)
+
+    def refused_images(self, request: ModelRequest, error: ProviderError) -> bool:
+        """Whether a request failed because of its newest images, so that it is worth trying without them."""
+        new = request.images.keys() - self._taken
+        if (
+            error.retryable
+            or isinstance(error, ContextOverflow)
+            or not images.ABOUT_IMAGES.search(str(error))
+            or not new
+        ):
+            return False
+        self._refused |= new
+        self._emit(Warned(message=f"an image was not taken, and is left out: {error}", code="image_refused"))
+        return True
 
     def add(self, message: ChatMessage, turn: str) -> None:
         self.transcript.append(Said(message=message, turn=turn))
@@ -148,7 +181,7 @@ class Context:
         results = [
             message
             for message in self.messages[:old]
-            if isinstance(message, ToolResult) and len(message.text) > 2 * len(PRUNED)
+            if isinstance(message, ToolResult) and (len(message.text) > 2 * len(PRUNED) or message.images)
         ]
         gain = sum(estimate(message) - estimate(UserMessage(text=PRUNED)) for message in results)
         if gain < min(WORTH_PRUNING, self.window // 10):

@@ -7,28 +7,19 @@ the model reads. A hook runs in a process tree of its own and what it leaves beh
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from treadle.errors import PeerClosed, TreadleError
+from treadle.errors import TreadleError
 from treadle.session import Access, Confinement, Rules
 from treadle.settings.config import Hook, HookSettings
 
 if TYPE_CHECKING:
-    from treadle.io.process.child import Child
+    from treadle.io.process.consulted import Consulted
 
-OUTPUT_CAP = 24 * 1024
 BLOCK = 2
-
-
-class Ran(msgspec.Struct, frozen=True, kw_only=True):
-    exit_code: int | None
-    """None when it could not be started or took too long, which was warned about."""
-    stdout: str = ""
-    stderr: str = ""
 
 
 class ShellHooks:
@@ -77,8 +68,9 @@ class ShellHooks:
         for hook, _ in self._end:
             await self._run(hook, "turn_end", {"outcome": outcome, "text": text})
 
-    async def _run(self, hook: Hook, event: str, told: dict[str, Any]) -> Ran:
-        from treadle.io.sandbox.start import start  # few sessions have hooks
+    async def _run(self, hook: Hook, event: str, told: dict[str, Any]) -> Consulted:
+        from treadle.io.process.consulted import Consulted, consult  # few sessions have hooks
+        from treadle.io.sandbox.start import start
 
         message = {"event": event, "session_id": self._session, "cwd": self._cwd, **told}
         env = {**self._env, "TREADLE_HOOK_EVENT": event, "TREADLE_SESSION_ID": self._session}
@@ -86,50 +78,17 @@ class ShellHooks:
             argv = ["/bin/sh", "-c", hook.command]
             child = await start(self._confinement(), argv, env=env, cwd=self._cwd, stdin="pipe", stdout="pipe")
             async with child:
-                ran = await _converse(child, msgspec.json.encode(message), hook.timeout)
+                ran = await consult(child, msgspec.json.encode(message), hook.timeout)
         except TreadleError as error:
             self._warn(f"the {event} hook {hook.command!r} could not run: {error}")
-            return Ran(exit_code=None)
+            return Consulted(exit_code=None)
         if ran.exit_code is None:
             self._warn(f"the {event} hook {hook.command!r} was stopped: it took more than {hook.timeout:g} s")
         elif ran.exit_code not in (0, BLOCK):
             said = f": {ran.stderr.strip()}" if ran.stderr.strip() else ""
             self._warn(f"the {event} hook {hook.command!r} failed with exit code {ran.exit_code}{said}")
-            return Ran(exit_code=ran.exit_code)
+            return Consulted(exit_code=ran.exit_code)
         return ran
-
-
-async def _converse(child: Child, message: bytes, timeout: float) -> Ran:
-    telling = asyncio.create_task(_tell(child, message))
-    hearing = asyncio.create_task(_hear(child))
-    code: int | None = None
-    try:
-        async with asyncio.timeout(timeout):
-            code = await child.wait()
-    except TimeoutError:
-        pass
-    finally:
-        # It ends what the hook left running too, so that nobody holds its stdout open any more.
-        await child.stop(grace=1.0)
-        telling.cancel()
-        await asyncio.gather(telling, return_exceptions=True)
-    return Ran(exit_code=code, stdout=await hearing, stderr=await child.last_words())
-
-
-async def _tell(child: Child, message: bytes) -> None:
-    try:
-        await child.stdio.write(message + b"\n")
-    except PeerClosed:
-        pass  # it does not care what happened
-    child.stdio.close_write()
-
-
-async def _hear(child: Child) -> str:
-    """The beginning of its stdout; the rest is read, so that it can go on, and forgotten."""
-    kept = b""
-    while data := await child.stdio.read():
-        kept += data[: OUTPUT_CAP - len(kept)]
-    return kept.decode(errors="replace")
 
 
 def _matcher(hook: Hook, cwd: str) -> Callable[[Access], bool]:

@@ -221,6 +221,7 @@ class TurnLoop:
         request = ModelRequest(
             system=parts.system,
             messages=tuple(parts.context.messages),
+            images=parts.context.images() if parts.provider.sees else {},
             tools=parts.schemas(),
             max_output_tokens=parts.max_output_tokens,
             reasoning=parts.thinking.effort,
@@ -228,7 +229,7 @@ class TurnLoop:
             cache_key=parts.cache_key,
         )
         self._partial = []
-        reply, count = None, 0
+        reply, count, refused = None, 0, False
         self.turn.iterations += 1
         stream = parts.provider.stream(request)
         try:
@@ -243,12 +244,18 @@ class TurnLoop:
                 if count % DELTAS_BETWEEN_PAUSES == 0:
                     await parts.room()
         except ProviderError as error:
-            reply = self._cut_off(error)
+            refused = not count and parts.context.refused_images(request, error)
+            if not refused:
+                reply = self._cut_off(error)
         finally:
             await stream.aclose()
+        if refused:
+            await self._may_call()
+            return await self._stream()
         if reply is None:
             raise ProviderError("the provider's stream ended without a reply", provider=parts.provider.name)
         reply = msgspec.structs.replace(reply, message=parts.context.with_fresh_ids(reply.message))
+        parts.context.took_images(request)
         self._note(reply, round((time.monotonic() - started) * 1000), request)
         return reply
 
@@ -335,27 +342,28 @@ class TurnLoop:
                 await settled(task)
                 del self.running[call.id]
         if task.cancelled():
-            return self._result(call, "Error: a person stopped this tool before it finished", ok=False)
+            stopped = "Error: a person stopped this tool before it finished"
+            return ToolResult(call=call.id, name=call.name, text=stopped, ok=False)
         return task.result()
 
     async def _judge_and_run(self, call: ToolCall) -> ToolResult:
         """Whatever goes wrong with a call is a result for the model to read."""
+        context = self.parts.tool_context(call.id)
         try:
-            text, ok = await self._permitted(call)
+            text, ok = await self._permitted(call, context)
         except TreadleError as error:
             text, ok = f"Error: {error}", False
         except Exception as error:
             text, ok = self._bug(call, error), False
-        return self._result(call, text, ok=ok)
+        return ToolResult(call=call.id, name=call.name, text=text, ok=ok, images=tuple(context.images))
 
     def _bug(self, call: ToolCall, error: Exception) -> str:
         said = error_info(error).message
         self.parts.emit(Warned(message=f"{call.name} failed unexpectedly: {said}", code="tool_bug"))
         return f"Error: this tool has a bug: {said}"
 
-    async def _permitted(self, call: ToolCall) -> tuple[str, bool]:
+    async def _permitted(self, call: ToolCall, context: ToolContext) -> tuple[str, bool]:
         parts = self.parts
-        context = parts.tool_context(call.id)
         plain: Any = {}
         try:
             plain = registry.values(call.name, call.arguments)
@@ -412,7 +420,8 @@ class TurnLoop:
             text = self._bug(call, error)
         finally:
             duration_ms = round((time.monotonic() - started) * 1000)
-            ended = ToolEnded(call=call.id, name=tool.name, result=text, ok=ok, duration_ms=duration_ms)
+            images = tuple(map(parts.context.transcript.image_file, context.images))
+            ended = ToolEnded(call=call.id, name=tool.name, result=text, ok=ok, duration_ms=duration_ms, images=images)
             if text == "[interrupted]":
                 parts.emit(ended)  # there is no result: who goes on writes down that it was cut off
             else:
@@ -420,9 +429,6 @@ class TurnLoop:
         text += await parts.hooks.post_tool(tool.name, plain, access, text, ok)
         await parts.room()
         return text, ok
-
-    def _result(self, call: ToolCall, text: str, *, ok: bool) -> ToolResult:
-        return ToolResult(call=call.id, name=call.name, text=text, ok=ok)
 
 
 async def summarise(

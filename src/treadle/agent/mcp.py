@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +24,7 @@ from treadle.session import Access, Confinement
 from treadle.settings import trust
 from treadle.settings.config import McpServer
 from treadle.wire.common.framing import LineSplitter
+from treadle.wire.common.images import decoded
 from treadle.wire.mcp.names import tool_name
 
 if TYPE_CHECKING:
@@ -211,7 +212,10 @@ class McpConnection:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    async def call(self, tool: str, arguments: dict[str, Any], timeout: float) -> str:
+    async def call(
+        self, tool: str, arguments: dict[str, Any], timeout: float, show: Callable[[bytes], Iterable[str]]
+    ) -> str:
+        """What the tool answers. `show` is given each image, and says in words what it is."""
         if self.client is None:
             raise ToolError(f"the MCP server {self.name!r} has ended")
         try:
@@ -221,7 +225,7 @@ class McpConnection:
             raise ToolError(f"the MCP server {self.name!r} did not answer within {timeout:g} s") from None
         except Exception as error:  # whatever the SDK raises is about this call and this server only
             raise ToolError(f"the MCP server {self.name!r}: {error}{await self._last_words()}") from error
-        text = as_text(result)
+        text = as_text(result, show)
         if result.is_error:
             raise ToolError(text or "the tool failed without saying why")
         return text
@@ -385,15 +389,26 @@ class McpTool:
         return Access(tool=self.name, kind=self.kind, args=args.values)
 
     async def run(self, args: AnyArgs, context: ToolContext) -> str:
-        return await self._connection.call(self._tool, args.values, context.timeout)
+        from treadle.agent.images import shown_in_words
+
+        def shown(image: bytes) -> Iterable[str]:
+            return shown_in_words([image], context)
+
+        return await self._connection.call(self._tool, args.values, context.timeout, shown)
 
 
-def as_text(result: Any) -> str:
-    """A tool's result for a model that reads text."""
-    parts = [_block_text(block) for block in result.content]
+def as_text(result: Any, show: Callable[[bytes], Iterable[str]] = lambda image: ()) -> str:
+    """A tool's result in words."""
+    parts = [text for block in result.content for text in _texts(block, show)]
     if not parts and result.structured_content is not None:
         return msgspec.json.encode(result.structured_content).decode()
     return "\n".join(parts)
+
+
+def _texts(block: Any, show: Callable[[bytes], Iterable[str]]) -> Iterable[str]:
+    if block.type != "image":
+        return [_block_text(block)]
+    return show(decoded(block.data))
 
 
 def _block_text(block: Any) -> str:

@@ -16,7 +16,8 @@ MOST = 20
 
 
 async def with_files(text: str, context: ToolContext, judge: Callable[[Access], Decision]) -> str:
-    """The prompt, followed by the files that it mentions, as far as they are there and may be read unasked."""
+    """The prompt, followed by the files that it mentions, as far as they are there and may be read unasked. Images
+    among them are then in the context."""
     from treadle.agent.tools.read_file import TOOL, ReadArgs
 
     parts: dict[Path, str] = {}

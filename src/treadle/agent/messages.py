@@ -26,8 +26,19 @@ class Thinking(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     provider: str = ""
 
 
-class UserMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", tag="user"):
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    """An image that is shown with a message. Its bytes are a file of the session."""
+
+    name: str
+    media_type: str
+    size: int
+    width: int
+    height: int
+
+
+class UserMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="role", tag="user"):
     text: str
+    images: tuple[Image, ...] = ()
 
 
 class AssistantMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", tag="assistant"):
@@ -37,11 +48,12 @@ class AssistantMessage(msgspec.Struct, frozen=True, kw_only=True, tag_field="rol
     model: str = ""
 
 
-class ToolResult(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", tag="tool"):
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="role", tag="tool"):
     call: str
     name: str
     text: str
     ok: bool = True
+    images: tuple[Image, ...] = ()
 
 
 ChatMessage: TypeAlias = UserMessage | AssistantMessage | ToolResult
@@ -68,5 +80,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The same for all requests of a conversation, for services that find their cache by it."""
     schema: dict[str, Any] | None = None
     """JSON Schema that the text of the reply must fit, where the service can see to that."""
+    images: dict[str, bytes] = {}
+    """What the images are that the messages name; one that is not here is not shown."""
     cached: bool = True
     """Whether the service may keep what it reads for the next request, where that can be told it."""

@@ -27,7 +27,12 @@ class ProgramTool:
         return Access(tool=self.name, kind=self.kind, args=args.values)
 
     async def run(self, args: AnyArgs, context: ToolContext) -> str:
-        return await self._own.call(args.values)
+        said = await self._own.call(args.values)
+        if isinstance(said, str):
+            return said
+        from treadle.agent.images import shown_in_words
+
+        return "\n".join([*([said.text] if said.text else []), *shown_in_words(said.images, context)])
 
 
 class ProgramHooks:
@@ -51,8 +56,13 @@ class ProgramHooks:
             added = f"\n{said}" if said else ""
         return added + await self._others.post_tool(name, args, access, result, ok)
 
+    async def stopping(self, text: str) -> str | None:
+        """Asked when the agent is done: what it is to go on with, if anything."""
+        said = await self._program.stop("completed", text) if self._program.stop is not None else None
+        return said if isinstance(said, str) and said.strip() else None
+
     async def turn_end(self, outcome: str, text: str) -> None:
-        if self._program.stop is not None:
+        if self._program.stop is not None and outcome != "completed":
             await self._program.stop(outcome, text)
         await self._others.turn_end(outcome, text)
 

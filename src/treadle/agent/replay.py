@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
-from treadle.agent.messages import AssistantMessage, ToolResult
+from treadle.agent.messages import AssistantMessage, Image, ToolResult
 from treadle.agent.records import Cleared, Record, Rewound, Said, TurnBegan
-from treadle.events import Event, Message, ToolEnded, ToolStarted, TurnStarted
+from treadle.events import Event, ImageFile, Message, ToolEnded, ToolStarted, TurnStarted
 from treadle.policy.guess import access_of
 
 
-def replay(records: Iterable[Record]) -> list[Event]:
-    """What a person saw, without what was cleared or taken back."""
+def replay(records: Iterable[Record], image_file: Callable[[Image], ImageFile]) -> list[Event]:
+    """What a person saw, without what was cleared or taken back. `image_file`: where an image is."""
     turns: list[tuple[str, list[Event]]] = []
     for record in records:
         match record:
             case TurnBegan():
                 turns.append((record.turn, [TurnStarted(prompt=record.prompt, turn=record.turn)]))
             case Said() if turns:
-                turns[-1][1].extend(_events(record))
+                turns[-1][1].extend(_events(record, image_file))
             case Cleared():
                 turns.clear()
             case Rewound():
@@ -29,7 +29,7 @@ def replay(records: Iterable[Record]) -> list[Event]:
     return [event for _, events in turns for event in events]
 
 
-def _events(said: Said) -> list[Event]:
+def _events(said: Said, image_file: Callable[[Image], ImageFile]) -> list[Event]:
     message, found = said.message, list[Event]()
     if isinstance(message, AssistantMessage):
         found += [Message(text=block.text, kind="thinking") for block in message.thinking if block.text]
@@ -48,7 +48,9 @@ def _events(said: Said) -> list[Event]:
                 )
             )
     elif isinstance(message, ToolResult):
-        found.append(ToolEnded(call=message.call, name=message.name, result=message.text, ok=message.ok))
+        images = tuple(map(image_file, message.images))
+        ended = ToolEnded(call=message.call, name=message.name, result=message.text, ok=message.ok, images=images)
+        found.append(ended)
     return found
 
 

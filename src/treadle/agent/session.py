@@ -62,11 +62,14 @@ if TYPE_CHECKING:
 NAME = "native"
 IDLE = 0.02
 """Seconds after the start in which nobody asked anything: then there is time to load what a turn needs."""
+GOES_ON = 8
+"""Times in a turn that a hook may make the agent go on when it is done."""
 CAPABILITIES: Mapping[str, Any] = {
     name: "native"
     for name in (
         *("streaming", "thinking", "tools", "steer", "interrupt", "questions", "resume", "fork", "usage", "cost"),
         *("tasks", "commands", "guards", "hooks", "own_tools", "subagents", "servers", "servers_alone"),
+        "images",
     )
 }
 
@@ -207,6 +210,12 @@ class NativeSession(BaseSession):
         try:
             budget = TurnBudget(self.configuration.limits, priced=lambda: self.provider.priced)
             ended = await self._work(turn, await self._prompt(turn), budget)
+            for _ in range(GOES_ON):
+                done = ended.outcome == "completed" and self._parent is None
+                more = await self._hooks.stopping(ended.text) if done else None
+                if more is None:
+                    break
+                ended = await self._work(turn, UserMessage(text=more), budget)
             outcome = ended.outcome
             return ended
         except asyncio.CancelledError:
@@ -222,25 +231,34 @@ class NativeSession(BaseSession):
                 over = TurnOver(turn=turn.id, outcome=outcome, ts=self._clock(), listing=self.transcript.listing)
                 self.transcript.append(over, sync=True)
 
-    async def _prompt(self, turn: Turn) -> str:
-        """What was asked, with the files that it mentions where the model could read them itself."""
-        text = turn.prompt.text
-        if "@" not in text or self._parent is not None or "read_file" not in self.tools:
-            return text
-        from treadle.agent.mentions import with_files
+    async def _prompt(self, turn: Turn) -> UserMessage:
+        """What was asked, with the images that came with it and the files that it mentions where the model could read
+        them itself."""
+        text, images = turn.prompt.text, turn.prompt.images
+        mentions = "@" in text and self._parent is None and "read_file" in self.tools
+        if not mentions and not images:
+            return UserMessage(text=text)
+        context = self._tool_context(turn, turn.id)
+        if images:
+            from treadle.agent.images import shown_in_words
 
-        return await with_files(text, self._tool_context(turn, turn.id), self.permissions.guard)
+            text = "\n".join([text, *shown_in_words(images, context)])
+        if mentions:
+            from treadle.agent.mentions import with_files
 
-    async def _work(self, turn: Turn, text: str, budget: TurnBudget) -> TurnEnded:
+            text = await with_files(text, context, self.permissions.guard)
+        return UserMessage(text=text, images=tuple(context.images))
+
+    async def _work(self, turn: Turn, message: UserMessage, budget: TurnBudget) -> TurnEnded:
         from treadle.agent.loop import TurnLoop  # a session is open before all that a turn needs is loaded
 
         while self._unheard:
             self.context.add(UserMessage(text=self._unheard.pop(0)), turn.id)
         self._loop = TurnLoop(turn, self._parts(turn, budget))
-        ended = await self._loop.run(UserMessage(text=text))
+        ended = await self._loop.run(message)
         if self.mode == "plan" and ended.outcome == "completed" and await self._plan_approved(ended.text):
             self.permissions.set_mode("auto-edit")
-            return await self._work(turn, "The plan is approved. Carry it out now.", budget)
+            return await self._work(turn, UserMessage(text="The plan is approved. Carry it out now."), budget)
         return ended
 
     async def _plan_approved(self, plan: str) -> bool:
@@ -331,6 +349,7 @@ class NativeSession(BaseSession):
             resolve=Resolved(cwd),
             hidden=self.permissions.guard.hides,
             confinement=self._confinement,
+            keep_image=self.transcript.keep_image if self.provider.sees else None,
             refused=self.permissions.refused,
         )
 
@@ -483,7 +502,7 @@ class NativeSession(BaseSession):
     def history(self) -> list[Event]:
         from treadle.agent.replay import replay
 
-        return replay(self.transcript.records)
+        return replay(self.transcript.records, self.transcript.image_file)
 
     async def _close(self) -> None:
         await self.tasks.stop_all()

@@ -4,6 +4,7 @@
     sessions/ID/lock            held while a process has the session open
     sessions/ID/backups/        files as they were before a turn changed them
     sessions/ID/output/         tool output too long for the conversation
+    sessions/ID/images/         images that the model was shown
 
 What the model sees is derived from the records (`view`): pruning, compaction, clearing and rewinding are records too.
 """
@@ -15,12 +16,13 @@ import time
 import uuid
 from collections.abc import Container, Iterable
 from contextlib import suppress
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from treadle import __version__
-from treadle.agent.messages import AssistantMessage, ChatMessage, ToolCall, ToolResult, UserMessage
+from treadle.agent.images import images_of
+from treadle.agent.messages import AssistantMessage, ChatMessage, Image, ToolCall, ToolResult, UserMessage
 from treadle.agent.records import (
     FORMAT,
     BackedUp,
@@ -41,14 +43,16 @@ from treadle.agent.records import (
     listing_of,
 )
 from treadle.errors import Busy, ConfigError, NotFound, StorageError
-from treadle.events import Usage
+from treadle.events import ImageFile, Usage
 from treadle.io import files, paths, pinned, scratch
 from treadle.io.opening import opened
+from treadle.io.reading import read
 from treadle.wire.common.jsonline import json_line
 
 LONGEST_ID = 128
 
 
+Folder: TypeAlias = Literal["backups", "output", "images"]
 INTERRUPTED = "[interrupted: this tool did not finish]"
 PRUNED = "[this output was removed to save room; run the tool again if it is needed]"
 
@@ -103,6 +107,8 @@ class Transcript:
         try:
             if os.path.exists(transcript._file):
                 raise ConfigError(f"there is a session {session_id} already", hint=f"resume it: --resume {session_id}")
+            if forked:
+                transcript._inherit_images(forked)
             transcript._write([header, *inherited])
         except BaseException:
             transcript.close()
@@ -110,6 +116,12 @@ class Transcript:
                 scratch.remove(directory)  # on a full disk: nothing that could be gone on with
             raise
         return transcript
+
+    def _inherit_images(self, forked: Transcript) -> None:
+        said = [record.message for record in self.records if isinstance(record, Said)]
+        for image in {image for message in said for image in images_of(message)}:
+            with suppress(StorageError):
+                self.keep("images", image.name, forked.image(image))
 
     @classmethod
     def open(cls, session_id: str) -> Transcript:
@@ -234,10 +246,26 @@ class Transcript:
         others = [directory_of(self.header.forked_from)] if self.header.forked_from else []
         return [os.path.join(directory, "output") for directory in (self.directory, *others)]
 
-    def folder(self, name: Literal["backups", "output"]) -> str:
+    def keep_image(self, data: bytes, suffix: str) -> str:
+        """Keeps what the model is shown; gives its name."""
+        from hashlib import sha256
+
+        name = f"{sha256(data).hexdigest()[:32]}.{suffix}"
+        self.keep("images", name, data)
+        return name
+
+    def image_file(self, image: Image) -> ImageFile:
+        path = os.path.join(self.directory, "images", os.path.basename(image.name))
+        return ImageFile(path=path, media_type=image.media_type, size=image.size)
+
+    def image(self, image: Image) -> bytes:
+        """The bytes of an image that was kept; raises StorageError when they are not there any more."""
+        return read(self.image_file(image).path)
+
+    def folder(self, name: Folder) -> str:
         return paths.private_dir(os.path.join(self.directory, name))
 
-    def keep(self, folder: Literal["backups", "output"], name: str, data: bytes) -> str:
+    def keep(self, folder: Folder, name: str, data: bytes) -> str:
         path = os.path.join(self.folder(folder), name)
         if not os.path.exists(path):
             files.write_atomic(path, data, sync=False)
@@ -290,7 +318,7 @@ class Transcript:
 
 def prune(message: ChatMessage, calls: Container[str]) -> ChatMessage:
     if isinstance(message, ToolResult) and message.call in calls:
-        return msgspec.structs.replace(message, text=PRUNED)
+        return msgspec.structs.replace(message, text=PRUNED, images=())
     return message
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from treadle.agent.tools import BUILTIN
+from treadle.doors.oneshot.command_hooks import CommandHook, command_hooks
 from treadle.errors import ConfigError
 from treadle.io.reading import read
 from treadle.session import Rules, Subagent
@@ -75,21 +76,22 @@ class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     env: dict[str, str] = {}
     add_dirs: tuple[str, ...] = ()
+    hooks: tuple[CommandHook, ...] = ()
     ignored: tuple[str, ...] = ()
 
 
 def claude_settings(text: str) -> ClaudeSettings:
     """`--settings`: a file or JSON. What could forbid something and cannot be kept is refused."""
     table = _object(text, "--settings")
-    for name in ("hooks", "sandbox"):
-        if table.get(name):
-            raise ConfigError(
-                f"--settings has {name}, which are written in another way here",
-                hint="`treadle docs hooks-and-mcp` says how",
-            )
+    if table.get("sandbox"):
+        raise ConfigError(
+            "--settings has a sandbox, which is asked for in another way here", hint="`treadle docs sandbox` says how"
+        )
     permissions = table.get("permissions") or {}
-    known = ("permissions", "model", "env", "hooks", "sandbox", "$schema")
+    known = ("permissions", "model", "env", "hooks", "disableAllHooks", "sandbox", "$schema")
+    hooks = table.get("hooks") if table.get("disableAllHooks") is not True else None
     return ClaudeSettings(
+        hooks=command_hooks(hooks) if hooks else (),
         rules=Rules(
             allow=tuple(permissions.get("allow") or ()),
             ask=tuple(permissions.get("ask") or ()),

@@ -16,6 +16,7 @@ from treadle.agents import find_agent, takes_programs
 from treadle.cli.notes import opening_notes
 from treadle.cli.options import RunOptions, run_options, take
 from treadle.cli.render import printable
+from treadle.doors.oneshot.command_hooks import ONLY_LOOK
 from treadle.doors.oneshot.greeting import Heard, first_records, greeted
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.input import StreamInput
@@ -122,8 +123,14 @@ async def _run(
     **_: Any,
 ) -> int:
     check = SchemaCheck.load(json_schema) if json_schema else None
-    spec = options.spec(answers=permission_prompt_tool is not None, default_mode="suggest")
-    hooks = HostHooks(spec.cwd) if text is None and takes_programs(options.agent) else None
+    commands = options.theirs().hooks
+    spec = options.spec(answers=permission_prompt_tool is not None, default_mode="suggest", hooks=True)
+    if commands and options.agent != "native":  # they may be there to forbid something
+        raise ConfigError(f"{options.agent} cannot run the hooks of --settings", hint="the native agent can")
+    for event in {hook.event for hook in commands} & set(ONLY_LOOK):
+        _note(f"hooks of the event {event} are not called here")
+    needed = commands or text is None and takes_programs(options.agent)
+    hooks = HostHooks(spec.cwd, commands, _note) if needed else None
     if hooks is not None:
         spec = msgspec.structs.replace(spec, program=hooks.program())
     stream, wire = take_stdio(output_file), Connection("run")
@@ -164,11 +171,23 @@ async def _run(
             instructions=spec.instructions,
             replay=replay,
         )
-        work, interrupt = (talk.run(), talk.interrupt) if text is None else (runner.run(text), runner.interrupt)
+        if text is None:
+            work, interrupt = talk.run(), talk.interrupt
+        else:
+            if hooks is not None:
+                hooks.connect(session.id, None, runner.interrupt)
+            work, interrupt = _one(text, runner, hooks), runner.interrupt
         return await _until_done(_told(work, runner), interrupt, stream, BROKEN_PIPE if strict_exit else 1)
     finally:
         await session.close()
         await telling
+
+
+async def _one(text: str, runner: OneShot, hooks: HostHooks | None) -> int:
+    if hooks is None:
+        return await runner.run(text)
+    reason, before = await hooks.prompted(text)
+    return await runner.refuse(reason) if reason is not None else await runner.run(before + text)
 
 
 async def _tell_warnings(events: EventReader) -> None:

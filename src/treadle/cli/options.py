@@ -78,9 +78,15 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
         return config.load(here(), trusted=True if self.trust else None).settings
 
-    def spec(self, *, answers: bool, default_mode: Mode) -> SessionSpec:
+    def theirs(self) -> given.ClaudeSettings:
+        return given.claude_settings(self.claude_settings) if self.claude_settings else given.ClaudeSettings()
+
+    def spec(self, *, answers: bool, default_mode: Mode, hooks: bool = False) -> SessionSpec:
+        """`hooks`: whether those of --settings will be run."""
         self._agree()
-        theirs = given.claude_settings(self.claude_settings) if self.claude_settings else given.ClaudeSettings()
+        theirs = self.theirs()
+        if theirs.hooks and not hooks:
+            raise ConfigError("the hooks of --settings are run with -p only", hint="`treadle docs hooks-and-mcp`")
         return SessionSpec(
             cwd=here(),
             model=self.model or theirs.model,

@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import msgspec
+
 from treadle.errors import Busy, Cancelled, LimitReached, LocalError, NotFound, TreadleError
 from treadle.events import (
     Answered,
@@ -27,6 +29,7 @@ from treadle.events import (
     Outcome,
     TurnEnded,
     TurnStarted,
+    Warned,
 )
 from treadle.session import AgentInfo, Answer, Change, CommandInfo, CommandResult, EventReader, Prompt, Session, TurnId
 from treadle.sessions.log import EventLog
@@ -163,7 +166,12 @@ class BaseSession(ABC):
             raise Busy(f"{self._queue_limit} turns are waiting already", hint="wait for one to end")
         # A prompt from a command line can hold half characters, which no wire and no file could carry.
         text = mended(prompt.text)
-        turn = Turn(prompt if text == prompt.text else Prompt(text=text, source=prompt.source))
+        if prompt.images and self.info.capabilities.get("images", "unsupported") == "unsupported":
+            left_out = f"{len(prompt.images)} images came with this prompt, and cannot be shown to {self.info.name}"
+            self.emit(Warned(message=f"{left_out}: they are left out", code="images"))
+            prompt = msgspec.structs.replace(prompt, text=f"{text}\n[{left_out}]".lstrip(), images=())
+            text = prompt.text
+        turn = Turn(prompt if text == prompt.text else msgspec.structs.replace(prompt, text=text))
         self._queue.append(turn)
         self._wake()
         return turn.id

@@ -10,7 +10,7 @@ import pytest
 
 from treadle.doors.acp.door import AcpDoor
 from treadle.errors import AuthFailed, MaxIterations, NotFound, ProviderError
-from treadle.events import Asked, TextDelta, Usage, Warned
+from treadle.events import Asked, ImageFile, TextDelta, ToolEnded, Usage, Warned
 from treadle.io.link import Link
 from treadle.io.rpc import CallFailed, Rpc
 from treadle.io.streams import pair
@@ -24,7 +24,7 @@ class Keeper(ScriptedAgent):
     """A scripted agent that can resume and list."""
 
     async def probe(self) -> AgentInfo:
-        return AgentInfo(name="keeper", capabilities={"resume": "native", "fork": "emulated"})
+        return AgentInfo(name="keeper", capabilities={"resume": "native", "fork": "emulated", "images": "native"})
 
     async def kept(self, cwd: str | None = None) -> list[KeptSession]:
         return [KeptSession(id=f"s{number}", cwd=cwd or "/", updated=60.0 * number) for number in range(150)]
@@ -224,6 +224,22 @@ async def test_what_an_agent_can_do_is_what_is_announced(tmp_path: Path) -> None
         told = await door._initialize({})
         assert set(told["agentCapabilities"]["sessionCapabilities"]) == can
         assert told["agentCapabilities"]["loadSession"] is ("resume" in can)
+        assert told["agentCapabilities"]["promptCapabilities"]["image"] is ("resume" in can)
+
+
+async def test_an_image_that_a_tool_showed_is_shown_in_the_editor(tmp_path: Path) -> None:
+    (tmp_path / "i.png").write_bytes(b"hi")
+    image = ImageFile(path=str(tmp_path / "i.png"), media_type="image/png", size=2)
+    gone = ImageFile(path="/removed", media_type="image/png", size=2)
+    shown = ToolEnded(call="c", name="read_file", result="an image", images=(image, gone))
+    async with opened(ScriptedAgent([shown]), tmp_path) as editor:
+        session = await new(editor, tmp_path)
+        await editor.call("session/prompt", sessionId=session, prompt=[{"type": "image", "data": "aGk="}])
+    [update] = [one for one in editor.updates if one["sessionUpdate"] == "tool_call"]
+    assert [item["content"] for item in update["content"]] == [
+        {"type": "text", "text": "an image"},
+        {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+    ]
 
 
 async def test_a_long_list_of_sessions_comes_in_pages(tmp_path: Path) -> None:

@@ -125,8 +125,20 @@ async def test_the_end_of_a_turn_is_told() -> None:
     host = FakeHost(h0={})
     called = host.hooks(Stop=[group("h0")]).program().stop
     assert called is not None
-    await called("completed", "the answer")
+    assert await called("completed", "the answer") is None
     assert host.asked[0]["input"]["last_assistant_message"] == "the answer"
+
+
+async def test_a_hook_may_want_the_turn_to_go_on_and_is_told_that_it_did() -> None:
+    host = FakeHost(h0={"decision": "block", "reason": "and the tests?"}, h1=RemoteError("gone"))
+    called = host.hooks(Stop=[group("h0")]).program().stop
+    assert called is not None
+    assert [await called("completed", "done") for _ in range(2)] == ["and the tests?"] * 2
+    assert [asked["input"]["stop_hook_active"] for asked in host.asked] == [False, True]
+    host.answers["h0"] = {"continue": False}
+    assert await called("completed", "done") is None
+    failing = host.hooks(Stop=[group("h1")]).program().stop
+    assert failing is not None and await failing("completed", "done") is None
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,11 @@ async def test_each_prompt_gets_one_result_in_order(echo: Host) -> None:
 
 async def test_what_is_not_text_in_a_prompt_is_left_out_and_said(echo: Host) -> None:
     await echo.say(prompt([{"type": "text", "text": "look"}, {"type": "image", "source": {}}]))
-    assert (await echo.until("result"))["result"] == "look" and "more than text" in echo.warnings[0]
+    assert (await echo.until("result"))["result"] == "look" and "more than text and images" in echo.warnings[0]
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+    await echo.say(prompt([{"type": "text", "text": "look"}, image]), prompt([image]))
+    assert (await echo.until("result"))["result"].startswith("look\n[1 images came with this prompt")
+    assert (await echo.until("result"))["result"].startswith("[1 images came with this prompt")
     await echo.say({"type": "user"})
     assert (await echo.until("result"))["errors"] == ["the prompt is empty"]
 

@@ -5,6 +5,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -31,6 +32,7 @@ from treadle.errors import (
 from treadle.events import (
     AnyEvent,
     FileChanged,
+    ImageFile,
     Message,
     Task,
     TaskChanged,
@@ -566,6 +568,20 @@ async def test_an_empty_prompt_is_an_error_and_no_turn(prompt: str) -> None:
 
 
 # The lines that are only there when asked for
+
+
+async def test_a_result_with_an_image_has_it_as_a_block_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "i.png").write_bytes(b"hi")
+    images = tuple(
+        ImageFile(path=str(tmp_path / name), media_type="image/png", size=2) for name in ("i.png", "removed.png")
+    )
+    session = Commanded([ToolEnded(call="c1", name="read_file", result="an image", images=images)])
+    run = await Ran(session, "stream-json", extra=Verbose(session, cwd="/")).go()
+    [user] = [record for record in run.out.records if record["type"] == "user"]
+    assert user["message"]["content"][0]["content"] == [
+        {"type": "text", "text": "an image"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
+    ]
 
 
 async def test_verbose_adds_init_assistant_and_user_lines() -> None:

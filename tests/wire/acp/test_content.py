@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.wire.acp.content import diffs_in, prompt_text, text_block, text_of, texts_in
+from treadle.wire.acp.content import diffs_in, prompt_images, prompt_text, text_block, text_of, texts_in
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -40,9 +40,12 @@ def test_a_prompt_names_the_files_that_come_with_it() -> None:
     blocks = [
         text_block("Look at this:"),
         {"type": "resource", "resource": {"uri": "file:///a.py", "text": "x = 1"}},
+        {"type": "image", "data": "aGk="},
         {"type": "image"},
+        {"type": "audio"},
     ]
-    assert prompt_text(blocks) == 'Look at this:\n<file uri="file:///a.py">\nx = 1\n</file>\n[image]'
+    assert prompt_text(blocks) == 'Look at this:\n<file uri="file:///a.py">\nx = 1\n</file>\n[audio]'
+    assert prompt_images(blocks) == (b"hi", b"") and prompt_images("no list") == ()
 
 
 def test_the_content_of_a_tool_is_its_texts_and_its_diffs() -> None:

@@ -7,11 +7,13 @@ from typing import Any
 
 import msgspec
 
+from treadle.agent.images import NOT_SHOWN
 from treadle.agent.messages import AssistantMessage, ModelRequest, Thinking, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
 from treadle.agent.providers.failures import from_event
 from treadle.agent.providers.reading import arguments, count, cut, decode, dollars, effort_of
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
+from treadle.wire.common.images import encoded
 
 FINISH: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -57,7 +59,7 @@ class AnthropicFormat(msgspec.Struct, frozen=True, kw_only=True):
         out: list[dict[str, Any]] = []
         for message in request.messages:
             role = "assistant" if isinstance(message, AssistantMessage) else "user"
-            blocks = self._blocks(message, provider)
+            blocks = self._blocks(message, provider, request.images)
             if not blocks:
                 continue
             if out and out[-1]["role"] == role:
@@ -68,11 +70,16 @@ class AnthropicFormat(msgspec.Struct, frozen=True, kw_only=True):
             given["content"][-1]["cache_control"] = MARK
         return out
 
-    def _blocks(self, message: UserMessage | AssistantMessage | ToolResult, provider: str) -> list[dict[str, Any]]:
+    def _blocks(
+        self, message: UserMessage | AssistantMessage | ToolResult, provider: str, images: dict[str, bytes]
+    ) -> list[dict[str, Any]]:
         if isinstance(message, UserMessage):
-            return [{"type": "text", "text": message.text if message.text.strip() else "(nothing)"}]
+            text = message.text if message.text.strip() or message.images else "(nothing)"
+            return [*([{"type": "text", "text": text}] if text.strip() else []), *_images(message, images)]
         if isinstance(message, ToolResult):
             result: dict[str, Any] = {"type": "tool_result", "tool_use_id": _id(message.call), "content": message.text}
+            if message.images:
+                result["content"] = [{"type": "text", "text": message.text}, *_images(message, images)]
             return [result if message.ok else {**result, "is_error": True}]
         blocks = [block for thought in message.thinking if (block := self._thought(thought, provider)) is not None]
         if message.text.strip():
@@ -91,6 +98,17 @@ class AnthropicFormat(msgspec.Struct, frozen=True, kw_only=True):
         if thought.signature is None:
             return None
         return {"type": "thinking", "thinking": thought.text, "signature": thought.signature}
+
+
+def _images(message: UserMessage | ToolResult, images: dict[str, bytes]) -> list[dict[str, Any]]:
+    blocks: list[dict[str, Any]] = []
+    for image in message.images:
+        if (data := images.get(image.name)) is None:
+            blocks.append({"type": "text", "text": NOT_SHOWN})
+        else:
+            source = {"type": "base64", "media_type": image.media_type, "data": encoded(data)}
+            blocks.append({"type": "image", "source": source})
+    return blocks
 
 
 def _version(model: str) -> tuple[int, int]:

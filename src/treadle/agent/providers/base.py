@@ -53,6 +53,11 @@ class Provider(Protocol):
         """Whether it will be known what a call cost, so that a limit on money can be kept."""
         ...
 
+    @property
+    def sees(self) -> bool:
+        """Whether images may be sent to it. Which model takes them it says itself, by refusing them."""
+        ...
+
     def stream(self, request: ModelRequest) -> AsyncGenerator[ReplyItem, None]:
         """Deltas as they come, Retrying before each wait, then one Reply.
 

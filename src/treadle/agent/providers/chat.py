@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from treadle.agent.messages import AssistantMessage, ModelRequest, Thinking, ToolCall, ToolResult, UserMessage
+from treadle.agent.images import NOT_SHOWN
+from treadle.agent.messages import AssistantMessage, Image, ModelRequest, Thinking, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
 from treadle.agent.providers.failures import from_event
-from treadle.agent.providers.reading import arguments, count, cut, decode, dollars, effort_of, tables
+from treadle.agent.providers.reading import arguments, count, cut, data_url, decode, dollars, effort_of, tables
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
 from treadle.sessions.session import new_id
 
@@ -82,13 +83,23 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True):
         # Reasoning belongs to the turn it was thought in; services drop or refuse that of earlier turns.
         turn = max((at for at, m in enumerate(request.messages) if isinstance(m, UserMessage)), default=-1)
         out: list[dict[str, Any]] = [{"role": "system", "content": request.system}] if request.system else []
+        waiting: list[dict[str, Any]] = []  # images of tools: only a person's message can have any, behind the results
         for at, message in enumerate(request.messages):
-            if isinstance(message, UserMessage):
-                out.append({"role": "user", "content": message.text})
-            elif isinstance(message, ToolResult):
+            if isinstance(message, ToolResult):
                 out.append({"role": "tool", "tool_call_id": message.call, "content": message.text})
+                if message.images:
+                    waiting.append({"type": "text", "text": f"[shown by {message.name}]"})
+                    waiting += _images(message.images, request.images)
+                continue
+            if waiting:
+                out.append({"role": "user", "content": waiting})
+                waiting = []
+            if isinstance(message, UserMessage):
+                out.append({"role": "user", "content": _content(message, request.images)})
             else:
                 out.append(self._assistant(message, provider if at > turn else None))
+        if waiting:
+            out.append({"role": "user", "content": waiting})
         if self.openrouter and model.startswith("anthropic/"):
             _mark(out)
         return out
@@ -105,6 +116,21 @@ class ChatFormat(msgspec.Struct, frozen=True, kw_only=True):
             if thought.provider == thinker and isinstance(thought.raw, dict):
                 out |= thought.raw
         return out
+
+
+def _content(message: UserMessage, images: dict[str, bytes]) -> str | list[dict[str, Any]]:
+    if not message.images:
+        return message.text
+    said = [{"type": "text", "text": message.text}] if message.text.strip() else []
+    return [*said, *_images(message.images, images)]
+
+
+def _images(shown: tuple[Image, ...], images: dict[str, bytes]) -> list[dict[str, Any]]:
+    urls = [data_url(image, images) for image in shown]
+    return [
+        {"type": "text", "text": NOT_SHOWN} if url is None else {"type": "image_url", "image_url": {"url": url}}
+        for url in urls
+    ]
 
 
 def _sound(call: ToolCall) -> str:

@@ -21,6 +21,8 @@ TOO_LONG = re.compile(
 )
 OVERLOADED = re.compile(r"overloaded|rate.?limit|too many requests|server_error|api_error|timeout", re.IGNORECASE)
 OUT_OF_MONEY = re.compile(r"insufficient_quota|billing|credit balance", re.IGNORECASE)
+NO_IMAGES = re.compile(r"image input|mmproj|not (a )?multi.?modal", re.IGNORECASE)
+"""Local servers fail with 500 when their model has no eyes; that does not pass."""
 LONGEST = 2000
 
 
@@ -36,7 +38,7 @@ def from_status(
     """The error for an HTTP status; `kind` is the service's own type or code for it."""
     about = f"{kind} {message}"
     error: type[ProviderError] = ProviderError
-    retryable = status in RETRYABLE or status >= 500
+    retryable = status in RETRYABLE or status >= 500 and not NO_IMAGES.search(message)
     if status in (401, 403):
         error = AuthFailed
     elif status in (400, 413, 422) and TOO_LONG.search(about):

@@ -83,6 +83,8 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpProvider:
+    sees = True
+
     def __init__(
         self,
         endpoint: Endpoint,

@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from treadle.agent.messages import ModelRequest
+from treadle.agent.messages import Image, ModelRequest
 from treadle.errors import ProviderError
 from treadle.session import Effort
+from treadle.wire.common.images import encoded
 from treadle.wire.common.jsontext import mended
 
 T = TypeVar("T")
@@ -44,6 +45,12 @@ def _again(decoder: msgspec.json.Decoder[T], data: bytes, provider: str, error: 
 def mended_request(request: ModelRequest) -> ModelRequest:
     """The request without halves of surrogate pairs, which come from file names and broken output and are not text."""
     return msgspec.convert(mended(msgspec.to_builtins(request)), ModelRequest)
+
+
+def data_url(image: Image, images: dict[str, bytes]) -> str | None:
+    """An image of a request as the services of OpenAI's kind take it; None when it is not to be shown."""
+    data = images.get(image.name)
+    return None if data is None else f"data:{image.media_type};base64,{encoded(data)}"
 
 
 def cut(provider: str) -> ProviderError:

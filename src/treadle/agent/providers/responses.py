@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
+from treadle.agent.images import NOT_SHOWN
 from treadle.agent.messages import AssistantMessage, ModelRequest, Thinking, ToolCall, ToolResult, UserMessage
 from treadle.agent.providers.base import FinishReason, Reply, ReplyItem
 from treadle.agent.providers.failures import from_event
-from treadle.agent.providers.reading import count, cut, decode, dollars, effort_of, tables
+from treadle.agent.providers.reading import count, cut, data_url, decode, dollars, effort_of, tables
 from treadle.events import ModelRouted, TextDelta, ThinkingDelta, Usage
 
 REASONS = re.compile(r"(^|/)(o\d|gpt-[5-9]|codex)")
@@ -29,7 +30,7 @@ class ResponsesFormat(msgspec.Struct, frozen=True, kw_only=True):
     def body(self, request: ModelRequest, provider: str, model: str) -> bytes:
         body: dict[str, Any] = {
             "model": model,
-            "input": [item for message in request.messages for item in self._items(message, provider)],
+            "input": [item for message in request.messages for item in self._items(message, provider, request.images)],
             "stream": True,
             "store": False,
         }
@@ -52,11 +53,13 @@ class ResponsesFormat(msgspec.Struct, frozen=True, kw_only=True):
             body["reasoning"] = {"effort": "xhigh" if effort == "max" else effort, "summary": "auto"}
         return msgspec.json.encode(body)
 
-    def _items(self, message: UserMessage | AssistantMessage | ToolResult, provider: str) -> list[dict[str, Any]]:
+    def _items(
+        self, message: UserMessage | AssistantMessage | ToolResult, provider: str, images: dict[str, bytes]
+    ) -> list[dict[str, Any]]:
         if isinstance(message, UserMessage):
-            return [{"role": "user", "content": message.text}]
+            return [{"role": "user", "content": _content(message, images)}]
         if isinstance(message, ToolResult):
-            return [{"type": "function_call_output", "call_id": message.call, "output": message.text}]
+            return [{"type": "function_call_output", "call_id": message.call, "output": _content(message, images)}]
         items = [
             thought.raw
             for thought in message.thinking
@@ -68,6 +71,17 @@ class ResponsesFormat(msgspec.Struct, frozen=True, kw_only=True):
             named = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
             items.append({"type": "function_call", **named})
         return items
+
+
+def _content(message: UserMessage | ToolResult, images: dict[str, bytes]) -> str | list[dict[str, Any]]:
+    if not message.images:
+        return message.text
+    parts = [{"type": "input_text", "text": message.text}] if message.text.strip() else []
+    for image in message.images:
+        url = data_url(image, images)
+        not_shown = {"type": "input_text", "text": NOT_SHOWN}
+        parts.append(not_shown if url is None else {"type": "input_image", "image_url": url})
+    return parts
 
 
 class _Event(msgspec.Struct):

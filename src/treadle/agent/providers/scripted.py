@@ -18,6 +18,7 @@ from treadle.events import TextDelta, ThinkingDelta
 
 class ScriptedProvider:
     name = "scripted"
+    sees = True
 
     def __init__(self, script: Script, *, retry: RetryPolicy | None = None, clock: Clock | None = None) -> None:
         self.player = Player(script)

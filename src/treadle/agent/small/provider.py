@@ -39,6 +39,8 @@ _PATH = re.compile(r"[\w./-]*\w\.\w+|\b[A-Z][A-Za-z]+file\b")
 class SmallModel:
     """What the loop sees is an ordinary provider that makes calls; what the model sees is words and a schema."""
 
+    sees = False
+
     def __init__(self, inner: Provider, profile: SmallProfile, cwd: str) -> None:
         self.inner = inner
         self.profile = profile

@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from treadle.agent.messages import Image
 from treadle.events import Event, Task, ToolKind
 from treadle.session import Access, Answer, Confinement, Writing
 
@@ -78,6 +79,10 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whether rules keep this path from being read: a tool that looks at many files must leave it out."""
     confinement: Callable[[], Confinement | None] = _unconfined
     """What a program that is started now is to be confined to; None: to nothing."""
+    keep_image: Callable[[bytes, str], str] | None = None
+    """Keeps an image that the model is to be shown, and names it; None: the model cannot be shown images."""
+    images: list[Image] = []
+    """Those that are shown with the result."""
     refused: Callable[[str], str] = _anywhere
     """Why this address may not be fetched without asking, or nothing: for where a permitted one leads."""
 

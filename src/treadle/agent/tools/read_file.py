@@ -12,6 +12,7 @@ from typing import Annotated, BinaryIO
 import msgspec
 from msgspec import Meta
 
+from treadle.agent import images
 from treadle.agent.tools import text
 from treadle.agent.tools.base import Tool, ToolContext
 from treadle.agent.tools.files import MAX_EDIT, Stamp, open_regular, saw
@@ -42,8 +43,8 @@ class ReadFile:
     name = "read_file"
     description = (
         f"Read a text file, or a part of it. Each line comes with its number and a tab in front. At most {MAX_LINES} "
-        "lines or one screenful of bytes at a time; the last line then says how to go on. Images and other binary "
-        "files are refused."
+        "lines or one screenful of bytes at a time; the last line then says how to go on. Images are shown; other "
+        "binary files are refused."
     )
     kind: ToolKind = "read"
     Args = ReadArgs
@@ -56,7 +57,7 @@ class ReadFile:
         path = context.resolve(args.file_path)
         result, stamp = await asyncio.to_thread(_read, path, first, count, context.output_cap - 512)
         saw(context, path, stamp)
-        return result
+        return result if isinstance(result, str) else images.show(result, show(path), context)
 
 
 TOOL: Tool[ReadArgs] = ReadFile()
@@ -75,10 +76,13 @@ def window(args: ReadArgs) -> tuple[int, int]:
     return first, min(count, args.limit or MAX_LINES, MAX_LINES)
 
 
-def _read(path: Path, first: int, count: int, room: int) -> tuple[str, Stamp]:
+def _read(path: Path, first: int, count: int, room: int) -> tuple[str | bytes, Stamp]:
+    """Some lines of a text; of an image all of its bytes, as far as it can be shown at all."""
     with opened(open_regular(path)) as raw:
         stamp = Stamp.of(os.fstat(raw.fileno()))
         start = raw.read(text.SNIFF)
+        if text.binary(start) in text.SHOWN:
+            return start + raw.read(images.LARGEST + 1 - len(start)), stamp
         file, encoding = _as_bytes_of_text(path, raw, start)
         return _window(path, file, encoding, first, count, room), stamp
 
@@ -88,7 +92,7 @@ def _as_bytes_of_text(path: Path, raw: BinaryIO, start: bytes) -> tuple[BinaryIO
     what = text.binary(start)
     if what:
         size = os.fstat(raw.fileno()).st_size
-        advice = "images cannot be shown here" if text.is_image(what) else "use bash with a program that knows it"
+        advice = "use bash with a program that knows it"
         raise ToolError(f"{show(path)} is {what} of {size:,} bytes and has no text to read", hint=advice)
     encoding = text.bom(start)
     if encoding in ("utf-16-le", "utf-16-be"):

@@ -32,6 +32,8 @@ _BINARIES = {
     b"ID3": "MP3 audio",
     b"fLaC": "FLAC audio",
 }
+SHOWN = ("a PNG image", "a JPEG image", "a GIF image", "a WebP image")
+"""What a model can be shown."""
 _BOMS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
@@ -47,10 +49,6 @@ def binary(start: bytes) -> str | None:
     if b"\0" in start and bom(start) not in ("utf-16-le", "utf-16-be"):
         return "a binary file"
     return None
-
-
-def is_image(what: str) -> bool:
-    return what.endswith(("image", "icon"))
 
 
 def bom(start: bytes) -> str | None:

@@ -11,10 +11,11 @@ from treadle.doors.acp import questions
 from treadle.doors.acp.diffs import proposed
 from treadle.errors import NotFound, TreadleError
 from treadle.events import Answered, AnyEvent, Asked, TurnEnded, Usage, Warned
+from treadle.io.reading import read_if_there
 from treadle.policy.modes import MATRIX
 from treadle.session import Change, CommandInfo, EventReader, Mode, Prompt, Remembering, Session
 from treadle.sessions.totals import Totals
-from treadle.wire.acp.content import prompt_text, text_block
+from treadle.wire.acp.content import prompt_images, prompt_text, text_block
 from treadle.wire.acp.outgoing import Outgoing, Update, commands_update, stop_reason
 from treadle.wire.common.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, Fault
 
@@ -60,7 +61,7 @@ class Served:
         self._call = call
         self._tell = tell
         self._warn = warn
-        self._out = Outgoing(lambda args: proposed(args, cwd), terminals=client.terminals)
+        self._out = Outgoing(lambda args: proposed(args, cwd), terminals=client.terminals, load=read_if_there)
         self._spent = Totals()
         self._turns: list[str] = []
         self._asking: dict[str, asyncio.Task[None]] = {}
@@ -99,15 +100,15 @@ class Served:
     # A prompt
 
     async def prompt(self, blocks: Any) -> dict[str, Any]:
-        text = prompt_text(blocks)
-        if not text.strip():
+        text, images = prompt_text(blocks), prompt_images(blocks)
+        if not text.strip() and not images:
             raise Fault(INVALID_PARAMS, "the prompt is empty")
         if not self._titled:
             self._titled = True
             await self.update({"sessionUpdate": "session_info_update", "title": " ".join(text.split())[:TITLE]})
         reader = self.session.events(after=-1)
         try:
-            turn = await self._begin(text)
+            turn = await self._begin(text, images)
             if turn is None:
                 return {"stopReason": "end_turn"}
             return await self._follow(turn, reader)
@@ -115,7 +116,7 @@ class Served:
             reader.close()
             await self.offer_commands()
 
-    async def _begin(self, text: str) -> str | None:
+    async def _begin(self, text: str, images: tuple[bytes, ...]) -> str | None:
         """The turn that this starts; None when it was a command that is done already."""
         name, _, args = text.strip().removeprefix("/").partition(" ")
         if text.lstrip().startswith("/") and any(command.name == name for command in self.session.commands()):
@@ -124,7 +125,7 @@ class Served:
                 if result.turn is None:
                     await self.update({"sessionUpdate": "agent_message_chunk", "content": text_block(result.message)})
                 return result.turn
-        return await self.session.prompt(Prompt(text=text))
+        return await self.session.prompt(Prompt(text=text, images=images))
 
     async def _follow(self, turn: str, reader: EventReader) -> dict[str, Any]:
         self._turns.append(turn)

@@ -1,4 +1,5 @@
-"""Hooks that the host runs in its own process: it names them in `initialize`, we call them over the control protocol.
+"""Hooks that may forbid something: those that the host runs in its own process, which it names in `initialize` and we
+call over the control protocol, and the commands of a settings file (`command_hooks.py`).
 
 A hook may be there to forbid something, so everything fails closed: an event that could forbid and that we cannot call
 refuses `initialize`; a callback that fails, or that does not answer in time, blocks the tool call.
@@ -13,17 +14,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from treadle.doors.oneshot.command_hooks import CALLED, ONLY_LOOK, TIMEOUT, CommandHook, run
 from treadle.errors import TreadleError, Unsupported
 from treadle.session import HookVerdict, OwnProgram, Use
 from treadle.wire.oneshot.names import THEIRS
-
-TIMEOUT = 60.0
-CALLED = ("PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop")
-ONLY_LOOK = (
-    *("Notification", "SessionStart", "SessionEnd", "SubagentStart", "SubagentStop", "PreCompact"),
-    *("PostToolUseFailure", "PostCompact"),
-)
-"""Events that cannot forbid anything. Their hooks are taken and not called, and that is said."""
 
 Request = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 """Sends a control request to the host and gives the response; raises when the host answers with an error."""
@@ -34,22 +28,29 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True):
     callbacks: tuple[str, ...]
     timeout: float
 
-    def matches(self, tool: str) -> bool:
-        """By the name that the host knows, or by ours; an empty matcher and a star match every tool."""
-        if self.matcher in ("", "*"):
-            return True
-        try:
-            pattern = re.compile(self.matcher)
-        except re.error:
-            return True  # an unreadable matcher must not let a tool slip by
-        return any(pattern.fullmatch(name) for name in (tool, THEIRS.get(tool, tool)))
+
+def matches(matcher: str, tool: str) -> bool:
+    """By the name that the host knows, or by ours; an empty matcher and a star match every tool."""
+    if matcher in ("", "*") or not tool:
+        return True
+    try:
+        pattern = re.compile(matcher)
+    except re.error:
+        return True  # an unreadable matcher must not let a tool slip by
+    return any(pattern.fullmatch(name) for name in (tool, THEIRS.get(tool, tool)))
 
 
 class HostHooks:
     """Give `program()` to the session when it is opened, and the host's hooks when they are known."""
 
-    def __init__(self, cwd: str) -> None:
+    def __init__(
+        self, cwd: str, commands: tuple[CommandHook, ...] = (), warn: Callable[[str], None] = lambda message: None
+    ) -> None:
         self._cwd = cwd
+        self._commands = commands
+        self._warn = warn
+        self._going_on = False
+        """Whether the turn goes on because a Stop hook wanted it."""
         self._request: Request | None = None
         self._stop_turn: Callable[[str], Awaitable[None]] | None = None
         self._hooks: dict[str, list[Registered]] = {}
@@ -58,7 +59,7 @@ class HostHooks:
     def program(self) -> OwnProgram:
         return OwnProgram(pre_tool=self._pre_tool, post_tool=self._post_tool, stop=self._stop)
 
-    def connect(self, session: str, request: Request, stop_turn: Callable[[str], Awaitable[None]]) -> None:
+    def connect(self, session: str, request: Request | None, stop_turn: Callable[[str], Awaitable[None]]) -> None:
         self.session, self._request, self._stop_turn = session, request, stop_turn
 
     def register(self, hooks: Any) -> list[str]:
@@ -78,7 +79,11 @@ class HostHooks:
     async def prompted(self, prompt: str) -> tuple[str | None, str]:
         """Before a prompt: a reason to refuse it, or None; and text to put in front of it."""
         added = []
-        for said in await self._ask("UserPromptSubmit", "", {"prompt": prompt}):
+        try:
+            answers = await self._ask("UserPromptSubmit", "", {"prompt": prompt})
+        except TreadleError as error:
+            return f"a hook could not be asked: {error}", ""
+        for said in answers:
             if (reason := _blocked(said)) is not None:
                 return reason, ""
             if isinstance(more := _specific(said).get("additionalContext"), str):
@@ -89,12 +94,12 @@ class HostHooks:
         try:
             answers = await self._ask("PreToolUse", use.tool, _input(use))
         except TreadleError as error:
-            return f"a hook of the host could not be asked: {error}"
+            return f"a hook could not be asked: {error}"
         decision: Literal["allow", "ask", ""] = ""
         why, changed = "", None
         for said in answers:
             if said.get("continue") is False:
-                await self._end_turn(str(said.get("stopReason") or "a hook of the host ended the turn"))
+                await self._end_turn(str(said.get("stopReason") or "a hook ended the turn"))
             if (reason := _blocked(said)) is not None:
                 return reason
             specific = _specific(said)
@@ -111,19 +116,29 @@ class HostHooks:
         try:
             answers = await self._ask("PostToolUse", use.tool, told)
         except TreadleError as error:
-            return f"(a hook of the host could not be asked: {error})"
+            return f"(a hook could not be asked: {error})"
         added = []
         for said in answers:
             if said.get("continue") is False:
-                await self._end_turn(str(said.get("stopReason") or "a hook of the host ended the turn"))
+                await self._end_turn(str(said.get("stopReason") or "a hook ended the turn"))
             added += [text for text in (_blocked(said), _specific(said).get("additionalContext")) if text]
         return "\n".join(map(str, added)) or None
 
-    async def _stop(self, outcome: str, text: str) -> None:
+    async def _stop(self, outcome: str, text: str) -> str | None:
+        """Why the turn must go on, when a hook says so."""
+        told = {"stop_hook_active": self._going_on, "last_assistant_message": text}
+        reasons = []
         try:
-            await self._ask("Stop", "", {"stop_hook_active": False, "last_assistant_message": text})
-        except TreadleError:
-            pass  # the turn is over: there is nothing left to forbid
+            for said in await self._ask("Stop", "", told):
+                if said.get("decision") == "block":
+                    reasons.append(str(said.get("reason") or "a hook wants you to go on"))
+                elif said.get("continue") is False:
+                    reasons.clear()
+                    break
+        except TreadleError as error:
+            self._warn(str(error))  # the turn is over: there is nothing left to forbid
+        self._going_on = bool(reasons)
+        return "\n".join(reasons) or None
 
     async def _end_turn(self, reason: str) -> None:
         if self._stop_turn is not None:
@@ -131,18 +146,19 @@ class HostHooks:
 
     async def _ask(self, event: str, tool: str, told: dict[str, Any]) -> list[dict[str, Any]]:
         """All callbacks that are there for this, in their order."""
+        given = {"session_id": self.session, "transcript_path": "", "cwd": self._cwd, "hook_event_name": event, **told}
         answers = []
         for group in self._hooks.get(event, ()):
-            if tool and not group.matches(tool):
-                continue
-            for callback in group.callbacks:
-                answers.append(await self._call(callback, event, told, group.timeout))
+            if matches(group.matcher, tool):
+                answers += [await self._call(callback, given, group.timeout) for callback in group.callbacks]
+        for hook in self._commands:
+            if hook.event == event and matches(hook.matcher, tool):
+                answers.append(await run(hook, given, self._cwd, self._warn))
         return answers
 
-    async def _call(self, callback: str, event: str, told: dict[str, Any], timeout: float) -> dict[str, Any]:
+    async def _call(self, callback: str, given: dict[str, Any], timeout: float) -> dict[str, Any]:
         if self._request is None:
             raise Unsupported("the host is not connected")
-        given = {"session_id": self.session, "transcript_path": "", "cwd": self._cwd, "hook_event_name": event, **told}
         request = {"subtype": "hook_callback", "callback_id": callback, "input": given, "tool_use_id": None}
         try:
             async with asyncio.timeout(timeout):
@@ -177,9 +193,9 @@ def _blocked(said: dict[str, Any]) -> str | None:
     """Why this answer blocks, in its newer and its older form; None when it does not."""
     specific = _specific(said)
     if specific.get("permissionDecision") == "deny":
-        return str(specific.get("permissionDecisionReason") or "a hook of the host denied it")
+        return str(specific.get("permissionDecisionReason") or "a hook denied it")
     if said.get("decision") in ("block", "deny"):
-        return str(said.get("reason") or "a hook of the host blocked it")
+        return str(said.get("reason") or "a hook blocked it")
     if said.get("continue") is False:
-        return str(said.get("stopReason") or "a hook of the host ended the turn")
+        return str(said.get("stopReason") or "a hook ended the turn")
     return None

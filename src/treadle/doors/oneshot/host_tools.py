@@ -13,7 +13,8 @@ from typing import Any
 
 from treadle import __version__
 from treadle.errors import RemoteError, ToolError, TreadleError
-from treadle.session import OwnTool
+from treadle.session import OwnTool, ShownResult
+from treadle.wire.common.images import decoded
 
 PROTOCOL = "2025-11-25"
 START_SECONDS, CALL_SECONDS = 30.0, 600.0
@@ -58,7 +59,7 @@ class HostServer:
     def _tool(self, entry: dict[str, Any]) -> OwnTool:
         name = str(entry["name"])
 
-        async def call(arguments: dict[str, Any]) -> str:
+        async def call(arguments: dict[str, Any]) -> str | ShownResult:
             try:
                 async with asyncio.timeout(CALL_SECONDS):
                     result = await self._ask("tools/call", {"name": name, "arguments": arguments})
@@ -69,7 +70,8 @@ class HostServer:
             text = _text(result)
             if result.get("isError"):
                 raise ToolError(text or "the tool failed without saying why")
-            return text
+            images = _images(result)
+            return ShownResult(text=text, images=images) if images else text
 
         schema = entry.get("inputSchema")
         return OwnTool(
@@ -95,9 +97,14 @@ class HostServer:
         return answer if isinstance(answer, dict) else {}
 
 
+def _images(result: dict[str, Any]) -> tuple[bytes, ...]:
+    blocks = [block for block in result.get("content") or () if isinstance(block, dict)]
+    return tuple(decoded(block.get("data")) for block in blocks if block.get("type") == "image")
+
+
 def _text(result: dict[str, Any]) -> str:
     parts = []
     for block in result.get("content") or ():
-        if isinstance(block, dict):
+        if isinstance(block, dict) and block.get("type") != "image":
             parts.append(str(block["text"]) if isinstance(block.get("text"), str) else f"[{block.get('type')}]")
     return "\n".join(parts)

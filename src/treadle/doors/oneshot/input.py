@@ -18,7 +18,8 @@ from treadle.errors import NotFound, RemoteError, RemoteProtocolError, TreadleEr
 from treadle.events import Answered, Asked
 from treadle.io.link import Link
 from treadle.io.streams import Stream
-from treadle.session import Answer, Change, Instructions, Session, parse_mode
+from treadle.session import Answer, Change, Instructions, Prompt, Session, parse_mode
+from treadle.wire.common.images import decoded
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.names import THEIRS
 
@@ -74,8 +75,8 @@ class StreamInput:
         self._wire = runner.wire
         self._link = Link(stream, self._wire)
         self._warn = warn
-        self._prompts: asyncio.Queue[tuple[str, str] | None] = asyncio.Queue()
-        """(uuid, text) of each prompt; None is the end."""
+        self._prompts: asyncio.Queue[tuple[str, Prompt] | None] = asyncio.Queue()
+        """Each prompt with its uuid; None is the end."""
         self._asking: dict[str, Asked] = {}
 
     async def run(self) -> int:
@@ -106,12 +107,12 @@ class StreamInput:
             await self._initialized.wait()
             uuid, prompt = given
             if self._replay:
-                await self._write(wire.replayed(prompt, uuid, self._session.id))
-            reason, before = await self._may(prompt)
+                await self._write(wire.replayed(prompt.text, uuid, self._session.id))
+            reason, before = await self._may(prompt.text)
             if reason is not None:
                 code = await self._runner.refuse(reason)
                 continue
-            code = await self._runner.run(before + prompt)
+            code = await self._runner.run(before + prompt.text, prompt.images)
             if self._runner.turn is not None:
                 self._control.turns[uuid] = self._runner.turn
         return code
@@ -120,12 +121,7 @@ class StreamInput:
         """A reason to refuse the prompt, or None; and what the host's hooks put in front of it."""
         if self._control.refused:
             return f"initialize was refused: {self._control.refused}", ""
-        if self._hooks is None:
-            return None, ""
-        try:
-            return await self._hooks.prompted(prompt)
-        except TreadleError as error:
-            return f"a hook of the host could not be asked: {error}", ""
+        return await self._hooks.prompted(prompt) if self._hooks is not None else (None, "")
 
     async def _read(self) -> None:
         for record in self._early:
@@ -143,7 +139,7 @@ class StreamInput:
             return
         kind = record.get("type")
         if kind == "user":
-            await self._prompts.put((str(record.get("uuid") or wire.new_uuid()), self._text(record)))
+            await self._prompts.put((str(record.get("uuid") or wire.new_uuid()), self._prompt(record)))
         elif kind == "control_request":
             await self._take_request(record.get("request_id", ""), _table(record.get("request")))
         elif kind == "control_response":
@@ -230,15 +226,18 @@ class StreamInput:
             else:
                 self._warn("a permission update of the host is left out: such calls are asked about again")
 
-    def _text(self, record: dict[str, Any]) -> str:
+    def _prompt(self, record: dict[str, Any]) -> Prompt:
         """The prompt of a user record, whose content is a string or a list of blocks."""
         content = _table(record.get("message")).get("content")
         if not isinstance(content, list):
-            return content if isinstance(content, str) else ""
-        texts = [block["text"] for block in content if isinstance(block, dict) and isinstance(block.get("text"), str)]
-        if len(texts) < len(content):
-            self._warn("a prompt has more than text in it: that is left out")
-        return "\n".join(texts)
+            return Prompt(text=content if isinstance(content, str) else "")
+        blocks = [_table(block) for block in content]
+        texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
+        sources = [_table(block.get("source")) for block in blocks if block.get("type") == "image"]
+        images = tuple(decoded(source.get("data")) for source in sources if source.get("type") == "base64")
+        if len(texts) + len(images) < len(content):
+            self._warn("a prompt has more than text and images in it: that is left out")
+        return Prompt(text="\n".join(texts), images=images)
 
     async def _write(self, record: wire.Record) -> None:
         await self._stream.write(self._wire.send(record))

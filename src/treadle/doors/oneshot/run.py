@@ -91,6 +91,8 @@ class OneShot:
         self._totals = TurnTotals()
         self._seen: set[str] = set()
         """The kinds of events that this run had."""
+        self._images: tuple[bytes, ...] = ()
+        """What comes with the prompt, the first time that it is asked."""
         self._turn: str | None = None
         self._command: str | None = None
         self._operation: asyncio.Task[RunEnding | None] | None = None
@@ -127,9 +129,10 @@ class OneShot:
         """Background tasks that are still under way, and will end with the session."""
         return [task for task in self._tasks.values() if task.status not in FINISHED and task.id not in self._detached]
 
-    async def run(self, prompt: str) -> int:
+    async def run(self, prompt: str, images: tuple[bytes, ...] = ()) -> int:
         """Do what the prompt says; returns when the session has settled and its history is on disk."""
         self._totals, self._turn, self._ends, self._early = TurnTotals(), None, {}, []
+        self._images = images
         self._seen.clear()
         self._started = time.monotonic()
         self._interrupted, self._in_tools = None, False
@@ -222,11 +225,12 @@ class OneShot:
         try:
             if self._interrupted is not None:
                 return RunEnding()
-            if not prompt.strip():
+            images, self._images = self._images, ()
+            if not prompt.strip() and not images:
                 return RunEnding(error=ErrorInfo(code="empty_prompt", message="the prompt is empty"))
             command = wire.command_of(prompt)
             if command is None:
-                self._turn = await self.session.prompt(Prompt(text=prompt))
+                self._turn = await self.session.prompt(Prompt(text=prompt, images=images))
             else:
                 self._command = command[0]
                 result = await self.session.command(*command)

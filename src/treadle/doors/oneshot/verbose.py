@@ -14,6 +14,7 @@ from treadle.events import (
     TurnEnded,
     Usage,
 )
+from treadle.io.reading import read_if_there
 from treadle.session import Mode, Session
 from treadle.wire.oneshot import records as wire
 
@@ -100,7 +101,7 @@ class Verbose:
         if isinstance(event, Message):
             self._reply.model = self._model = event.model or self._model
         lines = [self._reply.use(event)] if isinstance(event, ToolDenied) else []
-        line = self._reply.line(event)
+        line = self._reply.line(event, _images(event) if isinstance(event, ToolEnded) else ())
         return lines if line is None else [*lines, line]
 
     def _next_message(self) -> None:
@@ -108,6 +109,11 @@ class Verbose:
         name = f"msg_{wire.new_uuid().replace('-', '')[:20]}"
         self._reply = wire.Reply(session_id=self._session.id, id=name, model=self._model)
         self._counted = False
+
+
+def _images(event: ToolEnded) -> list[wire.Record]:
+    found = [(image.media_type, read_if_there(image.path)) for image in event.images]
+    return [wire.image_block(kind, data) for kind, data in found if data is not None]
 
 
 class Partial:

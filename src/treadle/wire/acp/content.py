@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from treadle.wire.common.images import decoded, encoded
+
 
 def text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
@@ -25,10 +27,22 @@ def text_of(block: Any) -> str:
     return f"[{kind}]" if isinstance(kind, str) else ""
 
 
+def image_block(media_type: str, data: bytes) -> dict[str, Any]:
+    return {"type": "image", "data": encoded(data), "mimeType": media_type}
+
+
+def prompt_images(blocks: Any) -> tuple[bytes, ...]:
+    """The images of a prompt, whatever their bytes are."""
+    given = [block for block in (blocks if isinstance(blocks, list) else []) if isinstance(block, dict)]
+    return tuple(decoded(block.get("data")) for block in given if block.get("type") == "image")
+
+
 def prompt_text(blocks: Any) -> str:
     """A prompt as one text. A file that the client put in is named, with its content after it."""
     parts = []
     for block in blocks if isinstance(blocks, list) else []:
+        if isinstance(block, dict) and block.get("type") == "image":
+            continue
         text = text_of(block)
         inside = block.get("resource") if isinstance(block, dict) else None
         if isinstance(inside, dict) and isinstance(inside.get("text"), str):

@@ -23,7 +23,7 @@ from treadle.events import (
     TurnStarted,
 )
 from treadle.session import CommandInfo
-from treadle.wire.acp.content import text_block
+from treadle.wire.acp.content import image_block, text_block
 
 Update = dict[str, Any]
 Diffs = Callable[[Any], list[Update]]
@@ -47,10 +47,14 @@ _STOPS = {"completed": "end_turn", "interrupted": "cancelled", "limited": "max_t
 
 
 class Outgoing:
-    """`terminals`: the client shows the output of a command as a terminal when it is told so in `_meta`."""
+    """`terminals`: the client shows the output of a command as a terminal when it is told so in `_meta`. `load` gives
+    the bytes of a file with an image."""
 
-    def __init__(self, diffs: Diffs, *, terminals: bool = False) -> None:
+    def __init__(
+        self, diffs: Diffs, *, terminals: bool = False, load: Callable[[str], bytes | None] = lambda path: None
+    ) -> None:
         self._diffs = diffs
+        self._load = load
         self._terminals = terminals
         self._spoken = {"text": False, "thinking": False}
         self._tools: dict[str, list[Update]] = {}
@@ -157,7 +161,11 @@ class Outgoing:
         if event.call in self._lists:
             return []
         status = "completed" if event.ok else "failed"
-        return [self._over(event.call, event.name, status, event.result)]
+        update = self._over(event.call, event.name, status, event.result)
+        for image in event.images:
+            if (data := self._load(image.path)) is not None:
+                update["content"].append({"type": "content", "content": image_block(image.media_type, data)})
+        return [update]
 
     def _over(self, call: str, name: str, status: str, text: str) -> Update:
         known = call in self._tools

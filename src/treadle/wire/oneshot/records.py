@@ -7,6 +7,7 @@ that scripts and libraries written for Claude Code are not fooled.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -26,6 +27,7 @@ from treadle.events import (
     ToolStarted,
 )
 from treadle.session import AgentInfo, CommandInfo, Mode
+from treadle.wire.common.images import encoded
 from treadle.wire.common.timestamps import timestamp
 from treadle.wire.oneshot.names import THEIRS
 
@@ -296,8 +298,8 @@ class Reply(msgspec.Struct, kw_only=True):
     model: str
     usage: Record = msgspec.field(default_factory=usage)
 
-    def line(self, event: AnyEvent) -> Record | None:
-        """The `assistant` or `user` line for this event, when there is one."""
+    def line(self, event: AnyEvent, images: Sequence[Record] = ()) -> Record | None:
+        """The `assistant` or `user` line for this event, when there is one. `images`: the blocks for those it names."""
         match event:
             case Message(kind="text", text=text):
                 return self._assistant({"type": "text", "text": text})
@@ -306,7 +308,8 @@ class Reply(msgspec.Struct, kw_only=True):
             case ToolStarted():
                 return self.use(event)
             case ToolEnded():
-                return _user(event.call, event.result, not event.ok, self.session_id)
+                content = [{"type": "text", "text": event.result}, *images] if images else event.result
+                return _user(event.call, content, not event.ok, self.session_id)
             case ToolDenied():
                 return _user(event.call, f"not allowed: {event.reason}", True, self.session_id)
             case Retrying():
@@ -364,7 +367,11 @@ def replayed(text: str, uuid: str, session_id: str) -> Record:
     }
 
 
-def _user(call: str, text: str, is_error: bool, session_id: str) -> Record:
+def image_block(media_type: str, data: bytes) -> Record:
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": encoded(data)}}
+
+
+def _user(call: str, text: str | list[Record], is_error: bool, session_id: str) -> Record:
     block = {"tool_use_id": call, "type": "tool_result", "content": text, "is_error": is_error}
     return {
         "type": "user",

@@ -22,6 +22,7 @@ IDLE = 900.0
 class LocalProvider:
     name = "local"
     priced = True
+    sees = False
 
     def __init__(
         self,

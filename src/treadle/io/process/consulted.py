@@ -1,0 +1,53 @@
+"""A program that is told something on its stdin and says something back: a hook, a judge. It gets so much time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from treadle.errors import PeerClosed
+from treadle.io.process.child import Child
+
+OUTPUT_CAP = 24 * 1024
+
+
+class Consulted(msgspec.Struct, frozen=True, kw_only=True):
+    exit_code: int | None
+    """None when it took too long."""
+    stdout: str = ""
+    stderr: str = ""
+
+
+async def consult(child: Child, message: bytes, timeout: float) -> Consulted:
+    """What the child says to the message. Afterwards nothing of it runs any more."""
+    telling = asyncio.create_task(_tell(child, message))
+    hearing = asyncio.create_task(_hear(child))
+    code: int | None = None
+    try:
+        async with asyncio.timeout(timeout):
+            code = await child.wait()
+    except TimeoutError:
+        pass
+    finally:
+        # It ends what the child left running too, so that nobody holds its stdout open any more.
+        await child.stop(grace=1.0)
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+    return Consulted(exit_code=code, stdout=await hearing, stderr=await child.last_words())
+
+
+async def _tell(child: Child, message: bytes) -> None:
+    try:
+        await child.stdio.write(message + b"\n")
+    except PeerClosed:
+        pass  # it does not care what happened
+    child.stdio.close_write()
+
+
+async def _hear(child: Child) -> str:
+    """The beginning of its stdout; the rest is read, so that it can go on, and forgotten."""
+    kept = b""
+    while data := await child.stdio.read():
+        kept += data[: OUTPUT_CAP - len(kept)]
+    return kept.decode(errors="replace")

@@ -1,0 +1,27 @@
+"""A program that is told something and says something back."""
+
+from pathlib import Path
+
+import pytest
+
+from treadle.io.process.child import start
+from treadle.io.process.consulted import OUTPUT_CAP, Consulted, consult
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("cat; echo aside >&2; exit 3", Consulted(exit_code=3, stdout="told\n", stderr="aside\n")),
+        ("exec <&-; echo deaf", Consulted(exit_code=0, stdout="deaf\n")),
+        ("sleep 1000 & echo left", Consulted(exit_code=0, stdout="left\n")),
+        ("head -c 100000 /dev/zero | tr '\\0' x", Consulted(exit_code=0, stdout="x" * OUTPUT_CAP)),
+    ],
+)
+async def test_what_it_says(tmp_path: Path, command: str, said: Consulted) -> None:
+    async with await start(["sh", "-c", command], cwd=str(tmp_path), stdin="pipe", stdout="pipe") as child:
+        assert await consult(child, b"told", 60) == said
+
+
+async def test_one_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    async with await start(["sleep", "1000"], cwd=str(tmp_path), stdin="pipe", stdout="pipe") as child:
+        assert (await consult(child, b"", 0.01)).exit_code is None
