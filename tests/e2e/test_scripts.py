@@ -179,7 +179,7 @@ HOOK
     ),
     Script(
         "what may not be done is refused, and named",
-        """claude -p "Clean up" --settings '{"permissions":{"deny":["Bash(rm:*)"]}}' --allowedTools Bash \\
+        """claude -p "Clean up" --settings '{"permissions":{"deny":["Bash(rm:*)"]}}' --dangerously-skip-permissions \\
              --output-format json | jq -r '.permission_denials[] | "\\(.tool_name): \\(.tool_input.command)"'
            ls notes.txt""",
         calls("bash", command="rm notes.txt"),

@@ -43,11 +43,20 @@ def test_without_a_mode_what_no_rule_forbids_runs(repo: Path) -> None:
     assert judge(bash("make; rm x")).verdict == "deny"
 
 
-def test_yolo_bypasses_rules_but_not_a_further_guard(repo: Path) -> None:
+def test_what_is_denied_is_denied_in_yolo_too_and_nothing_else_is(repo: Path) -> None:
+    judge = guard(repo, "yolo", deny=("Bash(rm *)", "Write(.env)"), ask=("Bash(git push*)",), allow=("Bash(ls)",))
+    assert judge(bash("make && rm x")).verdict == "deny"
+    assert judge(bash("echo x > .env")).verdict == "deny" and judge(file("write", repo / ".env")).verdict == "deny"
+    assert judge(bash("git push")).verdict == "allow" and judge(file("write", repo / "a")).verdict == "allow"
+    assert judge(bash("echo 'unclosed")).verdict == "ask"  # nobody can say whether it removes anything
+    assert guard(repo, "yolo", ask=("Bash(git push*)",))(bash("echo 'unclosed")).verdict == "allow"
+
+
+def test_yolo_asks_nothing_but_a_further_guard_binds(repo: Path) -> None:
     def claims(access: Access) -> Decision:
         return Decision(verdict="deny" if "held" in str(access.paths) else "allow", by="claim")
 
-    judge = build_guard(str(repo), Rules(deny=("Bash",)), "yolo", extra_guard=claims, disk=DISK)
+    judge = build_guard(str(repo), Rules(ask=("Bash",)), "yolo", extra_guard=claims, disk=DISK)
     assert judge(bash("rm x")).verdict == "allow"
     assert judge(file("write", repo / "held")).by == "claim"
     assert judge(bash("echo > held")).by == "claim"
@@ -144,7 +153,7 @@ def test_what_may_not_be_read_is_hidden_from_tools_that_look_at_many_files(repo:
         False,
     ]
     judge.mode = "yolo"
-    assert not judge.hides(str(repo / "secrets/a"))
+    assert judge.hides(str(repo / "secrets/a")) and not judge.hides(str(repo / "private/z"))
 
 
 def test_without_a_mode_what_treadle_keeps_for_itself_is_denied_and_left_out_of_searches(tmp_path: Path) -> None:

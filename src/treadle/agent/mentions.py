@@ -1,4 +1,4 @@
-"""A prompt that mentions files as `@path`: they are shown with it."""
+"""A prompt that comes with images, or mentions files as `@path`: they are shown with it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from treadle.agent.images import shown_in_words
 from treadle.agent.mentioned import mentioned
+from treadle.agent.messages import UserMessage
 from treadle.agent.tools.base import ToolContext
 from treadle.errors import ToolError
-from treadle.session import Access, Decision
+from treadle.session import Access, Decision, Prompt
 
 MOST = 20
 """Files that are shown with one prompt."""
+
+
+async def with_all(prompt: Prompt, context: ToolContext, judge: Callable[[Access], Decision] | None) -> UserMessage:
+    """The prompt with its images, and with the files that it mentions if somebody judges whether they may be read."""
+    text = "\n".join([prompt.text, *shown_in_words(prompt.images, context)])
+    if judge is not None:
+        text = await with_files(text, context, judge)
+    return UserMessage(text=text, images=tuple(context.images))
 
 
 async def with_files(text: str, context: ToolContext, judge: Callable[[Access], Decision]) -> str:

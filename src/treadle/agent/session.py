@@ -62,14 +62,12 @@ if TYPE_CHECKING:
 NAME = "native"
 IDLE = 0.02
 """Seconds after the start in which nobody asked anything: then there is time to load what a turn needs."""
-GOES_ON = 8
-"""Times in a turn that a hook may make the agent go on when it is done."""
+GOES_ON = 8  # times in a turn that a hook may make the agent go on when it is done
 CAPABILITIES: Mapping[str, Any] = {
     name: "native"
     for name in (
         *("streaming", "thinking", "tools", "steer", "interrupt", "questions", "resume", "fork", "usage", "cost"),
-        *("tasks", "commands", "guards", "hooks", "own_tools", "subagents", "servers", "servers_alone"),
-        "images",
+        *("tasks", "commands", "guards", "hooks", "own_tools", "subagents", "servers", "servers_alone", "images"),
     )
 }
 
@@ -110,8 +108,7 @@ class NativeSession(BaseSession):
         self.groups = Groups(self.tasks, self.note, self.id)
         self.model = spec.model
         """As it was asked for; None: what the settings and the environment say."""
-        self._unheard: list[str] = []
-        """What background tasks came to while no turn ran: the next one begins with it."""
+        self._unheard: list[str] = []  # what tasks came to while no turn ran: the next one begins with it
         self._owned = [self.weak] if self.weak is not provider else []
         if parent is None or provider is not parent.provider:
             self._owned.append(provider)
@@ -210,10 +207,8 @@ class NativeSession(BaseSession):
         try:
             budget = TurnBudget(self.configuration.limits, priced=lambda: self.provider.priced)
             ended = await self._work(turn, await self._prompt(turn), budget)
-            for _ in range(GOES_ON):
-                done = ended.outcome == "completed" and self._parent is None
-                more = await self._hooks.stopping(ended.text) if done else None
-                if more is None:
+            for _ in range(0 if self._parent else GOES_ON):
+                if ended.outcome != "completed" or (more := await self._hooks.stopping(ended.text)) is None:
                     break
                 ended = await self._work(turn, UserMessage(text=more), budget)
             outcome = ended.outcome
@@ -232,22 +227,14 @@ class NativeSession(BaseSession):
                 self.transcript.append(over, sync=True)
 
     async def _prompt(self, turn: Turn) -> UserMessage:
-        """What was asked, with the images that came with it and the files that it mentions where the model could read
-        them itself."""
-        text, images = turn.prompt.text, turn.prompt.images
-        mentions = "@" in text and self._parent is None and "read_file" in self.tools
-        if not mentions and not images:
-            return UserMessage(text=text)
+        """What was asked, with its images, and the files that it mentions where the model could read them itself."""
+        mentions = "@" in turn.prompt.text and self._parent is None and "read_file" in self.tools
+        if not mentions and not turn.prompt.images:
+            return UserMessage(text=turn.prompt.text)
+        from treadle.agent.mentions import with_all
+
         context = self._tool_context(turn, turn.id)
-        if images:
-            from treadle.agent.images import shown_in_words
-
-            text = "\n".join([text, *shown_in_words(images, context)])
-        if mentions:
-            from treadle.agent.mentions import with_files
-
-            text = await with_files(text, context, self.permissions.guard)
-        return UserMessage(text=text, images=tuple(context.images))
+        return await with_all(turn.prompt, context, self.permissions.guard if mentions else None)
 
     async def _work(self, turn: Turn, message: UserMessage, budget: TurnBudget) -> TurnEnded:
         from treadle.agent.loop import TurnLoop  # a session is open before all that a turn needs is loaded

@@ -40,6 +40,8 @@ class Profile:
         self.private = [*map(disk.real, private)]
         self.mode = mode
         self.rules = RuleSet(rules, disk.real(cwd), disk)
+        self.denying = RuleSet(Rules(deny=rules.deny), disk.real(cwd), disk) if rules.ask or rules.allow else self.rules
+        """What holds in every mode."""
         self.inside = [disk.real(posixpath.join(cwd, directory)) for directory in (cwd, *add_dirs)]
         self.readable = [*self.inside, *map(disk.real, readable)]
         self.extra = extra
@@ -55,7 +57,8 @@ class Profile:
 
     def judge(self, access: Access) -> Decision:
         if self.mode == "yolo":
-            return Decision(verdict="allow", by="mode")
+            denied = map(self.denying.judge, (access, *_redirected(access)))
+            return strictest(Decision(verdict="allow", by="mode"), *(one for one in denied if one is not None))
         ruled = self.rules.judge(access)
         decisions = [ruled or self.by_mode(access)]
         named = self.rules.names_command(access)
@@ -98,7 +101,8 @@ class Profile:
 
     def hides(self, path: str) -> bool:
         """Whether a tool that looks at many files must leave this one out."""
-        return self.mode != "yolo" and self.rules.hides(path) or self.mode is None and self.is_private(path)
+        rules = self.denying if self.mode == "yolo" else self.rules
+        return rules.hides(path) or self.mode is None and self.is_private(path)
 
     def is_private(self, place: str) -> bool:
         ours = any(is_under(place, one) for one in self.private)

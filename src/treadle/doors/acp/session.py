@@ -27,7 +27,7 @@ MODES: dict[Mode, tuple[str, str]] = {
     "auto-edit": ("Edit", "Changes files by itself and asks before it runs commands"),
     "full-auto": ("Full auto", "Changes files and runs commands by itself, within the rules"),
     "plan": ("Plan", "Changes nothing and makes a plan to approve"),
-    "yolo": ("No rules", "Does everything without asking, also what rules forbid"),
+    "yolo": ("No questions", "Does everything without asking, except what rules deny"),
 }
 assert set(MODES) == set(MATRIX)
 
