@@ -101,7 +101,7 @@ ACT_THEMSELVES = {
     # Ctrl-Z: it stops itself, as every program in the foreground does.
     "terminal/attach.py": 1,
     # The metadata of the installed package, which only look like files that are read.
-    "fleet/machines.py": 2,
+    "fleet/bringing.py": 1,
 }
 """How often a module outside of io opens, starts, signals, renames or locks by itself, and why."""
 

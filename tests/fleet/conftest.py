@@ -17,21 +17,23 @@ from treadle.fleet.orders import Order, Spec, new_id
 from treadle.io.process import table, warm
 
 
-def end_late_runners(home: str) -> None:
+def end_late_runners(home: str, rounds: int) -> None:
     """A runner that was only being started when its node was killed has not said yet that it is there."""
     quiet, deadline = 0, time.monotonic() + 60
-    while quiet < 3 and time.monotonic() < deadline:
+    while quiet < rounds and time.monotonic() < deadline:
         late = [one for one in table.processes() if any(home in word for word in table.command_line(one.pid))]
         for process in late:
             table.send(process, signal.SIGKILL)
         quiet = 0 if late else quiet + 1
-        time.sleep(0.02)
+        if quiet < rounds:
+            time.sleep(0.02)
 
 
 @pytest.fixture(autouse=True)
 def nothing_left(state_home: Path) -> Iterator[None]:
     """Whatever a test started in its own state directory is gone when it has ended."""
     yield
+    had_fleet = os.path.isdir(places.root())
     background.stop()
     for _, process in list(up.local_nodes()):
         if process is not None:
@@ -39,10 +41,10 @@ def nothing_left(state_home: Path) -> Iterator[None]:
     for _, _, note in up.live_runners():
         if (found := table.look(note.pid)) is not None:
             table.send(found, signal.SIGKILL)
-    if os.path.isdir(places.root()):
+    if had_fleet:
         server.stop()
         shutil.rmtree(places.root(), ignore_errors=True)
-    end_late_runners(str(state_home))
+    end_late_runners(str(state_home), rounds=3 if had_fleet else 1)
     warm.dismiss(node.RUNNERS)
 
 

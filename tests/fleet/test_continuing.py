@@ -9,6 +9,7 @@ import pytest
 
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
 from tests.fleet.repositories import script, work
+from treadle.errors import ConfigError
 from treadle.fleet import checkpoints, client, runs
 from treadle.fleet.bus import Bus
 from treadle.fleet.orders import Spec
@@ -160,6 +161,9 @@ async def test_work_that_is_sent_back_goes_on_in_the_session_that_did_it(
     second = await client.wait(bus, again.id, 90)
     assert second.state == "done" and second.attempts[0].resumed == "session", second
     assert second.result["base"] == first.result["commit"] and second.result["changed"] == ["c.txt"]
+    assert (await client.get_spec(bus, again.id)).comments == "also write c.txt"
+    with pytest.raises(ConfigError):
+        await client.send_back(bus, order.id, " ")
 
 
 ASKS = """

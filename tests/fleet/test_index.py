@@ -187,3 +187,17 @@ def test_only_what_a_person_would_look_for_is_searched() -> None:
     assert list(texts_of({"type": "usage"})) == [] and list(texts_of({})) == []
     assert list(texts_of({"type": "file_changed", "path": "a"})) == [("file", "a")]
     assert is_error({"type": "command_run", "exit_code": 1}) and not is_error({"type": "command_run", "exit_code": 0})
+
+
+def test_an_order_that_was_removed_is_neither_listed_nor_counted_nor_found_any_more() -> None:
+    index = OrderIndex(":memory:", "f")
+    ask = Entry("ask.a.1", b"{}", 4)
+    index.take_state([spec_of("a", "weave a cloth", 1), order("a", 2, state="done"), order("ab", 3), ask])
+    index.take_events([event("a", 1, {"type": "message", "text": "the shuttle is stuck"})])
+    assert index.search("cloth")[1] == index.search("shuttle")[1] == 1
+    left = [Entry(f"{kind}.a", b"", 5 + number) for number, kind in enumerate(("order", "receipt", "spec"))]
+    assert index.take_state(left) == []
+    assert [row.id for row in index.orders(OrderFilter(), count=9).orders] == ["ab"]
+    assert index.counts() == {"queued": 1} and index.search("cloth")[1] == index.search("shuttle")[1] == 0
+    assert index.state_at == 8 and index.ask("a.1") is None
+    index.close()

@@ -24,6 +24,7 @@ from treadle.fleet.liveness import stuck
 from treadle.fleet.orders import (
     AT_WORK,
     GIVEN_BACK,
+    NOT_HERE,
     Attempt,
     Note,
     Order,
@@ -79,6 +80,9 @@ class NodeView:
     @property
     def free(self) -> int:
         return self.slots - len(self.at_work)
+
+    def serves(self, spec: Spec) -> bool:
+        return self.agents is None or spec.agent.partition(":")[0] in self.agents
 
 
 class Unit(NamedTuple):
@@ -227,10 +231,7 @@ class Book:
         row.heard = now
         if row.order.state != "placed":
             return
-        limit = row.order.limits.seconds
-        attempts = self._last_attempt(row, started=time.time())
-        ends_at = row.order.ends_at or (time.time() + limit if limit else 0.0)
-        self.change(row, state="running", attempts=attempts, ends_at=ends_at)
+        self.change(row, state="running", attempts=self._last_attempt(row, started=time.time()))
 
     def finished(self, row: OpenOrder, said: dict[str, Any]) -> None:
         """The runner's last word on its attempt."""
@@ -243,12 +244,21 @@ class Book:
         self.change(row, attempts=attempts, used=total, counted=Used())
         if outcome == "parked" and row.order.open_ask:
             return self._park(row)
-        if outcome in GIVEN_BACK:
+        if outcome in GIVEN_BACK or outcome == NOT_HERE and self._others_for(row):
             return self._queue_again(row)
+        if outcome == NOT_HERE:
+            why = "; ".join(f"{node}: {lacks}" for node, lacks in row.order.turned_down.items())
         if outcome == "failed" and said.get("retryable") and row.order.tries < row.spec.attempts:
             return self._queue_again(row)
         state: State = "done" if outcome == "done" else "cancelled" if outcome == "cancelled" else "failed"
         self.end(row, state, why, said)
+
+    def _others_for(self, row: OpenOrder) -> bool:
+        """Whether there is a node that could do it and has not said that it lacks what the order needs."""
+        return any(
+            view.name not in row.order.turned_down and view.labels.issuperset(row.spec.labels) and view.serves(row.spec)
+            for view in self.nodes.values()
+        )
 
     def lost(self, row: OpenOrder, why: str) -> None:
         """Its runner is gone or silent: the next attempt, or the end of it."""

@@ -101,6 +101,8 @@ class Bus:
         self.returned: list[Callable[[], None]] = []
         """Called after the connection was lost and is back: what listens on the server is to be set up again."""
         self._refused: dict[str, float] = {}
+        self._waiting: dict[str, set[asyncio.Timeout]] = {}
+        """By subject, the requests that are out: one that is not allowed gets no answer, the server only says so."""
 
     @classmethod
     async def connect(
@@ -151,7 +153,11 @@ class Bus:
     async def _on_error(self, error: Exception) -> None:
         text = str(error)
         if "ermissions" in text and '"' in text:
-            self._refused[text.split('"')[1].lower()] = time.monotonic()
+            subject = text.split('"')[1].lower()
+            self._refused[subject] = time.monotonic()
+            for limit in self._waiting.get(subject, ()):
+                if not limit.expired():
+                    limit.reschedule(asyncio.get_running_loop().time())
         elif text:
             log.debug("the engine's client: %s", text)
 
@@ -168,18 +174,25 @@ class Bus:
         self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None, timeout: float = TIMEOUT
     ) -> Msg:
         nats = _library()
-        began = time.monotonic()
+        began, key = time.monotonic(), subject.lower()
+        waiting = self._waiting.setdefault(key, set())
+        # The client waits for ever to write while it reconnects, so the limit is ours.
+        limit = asyncio.timeout(timeout + 0.5)
         try:
-            # The client waits for ever to write while it reconnects, so the limit is ours.
-            async with asyncio.timeout(timeout + 0.5):
+            async with limit:
+                waiting.add(limit)
                 return await self.client.request(subject, data, timeout=timeout, headers=headers)
         except (TimeoutError, OSError, nats.errors.Error) as error:
-            if self._refused.get(subject.lower(), 0.0) >= began:
+            if self._refused.get(key, 0.0) >= began:
                 raise Denied(
                     f"these credentials may not write {subject}", hint="use those of a role that may: submit, node"
                 ) from None
             kind = type(error).__name__
             raise Unreachable(f"the engine at {self.url} does not answer ({kind})", hint=_UP) from None
+        finally:
+            waiting.discard(limit)
+            if not waiting:
+                self._waiting.pop(key, None)
 
     async def ask(self, subject: str, value: Any = None, timeout: float = TIMEOUT) -> Any:
         """A request in JSON, answered in JSON."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -72,6 +72,20 @@ async def resolve(bus: Bus, name: str) -> str:
     return found[0]
 
 
+def fitting(
+    states: Iterable[str] = (), *, agent: str = "", label: str = "", project: str = "", place: str = ""
+) -> Callable[[Order], bool]:
+    """Whether an order is one of those that are wanted; what is empty asks for nothing."""
+    wanted = set(states)
+    return lambda order: (
+        (not wanted or order.state in wanted)
+        and (not agent or order.agent == agent)
+        and (not label or label in order.labels)
+        and (not project or order.project == project)
+        and (not place or order.place == place)
+    )
+
+
 async def list_orders(
     bus: Bus,
     *,
@@ -86,16 +100,7 @@ async def list_orders(
 ) -> list[tuple[Order, int]]:
     """The orders that changed last, the latest first, each with its place to continue from (`before`)."""
     wanted = set(states)
-
-    def fits(order: Order) -> bool:
-        return (
-            (not wanted or order.state in wanted)
-            and (not agent or order.agent == agent)
-            and (not label or label in order.labels)
-            and (not project or order.project == project)
-            and (not place or order.place == place)
-        )
-
+    fits = fitting(wanted, agent=agent, label=label, project=project, place=place)
     if active:
         names = [key.partition(".")[2] for key in await bus.keys("active.*")]
         entries = await bus.named([f"order.{name}" for name in names])

@@ -13,14 +13,14 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.coordination.surfaces import Surface
-from treadle.errors import Cancelled, StorageError, TimedOut, TreadleError, WorkspaceError
+from treadle.errors import Cancelled, NotFound, StorageError, TimedOut, TreadleError, WorkspaceError
 from treadle.events import AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
 from treadle.fleet import continuing, evidence, frugal, null, objects, sources, trees
 from treadle.fleet.checkpoints import Checkpoints
 from treadle.fleet.claimed import Claimed
 from treadle.fleet.messages import Messages
 from treadle.fleet.metering import Meter
-from treadle.fleet.orders import OrderLimits, Used
+from treadle.fleet.orders import NOT_HERE, OrderLimits, Used
 from treadle.fleet.questions import Questions
 from treadle.session import Agent, Answer, Confinement, SessionSpec
 
@@ -60,7 +60,7 @@ class Execution:
         self.questions = Questions(self)
         self.messages = Messages(self)
         self.checkpoints = Checkpoints(self)
-        self.earlier = runner.job.order.attempts[:-1]
+        self.earlier = [each for each in runner.job.order.attempts[:-1] if each.outcome != NOT_HERE]
         self.before = continuing.Before()
         self.brief = ""
         """What it builds on, beside the task."""
@@ -215,6 +215,8 @@ class Execution:
             if self.spec.agent.partition(":")[0] == null.NAME:
                 return await null.run(self)
             return await self._run()
+        except sources.NotHere as error:
+            return Ended(outcome=NOT_HERE, why=str(error), used=self.used)
         except StorageError as error:  # of this machine: another may have room
             return Ended(outcome="failed", why=str(error), retryable=True, used=self.used)
         except TreadleError as error:
@@ -236,8 +238,11 @@ class Execution:
         from treadle.agents import find_agent
 
         self._do("preparing the worktree")
-        agent = find_agent(self.spec.agent)
-        able = (await agent.probe()).capabilities if not self.spec.terminal else {}
+        try:
+            agent = find_agent(self.spec.agent)
+            able = (await agent.probe()).capabilities if not self.spec.terminal else {}
+        except NotFound as error:
+            raise sources.NotHere(str(error)) from error
         self.can_resume = able.get("resume") == "native" and not self.spec.terminal
         self.can_fork = able.get("fork") == "native"
         source = await sources.find(self.runner.bus, self.spec)
@@ -315,9 +320,11 @@ class Execution:
 
     async def _set_up(self) -> None:
         from treadle.host.check import run_check
+        from treadle.host.confine import confined_check
 
         self._do("setup")
-        done = await run_check(self.spec.setup, self.root)
+        run = run_check if self.spec.mode == "yolo" else confined_check
+        done = await run(self.spec.setup, self.root)
         if not done.ok:
             raise WorkspaceError(f"the setup failed with code {done.exit_code}: {done.output_tail[-1000:]}")
 

@@ -27,7 +27,7 @@ from treadle.fleet.order_rows import Chunk, Listed, OrderFilter, OrderRow, Searc
 from treadle.fleet.orders import begun, encode, read_order, read_spec
 from treadle.fleet.searched import is_error, texts_of
 
-FORMAT = 3
+FORMAT = 4
 TEXT_MAX = 20_000
 """Characters of one text that are searched; the rest of a longer one is not found."""
 FACETS = ("state", "agent", "project", "node")
@@ -49,6 +49,7 @@ CREATE INDEX orders_by_state ON orders (state, revision);
 CREATE TABLE counts ({", ".join(COUNTED)}, n INTEGER, PRIMARY KEY ({", ".join(COUNTED)})) WITHOUT ROWID;
 CREATE TRIGGER orders_added AFTER INSERT ON orders BEGIN {_count("new", 1)} END;
 CREATE TRIGGER orders_changed AFTER UPDATE ON orders BEGIN {_count("old", -1)} {_count("new", 1)} END;
+CREATE TRIGGER orders_removed AFTER DELETE ON orders BEGIN {_count("old", -1)} END;
 CREATE INDEX orders_by_needs ON orders (needs, revision) WHERE needs != '';
 CREATE TABLE asks (key TEXT PRIMARY KEY, body BLOB, answer BLOB) WITHOUT ROWID;
 CREATE TABLE chunks (seq INTEGER PRIMARY KEY, of TEXT, attempt INTEGER, first INTEGER, count INTEGER);
@@ -96,15 +97,21 @@ class OrderIndex:
         return int(self._meta("events_at", 1))
 
     def take_state(self, entries: Sequence[Entry]) -> list[OrderRow]:
-        """Take in changes of `order.*`, `spec.*`, `ask.>` and `answer.>`, and give the rows that they changed."""
+        """Take in changes of `order.*`, `spec.*`, `ask.>` and `answer.>`, and give the rows that they changed.
+
+        An entry without a value says that the key was removed; with its `spec`, all of an order goes.
+        """
         changed: dict[str, OrderRow] = {}
+        removed: list[str] = []
         with self._writing() as db:
             at = self._cursor(db, "state_at")
             for entry in entries:
                 if entry.revision < at:
                     continue
                 kind, _, name = entry.key.partition(".")
-                if kind == "order":
+                if not entry.value:
+                    removed += [name] if kind == "spec" else []
+                elif kind == "order":
                     row = row_of(read_order(entry), entry.revision)
                     changed[row.id] = row
                     _put(db, row)
@@ -123,9 +130,10 @@ class OrderIndex:
                         "ON CONFLICT (key) DO UPDATE SET answer = excluded.answer",
                         (name, entry.value),
                     )
+            _remove(db, removed)
             if entries:
                 _set(db, "state_at", max(at, entries[-1].revision + 1))
-        return list(changed.values())
+        return [row for name, row in changed.items() if name not in removed]
 
     def take_events(self, messages: Iterable[tuple[str, int, bytes]]) -> None:
         """Take in messages of the event stream: subject, sequence, body."""
@@ -333,6 +341,17 @@ def _forget(path: str) -> None:
 
 def _set(db: sqlite3.Connection, name: str, value: Any) -> None:
     db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+
+def _remove(db: sqlite3.Connection, names: list[str]) -> None:
+    """All of these orders, in one go: their texts can only be found by looking at each."""
+    if not names:
+        return
+    every = msgspec.json.encode(names).decode()
+    for table, column in (("orders", "id"), ("chunks", "of"), ("errors", "of"), ("texts", "of")):
+        db.execute(f"DELETE FROM {table} WHERE {column} IN (SELECT value FROM json_each(?))", (every,))
+    for name in names:
+        db.execute("DELETE FROM asks WHERE key >= ? AND key < ?", (f"{name}.", f"{name}/"))
 
 
 def _put(db: sqlite3.Connection, row: OrderRow) -> None:

@@ -47,6 +47,8 @@ class Open(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     until: float
+    may: str = "watch"
+    """What people on that machine may do, beside its node: `watch`, or `submit`."""
     used: bool = False
 
 
@@ -56,8 +58,11 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
     users: dict[str, str]
 
 
-def invite(name: str, *, url: str = "", seconds: float = VALID_SECONDS) -> str:
-    """A code for a machine of this name. Only where the fleet's private server is; its users are read again."""
+def invite(name: str, *, url: str = "", seconds: float = VALID_SECONDS, may: str = "watch") -> str:
+    """A code for a machine of this name. Only where the fleet's private server is; its users are read again.
+
+    Who may `submit` can have any node run anything, so that a machine gets it only if it is asked for.
+    """
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{name!r} is no name of a node", hint="letters, digits, - and _, at most 40")
     with _changing():
@@ -68,7 +73,7 @@ def invite(name: str, *, url: str = "", seconds: float = VALID_SECONDS) -> str:
                 hint="make a user there and run `treadle fleet up --nats URL --creds FILE` on the machine",
             )
         id, secret = secrets.token_hex(4), secrets.token_urlsafe(18)
-        _keep({**_open(), id: Open(name=name, until=time.time() + seconds)})
+        _keep({**_open(), id: Open(name=name, until=time.time() + seconds, may=may)})
         fleet = _set_users(fleet, {**fleet.users, f"enrol:{id}": secret})
         if server.is_up():
             server.await_user(fleet, f"enrol:{id}")
@@ -120,7 +125,7 @@ def enrol(id: str) -> Credentials:
         _keep({**_open(), id: replace(found, used=True)})
         fleet = _set_users(fleet, {**fleet.users, role: secrets.token_urlsafe(24)})
         server.await_user(fleet, role)
-        users = {each: fleet.users[each] for each in (role, "submit")}
+        users = {each: fleet.users[each] for each in (role, found.may)}
     return Credentials(name=found.name, lease=fleet.lease, users=users)
 
 
@@ -200,7 +205,7 @@ async def join(
     given = await _ask_in(found, ca, patience)
     fleet = places.Fleet(url=found.url, private=False, lease=given.lease, ca=ca, users=given.users)
     places.save(fleet)
-    bus = await server.await_ready(fleet, "submit", seconds=10)
+    bus = await server.await_ready(fleet, fleet.widest(), seconds=10)
     try:
         role = f"worker:{given.name}"
         settings = node.NodeSettings(name=given.name, slots=slots, labels=labels, role=role, schedule=False)

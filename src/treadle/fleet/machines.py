@@ -6,30 +6,25 @@ node is started there. Where the engine listens on loopback only, this machine's
 
 from __future__ import annotations
 
-import importlib.metadata
-import io
 import os
 import shlex
-import zipfile
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import msgspec
 
-import treadle
 from treadle import __version__
 from treadle.errors import ConfigError, LocalError
-from treadle.fleet import joining, places
+from treadle.fleet import bringing, joining, places
 from treadle.io.files import write_atomic
 from treadle.io.process.programs import command_words, run_program
-from treadle.io.reading import read, read_if_there
+from treadle.io.reading import read_if_there
 
 Progress = Callable[[str], None]
-PLACE = ".local/share/treadle/program"
-"""Where the program is put on a machine that has none, below its home."""
 LOOK = f"""
-export PATH="$HOME/{PLACE}/bin:$PATH"
+export PATH="$HOME/{bringing.PLACE}/bin:$PATH"
 echo "host $(uname -n)"
+echo "kind $(python3 -c {shlex.quote(bringing.KIND)} 2>/dev/null)"
 echo "python $(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)"
 echo "treadle $(command -v treadle >/dev/null 2>&1 && treadle --version 2>/dev/null)"
 """
@@ -80,6 +75,7 @@ def add(
     labels: tuple[str, ...] = (),
     ssh: str = "ssh",
     port: int = FORWARD_PORT,
+    may: str = "watch",
     say: Progress = lambda text: None,
 ) -> str:
     """Make that machine a worker of this fleet; gives the node's name. Blocks."""
@@ -98,8 +94,8 @@ def add(
         _keep_tunnel(machine.tunnel(name, port, urlsplit(fleet.url).port or 4222))
         say(f"tunnel  {machine.where} port {port} leads to the engine here")
     words = ["--service", "--patience=60", "--slots", str(slots), *(f"--label={label}" for label in labels)]
-    script = f'PATH="$HOME/{PLACE}/bin:$PATH"; treadle fleet join - {shlex.join(words)} 2>&1'
-    told = machine.run(script, stdin=joining.invite(name, url=address).encode() + b"\n")
+    script = f'PATH="$HOME/{bringing.PLACE}/bin:$PATH"; treadle fleet join - {shlex.join(words)} 2>&1'
+    told = machine.run(script, stdin=joining.invite(name, url=address, may=may).encode() + b"\n")
     say(told.strip().splitlines()[-1] if told.strip() else f"{name} has joined")
     return name
 
@@ -114,38 +110,20 @@ def _bring(machine: Machine, seen: dict[str, str], say: Progress) -> None:
             hint="install python3 and python3-venv there",
         )
     say(f"program bringing treadle {__version__} (it had {seen.get('treadle') or 'none'})")
-    wheel = f"treadle-{__version__}-py3-none-any.whl"
-    script = f"""set -e
-    mkdir -p "$HOME/{PLACE}"
-    cat > "$HOME/{PLACE}/{wheel}"
-    python3 -m venv "$HOME/{PLACE}"
-    "$HOME/{PLACE}/bin/python" -m pip install --quiet --disable-pip-version-check --force-reinstall \
-        "$HOME/{PLACE}/{wheel}[fleet]" >&2
-    rm "$HOME/{PLACE}/{wheel}"
-    """
-    machine.run(script, stdin=packed(), timeout=900)
-    say(f"program treadle {__version__} is in {PLACE} there")
+    alike = seen.get("kind") == bringing.kind()
+    if not (alike and _unpacked(machine, say)):
+        machine.run(bringing.INSTALL, stdin=bringing.wheel(), timeout=900)
+    say(f"program treadle {__version__} is in {bringing.PLACE} there")
 
 
-def packed() -> bytes:
-    """This program as a wheel, made of the files that run here."""
-    about = importlib.metadata.distribution("treadle")
-    folder = f"treadle-{__version__}.dist-info"
-    top = os.path.dirname(os.path.abspath(treadle.__file__))
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as wheel:
-        for here, folders, files in os.walk(top):
-            folders[:] = sorted(each for each in folders if each != "__pycache__")
-            for file in sorted(files):
-                path = os.path.join(here, file)
-                wheel.writestr(os.path.join("treadle", os.path.relpath(path, top)), read(path))
-        wheel.writestr(f"{folder}/METADATA", about.read_text("METADATA") or "")
-        wheel.writestr(f"{folder}/entry_points.txt", about.read_text("entry_points.txt") or "")
-        wheel.writestr(
-            f"{folder}/WHEEL", "Wheel-Version: 1.0\nGenerator: treadle\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        wheel.writestr(f"{folder}/RECORD", "".join(f"{name},,\n" for name in [*wheel.namelist(), f"{folder}/RECORD"]))
-    return data.getvalue()
+def _unpacked(machine: Machine, say: Progress) -> bool:
+    """Whether the program and its libraries were carried there and run."""
+    try:
+        machine.run(f"exec python3 -c {shlex.quote(bringing.UNPACK)}", stdin=bringing.archive(), timeout=900)
+    except LocalError as error:
+        say(f"program the libraries of this machine do not run there ({error}): it fetches its own")
+        return False
+    return True
 
 
 # Tunnels, kept by the node of the machine that has the engine...

@@ -404,6 +404,10 @@ def save_settings(settings: NodeSettings) -> None:
     write_atomic(os.path.join(directory_of(settings.name), "node.json"), msgspec.json.encode(settings))
 
 
+def load_settings(name: str) -> NodeSettings:
+    return msgspec.json.decode(read(os.path.join(directory_of(name), "node.json")), type=NodeSettings)
+
+
 async def serve(settings: NodeSettings) -> None:
     """Be a node until SIGTERM or SIGINT. One node of a name on a machine: a second one raises Busy."""
     here = directory_of(settings.name)
@@ -421,8 +425,7 @@ def start() -> None:
     hold_secrets()
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
     try:
-        settings = msgspec.json.decode(read(os.path.join(directory_of(sys.argv[1]), "node.json")), type=NodeSettings)
-        asyncio.run(serve(settings))
+        asyncio.run(serve(load_settings(sys.argv[1])))
     except TreadleError as error:
         print(f"treadle: {error}", file=sys.stderr)
         sys.exit(1)

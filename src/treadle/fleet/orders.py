@@ -18,6 +18,8 @@ State: TypeAlias = Literal["queued", "placed", "running", "asking", "done", "fai
 ENDED: tuple[State, ...] = ("done", "failed", "cancelled", "skipped")
 AT_WORK: tuple[State, ...] = ("placed", "running", "asking")
 GIVEN_BACK = ("handed_back", "parked")
+NOT_HERE = "not_here"
+"""How an attempt ends whose node lacks the repository or the agent: the order goes to another one."""
 TASK_MAX = 100_000
 ATTEMPTS = 3
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -179,7 +181,6 @@ class Order(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
     notes: tuple[Note, ...] = ()
     cancel: Note | None = None
     paused: Note | None = None
-    ends_at: float = 0.0
     used: Used = Used()
     """By the attempts that have ended."""
     counted: Used = Used()
@@ -201,7 +202,12 @@ class Order(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def tries(self) -> int:
         """Attempts that count against the order's limit: not those that were given back in good order."""
-        return sum(attempt.outcome not in GIVEN_BACK for attempt in self.attempts)
+        return sum(attempt.outcome not in (*GIVEN_BACK, NOT_HERE) for attempt in self.attempts)
+
+    @property
+    def turned_down(self) -> dict[str, str]:
+        """The nodes that lack what it needs, with what that is."""
+        return {each.node: each.why for each in self.attempts if each.outcome == NOT_HERE}
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

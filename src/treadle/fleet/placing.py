@@ -156,8 +156,10 @@ def refuses(book: Book, view: NodeView, row: OpenOrder, now: float) -> Wait | No
     missing = [label for label in row.spec.labels if label not in view.labels]
     if missing:
         return Wait(kind="label", text=f"{view.name} has no label {', '.join(missing)}")
-    if view.agents is not None and row.spec.agent.partition(":")[0] not in view.agents:
+    if not view.serves(row.spec):
         return Wait(kind="agent", text=f"{view.name} has no agent {row.spec.agent}")
+    if lacks := row.order.turned_down.get(view.name):
+        return Wait(kind="node", text=f"{view.name} turned it down: {lacks}")
     for scope in _counted(row):
         kind = scope.partition(":")[0]
         most = view.limits.get(scope, view.limits.get(kind))

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from treadle.fleet import places
 from treadle.fleet.bus import EVENTS, STATE, Bus, Entry
@@ -37,6 +38,12 @@ async def streams_of(bus: Bus) -> str:
     return " ".join(parts)
 
 
+def value_of(message: Any) -> bytes:
+    """What a message of the state stream says of its key; nothing when it was removed."""
+    removed = (message.headers or {}).get("KV-Operation")
+    return b"" if removed else bytes(message.data)
+
+
 async def _catch_up_state(bus: Bus, index: OrderIndex) -> None:
     pull = Pull(bus, STATE, filters=tuple(f"$KV.fleet.{key}" for key in KEYS), start=index.state_at, batch=1000)
     try:
@@ -44,9 +51,8 @@ async def _catch_up_state(bus: Bus, index: OrderIndex) -> None:
             return
         while messages := await pull.next(1.0):
             entries = [
-                Entry(each.subject.removeprefix("$KV.fleet."), each.data, each.metadata.sequence.stream)
+                Entry(each.subject.removeprefix("$KV.fleet."), value_of(each), each.metadata.sequence.stream)
                 for each in messages
-                if each.data and not (each.headers or {}).get("KV-Operation")
             ]
             await asyncio.to_thread(index.take_state, entries)
             if messages[-1].metadata.num_pending == 0:

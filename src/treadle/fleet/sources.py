@@ -18,6 +18,10 @@ from treadle.wire.sidecar.connection import PolicyProfile
 from treadle.workspace.git import Repository, git
 
 
+class NotHere(WorkspaceError):
+    """This node lacks what the order needs: another one may have it."""
+
+
 def commit_of(root: str) -> str:
     """What a directory's repository is at now, for an order to start from; empty where there is none."""
     found = Repository.find(root) if os.path.isdir(root) else None
@@ -32,7 +36,8 @@ async def find(bus: Bus, spec: Spec) -> str:
     """The directory that the order is about, on this node."""
     if spec.root and os.path.isdir(spec.root):
         repository = await asyncio.to_thread(Repository.find, spec.root)
-        if repository is None or await _has_base(bus, spec, repository):
+        has = not spec.base if repository is None else await _has_base(bus, spec, repository)
+        if spec.in_place or has:
             return spec.root
     place = ""
     if spec.bundle:
@@ -44,8 +49,9 @@ async def find(bus: Bus, spec: Spec) -> str:
         if repository is not None and not await _has_base(bus, spec, repository):
             raise WorkspaceError(f"the repository that was brought here has no commit {spec.base}")
         return place
-    raise WorkspaceError(
-        f"this node has no {spec.root or 'directory for the order'}",
+    at = f" at {spec.base[:12]}" if spec.base else ""
+    raise NotHere(
+        f"this node has no {spec.root or 'directory for the order'}{at}",
         hint="submit with --bundle, or --repo URL, or a label of a node that has it",
     )
 

@@ -43,8 +43,13 @@ async def up(
     page: bool = False,
     say: Progress = lambda text: None,
 ) -> dict[str, Any]:
-    """Start what is missing of an engine, its streams, a node and the page here, and wait until it takes orders."""
+    """Start what is missing of an engine, its streams, a node and the page here, and wait until it takes orders.
+
+    A machine that has joined another's fleet starts its own nodes again, as they were.
+    """
     fleet = _fleet(url, creds, ca, replicas, lease)
+    if fleet.users and "admin" not in fleet.users:
+        return await _up_as_worker(fleet, say)
     if fleet.private:
         started = await asyncio.to_thread(server.start, fleet, sync=sync)
         say(f"engine  {'started' if started else 'found'} at {shown(fleet.url)}")
@@ -60,6 +65,21 @@ async def up(
         if page:
             status["page"] = await asyncio.to_thread(_page, say)
         say(f"ready   {status['scheduler']} schedules")
+        return status
+    finally:
+        await bus.close()
+
+
+async def _up_as_worker(fleet: places.Fleet, say: Progress) -> dict[str, Any]:
+    bus = await server.await_ready(fleet, fleet.widest())
+    try:
+        status: dict[str, Any] = {}
+        for role in fleet.users:
+            if role.startswith("worker:"):
+                here = role.partition(":")[2]
+                began = start_node(node.load_settings(here))
+                status = await await_scheduler(bus, here)
+                say(f"node    {here} {'started' if began else 'found'}, a worker of the fleet at {shown(fleet.url)}")
         return status
     finally:
         await bus.close()
@@ -188,8 +208,11 @@ async def status() -> dict[str, Any]:
 # Down...
 
 
-async def down(*, say: Progress = lambda text: None, forget: bool = False) -> None:
-    """Stop all of it on this machine, in order: runners give their orders back, then nodes, then the engine."""
+async def down(*, say: Progress = lambda text: None, forget: bool = False) -> dict[str, Any]:
+    """Stop all of it on this machine, in order: runners give their orders back, then nodes, then the engine.
+
+    Gives what there was to stop: how many runners and nodes, and whether the page and the engine.
+    """
     fleet = places.load()
     await _announce(fleet)
     runners = live_runners()
@@ -203,16 +226,19 @@ async def down(*, say: Progress = lambda text: None, forget: bool = False) -> No
         _signal(process.pid, process.start, signal.SIGTERM)
     await _gone([(process.pid, process.start) for process in nodes])
     say(f"nodes   {len(nodes)} stopped")
-    if await asyncio.to_thread(background.stop):
+    page = bool(await asyncio.to_thread(background.stop))
+    if page:
         say("page    stopped")
     await asyncio.to_thread(warm.dismiss, node.RUNNERS)
-    if fleet.private and await asyncio.to_thread(server.stop):
+    engine = fleet.private and await asyncio.to_thread(server.stop)
+    if engine:
         say("engine  stopped")
     if forget:
         import shutil
 
         shutil.rmtree(places.root(), ignore_errors=True)
         say("all that was stored is removed")
+    return {"runners": len(runners), "nodes": len(nodes), "page": page, "engine": engine}
 
 
 async def _announce(fleet: places.Fleet) -> None:

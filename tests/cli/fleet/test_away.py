@@ -1,5 +1,6 @@
 """`treadle fleet phone`: the code that it draws on a terminal is read by a real decoder, and signs a phone in once."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,6 +48,8 @@ def test_the_code_signs_a_phone_in_once_with_the_right_to_answer(listening: List
     device, _ = Tokens().exchange(url.rpartition("#")[2]) or pytest.fail("the code is worth nothing")
     assert (device.name, device.right) == ("Ana's phone", "answer")
     assert Tokens().exchange(url.rpartition("#")[2]) is None
+    told = json.loads(CliRunner().invoke(phone, ["--json"]).output)
+    assert told["url"].startswith("https://fleet.example/#") and (told["name"], told["right"]) == ("phone", "answer")
 
 
 def test_a_server_on_plain_http_is_none_for_a_phone(state_home: Path) -> None:

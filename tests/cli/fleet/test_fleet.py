@@ -57,7 +57,8 @@ def test_a_day_with_a_fleet(running: None, tmp_path: Path) -> None:
     again = fleet("retry", slow).strip()
     assert again != slow and as_json("show", again)["spec"]["retry_of"] == slow
     fleet("cancel", again, "--wait")
-    fleet("budget", "fleet", "--tokens", "5")
+    assert as_json("budget", "fleet", "--tokens", "5") == {"scope": "fleet", "usd": None, "tokens": 5}
+    assert as_json("limit", "agent:claude", "2") == {"scope": "agent:claude", "most": 2}
     fleet("pause", "label:x", "--why", "later")
     fleet("resume", "label:x")
     fleet("drain", "n1", "--undo")
@@ -114,7 +115,8 @@ def test_down_leaves_no_process_and_gives_orders_back(running: None) -> None:
     attempts = as_json("show", order)["order"]["attempts"]
     assert attempts[0]["outcome"] == "handed_back"
     fleet("cancel", order, "--wait")
-    fleet("down", "--forget", "--yes")
+    stopped = as_json("down", "--forget", "--yes")
+    assert (stopped["nodes"], stopped["page"], stopped["engine"], stopped["forgotten"]) == (1, True, True, True)
     assert running_page.find() is None
     assert "belongs to no fleet" in fleet("status", code=1)
 
@@ -122,16 +124,26 @@ def test_down_leaves_no_process_and_gives_orders_back(running: None) -> None:
 def test_a_second_machine_joins_with_a_code_and_takes_what_asks_for_it(
     running: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = fleet("invite", "second").strip()
+    code = as_json("invite", "second", "--may", "submit", "--valid", "5m")["code"]
 
     def elsewhere(*arguments: str, stdin: str = "") -> str:
         with monkeypatch.context() as there:
             there.setenv("TREADLE_HOME", str(tmp_path / "second"))
             return fleet(*arguments, stdin=stdin)
 
+    def gone() -> None:
+        deadline = time.monotonic() + 60
+        while "second  gone" not in fleet("nodes"):
+            assert time.monotonic() < deadline
+
     assert "no invitation" in fleet("join", "nonsense", code=1)
-    elsewhere("join", "-", "--label", "far", stdin=code)
+    joined = json.loads(elsewhere("join", "-", "--label", "far", "--json", stdin=code))
+    assert joined == {"node": "second", "kept_by": "a process of its own"}
     try:
+        stopped = json.loads(elsewhere("down", "--json"))
+        assert stopped == {"runners": 0, "nodes": 1, "page": False, "engine": False, "forgotten": False}
+        gone()
+        elsewhere("up")  # as after the machine was switched off: a worker again, with its labels
         order = fleet("submit", "x", "--agent", "null:0.2:2", "--label", "far", "--wait").split()[0]
         assert as_json("show", order)["order"]["node"] == "second"
         assert order in elsewhere("ls") and fleet("logs", order).count(" of 2") == 2
@@ -139,9 +151,9 @@ def test_a_second_machine_joins_with_a_code_and_takes_what_asks_for_it(
         elsewhere("cancel", asked, "--wait")
     finally:
         elsewhere("down")
-    deadline = time.monotonic() + 60
-    while "second  gone" not in fleet("nodes"):
-        assert time.monotonic() < deadline
+    gone()
+    assert as_json("remove", "second") == {"node": "second", "removed": True}
+    assert "no credentials" in fleet("remove", "second", code=1)
 
 
 def test_a_copy_of_a_stopped_fleet_is_a_backup(running: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,6 @@ def test_what_is_stored_is_saved_cleaned_and_brought_back(running: None, tmp_pat
     assert "there is no order" in fleet("show", order, code=1)
     fleet("down", "--forget", "--yes")
     assert "holds no whole backup" in fleet("restore", str(tmp_path), code=1)
-    assert "goes on from there" in fleet("restore", str(tmp_path / "saved"))
+    assert as_json("restore", str(tmp_path / "saved")) == {"restored": str(tmp_path / "saved")}
     fleet("up", "--name", "n1", "--no-page")
     assert as_json("show", order)["receipt"]["outcome"] == "done"

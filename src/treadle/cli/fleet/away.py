@@ -44,7 +44,8 @@ def search(words: tuple[str, ...], kind: str | None, count: int, as_json: bool) 
 @click.command("phone")
 @click.option("--name", default="phone", show_default=True, metavar="NAME", help="What the device is called here.")
 @click.option("--right", type=click.Choice(["watch", "answer", "all"]), default="answer", help="What it may do.")
-def phone(name: str, right: Any) -> None:
+@json_option
+def phone(name: str, right: Any, as_json: bool) -> None:
     """Show a QR code with which a phone signs in, once, to answer what agents ask.
 
     The server must be one that the phone reaches, over TLS: a browser gives a page on plain http neither
@@ -60,6 +61,8 @@ def phone(name: str, right: Any) -> None:
             hint="`treadle serve --host ADDRESS --local-ca` (or --tls-cert FILE, or --behind-proxy with --name NAME)",
         )
     url = running.link(Tokens(), right, name)
+    if as_json:
+        return show_json({"url": url, "name": name, "right": right})
     import segno
 
     segno.make(url, error="m").terminal(compact=True)

@@ -33,7 +33,8 @@ def backup(directory: str, as_json: bool) -> None:
 
 @click.command("restore")
 @click.argument("directory", metavar="DIR")
-def restore(directory: str) -> None:
+@json_option
+def restore(directory: str, as_json: bool) -> None:
     """Bring a backup into this machine's fleet, which must have no orders; then `treadle fleet up`.
 
     Without a fleet here, one is made with the credentials of the backup, so that machines that had joined come back.
@@ -41,6 +42,8 @@ def restore(directory: str) -> None:
     from treadle.fleet import backups
 
     asyncio.run(backups.restore(directory, say=_say))
+    if as_json:
+        return show_json({"restored": directory})
     click.echo("restored; `treadle fleet up` goes on from there")
 
 

@@ -33,12 +33,21 @@ def ls(as_json: bool, watch: bool, **options: Any) -> None:
     from treadle.fleet.orders import read_order
 
     async def work(bus: Bus) -> list[Any]:
+        start = await bus.last_revision() + 1 if watch else 0
         found = await client.list_orders(bus, **options)
         if not watch:
             return [order for order, _ in found]
-        _table(list(reversed([order for order, _ in found])))
-        async for entry in client.changes(bus):
+        fits = client.fitting(**{name: options[name] for name in ("states", "agent", "label", "project")})
+        oldest_first = [order for order, _ in reversed(found)]
+        if not as_json:
+            _table(oldest_first)
+        for order in oldest_first if as_json else ():
+            click.echo(msgspec.json.encode(order))
+        sys.stdout.flush()
+        async for entry in client.changes(bus, start=start):
             order = read_order(entry)
+            if not fits(order):
+                continue
             if as_json:
                 click.echo(msgspec.json.encode(order))
             else:
@@ -95,7 +104,7 @@ def show(name: str, as_json: bool) -> None:
         click.echo(f"message   [{message['state']}] {message['by']}: {one_line(message['text'])}")
     for key, value in order.get("result", {}).items():
         if value not in (None, "", []) and key != "capsule":
-            click.echo(f"{key:9} {one_line(str(value))[:300]}")
+            click.echo(f"{key:9} {one_line(_plain(value))[:300]}")
     if found["receipt"]:
         for given in found["receipt"].get("approvals", ()):
             click.echo(f"answered  {given['decision']} by {given['by']}: {one_line(given['text'])[:100]}")
@@ -105,10 +114,19 @@ def show(name: str, as_json: bool) -> None:
         click.echo(f"waits     {waits['text']}")
 
 
+def _plain(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+WENT_ON = {"session": ", in the session of the one before", "brief": ", with a brief of what was done"}
+
+
 def _attempt(attempt: dict[str, Any]) -> str:
-    text = f"{attempt['number']} on {attempt['node']}"
+    text = f"{attempt['number']} on {attempt['node']}{WENT_ON.get(attempt.get('resumed', ''), '')}"
     if attempt.get("ended"):
-        text += f", {attempt.get('outcome', '')} after {attempt['ended'] - attempt['placed']:.1f} s"
+        text += f", {attempt.get('outcome', '').replace('_', ' ')} after {attempt['ended'] - attempt['placed']:.1f} s"
     return text + (f": {one_line(attempt['why'])}" if attempt.get("why") else "")
 
 

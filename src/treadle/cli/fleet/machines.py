@@ -5,12 +5,21 @@ from __future__ import annotations
 import asyncio
 import platform
 import sys
+import time
 from typing import Any
 
 import click
 
 from treadle.cli.as_json import json_option, show_json
 from treadle.cli.fleet.common import age, table, with_bus
+
+may_option = click.option(
+    "--may",
+    type=click.Choice(["watch", "submit"]),
+    default="watch",
+    show_default=True,
+    help="What people there may do: look, or also give orders and answers, which run on every node.",
+)
 
 
 def _progress(quiet: bool) -> Any:
@@ -32,7 +41,8 @@ def _progress(quiet: bool) -> Any:
 def up(as_json: bool, **options: Any) -> None:
     """Start a fleet on this machine: engine, scheduler, node and the page. Finds and joins what is up already.
 
-    The page listens on this machine only; the link that is printed signs a browser in, once.
+    The page listens on this machine only; the link that is printed signs a browser in, once. A machine that joined
+    another's fleet starts its node again, as it was.
     """
     from treadle.fleet import up as machine
 
@@ -45,13 +55,16 @@ def up(as_json: bool, **options: Any) -> None:
 @click.command("down")
 @click.option("--forget", is_flag=True, help="Remove all that is stored: orders, events, results, credentials.")
 @click.option("--yes", is_flag=True, help="With --forget: do not ask.")
-def down(forget: bool, yes: bool) -> None:
+@json_option
+def down(forget: bool, yes: bool, as_json: bool) -> None:
     """Stop all of the fleet on this machine, in order. Orders at work are given back and go on with the next `up`."""
     from treadle.fleet import up as machine
 
     if forget and not yes:
         click.confirm("Remove all orders, events and results of this fleet?", abort=True)
-    asyncio.run(machine.down(say=_progress(not sys.stderr.isatty()), forget=forget))
+    stopped = asyncio.run(machine.down(say=_progress(as_json or not sys.stderr.isatty()), forget=forget))
+    if as_json:
+        show_json({**stopped, "forgotten": forget})
 
 
 @click.command("status")
@@ -189,7 +202,9 @@ def drain(name: str, undo: bool, why: str, wait: bool, as_json: bool) -> None:
 @click.option("--label", "labels", multiple=True, metavar="L", help="A label of the node; orders may ask for it.")
 @click.option("--ssh", default="ssh", metavar="CMD", help="The command that connects, such as 'ssh -i KEY'.")
 @click.option("--port", default=42220, show_default=True, metavar="N", help="The port there that leads to the engine.")
-def add(url: str, **options: Any) -> None:
+@may_option
+@json_option
+def add(url: str, as_json: bool, **options: Any) -> None:
     """Make another machine a node, over SSH, in one step.
 
     \b
@@ -201,13 +216,14 @@ def add(url: str, **options: Any) -> None:
     from treadle.fleet import machines as far
 
     options["labels"] = tuple(options["labels"])
-    name = far.add(url, say=_progress(not sys.stderr.isatty()), **options)
-    click.echo(name)
+    name = far.add(url, say=_progress(as_json or not sys.stderr.isatty()), **options)
+    show_json({"node": name}) if as_json else click.echo(name)
 
 
 @click.command("remove")
 @click.argument("name", metavar="NODE")
-def remove(name: str) -> None:
+@json_option
+def remove(name: str, as_json: bool) -> None:
     """Take a machine out that was added or invited: its credentials are worth nothing from now on.
 
     Its orders go to other nodes. Drain it first to let it finish them.
@@ -217,18 +233,24 @@ def remove(name: str) -> None:
 
     if not far.remove(name):
         raise NotFound(f"there are no credentials of a worker {name!r}", hint="`treadle fleet nodes` lists the nodes")
+    if as_json:
+        show_json({"node": name, "removed": True})
 
 
 @click.command("invite")
 @click.argument("name", metavar="NODE")
 @click.option("--url", default="", metavar="URL", help="The engine's address as that machine sees it.")
 @click.option("--valid", default="1h", show_default=True, metavar="TIME", help="How long the code can be used.")
-def invite(name: str, url: str, valid: str) -> None:
+@may_option
+@json_option
+def invite(name: str, url: str, valid: str, may: str, as_json: bool) -> None:
     """Print a code with which one machine joins, once, as the worker NODE."""
     from treadle.cli.terminal import duration
     from treadle.fleet import joining
 
-    click.echo(joining.invite(name, url=url, seconds=duration(valid)))
+    seconds = duration(valid)
+    code = joining.invite(name, url=url, seconds=seconds, may=may)
+    show_json({"node": name, "code": code, "until": time.time() + seconds}) if as_json else click.echo(code)
 
 
 @click.command("join")
@@ -238,7 +260,8 @@ def invite(name: str, url: str, valid: str) -> None:
 @click.option("--service", is_flag=True, help="Keep the node under the user's systemd, where there is one.")
 @click.option("--ca", default="", metavar="FILE", help="The authority of the server's certificate.")
 @click.option("--patience", default=5.0, metavar="S", help="How long to wait for an engine that is not there yet.")
-def join(code: str, labels: tuple[str, ...], **options: Any) -> None:
+@json_option
+def join(code: str, labels: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Join a fleet as a worker, with a code from `treadle fleet invite`; - reads it from standard input.
 
     The private engine of a fleet listens on loopback. Bring it to another machine with a tunnel, such as
@@ -249,6 +272,8 @@ def join(code: str, labels: tuple[str, ...], **options: Any) -> None:
 
     given = sys.stdin.readline() if code == "-" else code
     name, kept = asyncio.run(joining.join(given, labels=tuple(labels), **options))
+    if as_json:
+        return show_json({"node": name, "kept_by": kept})
     click.echo(f"{name} is a node of the fleet now, kept by {kept}", err=True)
 
 

@@ -255,7 +255,7 @@ def budget(scope: str, usd: float | None, tokens: int | None, as_json: bool) -> 
 
     found = with_bus(work)
     if found is None:
-        return
+        return show_json({"scope": scope, "usd": usd, "tokens": tokens}) if as_json else None
     if as_json:
         return show_json(found)
     rows = [["SCOPE", "MONEY", "TOKENS", "UNPRICED"]]
@@ -270,11 +270,14 @@ def budget(scope: str, usd: float | None, tokens: int | None, as_json: bool) -> 
 @click.command("limit")
 @click.argument("scope")
 @click.argument("most", type=int, required=False)
-def limit(scope: str, most: int | None) -> None:
-    """Let at most MOST orders run at once for SCOPE: agent:claude, credential:work, repo:PATH."""
+@json_option
+def limit(scope: str, most: int | None, as_json: bool) -> None:
+    """Let at most MOST orders run at once for SCOPE (agent:A, credential:C, repo:PATH); without MOST, any number."""
     from treadle.fleet import client
 
     with_bus(lambda bus: client.set_limit(bus, scope, most))
+    if as_json:
+        show_json({"scope": scope, "most": most})
 
 
 COMMANDS = (cancel, pause, resume, retry, send_back, requeue, set_, approvals, answer, say, budget, limit)

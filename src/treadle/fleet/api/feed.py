@@ -18,6 +18,7 @@ from treadle.fleet.bus import EVENTS, STATE, Bus, Entry
 from treadle.fleet.index import OrderIndex
 from treadle.fleet.order_rows import OrderRow
 from treadle.fleet.pull import Pull
+from treadle.fleet.searching import value_of
 
 log = logging.getLogger(__name__)
 
@@ -61,16 +62,11 @@ class Feed:
             while True:
                 messages = await pull.next(1.0)
                 entries = [
-                    Entry(
-                        each.subject.removeprefix("$KV.fleet."),
-                        b"" if (each.headers or {}).get("KV-Operation") else each.data,
-                        each.metadata.sequence.stream,
-                    )
+                    Entry(each.subject.removeprefix("$KV.fleet."), value_of(each), each.metadata.sequence.stream)
                     for each in messages
                 ]
                 if entries:
-                    kept = [entry for entry in entries if entry.value]
-                    rows = await self._into(self.index.take_state, kept)
+                    rows = await self._into(self.index.take_state, entries)
                     for listener in list(self.on_state):
                         listener(entries, rows)
                 if not self.caught_up.is_set() and (not messages or pull.position > end):
