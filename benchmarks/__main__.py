@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME ...]`: run all benchmarks, or the named ones, one after the other."""
+"""`python -m benchmarks [NAME ...]`: run all benchmarks, or the named ones; `page.scroll` is a part of `page`."""
 
 import importlib
 import sys
@@ -8,7 +8,8 @@ HERE = Path(__file__).parent
 
 
 def main() -> None:
-    known = sorted(path.stem for path in HERE.glob("*.py") if not path.stem.startswith("_"))
+    found = [*HERE.glob("*.py"), *(path.parent for path in HERE.glob("*/__init__.py"))]
+    known = sorted(path.stem for path in found if not path.stem.startswith("_"))
     for name in sys.argv[1:] or known:
         print(f"\n== {name}", flush=True)
         importlib.import_module(f"benchmarks.{name}").main()

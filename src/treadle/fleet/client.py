@@ -179,6 +179,11 @@ async def why(bus: Bus, name: str) -> dict[str, Any]:
     return found or {"state": order.state, "waits": {"kind": "order", "text": "the scheduler has not seen it yet"}}
 
 
+def asked_words(ask: dict[str, Any]) -> str:
+    """A question in one text: the whole command, or what is to be decided."""
+    return str(ask.get("command") or ask.get("headline") or ask.get("text") or "")
+
+
 async def whys(bus: Bus) -> dict[str, dict[str, Any]]:
     """The same for all orders that have not ended, as many as one answer holds: at work first, then by their turn."""
     try:

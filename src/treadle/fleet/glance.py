@@ -61,7 +61,7 @@ async def look(bus: Bus) -> Glance:
 
 def _now(order: Any, why: dict[str, Any], ask: dict[str, Any] | None) -> str:
     if ask is not None:
-        return str(ask.get("command") or ask.get("text") or "")
+        return client.asked_words(ask)
     if waits := why.get("waits"):
         return str(waits.get("text", ""))
     said = why.get("activity") or {}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from treadle.agent.asked import diff_of, headline, reason
 from treadle.errors import TreadleError
 from treadle.events import Asked
 from treadle.fleet.bus import STATE, Stale, Unreachable
@@ -88,12 +90,16 @@ class Questions:
         return None
 
     async def _by_somebody(self, asked: Asked) -> Answer:
-        runner, spec = self.execution.runner, self.execution.spec
+        runner, spec, root = self.execution.runner, self.execution.spec, self.execution.root
         number = self._numbers[asked.request] = asyncio.get_running_loop().create_future()
         content = {
             "request": asked.request,
             "kind": asked.kind,
             "text": asked.text,
+            "headline": headline(asked, root),
+            "why": reason(asked, root),
+            "diff": await asyncio.to_thread(_diff, asked, root),
+            "confined": asked.confined,
             "tool": asked.name,
             "tool_kind": asked.tool_kind,
             "paths": list(asked.paths),
@@ -200,3 +206,10 @@ class Questions:
                         return found
         finally:
             await pull.close()
+
+
+def _diff(asked: Asked, root: str) -> str:
+    """What an edit inside the worktree would change. A file elsewhere may hold what nobody who watches is to see."""
+    top = os.path.realpath(root)
+    inside = [os.path.realpath(os.path.join(root, path)).startswith(top + os.sep) for path in asked.paths]
+    return diff_of(asked, root) if inside and all(inside) and not asked.command else ""

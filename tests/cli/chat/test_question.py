@@ -1,10 +1,8 @@
 """A question, what it shows, and which answer which keys make."""
 
-from pathlib import Path
-
 import pytest
 
-from treadle.cli.chat.question import Question, diff_of
+from treadle.cli.chat.question import Question
 from treadle.events import Asked
 from treadle.session import Answer
 
@@ -79,16 +77,3 @@ def test_options_are_chosen_by_arrows_by_number_or_by_their_words() -> None:
 def test_no_words_are_no_answer() -> None:
     question = asked(Asked(request="r", kind="question", text="Why?"))
     assert question.enter("  ") == Answer(decision="deny", text="no answer")
-
-
-def test_an_edit_is_shown_as_the_diff_it_would_make(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one\ntwo\n")
-    edit = {"file_path": "a.txt", "old_string": "two", "new_string": "2"}
-    for args in (edit, {"file_path": "a.txt", "edits": [edit]}, {"path": "a.txt", "content": "one\n2\n"}):
-        diff = diff_of(Asked(request="r", kind="permission", text="?", args=args), str(tmp_path))
-        assert "-two\n+2\n" in diff and "a.txt" in diff
-
-
-@pytest.mark.parametrize("args", [None, {}, {"file_path": 3}, {"file_path": "a", "edits": ["x"]}, {"file_path": "a"}])
-def test_what_does_not_tell_its_change_has_no_diff(tmp_path: Path, args: object) -> None:
-    assert diff_of(Asked(request="r", kind="permission", text="?", args=args), str(tmp_path)) == ""

@@ -53,6 +53,23 @@ async def test_an_order_is_given_watched_and_cancelled(web: Web, start_node: Sta
     await expect(page.locator(".part.done .row")).to_contain_text("cancelled")
 
 
+async def test_somebody_new_is_given_a_code_for_a_node_and_a_demo_to_run(
+    web: Web, bus: Bus, start_node: Start, open_page: Open
+) -> None:
+    page = await open_page(web)
+    await expect(page.get_by_role("heading", name="No node is up")).to_be_visible()
+    await page.get_by_label("Name of the node").fill("attic")
+    await page.get_by_role("button", name="Make a code to join").click()
+    await expect(page.locator(".copyable").nth(1)).to_contain_text("treadle fleet join ")
+    await start_node()
+    await expect(page.get_by_role("heading", name="No orders yet")).to_be_visible()
+    await page.get_by_role("button", name="Run the demo order").click()
+    await page.locator(".question .allow:enabled").click()
+    name = page.url.rpartition("/")[2]
+    assert (await client.wait(bus, name, 90)).state == "done"
+    await expect(page.locator(".order-head .badge")).to_contain_text("done")
+
+
 async def test_the_oldest_question_is_open_and_answered_with_one_key(
     web: Web, bus: Bus, start_node: Start, repository: Path, tmp_path: Path, open_page: Open
 ) -> None:
@@ -63,6 +80,7 @@ async def test_the_oldest_question_is_open_and_answered_with_one_key(
     page = await open_page(web)
     question = page.locator(".question")
     await expect(question.locator(".command")).to_have_text("touch asked.txt")
+    await expect(question.get_by_role("heading")).to_have_text("May this command run?")
     await expect(question).to_contain_text("without one: deny")
     await expect(page.locator("#count")).to_have_text("1")
     await expect(page).to_have_title("(1) Treadle")

@@ -6,8 +6,9 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
+from treadle.agent.asked import diff_of
 from treadle.cli.chat.keys import Actions
-from treadle.cli.chat.question import Question, confinement_words, diff_of
+from treadle.cli.chat.question import Question, confinement_words
 from treadle.cli.chat.touched import touched
 from treadle.cli.lines import TypedLines
 from treadle.cli.render import printable

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-from typing import Any, Literal
+from typing import Literal
 
-import msgspec
-
-from treadle.agent.tools.diff import unified
+from treadle.agent.asked import headline, reason
 from treadle.events import Asked
-from treadle.io.files import read_at_most
 from treadle.session import Answer
 
 Want = Literal["keys", "reason", "change", "words"]
 """What is typed now: one key, why not, other arguments, or an answer in words."""
 
 SCOPES: dict[str, Literal["once", "session", "always"]] = {"y": "once", "s": "session", "a": "always"}
-PREVIEW_BYTES = 1 << 20
-USUAL = re.compile(r"requires approval( in [\w-]+ mode)?$")
 
 
 class Question:
@@ -35,23 +28,11 @@ class Question:
 
     @property
     def headline(self) -> str:
-        """What is to be decided, in words; the rest stands below it."""
-        asked = self.asked
-        if asked.kind != "permission" or not (asked.command or asked.name):
-            return asked.text
-        if asked.command:
-            return "May this command run?"
-        if asked.tool_kind == "write" and asked.paths:
-            names = ", ".join(nearer(path, self.cwd) for path in asked.paths)
-            new = not any(os.path.lexists(os.path.join(self.cwd, path)) for path in asked.paths)
-            return f"May {names} be {'made' if new else 'changed'}?"
-        return f"May {asked.name} be used?"
+        return headline(self.asked, self.cwd)
 
     @property
     def why(self) -> str:
-        """Why it is asked; empty when it is only because the mode asks for everything of its kind."""
-        text = self.asked.text
-        return "" if text == self.headline or USUAL.search(text) else text
+        return reason(self.asked, self.cwd)
 
     @property
     def keys(self) -> str:
@@ -132,55 +113,8 @@ class Question:
         return self.asked.command is not None and isinstance(self.asked.args, dict) and "command" in self.asked.args
 
 
-def nearer(path: str, cwd: str) -> str:
-    """The path as one says it in this directory."""
-    inside = os.path.relpath(os.path.join(cwd, path), cwd)
-    return path if inside.startswith("..") else inside
-
-
 def confinement_words(confined: str) -> tuple[str, str]:
     """A style, and what is said of how a command would be confined."""
     if confined:
         return "green", f"confined {confined}"
     return "yellow", "not confined: it can do all that you can"
-
-
-def diff_of(asked: Asked, cwd: str) -> str:
-    """What an edit or write would change, as a unified diff; empty when the arguments do not tell or nothing would."""
-    args = asked.args if isinstance(asked.args, dict) else {}
-    name = args.get("file_path", args.get("path"))
-    if not isinstance(name, str):
-        return ""
-    old = _read(os.path.join(cwd, name))
-    new = _after(args, old)
-    return unified(old, new, os.path.relpath(os.path.join(cwd, name), cwd)) if new is not None else ""
-
-
-def _after(args: dict[str, Any], old: str) -> str | None:
-    if isinstance(args.get("content"), str):
-        content: str = args["content"]
-        return content
-    edits = args.get("edits") if isinstance(args.get("edits"), list) else [args]
-    new = old
-    for edit in edits or ():
-        try:
-            one = msgspec.convert(edit, Replacement)
-        except msgspec.ValidationError:
-            return None
-        new = new.replace(one.old_string, one.new_string, -1 if one.replace_all else 1)
-    return new
-
-
-class Replacement(msgspec.Struct, frozen=True, kw_only=True):
-    """One replacement, as the editing tools of most agents spell it."""
-
-    old_string: str
-    new_string: str
-    replace_all: bool = False
-
-
-def _read(path: str) -> str:
-    try:
-        return read_at_most(path, PREVIEW_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""

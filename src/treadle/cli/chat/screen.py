@@ -35,10 +35,11 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 from prompt_toolkit.widgets import SearchToolbar
 
+from treadle.agent.asked import diff_of
 from treadle.cli.chat.completion import ChatCompleter
 from treadle.cli.chat.keys import Actions, bindings
 from treadle.cli.chat.progress import Progress, clock_words
-from treadle.cli.chat.question import Question, confinement_words, diff_of
+from treadle.cli.chat.question import Question, confinement_words
 from treadle.cli.chat.touched import touched
 from treadle.cli.render import printable
 from treadle.events import Asked

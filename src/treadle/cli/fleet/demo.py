@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -16,20 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from treadle.io.files import write_atomic
-from treadle.workspace.git import git
-
 if TYPE_CHECKING:
     from treadle.fleet.bus import Bus
 
-PROJECT = Path(__file__).parent.parent / "demo_fleet"
-CHECK = "python3 check_shop.py"
-ORDERS: list[dict[str, Any]] = [
-    {"name": "discount", "task": "The discount is wrong: mend it", "claims": ("prices.py",), "test": "Prices"},
-    {"name": "stock", "task": "What is sold stays in stock: mend it", "claims": ("stock.py",), "mode": "auto-edit"},
-    {"name": "greeting", "task": "Greet people by name", "claims": ("greeting.py",)},
-    {"name": "dollars", "task": "Show cents as dollars", "claims": ("prices.py",)},
-]
 SECONDS = 110.0
 
 
@@ -48,10 +36,10 @@ def run() -> int:
 
 
 async def _demo(place: Path) -> int:
-    from treadle.fleet import client, up
+    from treadle.fleet import client, sample, up
 
     began = time.monotonic()
-    repository = _repository(place)
+    repository = sample.make_repository(place / "shop")
     say = _Told(began)
     say(f"A repository with four failing tests: {repository}")
     await up.up(name="demo", slots=3, lease=2.0, say=say)
@@ -100,6 +88,7 @@ class _Told:
 
 async def _show(bus: Bus, repository: Path, say: Callable[[str], None]) -> int:
     from treadle.fleet import client, results
+    from treadle.fleet.sample import CHECK
 
     names = await _submit(bus, repository)
     by_id = {order: name for name, order in names.items()}
@@ -130,27 +119,14 @@ async def _show(bus: Bus, repository: Path, say: Callable[[str], None]) -> int:
 
 
 async def _submit(bus: Bus, repository: Path) -> dict[str, str]:
-    from treadle.fleet import client
-    from treadle.fleet.orders import Spec, new_id
+    from treadle.fleet import client, sample
 
-    base = git("rev-parse", "HEAD", cwd=str(repository)).stdout.decode().strip()
-    specs = {}
-    for order in ORDERS:
-        name = order["name"]
-        specs[name] = Spec(
-            id=new_id(),
-            task=order["task"],
-            title=name,
-            root=str(repository),
-            base=base,
-            model=f"scripted:{PROJECT / f'{name}.toml'}",
-            mode=order.get("mode", "full-auto"),
-            claims=order["claims"],
-            created=time.time(),
-            by="demo",
-        )
-        await client.submit(bus, [specs[name]])
-    return {name: spec.id for name, spec in specs.items()}
+    names = {}
+    for name in sample.ORDERS:
+        order = sample.spec_of(name, repository)
+        await client.submit(bus, [order])
+        names[name] = order.id
+    return names
 
 
 async def _watch(bus: Bus, by_id: dict[str, str], say: Callable[[str], None]) -> None:
@@ -196,7 +172,7 @@ async def _answer(bus: Bus, order: str, say: Callable[[str], None]) -> None:
 
     while not (asks := [ask for ask in await client.approvals(bus) if ask["order"] == order]):
         await asyncio.sleep(0.05)
-    say(f"stock asks: {asks[0].get('command') or asks[0]['text']}")
+    say(f"stock asks: {client.asked_words(asks[0])}")
     await client.answer(bus, order, "allow", by="demo")
     say("answered: allow, once")
 
@@ -215,15 +191,3 @@ def _card(orders: list[Any], by_id: dict[str, str], say: Callable[[str], None]) 
         told = f"{used.input_tokens:6} in {used.output_tokens:5} out"
         say(f"  {by_id[order.id]:10} {told}  {tries} attempt{'s' if tries > 1 else ''}")
     say(f"  {'together':10} {sum(order.used.tokens for order in orders):6}")
-
-
-def _repository(place: Path) -> Path:
-    repository = place / "shop"
-    repository.mkdir()
-    for path in PROJECT.glob("*.py.txt"):
-        shutil.copy(path, repository / path.name.removesuffix(".txt"))
-    write_atomic(str(repository / ".gitignore"), b"__pycache__/\n")
-    identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.invalid"]
-    for command in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "A shop with four mistakes"]):
-        git(*command, cwd=str(repository))
-    return repository

@@ -184,7 +184,7 @@ def approvals(as_json: bool) -> None:
     for ask in asks:
         left = max(0.0, ask["deadline"] - time.time())
         click.echo(f"{ask['order']}  asked {age(ask['asked_at'])} ago by {ask['agent']}: {one_line(ask['title'])}")
-        click.echo(f"    {printable(ask.get('command') or ask['text'])}")
+        click.echo(f"    {printable(client.asked_words(ask))}")
         click.echo(f"    treadle fleet answer {ask['order']} allow|deny   ({ask['default']} by itself in {left:.0f} s)")
 
 

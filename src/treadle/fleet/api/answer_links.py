@@ -58,7 +58,7 @@ async def link(server: WebServer, request: Request) -> Response:
 
 def _words(ask: dict[str, Any]) -> str:
     left = max(0, int((float(ask["deadline"]) - time.time()) / 60))
-    what = ask.get("command") or ask.get("text") or ""
+    what = client.asked_words(ask)
     asks = f"{ask.get('agent')} asks, for “{ask.get('title')}”:"
     return f"{asks}\n\n{what}\n\n{left} minutes left, then: {ask.get('default')}"
 

@@ -30,6 +30,7 @@ SHOWN = 200
 DONE_SHOWN = 20
 EVERY = 1.0
 """Seconds between two looks at what orders are doing, while somebody watches."""
+ASK_SHOWN = ("number", "kind", "headline", "text", "tool", "command", "deadline")
 RANK = {"asks": 0, "failed": 1, "budget": 1, "review": 2, "stalled": 3, "lost": 3}
 
 
@@ -130,7 +131,7 @@ class Board:
                 made["needs"] = "budget"
         if row.open_ask and (found := self.server.fleet_index().ask(row.open_ask)):
             ask, given = found
-            made["ask"] = {name: ask.get(name) for name in ("number", "kind", "text", "tool", "command", "deadline")}
+            made["ask"] = {name: ask.get(name) for name in ASK_SHOWN}
             made["answered"] = given
         return made
 

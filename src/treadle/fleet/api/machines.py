@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from treadle.fleet import client
+from treadle.fleet import client, joining, places
 from treadle.fleet.api.calls import Asking, Done, call
 from treadle.fleet.api.orders import Reason
 from treadle.fleet.control import Control
@@ -34,6 +35,25 @@ async def undrain_node(asking: Asking) -> Done:
     """Let a node take orders again."""
     await client.drain(asking.bus, asking.path("id"), by=asking.by, undo=True)
     return Done()
+
+
+class NewInvitation(msgspec.Struct, frozen=True, kw_only=True):
+    name: Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,40}$")]
+    """The node that the machine will be."""
+
+
+class Invited(msgspec.Struct, frozen=True, kw_only=True):
+    command: str
+    """What to type on that machine. It holds a code that works once, within the hour."""
+    url: str
+    """Where that machine has to reach the engine."""
+
+
+@call("POST", "/invitations", right="all", body=NewInvitation, returns=Invited, status=201)
+async def invite_node(asking: Asking) -> Invited:
+    """Make a code with which one machine joins as a node. Only where the fleet's private engine is."""
+    code = await asyncio.to_thread(joining.invite, asking.body.name)
+    return Invited(command=f"treadle fleet join {code}", url=places.load().url)
 
 
 @call("GET", "/control", returns=Control)

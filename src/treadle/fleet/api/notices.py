@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from treadle.fleet import client
 from treadle.fleet.api import answer_links, notice_targets, push
 from treadle.fleet.api.notice_targets import Notice
 from treadle.fleet.bus import Entry
@@ -63,7 +64,7 @@ class Notices:
             kind="asked",
             order=str(ask["order"]),
             title=answer_links.shown(str(ask.get("title") or ask["order"])),
-            words=answer_links.shown(f"{ask.get('agent')} asks: {ask.get('command') or ask.get('text')}"),
+            words=answer_links.shown(f"{ask.get('agent')} asks: {client.asked_words(ask)}"),
             until=float(ask["deadline"]),
             url=f"{self.server.address}/#/order/{ask['order']}",
             links={

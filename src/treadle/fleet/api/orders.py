@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from treadle.errors import ConfigError, NotFound
-from treadle.fleet import client, liveness, races
+from treadle.fleet import client, liveness, places, races, sample
 from treadle.fleet.api.calls import Asking, Done, call
 from treadle.fleet.api.envelope import answer
 from treadle.fleet.api.event_pages import EventPage, event_page, one_event
@@ -91,6 +91,14 @@ async def submit_order(asking: Asking) -> Any:
         spec = msgspec.structs.replace(spec, base=await asyncio.to_thread(commit_of, spec.root))
     (given,) = await client.submit(asking.bus, [checked(spec)])
     return answer(given, 201 if given.new else 200)
+
+
+@call("POST", "/demo", right="all", returns=Given, status=201)
+async def submit_demo(asking: Asking) -> Given:
+    """Give an order that needs no key: a scripted model mends a small repository of its own, and asks once."""
+    spec = await asyncio.to_thread(sample.first_order, places.inside("demo"), by=asking.by)
+    (given,) = await client.submit(asking.bus, [spec])
+    return given
 
 
 class OrderDetail(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ states in between and never falls behind. Nobody who watches is waited for by th
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -48,13 +49,35 @@ class LiveScreen:
         self._reloading: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        self._screen, self._client = await asyncio.to_thread(self._connect)
+        self._screen, self._client = await self._connected()
         self._dirty, self._lines, self._versions = True, [], []
         if self._client is not None:
             for message in self._client.waiting():
                 self._take(message)
             self._client.sock.setblocking(False)
             asyncio.get_running_loop().add_reader(self._client.sock, self._on_data)
+
+    async def _connected(self) -> tuple[Screen, Client | None]:
+        """In a thread, which goes on when nobody waits for it any more: what it has made then is let go."""
+        handing, made, left = threading.Lock(), list[tuple[Screen, Client | None]](), threading.Event()
+
+        def connect() -> None:
+            found = self._connect()
+            with handing:
+                if not left.is_set():
+                    made.append(found)
+                    return
+            _let_go(*found)
+
+        try:
+            await asyncio.to_thread(connect)
+        except asyncio.CancelledError:
+            with handing:
+                left.set()
+            for found in made:
+                _let_go(*found)
+            raise
+        return made[0]
 
     def _connect(self) -> tuple[Screen, Client | None]:
         told = story(self.place)
@@ -72,7 +95,7 @@ class LiveScreen:
             client.hello(wants, told.end)
             client.subscribe()
         except BaseException:
-            client.close()
+            _let_go(screen, client)
             raise
         return screen, client
 
@@ -174,6 +197,12 @@ class LiveScreen:
             "problem": self.problem,
             "rows": {number: self._rows[number] for number, version in enumerate(self._versions) if version > since},
         }
+
+
+def _let_go(screen: Screen, client: Client | None) -> None:
+    screen.__exit__(None, None, None)
+    if client is not None:
+        client.close()
 
 
 class Screens:

@@ -99,6 +99,9 @@ class Tab:
         self.wake.set()
 
     async def _begin(self, name: str, params: dict[str, Any]) -> None:
+        known = self.topics.get(name)
+        if known is not None and known.adapt(params):
+            return
         self._end(name)
         topic = topics.make(self, name, params)
         if topic is None or len(self.topics) >= TOPICS_MAX:

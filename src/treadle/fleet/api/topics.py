@@ -50,6 +50,10 @@ class Topic:
     def close(self) -> None:
         pass
 
+    def adapt(self, params: dict[str, Any]) -> bool:
+        """Go on with these instead; False when it has to be opened anew for them."""
+        return False
+
     async def message(self) -> dict[str, Any] | None:
         """What to send now; None when there is nothing new."""
         raise NotImplementedError
@@ -224,8 +228,7 @@ class TableTopic(Topic):
     async def open(self) -> None:
         self._sent = b""
         self._wanted = msgspec.convert(self.params.get("wanted") or {}, OrderFilter)
-        self._offset = max(0, int(self.params.get("offset") or 0))
-        self._count = min(200, max(1, int(self.params.get("count") or 60)))
+        self._place()
         self._facets: dict[str, dict[str, int]] = {}
         self._counted_at = 0.0
         assert self.server.feed is not None
@@ -235,20 +238,34 @@ class TableTopic(Topic):
     def close(self) -> None:
         self._feed.on_state.discard(self._on_state)
 
+    def _place(self) -> None:
+        self._offset = max(0, int(self.params.get("offset") or 0))
+        self._count = min(200, max(1, int(self.params.get("count") or 60)))
+
+    def adapt(self, params: dict[str, Any]) -> bool:
+        """Another window of the same orders is shown at once, and nothing is counted anew for it."""
+        if params.get("wanted") != self.params.get("wanted"):
+            return False
+        self.params = params
+        self._place()
+        self.sent_at = 0.0
+        self.mark()
+        return True
+
     def _on_state(self, entries: list[Entry], rows: list[OrderRow]) -> None:
-        if rows:
+        if rows or any(not entry.value for entry in entries):  # without a value: it was removed
             self.mark()
 
     async def message(self) -> dict[str, Any] | None:
-        index = self.server.fleet_index()
+        index, offset, count = self.server.fleet_index(), self._offset, self._count
         count_all = time.monotonic() - self._counted_at > FACETS_SECONDS
         listed = await asyncio.to_thread(index.orders, self._wanted, count=1, facets=count_all)
         if count_all:
             self._facets, self._counted_at = listed.facets, time.monotonic()
-        rows = await asyncio.to_thread(index.window, self._wanted, self._offset, self._count)
+        rows = await asyncio.to_thread(index.window, self._wanted, offset, count)
         whys = self.server.board.rows
         shown = [{**msgspec.to_builtins(row), **_now(whys.get(row.id))} for row in rows]
-        made = {"offset": self._offset, "total": listed.total, "facets": self._facets, "rows": shown}
+        made = {"offset": offset, "total": listed.total, "facets": self._facets, "rows": shown}
         seen = msgspec.json.encode(made)
         if seen == self._sent:
             return None

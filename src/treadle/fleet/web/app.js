@@ -1,15 +1,13 @@
 // The page: signs in, follows the board, shows what the address names, hears the keys.
 
-import { signIn } from "./api.js";
 import { answerByKey, openMore } from "./ask.js";
 import { order, reveal, select, selectedId, showList } from "./list.js";
 import { showOrder } from "./order.js";
 import * as search from "./search.js";
-import { connect, follow, link, lostSince } from "./socket.js";
+import { connect, follow, link, lostSince, post, signIn } from "./server.js";
 import { board, keep, setting, takeBoard } from "./store.js";
-import { announce, complain, el, fill, setText } from "./text.js";
-import { clock, span } from "./time.js";
-import { short } from "./words.js";
+import { announce, complain, copyable, el, fill, setText } from "./text.js";
+import { clock, nowOf, short, span } from "./words.js";
 
 const $ = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
 const view = $("view");
@@ -71,20 +69,55 @@ function showFirst() {
   }
   openId = "";
   select("");
-  fill(view, nothing());
+  const words = nothing();
+  words.dataset.mark = words.textContent ?? "";
+  // What says the same stays, with what somebody has typed or was given in it.
+  if (/** @type {HTMLElement | null} */ (view.firstChild)?.dataset?.mark !== words.dataset.mark) fill(view, words);
 }
 let openId = "";
+const onBoard = () => location.hash === "" || location.hash === "#/";
+
+/** Nothing is put in the place of what somebody reads or writes in. */
+function inUse() {
+  const focus = document.activeElement;
+  return view.contains(focus) && focus !== view && Boolean(openId || focus?.matches("input, textarea"));
+}
 
 let signInProblem = "";
 
 function nothing() {
-  if (link.signedOut) return el("div", { class: "nothing" }, el("h1", null, "Not signed in"), signInProblem ? el("p", null, signInProblem) : null, el("p", null, "Print a new link on the machine that serves this page, and open it here:"), el("pre", null, "treadle serve --link"));
-  if (link.fleet.state === "none") return el("div", { class: "nothing" }, el("h1", null, "No fleet here"), el("p", null, "Start one with ", el("code", null, "treadle fleet up"), "; this page finds it by itself. Terminals work without it."), el("p", null, el("a", { href: "#/terminals" }, "Terminals")));
+  if (link.signedOut) return el("div", { class: "nothing" }, el("h1", null, "Not signed in"), signInProblem ? el("p", null, signInProblem) : null, el("p", null, "Print a new link on the machine that serves this page, and open it here:"), copyable("treadle serve --link"));
+  if (link.fleet.state === "none") return el("div", { class: "nothing" }, el("h1", null, "No fleet here"), el("p", null, "Start one; this page finds it by itself. Terminals work without it."), copyable("treadle fleet up"), el("p", null, el("a", { href: "#/terminals" }, "Terminals")));
   if (!board.known) return el("p", { class: "empty" }, "…");
   const orders = Object.values(board.counts).reduce((sum, count) => sum + count, 0);
-  if (!orders) return el("div", { class: "nothing" }, el("h1", null, "No orders yet"), el("p", null, "Give one here, or on the command line:"), el("pre", null, 'treadle fleet submit "mend the failing test" --root . --verify "make test"'), el("p", null, el("a", { class: "button", href: "#/new" }, "New order")));
-  if (!board.nodes[0]) return el("div", { class: "nothing" }, el("h1", null, "No node is up"), el("p", null, "Orders wait until one is: ", el("code", null, "treadle fleet up"), " here, or ", el("code", null, "treadle fleet invite NODE"), " for another machine."));
-  return el("div", { class: "nothing" }, el("h1", null, "Nothing needs you"), el("p", null, `${board.sections.working.length} at work, ${board.sections.waiting.length + (board.more.waiting ?? 0)} waiting.`));
+  const [up, all] = board.nodes;
+  if (!up) return el("div", { class: "nothing" }, el("h1", null, "No node is up"), el("p", null, all ? `${all} ${all === 1 ? "was" : "were"} there before; none is heard now. ` : "", "Orders wait until one is. Here:"), copyable("treadle fleet up"), joinCode());
+  if (!orders) return el("div", { class: "nothing" }, el("h1", null, "No orders yet"), el("p", null, `${up} ${up === 1 ? "node is" : "nodes are"} ready. Give an order here, or on the command line:`), copyable('treadle fleet submit "mend the failing test" --root . --verify "make test"'), firstOrder());
+  return el("div", { class: "nothing" }, el("h1", null, "Nothing needs you"), el("p", null, `${board.sections.working.length + (board.more.working ?? 0)} at work, ${board.sections.waiting.length + (board.more.waiting ?? 0)} waiting.`), el("ul", { class: "hits" }, board.sections.working.slice(0, 5).map((id) => el("li", null, el("a", { href: `#/order/${id}` }, board.rows.get(id)?.title, " ", el("span", { class: "small" }, nowOf(board.rows.get(id))))))));
+}
+
+/** What somebody who has no order yet can press. */
+function firstOrder() {
+  if (link.right !== "all") return null;
+  const problem = el("p", { class: "problem", role: "alert" });
+  const demo = el("button", { type: "button", onclick: async () => {
+    demo.disabled = true;
+    try { location.hash = `#/order/${(await post("/demo")).id}`; } catch (error) { demo.disabled = false; fill(problem, /** @type {Error} */ (error).message); }
+  } }, "Run the demo order");
+  return [el("p", { class: "choices" }, el("a", { class: "button", href: "#/new" }, "New order"), " ", demo), el("p", { class: "small" }, "The demo needs no key and costs nothing: a scripted model mends a small repository, and asks you once."), problem];
+}
+
+/** A machine joins with one command, which holds a code that works once. */
+function joinCode() {
+  if (link.right !== "all") return null;
+  const answer = el("div", { role: "status" }), name = el("input", { type: "text", "aria-label": "Name of the node", placeholder: "name of the node", required: true, pattern: "[A-Za-z0-9_\\-]{1,40}" });
+  return [el("p", null, "Or on another machine:"), el("form", { class: "pair", onsubmit: async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    try {
+      const made = await post("/invitations", { name: name.value });
+      fill(answer, copyable(made.command), el("p", { class: "small" }, `It works once, within the hour. That machine must reach the engine at ${made.url}.`));
+    } catch (error) { fill(answer, el("p", { class: "problem" }, /** @type {Error} */ (error).message)); }
+  } }, name, el("button", null, "Make a code to join")), answer];
 }
 
 // The bar and the band...
@@ -115,7 +148,7 @@ function tellNew() {
     const row = board.rows.get(id), key = row?.ask ? `${id} ${row.ask.number}` : "";
     if (!key || heard.has(key)) continue;
     heard.add(key);
-    announce(`${row?.title} asks: ${row?.ask.command || row?.ask.text}`);
+    announce(`${row?.title} asks: ${nowOf(row)}`);
   }
 }
 
@@ -211,8 +244,8 @@ async function begin() {
   // What this device may do is known only now, and what is shown depends on it.
   let right = link.right;
   link.changed.add(() => { if (link.right !== right) { right = link.right; shownAt = ""; show(); } });
-  link.changed.add(() => { if ((location.hash === "" || location.hash === "#/") && !openId) showFirst(); });
-  board.changed.add(() => { showCounts(); tellNew(); if ((location.hash === "" || location.hash === "#/") && (!openId || !board.rows.has(openId)) && !view.contains(document.activeElement)) { leave(); leave = () => {}; showFirst(); } });
+  link.changed.add(() => { if (onBoard() && !openId) showFirst(); });
+  board.changed.add(() => { showCounts(); tellNew(); if (onBoard() && (!openId || !board.rows.has(openId)) && !inUse()) { leave(); leave = () => {}; showFirst(); } });
   setInterval(showBand, 1000);
   addEventListener("hashchange", show);
   addEventListener("hashchange", () => complain(""));

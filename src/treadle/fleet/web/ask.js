@@ -1,9 +1,8 @@
 // A question of an agent: all of it, what it would touch, until when, and the answers.
 
-import { post } from "./api.js";
-import { link } from "./socket.js";
+import { link, post } from "./server.js";
 import { announce, complain, el, fill, plain } from "./text.js";
-import { stamp } from "./time.js";
+import { stamp } from "./words.js";
 
 const ON_SCREEN = 400;
 let shownKey = "", shownAt = 0;
@@ -43,18 +42,29 @@ export function showAsk(where, detail) {
   const mark = `${key} ${JSON.stringify(given)} ${link.right} ${link.live}`;
   if (where.dataset.mark === mark) return;
   where.dataset.mark = mark;
-  if (shownKey !== key) { shownKey = key; shownAt = Date.now(); announce(`${plain(ask.agent)} asks: ${plain(ask.command || ask.text)}`); }
+  if (shownKey !== key) { shownKey = key; shownAt = Date.now(); announce(`${plain(ask.agent)} asks: ${plain(ask.command || wordsOf(ask))}`); }
   current = { ask, given, where };
   fill(where, el("section", { class: "question", "aria-label": "Question" },
     el("p", { class: "who" }, el("b", null, ask.agent), " asks, on ", el("b", null, ask.node), ", ", el("age-of", { at: ask.asked_at }), " ago"),
-    ask.text && ask.text !== ask.command ? el("p", { class: "asked" }, ask.text) : null,
+    el("h2", { class: "asked" }, wordsOf(ask)),
+    ask.why && ask.why !== ask.command ? el("p", { class: "small" }, ask.why) : null,
     ask.command ? el("pre", { class: "command", tabindex: "0", "aria-label": "Command" }, ask.command) : null,
     ask.options?.length ? el("ul", null, ask.options.map((/** @type {string} */ option) => el("li", null, option))) : null,
-    !ask.command && ask.args ? el("pre", { class: "command", tabindex: "0" }, JSON.stringify(ask.args, null, 2)) : null,
+    ask.diff ? el("pre", { class: "command diff", tabindex: "0", "aria-label": "What it would change" }, changedLines(ask.diff)) : null,
+    !ask.command && !ask.diff && ask.args ? el("pre", { class: "command", tabindex: "0", "aria-label": "What it was given" }, JSON.stringify(ask.args, null, 2)) : null,
     touches(ask),
     el("p", { class: "deadline" }, "Answer within ", el("age-of", { at: ask.deadline, as: "left" }), ` (until ${stamp(ask.deadline)}); without one: `, el("b", null, ask.default)),
     given ? answered(detail, given) : answers(ask)));
 }
+
+/** @param {any} ask what is to be decided, in plain words */
+export const wordsOf = (ask) => ask.headline || ask.text || "It wants to know something.";
+
+/** @param {string} diff */
+const changedLines = (diff) => diff.split("\n").map((line) => el("span", { class: line[0] === "+" ? "add" : line[0] === "-" ? "del" : "" }, `${line}\n`));
+
+/** Nobody knows how outside agents confine what they run, unless they say it. @param {any} ask */
+const confinement = (ask) => ask.confined ? ask.confined : ask.confined === "" ? "not at all: it can do all that you can" : ask.mode ? `as the mode ${ask.mode} says` : "not told";
 
 /** @param {any} ask */
 function touches(ask) {
@@ -63,7 +73,7 @@ function touches(ask) {
     ["Tool", `${ask.tool ?? "unknown"} (${ask.tool_kind ?? "unknown"})`],
     ["Touches", ask.paths?.length ? ask.paths.map((/** @type {string} */ path) => `${path}${out.includes(path) ? " (outside its claim)" : ""}`).join("\n") : ask.command ? "not told before it runs" : "nothing that is told"],
     ["Claims", ask.claims?.length ? ask.claims.join("\n") : "none"],
-    ["Confined", ask.mode ? `as the mode ${ask.mode} says` : "not told"],
+    ["Confined", confinement(ask)],
   ];
   return [
     warnings.length ? el("p", { class: "warning" }, el("i", { "aria-hidden": "true" }, "⚠ "), `It ${warnings.join(", ")}.`) : null,
@@ -114,7 +124,7 @@ async function give(ask, decision, more) {
   complain("");
   try {
     await post(`/orders/${ask.order}/answer`, { decision, number: ask.number, ...more });
-    announce(`${decision === "allow" ? "Allowed" : "Denied"}: ${plain(ask.command || ask.text)}`);
+    announce(`${decision === "allow" ? "Allowed" : "Denied"}: ${plain(ask.command || wordsOf(ask))}`);
     document.dispatchEvent(new CustomEvent("answered", { detail: ask.order }));
   } catch (error) {
     complain(/** @type {Error} */ (error).message);

@@ -1,7 +1,6 @@
 // What an order changed: a unified diff to comment on, line by line; comments are sent together.
 
-import { get, post } from "./api.js";
-import { link } from "./socket.js";
+import { get, link, post } from "./server.js";
 import { board, drafts } from "./store.js";
 import { el, fill, oneLine, plain } from "./text.js";
 

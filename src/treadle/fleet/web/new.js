@@ -1,7 +1,6 @@
 // Giving an order.
 
-import { post } from "./api.js";
-import { link } from "./socket.js";
+import { link, post } from "./server.js";
 import { drafts } from "./store.js";
 import { el, fill } from "./text.js";
 

@@ -1,11 +1,9 @@
 // Nodes, money and claims: tables, and two small charts drawn by us.
 
-import { change, post } from "./api.js";
-import { follow, link } from "./socket.js";
+import { change, follow, link, post } from "./server.js";
 import { el, fill, oneLine } from "./text.js";
 import { table } from "./receipt.js";
-import { clock, span, serverNow } from "./time.js";
-import { short } from "./words.js";
+import { clock, serverNow, short, span } from "./words.js";
 
 /** @param {HTMLElement} where @param {{name: string}} address */
 export function show(where, { name }) {

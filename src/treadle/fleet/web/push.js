@@ -1,6 +1,6 @@
 // Notifications while the page is closed: asked for by a person, on this device.
 
-import { change, get, remove } from "./api.js";
+import { change, get, remove } from "./server.js";
 import { el, fill } from "./text.js";
 
 /** Why this browser cannot, in words; nothing when it can. */

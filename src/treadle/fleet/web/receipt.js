@@ -1,8 +1,7 @@
 // What an order claimed, what was observed, what was verified; and why it is as it is.
 
 import { el, fill, oneLine } from "./text.js";
-import { clock, span, stamp } from "./time.js";
-import { short } from "./words.js";
+import { clock, short, span, stamp } from "./words.js";
 
 /** @param {HTMLElement} where @param {any} detail */
 export function showReceipt(where, detail) {

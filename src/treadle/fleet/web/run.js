@@ -1,9 +1,8 @@
 // What happened in a run: the newest page first, tools a line each, long outputs when they are asked for.
 
-import { get } from "./api.js";
-import { follow, remember } from "./socket.js";
+import { follow, get, remember } from "./server.js";
 import { el, fill, linked, oneLine, plain, setText } from "./text.js";
-import { clock, span, watch } from "./time.js";
+import { clock, span, watch } from "./words.js";
 
 const MOST = 3000;
 const IDLE = 60;

@@ -6,10 +6,12 @@ const GROUND = "#0c0f14", INK = "#d7dde6";
 const [BOLD, FAINT, ITALIC, UNDERLINED, INVERSE, STRUCK] = [1, 2, 4, 8, 16, 32];
 
 export class Screen {
-  /** @param {HTMLCanvasElement} canvas @param {number} size of a letter, in pixels */
-  constructor(canvas, size) {
+  /** @param {HTMLCanvasElement} canvas @param {number} size of a letter, in pixels @param {number} [pause] milliseconds between two labels in words */
+  constructor(canvas, size, pause = 200) {
     this.canvas = canvas;
     this.size = size;
+    this.pause = pause;
+    this.labelling = 0;
     this.cols = 0;
     this.lines = 0;
     /** @type {any[][]} */
@@ -32,8 +34,11 @@ export class Screen {
     this.cursor = frame.cursor;
     if (this.cursor) dirty.add(this.cursor[1]);
     for (const number of dirty) this.draw(number);
-    this.canvas.setAttribute("aria-label", `Terminal: ${this.text().slice(-400)}`);
+    this.labelling ||= setTimeout(() => { this.labelling = 0; this.label(); }, this.pause);
   }
+
+  /** For who hears it. To put all of it into words for every change would cost more than drawing it. */
+  label() { this.canvas.setAttribute("aria-label", `Terminal: ${this.text().slice(-400)}`); }
 
   resize() {
     const scale = Math.min(2, devicePixelRatio || 1);

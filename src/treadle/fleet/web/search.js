@@ -1,6 +1,6 @@
 // One field for everything: places of the page, orders, and what was said, run and touched in their runs.
 
-import { get } from "./api.js";
+import { get } from "./server.js";
 import { board } from "./store.js";
 import { el, fill, oneLine, plain } from "./text.js";
 

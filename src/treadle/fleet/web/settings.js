@@ -1,13 +1,12 @@
 // Keys, looks, devices.
 
 import { setKeys } from "./app.js";
-import { get, post, remove } from "./api.js";
-import { link } from "./socket.js";
+import { get, link, post, remove } from "./server.js";
 import { keep, setting } from "./store.js";
 import { showPush } from "./push.js";
 import { table } from "./receipt.js";
 import { el, fill } from "./text.js";
-import { span, serverNow } from "./time.js";
+import { span, serverNow } from "./words.js";
 
 const KEYS = [["j k", "next, previous order"], ["y", "allow what is asked, once"], ["n", "deny it"], ["a", "more answers"], ["m", "write to the agent"], ["e", "the first error of the run"], ["/", "search, and places to go"], ["o", "all orders"], ["Esc", "back to the board"], ["Shift Esc", "out of a terminal"]];
 

@@ -1,93 +1,87 @@
 // All orders as a table that is scrolled by windows: filters in the address, views kept by name, actions on many.
 
-import { post } from "./api.js";
-import { follow, link } from "./socket.js";
+import { follow, link, post } from "./server.js";
 import { keep, setting } from "./store.js";
-import { el, fill, oneLine, setText } from "./text.js";
-import { badge, cost, nowOf } from "./words.js";
+import { el, fill, oneLine, plain, setText } from "./text.js";
+import { cost, nowOf, stateOf } from "./words.js";
 
-const HIGH = matchMedia("(max-width: 700px)").matches ? 45 : 36, SLACK = 10;
+const HIGH = matchMedia("(max-width: 700px)").matches ? 45 : 36;
+const WINDOW = 200, MARGIN = 30;
+const PAUSE = 100;  // milliseconds between two windows that are asked for while somebody scrolls
 const FACETS = ["state", "agent", "project", "node"];
 
 /** @param {HTMLElement} where @param {{query: URLSearchParams}} address */
 export function show(where, { query }) {
   /** @type {Set<string>} */
   const chosen = new Set();
-  let total = 0, offset = 0, asked = "";
+  // The rows from `offset` on are known. They are shown by a few lines that are used again and again, so that
+  // scrolling makes no element, reads no size and asks the server only when it leaves what is known.
+  let total = 0, offset = 0, asked = "", top = 0, tall = 0, timer = 0;
   /** @type {any[]} */
   let rows = [];
-  /** @type {any[]} */
-  const pool = [];
+  /** @type {Line[]} */
+  let lines = [];
   let stop = () => {};
   const facets = el("aside", { class: "facets", "aria-label": "Filters" }), count = el("span", { class: "small", role: "status" }), chips = el("span", { class: "bar" });
   const text = el("input", { type: "search", placeholder: "title or id", "aria-label": "Filter by title or id" });
   text.value = query.get("text") ?? "";
   text.addEventListener("input", () => narrow("text", text.value ? [text.value] : []));
-  const many = el("div", { class: "bar" }), inner = el("div"), port = el("div", { class: "viewport", tabindex: "0", role: "region", "aria-label": "Orders" }, inner);
+  const many = el("div", { class: "bar" }), inner = el("div", { class: "inner" }), empty = el("p", { class: "empty", hidden: true }, "No order fits these filters.");
+  const port = el("div", { class: "viewport", tabindex: "0", role: "region", "aria-label": "Orders" }, inner, empty);
   const head = el("div", { class: "cells head" }, ["", "State", "Title", "Now", "Agent", "Repository", "Node", "Age", "Used"].map((name) => el("span", null, name)));
   fill(where, el("div", { class: "table" }, facets, el("div", { class: "grid" }, el("div", { class: "bar" }, text, views(), count, chips), many, head, port)));
-  inner.style.position = "relative";
 
   /** @param {string} name @param {string[]} values */
   function narrow(name, values) {
     query.delete(name);
     for (const value of values) query.append(name, value);
     history.replaceState(null, "", `#/orders${query.size ? `?${query}` : ""}`);
-    port.scrollTop = 0;
+    port.scrollTop = top = 0;
     ask();
   }
 
   const wanted = () => ({ states: query.getAll("state"), agent: query.get("agent") ?? "", project: query.get("project") ?? "", node: query.get("node") ?? "", label: query.get("label") ?? "", place: query.get("place") ?? "", text: query.get("text") ?? "", needs: query.get("needs") ?? "" });
+  const first = () => Math.max(0, Math.min(Math.floor(top / HIGH) - 1, total - lines.length));
 
+  /** Follow the window of rows around what is shown. */
   function ask() {
-    const shown = Math.ceil(port.clientHeight / HIGH) + 2 * SLACK;
-    offset = Math.max(0, Math.floor(port.scrollTop / HIGH) - SLACK);
-    const params = { wanted: wanted(), offset, count: Math.min(200, shown) };
+    timer = 0;
+    const params = { wanted: wanted(), offset: Math.max(0, Math.floor(top / HIGH) - Math.floor(WINDOW / 2)), count: WINDOW };
     const key = JSON.stringify(params);
     if (key === asked) return;
     asked = key;
-    stop();
     stop = follow("table", take, params);
   }
 
   /** @param {any} message */
   function take(message) {
     if (message.error) { setText(count, message.error.message); return; }
-    if (message.offset !== offset) return;
-    rows = message.rows;
-    total = message.total;
+    ({ rows, offset, total } = message);
     setText(count, `${total.toLocaleString()} orders`);
-    inner.style.height = `${Math.min(total * HIGH, 30_000_000)}px`;
+    inner.style.height = `${Math.min(total * HIGH, 17_000_000)}px`;
+    empty.hidden = total > 0;
     showFacets(message.facets);
     showChips();
+    fit();
+  }
+
+  /** As many lines as there is room for, or orders. */
+  function fit() {
+    const wanted = Math.min(total, Math.ceil(tall / HIGH) + 3);
+    if (wanted !== lines.length) {
+      for (const spare of lines.splice(wanted)) spare.node.remove();
+      while (lines.length < wanted) lines.push(new Line(chosen, showMany));
+      for (const line of lines) line.number = -1;
+      inner.append(...lines.filter((line) => !line.node.isConnected).map((line) => line.node));
+    }
     draw();
   }
 
   function draw() {
-    rows.forEach((row, place) => {
-      const cells = pool[place] ??= cellsOf();
-      cells.style.transform = `translateY(${(offset + place) * HIGH}px)`;
-      if (!cells.isConnected) inner.append(cells);
-      const mark = `${row.id} ${row.revision} ${row.now ?? ""} ${chosen.has(row.id)}`;
-      if (cells.dataset.mark === mark) return;
-      cells.dataset.mark = mark;
-      const [box, state, title, now, agent, place_, node, age, used] = cells.children;
-      box.firstChild.checked = chosen.has(row.id);
-      box.firstChild.dataset.id = row.id;
-      fill(state, badge(row));
-      title.setAttribute("href", `#/order/${row.id}`);
-      setText(title, row.title); setText(now, nowOf(row)); setText(agent, row.agent); setText(place_, row.place); setText(node, row.node);
-      age.setAttribute("at", String(row.changed)); setText(used, cost(row));
-    });
-    for (const spare of pool.splice(rows.length)) spare.remove();
-    if (!total) { if (!inner.querySelector(".empty")) inner.append(el("p", { class: "empty" }, "No order fits these filters.")); } else inner.querySelector(".empty")?.remove();
-  }
-
-  function cellsOf() {
-    const box = el("input", { type: "checkbox", "aria-label": "Choose", onchange: () => { if (box.checked) chosen.add(box.dataset.id); else chosen.delete(box.dataset.id); showMany(); } });
-    const title = el("a", { class: "title" });
-    const open = (/** @type {Event} */ event) => { if (!/** @type {HTMLElement} */ (event.target).closest("label, a")) title.click(); };
-    return el("div", { class: "cells", onclick: open }, el("label", null, box), el("span"), title, el("span"), el("span"), el("span"), el("span"), el("age-of"), el("span"));
+    const from = first(), many = lines.length;
+    for (let number = from; number < from + many; number += 1) lines[number % many].show(number, rows[number - offset]);
+    const before = from < offset + MARGIN && offset > 0, after = from + many > offset + rows.length - MARGIN && offset + rows.length < total;
+    if ((before || after) && !timer) timer = setTimeout(ask, PAUSE);
   }
 
   /** @param {Record<string, Record<string, number>>} given */
@@ -109,6 +103,8 @@ export function show(where, { query }) {
   }
 
   function showChips() {
+    if (chips.dataset.mark === String(query)) return;
+    chips.dataset.mark = String(query);
     fill(chips, [...query].map(([name, value]) => el("button", { type: "button", class: "tag", onclick: () => { if (name === "text") text.value = ""; narrow(name, query.getAll(name).filter((each) => each !== value)); } }, `${name}: ${value} ✕`)));
   }
 
@@ -134,13 +130,47 @@ export function show(where, { query }) {
           fill(many, el("p", null, `${words}: ${done} of ${names.length} done.`), say);
         } }, `${words} ${names.length}`), el("button", { type: "button", class: "quiet", onclick: showMany }, "Leave it")));
     } }, words);
-    fill(many, `${chosen.size} chosen: `, act("Cancel", (id) => post(`/orders/${id}/cancel`, {})), act("Retry", (id) => post(`/orders/${id}/retry`)), act("Mark as seen", (id) => post(`/orders/${id}/reviewed`)), act("Merge", async (id) => post("/merges", { orders: [id] })), el("button", { type: "button", class: "quiet", onclick: () => { chosen.clear(); draw(); showMany(); } }, "None"));
+    fill(many, `${chosen.size} chosen: `, act("Cancel", (id) => post(`/orders/${id}/cancel`, {})), act("Retry", (id) => post(`/orders/${id}/retry`)), act("Mark as seen", (id) => post(`/orders/${id}/reviewed`)), act("Merge", async (id) => post("/merges", { orders: [id] })), el("button", { type: "button", class: "quiet", onclick: () => { chosen.clear(); for (const line of lines) line.number = -1; draw(); showMany(); } }, "None"));
   }
 
   let waiting = 0;
-  port.addEventListener("scroll", () => { if (!waiting) waiting = requestAnimationFrame(() => { waiting = 0; ask(); }); });
-  const size = new ResizeObserver(() => ask());
+  port.addEventListener("scroll", () => { if (!waiting) waiting = requestAnimationFrame(() => { waiting = 0; top = port.scrollTop; draw(); }); }, { passive: true });
+  const size = new ResizeObserver(([entry]) => { tall = entry.contentRect.height; fit(); });
   size.observe(port);
   ask();
-  return () => { stop(); size.disconnect(); };
+  return () => { clearTimeout(timer); stop(); size.disconnect(); };
+}
+
+/** One line of the table, which shows one row after another. */
+class Line {
+  /** @param {Set<string>} chosen @param {() => void} changed */
+  constructor(chosen, changed) {
+    this.number = -1;
+    this.mark = "";
+    this.chosen = chosen;
+    this.box = el("input", { type: "checkbox", "aria-label": "Choose", onchange: () => { if (this.box.checked) chosen.add(this.id); else chosen.delete(this.id); changed(); } });
+    this.id = "";
+    this.title = el("a", { class: "title" });
+    this.state = el("span", { class: "badge" });
+    this.age = el("age-of");
+    const cells = [this.state, this.title, el("span"), el("span"), el("span"), el("span")], used = el("span");
+    const open = (/** @type {Event} */ event) => { if (!/** @type {HTMLElement} */ (event.target).closest("label, a")) this.title.click(); };
+    this.node = el("div", { class: "cells", onclick: open }, el("label", null, this.box), cells, this.age, used);
+    this.texts = [...cells, used].map((cell) => cell.appendChild(document.createTextNode("")));
+  }
+
+  /** @param {number} number @param {any} row what is known of it; nothing while it is on its way */
+  show(number, row) {
+    if (number !== this.number) { this.number = number; this.node.style.transform = `translateY(${number * HIGH}px)`; }
+    const mark = row ? `${row.id} ${row.revision} ${row.now ?? ""} ${this.chosen.has(row.id)}` : "";
+    if (mark === this.mark) return;
+    this.mark = mark;
+    this.id = row?.id ?? "";
+    this.box.checked = this.chosen.has(this.id);
+    const [shape, word, kind] = row ? stateOf(row) : ["", "", "calm"];
+    const said = row ? [`${shape} ${word}`, row.title, nowOf(row), row.agent, row.place, row.node, cost(row)] : [];
+    this.texts.forEach((text, place) => { const now = plain(said[place]); if (text.data !== now) text.data = now; });
+    this.state.className = `badge ${kind}`;
+    if (row) { this.title.setAttribute("href", `#/order/${row.id}`); this.age.setAttribute("at", String(row.changed)); }
+  }
 }

@@ -1,12 +1,12 @@
 // Kept programs: a wall of their screens, those that wait for somebody first; one of them to type into.
 
-import { get, post } from "./api.js";
 import { Screen } from "./screen.js";
-import { follow, link } from "./socket.js";
+import { follow, get, link, post } from "./server.js";
 import { el, fill, oneLine, setText } from "./text.js";
 
 const FIRST = ["permission", "question", "auth", "error", "unknown", "working", "thinking", "streaming", "tool_use", "active", "starting", "idle"];
 const ROW = [["Esc", "Escape"], ["Tab", "Tab"], ["←", "Left"], ["↑", "Up"], ["↓", "Down"], ["→", "Right"], ["Ctrl-C", "C-c"], ["Enter", "Enter"]];
+const PANE = 210;  // as high as the style sheet has it: to ask for it would lay the page out anew
 // Nobody can tell what such a program does, but whoever types sees its screen. Into a dialog no line is typed unasked.
 const UNSURE = ["unknown", "starting"];
 /** @type {Record<string, string>} */
@@ -23,13 +23,26 @@ function showWall(where) {
   fill(where, el("h1", null, "Terminals"), empty, wall);
   /** @type {Map<string, {card: any, screen: Screen, stop: () => void, line: any}>} */
   const cards = new Map();
+  // All of them are drawn at once, twice a second: to show a frame costs more than what changed in it.
+  /** @type {[{screen: Screen, line: any}, any][]} */
+  let held = [];
+  let drawing = 0;
+  /** @param {{screen: Screen, line: any}} card @param {any} frame */
+  const hold = (card, frame) => {
+    if (frame.error) { setText(card.line, frame.error.message); return; }
+    held.push([card, frame]);
+    drawing ||= setTimeout(() => requestAnimationFrame(() => {
+      drawing = 0;
+      for (const [{ screen }, each] of held.splice(0)) { screen.take(each); crop(screen); }
+    }), card.screen.cols ? 450 : 0);
+  };
   // Only what is on screen is followed.
   const seen = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       const name = /** @type {HTMLElement} */ (entry.target).dataset.id ?? "", card = cards.get(name);
       if (!card) continue;
       card.stop();
-      card.stop = entry.isIntersecting ? follow(`screen:${name}`, (frame) => { if (frame.error) setText(card.line, frame.error.message); else { card.screen.take(frame); crop(card.screen); } }, { level: "wall" }) : () => {};
+      card.stop = entry.isIntersecting ? follow(`screen:${name}`, (frame) => hold(card, frame), { level: "wall" }) : () => {};
     }
   });
   const stop = follow("terminals", (message) => {
@@ -39,7 +52,7 @@ function showWall(where) {
       let card = cards.get(row.id);
       if (!card) {
         const canvas = el("canvas", { width: "300", height: "160", role: "img" }), line = el("span", { class: "small" });
-        card = { card: el("a", { class: "screen-card", href: `#/terminal/${row.id}`, "data-id": row.id }, el("b", null, row.id), " ", line, el("div", { class: "pane" }, canvas)), screen: new Screen(canvas, 11), stop: () => {}, line };
+        card = { card: el("a", { class: "screen-card", href: `#/terminal/${row.id}`, "data-id": row.id }, el("b", null, row.id), " ", line, el("div", { class: "pane" }, canvas)), screen: new Screen(canvas, 11, 2000), stop: () => {}, line };
         cards.set(row.id, card);
         seen.observe(card.card);
       }
@@ -50,7 +63,7 @@ function showWall(where) {
     const shown = [...wall.children].map((/** @type {any} */ child) => child.dataset.id);
     if (shown.join() !== ids.join() && !wall.matches(":hover") || shown.length !== ids.length) wall.append(...ids.map((name) => /** @type {any} */ (cards.get(name)).card));
   });
-  return () => { stop(); seen.disconnect(); for (const card of cards.values()) card.stop(); };
+  return () => { stop(); clearTimeout(drawing); seen.disconnect(); for (const card of cards.values()) card.stop(); };
 }
 
 /** Show the part of a large screen where something stands. @param {Screen} screen */
@@ -58,9 +71,10 @@ function crop(screen) {
   const { canvas, high = 14, wide = 7 } = screen;
   let last = screen.cursor?.[1] ?? 0;
   screen.rows.forEach((row, number) => { if (row?.length) last = Math.max(last, number); });
-  canvas.style.width = `${Math.ceil(screen.cols * wide)}px`;
-  const pane = /** @type {HTMLElement} */ (canvas.parentElement);
-  canvas.style.marginTop = `${Math.min(0, pane.clientHeight - (last + 1) * high - 4)}px`;
+  const mark = `${Math.ceil(screen.cols * wide)} ${Math.min(0, PANE - (last + 1) * high - 4)}`;
+  if (canvas.dataset.crop === mark) return;
+  canvas.dataset.crop = mark;
+  [canvas.style.width, canvas.style.marginTop] = mark.split(" ").map((size) => `${size}px`);
 }
 
 /** The terminal of an order's agent, where it has one, or a shell in its worktree. @param {HTMLElement} where @param {any} detail */

@@ -71,6 +71,12 @@ export function linked(value) {
   });
 }
 
+/** A line to be typed elsewhere. Only a page that came over https, or from this machine, may reach the clipboard. @param {string} line */
+export function copyable(line) {
+  const button = el("button", { type: "button", class: "quiet", hidden: !navigator.clipboard, onclick: async () => { await navigator.clipboard.writeText(line); setText(button, "Copied"); } }, "Copy");
+  return el("div", { class: "copyable" }, el("pre", null, line), button);
+}
+
 /** @param {string} text tell it to who does not see the page */
 export function announce(text) {
   const where = document.getElementById("said");

@@ -1,0 +1,38 @@
+"""Orders whose agent asks before each of its commands."""
+
+import subprocess
+from pathlib import Path
+
+from treadle.fleet.orders import Spec, new_id
+from treadle.workspace.git import git
+
+
+def make_repository(place: Path) -> Path:
+    place.mkdir()
+    (place / "a.txt").write_text("one\n")
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "start"]):
+        identity = ["-c", "user.name=b", "-c", "user.email=b@example.invalid"]
+        subprocess.run(["git", *identity, *command], cwd=place, check=True, stdout=subprocess.DEVNULL)
+    return place
+
+
+def asking(repository: Path, questions: int) -> Spec:
+    """Its model wants to run so many commands, one after the other; each leaves a file."""
+    replies = "".join(
+        f'[[reply]]\ntext = "Next."\n[[reply.call]]\nname = "bash"\n'
+        f'arguments = {{ command = "touch asked-{number}" }}\n'
+        for number in range(questions)
+    )
+    name = new_id()
+    script = repository.parent / f"{name}.toml"
+    script.write_text(f'{replies}[[reply]]\ntext = "Done."\n')
+    base = git("rev-parse", "HEAD", cwd=str(repository)).stdout.decode().strip()
+    return Spec(
+        id=name,
+        task="ask",
+        agent="native",
+        root=str(repository),
+        base=base,
+        model=f"scripted:{script}",
+        mode="auto-edit",
+    )

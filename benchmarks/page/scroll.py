@@ -1,0 +1,79 @@
+"""A table of 100,000 orders while it is scrolled by a wheel, and as fast as a hand can fling it."""
+
+import asyncio
+import time
+from typing import Any
+
+from benchmarks.page._fleet import Bench, Busy, fleet_with_page, run, size
+from treadle.fleet import client
+from treadle.fleet.orders import Spec, new_id
+
+ORDERS = size("ORDERS", 100_000)
+SECONDS = 5
+SCROLL = """async ([step, seconds]) => {
+  const port = document.querySelector(".viewport");
+  const until = performance.now() + seconds * 1000;
+  let frames = 0, last = performance.now(), worst = 0;
+  while (last < until) {
+    await new Promise(requestAnimationFrame);
+    const now = performance.now();
+    worst = Math.max(worst, now - last);
+    last = now;
+    frames += 1;
+    port.scrollTop += step;
+  }
+  return [frames, worst];
+}"""
+
+
+async def give(bench: Bench) -> None:
+    began = time.perf_counter()
+    for start in range(0, ORDERS, 500):
+        await client.submit(
+            bench.bus,
+            [
+                Spec(id=new_id(), task=f"order {number}", agent="null", project=f"p{number % 40}", labels=("nowhere",))
+                for number in range(start, min(ORDERS, start + 500))
+            ],
+        )
+    print(f"{ORDERS} orders given in {time.perf_counter() - began:.0f} s", flush=True)
+
+
+async def scrolled(page: Any, busy: Busy, words: str, step: int) -> None:
+    before = await busy.now()
+    frames, worst = await page.evaluate(SCROLL, [step, SECONDS])
+    after = await busy.now()
+    spent = after["TaskDuration"] - before["TaskDuration"]
+    print(
+        f"{words}: {frames / SECONDS:.0f} frames a second, the longest {worst:.0f} ms, {spent / SECONDS:.0%} of the "
+        f"main thread ({spent / frames * 1000:.2f} ms a frame), heap {after['JSHeapUsedSize'] / 1e6:.0f} MB "
+        "(goal: 60, 10 %, 25 MB)"
+    )
+
+
+async def scroll() -> None:
+    async with fleet_with_page() as bench:
+        await give(bench)
+        context = await bench.signed_in()
+        page = await context.new_page()
+        await page.goto(f"{bench.address}/#/orders")
+        await page.wait_for_function(
+            "(many) => document.querySelector('.grid .small')?.textContent.replace(/\\D/g, '') === many",
+            arg=str(ORDERS),
+            timeout=170_000,
+        )
+        await asyncio.sleep(2)
+        busy = await Busy.of(page)
+        await scrolled(page, busy, "by a wheel (20 rows a second)", 12)
+        await scrolled(page, busy, "flung (670 rows a second)", 400)
+        began = time.perf_counter()
+        await page.evaluate("location.hash = '#/orders?project=p7'")
+        await page.wait_for_function(
+            "(many) => document.querySelector('.grid .small')?.textContent.replace(/\\D/g, '') === many",
+            arg=str(len(range(7, ORDERS, 40))),
+        )
+        print(f"a filter shows its first rows after {(time.perf_counter() - began) * 1000:.0f} ms (goal 100)")
+
+
+def main() -> None:
+    run(scroll)

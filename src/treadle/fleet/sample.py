@@ -1,0 +1,56 @@
+"""A small shop with four mistakes, and orders that mend them with a scripted model: no key, no account, no price."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from treadle.fleet.orders import Spec, new_id
+from treadle.io.files import write_atomic
+from treadle.io.reading import read
+from treadle.workspace.git import git
+
+SHOP = Path(__file__).parent / "sample_shop"
+CHECK = "python3 check_shop.py"
+ORDERS: dict[str, dict[str, Any]] = {
+    "discount": {"task": "The discount is wrong: mend it", "claims": ("prices.py",)},
+    "stock": {"task": "What is sold stays in stock: mend it", "claims": ("stock.py",), "mode": "auto-edit"},
+    "greeting": {"task": "Greet people by name", "claims": ("greeting.py",)},
+    "dollars": {"task": "Show cents as dollars", "claims": ("prices.py",)},
+}
+"""`stock` asks before it runs its test; `dollars` has to wait for `discount`."""
+
+
+def make_repository(place: Path) -> Path:
+    place.mkdir(parents=True)
+    for path in SHOP.glob("*.py.txt"):
+        write_atomic(str(place / path.name.removesuffix(".txt")), read(str(path)))
+    write_atomic(str(place / ".gitignore"), b"__pycache__/\n")
+    identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.invalid"]
+    for command in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "A shop with four mistakes"]):
+        git(*command, cwd=str(place))
+    return place
+
+
+def spec_of(name: str, repository: Path, *, by: str = "demo") -> Spec:
+    fields = {"mode": "full-auto", **ORDERS[name]}
+    return Spec(
+        id=new_id(),
+        title=name,
+        root=str(repository),
+        base=git("rev-parse", "HEAD", cwd=str(repository)).stdout.decode().strip(),
+        model=f"scripted:{SHOP / f'{name}.toml'}",
+        created=time.time(),
+        by=by,
+        **fields,
+    )
+
+
+def first_order(directory: str, *, by: str) -> Spec:
+    """One order that edits a file and asks once, in a shop of its own below `directory`."""
+    number = 1
+    while os.path.exists(place := os.path.join(directory, f"shop-{number}")):
+        number += 1
+    return spec_of("stock", make_repository(Path(place)), by=by)
