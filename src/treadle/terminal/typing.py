@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from treadle.errors import ConfigError
+from treadle.errors import ConfigError, PeerExited
 from treadle.light import TYPE_CHECKING
 from treadle.terminal.client import Client
 from treadle.terminal.manners import as_paste
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 SETTLED = 120
 SETTLE_MAX = 3.0
 LEAST = 0.05
+WORDS = 30
+"""Letters of a text that are looked for on the screen: so few are seldom wrapped."""
 LINE_MAX = 4095
 """What the kernel keeps of one line that a program has not read yet."""
 
@@ -23,6 +25,7 @@ LINE_MAX = 4095
 def type_text(client: Client, detail: dict[str, Any], data: bytes, enter: bool, anyway: bool) -> dict[str, Any] | None:
     """Type the text, and Enter when the program has drawn it. None, or why not with the state that forbids it."""
     how = wire.ANYWAY if anyway else wire.PRESSES_ENTER if enter else 0
+    text = data
     if detail["canonical"]:
         _check_lines(data)
     elif detail["modes"].get("paste") and (enter or not data.endswith((b"\r", b"\n"))):
@@ -30,8 +33,8 @@ def type_text(client: Client, detail: dict[str, Any], data: bytes, enter: bool, 
     if data and (refused := typed(client, data, how)):
         return refused
     if enter:
-        if data:
-            settle(client)
+        if text:
+            settle(client, text if detail["state"].get("agent") else b"")
         return typed(client, b"\r", how)
     return None
 
@@ -51,13 +54,44 @@ def typed(client: Client, data: bytes, how: int) -> dict[str, Any] | None:
     return None
 
 
-def settle(client: Client) -> None:
-    """Programs that draw their own input take text and Enter in one piece for a paste: let them draw the text first."""
+def settle(client: Client, text: bytes = b"") -> None:
+    """Programs that draw their own input take text and Enter in one piece for a paste: let them draw the text first.
+
+    A silent screen is not enough for an agent: on a busy machine it may not have begun to draw. There the `text` is
+    looked for in its input box.
+    """
     started = time.monotonic()
     while (waited := time.monotonic() - started) < SETTLE_MAX:
-        if waited >= LEAST and client.status().idle_ms >= SETTLED:
+        drawn = waited >= LEAST and client.status().idle_ms >= SETTLED
+        if drawn and (not text or in_box(client, text) is not False):
             return
         time.sleep(0.02)
+
+
+def submitted(client: Client, text: bytes, turns: int, patience: float) -> bool:
+    """Whether Enter was taken, within so many seconds: the text leaves the agent's input box, or another turn begins
+    than the `turns` there were."""
+    deadline = time.monotonic() + patience
+    try:
+        while in_box(client, text) and client.detail()["state"].get("turns", 0) <= turns:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+    except PeerExited:
+        pass  # it was the command that ends the program
+    return True
+
+
+def in_box(client: Client, text: bytes) -> bool | None:
+    """Whether the text stands in the agent's input box, also as the note of a paste; None where no box is seen."""
+    box = client.explain().get("regions", {}).get("box", "")
+    words = first_words(text)
+    return (words in box or "pasted" in box.lower()) if words and box else None
+
+
+def first_words(text: bytes) -> str:
+    """The beginning of a text, as it is seen on a screen. A mark in front may be shown as a mode of the box."""
+    return text.decode(errors="replace").strip().split("\n")[0].lstrip("/!#@&")[:WORDS].strip()
 
 
 def _check_lines(data: bytes) -> None:

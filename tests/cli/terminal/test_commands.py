@@ -485,13 +485,27 @@ while True:
 """
 
 
-def test_a_turn_that_is_over_before_anybody_sees_it_run_was_submitted(shell: Shell, tmp_path: Path) -> None:
-    program = tmp_path / "claude"
-    program.write_text(f"#!{sys.executable} -ISu\n{QUICK}")
+def agent_program(shell: Shell, code: str) -> None:
+    """Run a program that looks like Claude Code and is idle."""
+    program = shell.cwd / "claude"
+    program.write_text(f"#!{sys.executable} -ISu\n{code}")
     program.chmod(0o700)
     shell("run", "--detach", "--id", "x", "--", str(program))
     shell("wait", "x", "--state", "idle", "--timeout", "50")
+
+
+def test_a_turn_that_is_over_before_anybody_sees_it_run_was_submitted(shell: Shell) -> None:
+    agent_program(shell, QUICK)
     shell("send", "x", "tidy up", "--wait-idle", "--timeout", "50")
+
+
+def test_a_text_that_still_stands_in_the_box_after_enter_was_not_submitted(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent_program(shell, QUICK.replace('letter == "\\r"', "False"))
+    monkeypatch.setenv("TREADLE_SUBMIT_SECONDS", "0.5")
+    done = shell.run("send", "x", "tidy up", "--enter")
+    assert done.returncode == 4 and "still stands in its input box" in done.stderr
 
 
 def test_a_long_text_is_pasted_whole_or_refused(shell: Shell) -> None:

@@ -48,6 +48,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _end(where: Place, grace: float) -> dict[str, Any]:
+    if _is_stopped(where):  # it cannot answer, so it is not asked
+        return _from_outside(where, grace)
     try:
         with connect(where, timeout=5.0) as client:
             report = client.stop(grace)
@@ -58,6 +60,13 @@ def _end(where: Place, grace: float) -> dict[str, Any]:
         if not os.path.exists(where.pid) or os.path.exists(where.exit):
             raise
         return _of_a_lost_one(where, grace)
+
+
+def _is_stopped(where: Place) -> bool:
+    from treadle.io.process import table
+
+    found = table.look(where.pids()[0])
+    return found is not None and found.name == SUPERVISOR and found.state in "Tt"
 
 
 def _tell(name: str, report: dict[str, Any]) -> None:

@@ -13,8 +13,9 @@ program asks for a permission or has a question, only a single key is typed, as 
 pressed only with --anyway. Of a program that nobody recognises one cannot tell, so Enter needs --anyway there too,
 unless it shows a prompt.
 
-Exit codes: 0 typed, or idle again. 1 it has ended. 3 it waits for a person, or nobody can tell what it does. 4 no work
-was seen after Enter: the text was not submitted. 5 the turn failed. 124 not within the timeout.
+Exit codes: 0 typed, or idle again. 1 it has ended. 3 it waits for a person, or nobody can tell what it does. 4 not
+submitted: after Enter the text still stands in the agent's input box, or no work was seen. 5 the turn failed. 124 not
+within the timeout.
 """
 
 from __future__ import annotations
@@ -48,8 +49,6 @@ BEGIN = 20.0
 TREADLE_SUBMIT_SECONDS sets another limit."""
 
 LOOK_PAUSE = 2.0
-WORDS = 30
-"""Letters of a text that are looked for on the screen: so few are seldom wrapped."""
 
 
 def main(arguments: list[str]) -> int:
@@ -72,8 +71,12 @@ def main(arguments: list[str]) -> int:
         before = _detail(client, where)
         if before is None:
             return _send_plainly(client, where, data, enter, anyway)
+        state = before["state"]
+        seen = enter and data and state.get("agent") and typing.in_box(client, data) is False
         if code := _type(client, where, before, data, enter, anyway):
             return code
+        if seen and not typing.submitted(client, data, state["turns"], _patience()):
+            return _not_submitted(where, "the text still stands in its input box after Enter")
         if not waits:
             return 0
         code = _follow(client, where, before, data, deadline, anyway)
@@ -138,7 +141,7 @@ def _follow(
     """Wait for work to begin, and for its end."""
     from treadle.cli.terminal.wait import AT_WORK, Watched, instead_of_idle
 
-    begin = time.monotonic() + float(os.environ.get("TREADLE_SUBMIT_SECONDS") or BEGIN)
+    begin = time.monotonic() + _patience()
     watched = Watched(where)
     look = time.monotonic() + LOOK_PAUSE
     begun = False
@@ -161,14 +164,22 @@ def _follow(
                 if (begun or state["name"] != "error") and (code := instead_of_idle(where.id, state)) is not None:
                     return code
             if not begun and now > begin:
-                warn(f"treadle: no work was seen in {where.id} after Enter: the text was not submitted")
-                warn(f"  look with `treadle peek {where.id}`")
-                return NOT_SUBMITTED
+                return _not_submitted(where, "no work was seen after Enter")
             if deadline is not None and now >= deadline:
                 return TIMED_OUT
             time.sleep(0.05)
     finally:
         watched.close()
+
+
+def _patience() -> float:
+    return float(os.environ.get("TREADLE_SUBMIT_SECONDS") or BEGIN)
+
+
+def _not_submitted(where: Place, why: str) -> int:
+    warn(f"treadle: {where.id}: {why}, so the text was not submitted")
+    warn(f"  look with `treadle peek {where.id}`; `treadle send {where.id} --enter` presses Enter again")
+    return NOT_SUBMITTED
 
 
 def _begun(before: dict[str, Any], state: dict[str, Any]) -> bool:
@@ -184,10 +195,7 @@ def _begun(before: dict[str, Any], state: dict[str, Any]) -> bool:
 
 def _taken(client: Client, data: bytes) -> bool:
     """Whether the text has left the input box for the transcript: some turns are over before anybody sees them run."""
-    found = client.explain()
-    words = data.decode(errors="replace").strip().split("\n")[0][:WORDS]
-    box, screen = found.get("regions", {}).get("box", ""), found.get("screen", "")
-    return bool(words) and bool(box) and words not in box and "pasted" not in box.lower() and words in screen
+    return typing.in_box(client, data) is False and typing.first_words(data) in client.explain()["screen"]
 
 
 def _read(path: str) -> bytes:
