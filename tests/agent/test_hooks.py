@@ -56,10 +56,13 @@ async def test_any_other_failure_is_a_warning_and_blocks_nothing(tmp_path: Path,
 
 
 async def test_a_hook_that_takes_too_long_is_stopped_with_all_it_started(tmp_path: Path, warnings: list[str]) -> None:
-    command = "(setsid sleep 1000 & echo $! > pid); echo started > started; sleep 1000"
-    ready = hooks(tmp_path, warnings, pre_tool=Hook(command=command, timeout=8))
-    assert await ready.pre_tool("bash", {}, BASH) is None
-    assert "took more than 8 s" in warnings[0]
+    command = "(setsid sleep 1000 & echo $! > pid); sleep 1000"
+    for seconds in (1, 30):  # on a busy machine the shell may not come so far in one
+        ready = hooks(tmp_path, warnings, pre_tool=Hook(command=command, timeout=seconds))
+        assert await ready.pre_tool("bash", {}, BASH) is None
+        assert f"took more than {seconds} s" in warnings.pop()
+        if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text():
+            break
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
 

@@ -30,7 +30,7 @@ def settled(asked: Confinement, settings: Settings) -> Confinement:
 
 
 class Confining:
-    """Of one session: `now` gives the confinement for a program that is started now."""
+    """The confinement of one session's programs: `now` gives that of a program that is started now."""
 
     def __init__(self, cwd: str, add_dirs: tuple[str, ...], asked: Confinement, *, session: str) -> None:
         self.asked = asked

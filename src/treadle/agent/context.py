@@ -24,7 +24,7 @@ DEFAULT_WINDOW = 128_000
 """Assumed when the provider does not say and the settings do not either."""
 COMPACT_AT = 0.8
 PRUNE_AT = 7 / 8
-"""Of the mark at which it is compacted."""
+"""Old tool results are pruned at this part of the size at which the conversation is compacted."""
 PROTECT = 40_000
 WORTH_PRUNING = 20_000
 FEWEST_TO_COMPACT = 4

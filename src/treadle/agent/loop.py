@@ -89,7 +89,7 @@ class Parts(msgspec.Struct, kw_only=True):
     emit: Callable[[Event], None]
     room: Callable[[], Awaitable[None]]
     watching: Watching | None = None
-    """For tools that execute: called before, and what it gives after, which may find what must not have happened."""
+    """Called before a tool that executes; what it returns is called after it, to find changes that are not allowed."""
     calling: Calling | None = None
     max_output_tokens: int | None = None
     thinking: Reasoning = Reasoning()

@@ -350,7 +350,7 @@ async def over_stdio(child: Child) -> AsyncIterator[Any]:
 
 
 def _whose_answer(line: bytes | LineTooLong, waiting: Collection[int | str]) -> list[int | str]:
-    """Which of those who wait for an answer this line would have been for. A stray print is for none of them."""
+    """The waiting calls that this unreadable line may have been the answer to. A stray print answers none of them."""
     if isinstance(line, LineTooLong):
         return list(waiting)
     try:

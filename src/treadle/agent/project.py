@@ -31,7 +31,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     description: str
     path: str
-    """Of its SKILL.md."""
+    """Where its SKILL.md is."""
 
 
 class ProjectCommand(msgspec.Struct, frozen=True, kw_only=True):

@@ -107,7 +107,7 @@ class NativeSession(BaseSession):
         )
         self.groups = Groups(self.tasks, self.note, self.id)
         self.model = spec.model
-        """As it was asked for; None: what the settings and the environment say."""
+        """The model that was asked for; None: the one that the settings or the environment name."""
         self._unheard: list[str] = []  # what tasks came to while no turn ran: the next one begins with it
         self._owned = [self.weak] if self.weak is not provider else []
         if parent is None or provider is not parent.provider:

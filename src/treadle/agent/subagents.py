@@ -23,7 +23,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """None: the model of the session that starts it."""
     isolation: Isolation = "none"
     id: str | None = None
-    """Of its task; None: the next number."""
+    """The id of its task; None: the next number."""
 
 
 AgentType: TypeAlias = Subagent

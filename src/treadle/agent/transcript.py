@@ -342,7 +342,7 @@ def well_formed(messages: Iterable[ChatMessage]) -> list[ChatMessage]:
 
 
 def _inherited(record: Record, name: str | None) -> Record:
-    """As a fork of this name has it."""
+    """The record as a fork of this name keeps it."""
     if isinstance(record, TurnOver | Rewound) and record.listing is not None:
         return msgspec.structs.replace(record, listing=msgspec.structs.replace(record.listing, name=name))
     return record

@@ -151,7 +151,7 @@ def _service(name: str, told: list[str], table: ModelSettings, offline: bool) ->
 
 
 def agents(offline: bool) -> Iterator[Finding]:
-    """Those that are installed are greeted, unless one is to stay offline."""
+    """Which agents are installed, and whether each starts and answers; with `offline` none is started."""
     from treadle.cli.agents import installed
 
     try:

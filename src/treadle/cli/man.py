@@ -73,6 +73,6 @@ def _quoted(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """As it is: no letter of it is a command, and dashes can be copied."""
+    """Text for a manual page, escaped: nothing in it is read as a command, and dashes stay plain dashes."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     return "\n".join(f"\\&{line}" if line[:1] in (".", "'") else line for line in escaped.split("\n"))

@@ -107,7 +107,7 @@ async def restore(directory: str, *, say: Progress = lambda text: None) -> None:
             for stream in STREAMS:
                 await _restore_stream(bus, stream, os.path.join(directory, stream))
                 say(f"restored {stream}")
-            # Of an older version, they are brought up to date; of a newer one, this says so.
+            # Streams of an older version are brought up to date here; those of a newer one are refused.
             await ensure(bus, replicas=fleet.replicas, lease=fleet.lease)
         finally:
             await bus.close()

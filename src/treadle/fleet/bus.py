@@ -323,7 +323,7 @@ class Bus:
                 chunk = [entry for entry in await self._collect(request) if entry.revision < end]
             found += reversed(chunk)
             end = start
-            # As far again as the rest should take, by how dense it was so far.
+            # Look as far back as the missing entries should need, judging by how many there were so far.
             span = min(8 * span, max(64, 2 * span * (count - len(found)) // max(1, len(chunk))))
         return found[:count]
 

@@ -83,7 +83,7 @@ def read_state(directory: str) -> RunState | None:
 
 
 class Checkpoints:
-    """Of one run: told of its events, it keeps a checkpoint when something was done, and not too often."""
+    """The checkpoints of one run: it hears the run's events, and keeps one after something was done, not too often."""
 
     def __init__(self, execution: Execution) -> None:
         self.execution = execution

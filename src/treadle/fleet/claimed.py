@@ -42,7 +42,7 @@ class Claimed:
         return found
 
     def guards(self, given: Guards) -> Guards:
-        """Those of the session, and these."""
+        """The guards of the session together with those of the claims."""
         return replace(given, judge=self._judging(given.judge), watching=given.watching or self._watch)
 
     def _judging(self, first: Guard | None) -> Guard:

@@ -61,7 +61,7 @@ async def resolve(bus: Bus, name: str) -> str:
     if await bus.get(f"spec.{name}") is not None:
         return name
     keys = [key for key in await bus.keys("spec.*") if key.startswith(f"spec.{name}")]
-    # Of those that were cleaned away, the name alone is left.
+    # An order that was cleaned away leaves its name behind, so names alone do not count.
     found = [key.partition(".")[2] for key in (await bus.named(keys) if keys and name else ())]
     if not found:
         raise NotFound(f"there is no order {name!r}", hint=_LISTED)

@@ -12,7 +12,7 @@ FORMAT = 1
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Of `fleet` or `project:NAME`. What is spent is what was measured; unknown prices are counted apart, in tokens."""
+    """The limits of `fleet` or `project:NAME`, and what was measured; tokens of unknown price are counted apart."""
 
     usd: float | None = None
     tokens: int | None = None

@@ -32,7 +32,7 @@ class OrderRow(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class OrderFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which orders; what is empty does not narrow."""
+    """Which orders are wanted; an empty field does not narrow the list."""
 
     states: tuple[str, ...] = ()
     agent: str = ""

@@ -176,7 +176,7 @@ class Scheduler:
         return book
 
     async def _look_for_answers(self) -> None:
-        """Of orders that gave their slot back while they wait for one."""
+        """Look for answers to orders that gave their slot back while they wait for one."""
         parked = {f"answer.{row.order.open_ask}": row for row in self.book.rows.values() if row.order.parked}
         found = await self.bus.named(list(parked)) if parked else {}
         for key, entry in found.items():

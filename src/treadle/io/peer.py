@@ -75,7 +75,7 @@ class Peer(Generic[Received, Said]):
     """The process and the conversation with it. One task hears; any number of tasks may say something."""
 
     CLOSED: type[RemoteError] = RemoteProtocolError
-    """What it is to close the output and go on running."""
+    """The error for a program that closes its output and goes on running."""
 
     def __init__(
         self, child: Child, wire: Wire[Received, Said], *, name: str, patience: Patience | None = None

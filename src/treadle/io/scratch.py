@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 PREFIX = "treadle-tmp-"
 MAKING = ".treadle-tmp-"
-"""Of one that its owner does not hold yet."""
+"""The prefix of a directory while it is being made, before its owner has locked it."""
 LONG_AGO = 3600.0
 
 _held: dict[str, int] = {}

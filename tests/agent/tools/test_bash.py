@@ -74,13 +74,17 @@ async def test_output_is_told_while_the_command_runs(workspace: Workspace) -> No
 
 
 async def test_when_time_is_up_the_whole_tree_is_stopped_also_what_ignores_sigterm(workspace: Workspace) -> None:
-    result = await workspace.run(
-        "bash",
-        command="trap '' TERM; (trap '' TERM; setsid sleep 300 & echo $! >> pids; sleep 300) & echo $! >> pids;"
-        " echo before; while :; do sleep 1; done",
-        timeout=5,
+    command = (
+        "trap '' TERM; (trap '' TERM; setsid sleep 300 & echo $! >> pids; sleep 300) & echo $! >> pids;"
+        " echo before; while :; do sleep 1; done"
     )
-    assert result.startswith("before\n[timed out after 5 s: the command and all it had started were stopped")
+    for seconds in (1, 30):  # on a busy machine the shell may not come so far in one
+        (workspace.root / "pids").write_text("")
+        workspace.events.clear()
+        result = await workspace.run("bash", command=command, timeout=seconds)
+        if result.startswith("before\n") and len(pids(workspace)) == 2:
+            break
+    assert result.startswith(f"before\n[timed out after {seconds} s: the command and all it had started were stopped")
     assert "by force" in result
     assert not any(alive(pid) for pid in pids(workspace)) and len(pids(workspace)) == 2
     [command] = [event for event in workspace.events if isinstance(event, CommandRun)]
@@ -117,12 +121,17 @@ async def test_a_flood_is_cut_in_memory_on_disk_and_live_and_then_stopped(
     from treadle.agent.tools import output
 
     monkeypatch.setattr(output, "DISK_CAP", 1 << 20)
-    tracemalloc.start()
-    result = await workspace.run("bash", command="yes", timeout=5)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    for seconds in (1, 30):  # on a busy machine there may be no flood in one
+        workspace.events.clear()
+        tracemalloc.start()
+        result = await workspace.run("bash", command="yes", timeout=seconds)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        if "the first 1 MiB are in" in result:
+            break
     assert peak < 4 << 20
-    assert result.startswith("y\ny\n") and "the first 1 MiB are in" in result and "[timed out after 5 s" in result
+    assert result.startswith("y\ny\n") and "the first 1 MiB are in" in result
+    assert f"[timed out after {seconds} s" in result
     assert len(result) < 26_000
     assert (workspace.kept / "call-1.txt").stat().st_size == 1 << 20
     live = [event for event in workspace.events if isinstance(event, ToolOutput)]

@@ -1,6 +1,7 @@
 """An agent that says what a test writes down, played by a real process over the real wire."""
 
 import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -67,7 +68,7 @@ def agent(folder: Path, lines: list[Line], card: str = "acp") -> AcpAgent:
     recording.write_text("".join(json.dumps(line) + "\n" for line in lines))
     source = str(Path(treadle.__file__).parents[1])
     argv = (sys.executable, "-S", "-m", "treadle.testing.replay", str(recording))
-    return AcpAgent(cards()[card], Launch(argv=argv, sets={"PYTHONPATH": source}))
+    return AcpAgent(cards()[card], Launch(argv=argv), environ={**os.environ, "PYTHONPATH": source})
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """The adapters that make Claude Code and Codex speak the protocol (0.99.0 and 2.6.0), played from recordings."""
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ async def played(name: str, answer: Answer, cwd: Path) -> list[AnyEvent]:
     recording = str(RECORDINGS / f"{name}.jsonl")
     argv = (sys.executable, "-S", "-m", "treadle.testing.replay", recording)
     source = str(Path(treadle.__file__).parents[1])
-    agent = AcpAgent(cards()["acp"], Launch(argv=argv, sets={"PYTHONPATH": source}))
+    agent = AcpAgent(cards()["acp"], Launch(argv=argv), environ={**os.environ, "PYTHONPATH": source})
     async with asyncio.timeout(60):
         session = await agent.open(SessionSpec.of(cwd=str(cwd), mode="suggest", answers=True))
         found = []

@@ -12,7 +12,7 @@ from tests.conftest import need
 from tests.fleet.api.conftest import WAIT, Web
 from tests.fleet.conftest import Start
 from tests.test_docs import made
-from treadle.fleet.api.calls import every
+from treadle.fleet.api.all_calls import every
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "http-api.md"
 

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from tests.fleet.api.conftest import Web
 from tests.fleet.conftest import give, spec
 from treadle.fleet.api import openapi
-from treadle.fleet.api.calls import BASE, every
+from treadle.fleet.api.all_calls import every
+from treadle.fleet.api.calls import BASE
 from treadle.fleet.bus import Bus
 
 

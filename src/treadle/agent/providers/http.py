@@ -56,7 +56,7 @@ class Format(Protocol):
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Which service, and how patient we are with it."""
+    """A model service: its address, how requests to it are made, and how long we wait."""
 
     name: str
     base_url: str

@@ -15,6 +15,6 @@ WINDOWS = {
 
 
 def window(model: str) -> int | None:
-    """By the longest beginning of the name, after a vendor's name if there is one."""
+    """The context window of the longest known prefix of the model's name; a vendor's name before it is left out."""
     bare = model.rpartition("/")[2]
     return next((WINDOWS[start] for start in sorted(WINDOWS, key=len, reverse=True) if bare.startswith(start)), None)

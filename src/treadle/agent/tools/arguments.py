@@ -107,7 +107,7 @@ def note_of(tool: AnyTool, given: dict[str, Any]) -> str:
 
 
 def _named(tool: AnyTool, given: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """By the tool's own argument names, and the names it does not have; null for an optional argument is nothing."""
+    """The arguments under the tool's own names, and names it does not know. Null for an optional one is left out."""
     fields = {field.name: field for field in msgspec.structs.fields(tool.Args)}
     by_plain = {plain_name(name): name for name in fields}
     named: dict[str, Any] = {}

@@ -169,7 +169,7 @@ class Walk:
 
 
 def left_out(path: str, name: str, is_directory: bool, levels: tuple[Level, ...]) -> bool:
-    """By the innermost rules that speak of it."""
+    """Whether ignore files leave it out: the innermost file with a matching rule decides."""
     if is_directory:
         path, name = path + "/", name + "/"
     for start, rules in levels:

@@ -16,7 +16,7 @@ from treadle.io.opening import appending
 
 DISK_CAP = 64 << 20
 RESERVE = 2048
-"""Of the cap, for the words about what was left out and whatever a tool says after its output."""
+"""The part of the cap that is kept for the note about what was left out and for what a tool adds to its output."""
 
 
 def capped(text: str, context: ToolContext) -> str:

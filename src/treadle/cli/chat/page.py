@@ -130,7 +130,7 @@ class Page:
         return self.note("bold", f"> {said}") + (self.note("dim", f"  … {more} more lines") if more > 1 else "") + "\n"
 
     def waits(self) -> str:
-        """That the model has been asked; where nothing is live it has to be said."""
+        """A line that the model has been asked, for output that shows no live progress."""
         return self.note("dim", "waiting for the model") if self._flowing else ""
 
     def gap(self) -> str:

@@ -183,7 +183,7 @@ class ChatScreen:
         return parts
 
     def _options(self, question: Question) -> list[tuple[int, str]]:
-        """Those around the chosen one, of the ones that match what was typed."""
+        """The options to show: those that match what was typed, around the chosen one."""
         matching = list(enumerate(question.matching(self.field.text)))
         first = max(0, min(question.chosen - OPTIONS // 2, len(matching) - OPTIONS))
         return matching[first : first + OPTIONS] if question.want == "words" else []
@@ -300,7 +300,7 @@ class ChatScreen:
         self.print(self.page.note("bold", one.title) + self.page.note("dim", one.text.rstrip("\n") or "(nothing)"))
 
     def dismiss(self) -> bool:
-        """None of those that a picker offers. False when no picker is open."""
+        """Close the picker without choosing anything. False when no picker is open."""
         picking = self.question is not None and not self.question.asked.request
         if picking:
             self.give_up()

@@ -242,7 +242,7 @@ class Talk:
             await asyncio.wait([asking])
 
     async def _put_questions(self) -> None:
-        """Those that come while a command runs. What is still open when it ends has to wait."""
+        """Ask the person what comes up while a command runs. A question still open when the command ends must wait."""
         asked: Asked | None = None
         try:
             while True:

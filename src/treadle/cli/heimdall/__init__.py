@@ -82,7 +82,7 @@ def _run(name: str, arguments: list[str]) -> int:
 
 
 _ALWAYS = ("haid", "ledger-mcp", "hook")
-"""These judge for themselves, as others can act through them."""
+"""Commands that check identities themselves, because other agents can act through them."""
 
 
 def _refuse_revoked() -> None:

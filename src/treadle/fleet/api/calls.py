@@ -100,13 +100,7 @@ class ApiCall:
 
 TABLE: list[ApiCall] = []
 
-
-def every() -> list[ApiCall]:
-    """All calls; the modules that hold them are imported here, once."""
-    from treadle.fleet.api import devices, machines, order_terminals, orders, push, questions, reviews, terminals
-
-    assert all((devices, machines, order_terminals, orders, push, questions, reviews, terminals))
-    return TABLE
+"""The calls of the modules that are imported; `all_calls` has all of them."""
 
 
 def call(
@@ -127,10 +121,10 @@ def call(
     return add
 
 
-def routes(server: WebServer) -> list[Route]:
-    """The table as routes; the methods of one path stand together, so that a wrong one is told as such."""
+def routes(server: WebServer, table: list[ApiCall]) -> list[Route]:
+    """Calls as routes; the methods of one path stand together, so that a wrong one is told as such."""
     paths: dict[str, dict[str, ApiCall]] = {}
-    for each in every():
+    for each in table:
         paths.setdefault(each.path, {})[each.method] = each
     return [Route(BASE + path, _endpoint(server, methods), methods=list(methods)) for path, methods in paths.items()]
 

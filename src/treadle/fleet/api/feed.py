@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 KEYS = ("order.*", "spec.*", "ask.>", "answer.>", "say.>", "control", "node.*")
 BATCH = 1000
 FEW = 64
-"""So many changes are taken in at once on the spot; more of them in a thread."""
+"""Up to so many changes are taken in by the event loop itself; more of them in a thread."""
 
 OnState = Callable[[list[Entry], list[OrderRow]], None]
 OnEvents = Callable[[str, int, int, dict[str, Any]], None]

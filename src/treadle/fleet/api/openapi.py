@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 import treadle
-from treadle.fleet.api.calls import BASE, ApiCall, every
+from treadle.fleet.api.all_calls import every
+from treadle.fleet.api.calls import BASE, ApiCall
 from treadle.fleet.api.envelope import ErrorAnswer
 
 _FAILURES = {

@@ -94,7 +94,7 @@ class WebServer:
         from starlette.responses import JSONResponse, PlainTextResponse
         from starlette.routing import Route, WebSocketRoute
 
-        from treadle.fleet.api import answer_links, calls, devices, local_ca, openapi, stream
+        from treadle.fleet.api import all_calls, answer_links, calls, devices, local_ca, openapi, stream
         from treadle.fleet.api.socket import Tab
 
         document = openapi.document()
@@ -137,7 +137,7 @@ class WebServer:
             Route(f"{calls.BASE}/changes", partial(stream.changes, self)),
             Route(f"{calls.BASE}/orders/{{id}}/stream", partial(stream.events, self)),
             WebSocketRoute("/socket", follow),
-            *calls.routes(self),
+            *calls.routes(self, all_calls.every()),
         ]
 
     def _public(self, path: str) -> bool:

@@ -72,7 +72,7 @@ class Tree:
         self.pid = 0
         self.reaper = 0
         self.exit_code: int | None = None
-        """Of the command itself, negative for a signal; None while it runs, and when it was lost with its reaper."""
+        """The command's own exit code, negative for a signal; None while it runs, or when its reaper was killed."""
         self.report: TreeEnd | None = None
         """Set when nothing of the tree is left."""
         self.failure: LocalError | None = None
@@ -252,7 +252,7 @@ class WaitingReaper:
 
 
 def fork_reaper() -> WaitingReaper:
-    """For a process without threads that is its own keeper, of one tree."""
+    """Fork the reaper of a process that has no threads and keeps one tree itself, without a keeper."""
     ours, theirs = socket.socketpair()
     reaper.mark(b"treadle-terminal")
     keeper = os.getpid()

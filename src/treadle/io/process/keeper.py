@@ -37,7 +37,7 @@ CONTROL = 3
 FDS_PER_SPAWN = 4
 """With each spawn come the socket of the tree and the child's three standard streams, and as many as it asks for."""
 FDS_MAX = 200
-"""That can come with one message; the kernel takes no more than 253."""
+"""The most descriptors that one message may carry; the kernel's own limit is 253."""
 
 
 DETACHED = "detached"

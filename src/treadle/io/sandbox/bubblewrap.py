@@ -52,7 +52,7 @@ class Mounts:
         self.read_only = [*dict.fromkeys(_kept(confinement.read_only, self.write))]
         self.hidden = _masks(confinement, tuple(self.write))
         self.keeps_capability = places.needs_override(self.write)
-        """Which there is none of in a user namespace."""
+        """Then no user namespace is made: inside one, that capability would not count for files of other users."""
 
     def inside(self, places_: list[str]) -> list[str]:
         """Those of the places that a confined program could have moved while the sandbox was made."""

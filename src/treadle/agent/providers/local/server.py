@@ -19,7 +19,7 @@ from treadle.io.process.child import Child, start
 
 START_SECONDS = 300.0
 PROGRAM = (sys.executable, "-P", "-m", "treadle.agent.providers.local.serve")
-"""It is given its settings as one more argument, and says `ready`."""
+"""The command of the local server. Its settings follow as one more argument; it prints `ready` when it can be asked."""
 
 
 class LocalServer:
