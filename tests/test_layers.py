@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,13 +58,22 @@ def rank(part: str) -> int:
     return next(number for number, layer in enumerate(LAYERS) if part in layer)
 
 
+@cache
 def modules() -> list[tuple[str, Path]]:
     return [(path.relative_to(SRC).parts[1].removesuffix(".py"), path) for path in (SRC / "treadle").rglob("*.py")]
 
 
+@cache
+def parsed(path: Path) -> tuple[list[ast.AST], list[str]]:
+    """All calls and imports in a module, and the classes that it defines, those inside of others left out."""
+    tree = ast.parse(path.read_text())
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Call | ast.Import | ast.ImportFrom)]
+    return found, [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+
+
 def imported(path: Path) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in parsed(path)[0]:
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Import):
@@ -74,13 +84,16 @@ def imported(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(("part", "path"), modules(), ids=lambda value: str(value))
-def test_a_module_imports_only_what_lies_below_it(part: str, path: Path) -> None:
-    if part in {"__init__", "__main__"} | BESIDE:
-        return
-    for other in imported(path) - {part, "__version__"}:
-        assert other not in BESIDE, f"{path} imports {other}, which is only for tests"
-        assert rank(other) > rank(part), f"{path} ({part}) imports {other}, which is not below it"
+def test_a_module_imports_only_what_lies_below_it() -> None:
+    wrong = []
+    for part, path in modules():
+        if part not in {"__init__", "__main__"} | BESIDE:
+            for other in imported(path) - {part, "__version__"}:
+                if other in BESIDE:
+                    wrong.append(f"{path} imports {other}, which is only for tests")
+                elif rank(other) <= rank(part):
+                    wrong.append(f"{path} ({part}) imports {other}, which is not below it")
+    assert wrong == []
 
 
 ACTS = {
@@ -108,7 +121,7 @@ ACT_THEMSELVES = {
 
 def acts(path: Path) -> list[str]:
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in parsed(path)[0]:
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
             if called in ACTS or (isinstance(node.func, ast.Attribute) and node.func.attr in ACTING_METHODS):
@@ -116,13 +129,14 @@ def acts(path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(("part", "path"), modules(), ids=lambda value: str(value))
-def test_only_io_opens_starts_signals_renames_and_locks(part: str, path: Path) -> None:
-    if part in {"io"} | BESIDE:
-        return
-    allowed = ACT_THEMSELVES.get(str(path.relative_to(SRC / "treadle")), 0)
-    found = acts(path)
-    assert len(found) <= allowed, f"{path} acts by itself ({'; '.join(found)}): use treadle.io, or add a function there"
+def test_only_io_opens_starts_signals_renames_and_locks() -> None:
+    wrong = []
+    for part, path in modules():
+        if part not in {"io"} | BESIDE:
+            found = acts(path)
+            if len(found) > ACT_THEMSELVES.get(str(path.relative_to(SRC / "treadle")), 0):
+                wrong.append(f"{path} acts by itself ({'; '.join(found)}): use treadle.io, or add a function there")
+    assert wrong == []
 
 
 def test_no_module_is_longer_than_500_lines() -> None:
@@ -140,9 +154,9 @@ def test_a_class_name_has_one_meaning() -> None:
     places: dict[str, list[str]] = {}
     for part, path in modules():
         if part not in {"wire"} | BESIDE:
-            for node in ast.parse(path.read_text()).body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    places.setdefault(node.name, []).append(str(path.relative_to(SRC)))
+            for name in parsed(path)[1]:
+                if not name.startswith("_"):
+                    places.setdefault(name, []).append(str(path.relative_to(SRC)))
     several = {name: where for name, where in places.items() if len(where) > 1}
     assert several == {}, "find a name that says what is meant here"
 
@@ -153,7 +167,7 @@ IMPURE = {"os", "glob", "shutil", "tempfile", "subprocess", "socket", "select", 
 @pytest.mark.parametrize("part", ["policy", "wire"])
 def test_policy_and_wires_are_pure(part: str) -> None:
     for path in (SRC / "treadle" / part).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in parsed(path)[0]:
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             assert not IMPURE & {name.partition(".")[0] for name in names}, f"{path} looks around by itself"
