@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.descriptors import opened
 from tests.machines import OPENAT2, refusing
 from treadle.io import pinned
 
@@ -44,11 +45,11 @@ def test_missing_directories_are_made_where_that_is_wanted(tmp_path: Path) -> No
 
 
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = opened()
     for path in (f"{tmp_path}/no/file", "/etc", "/dev/null", f"{tmp_path}/no"):
         with pytest.raises(OSError):
             pinned.open_file(path)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert opened() - before == set()
 
 
 WAYS = """

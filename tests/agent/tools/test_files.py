@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.tools.workspace import Workspace
+from tests.descriptors import opened
 from treadle.agent.tools import files
 from treadle.errors import ToolError
 from treadle.events import FileChanged
@@ -67,13 +68,13 @@ def test_two_who_make_the_same_directories_at_once_both_get_there(workspace: Wor
 
 def test_no_descriptor_is_left_open_by_success_or_failure(workspace: Workspace) -> None:
     path = workspace.write("dir/a.txt", "x")
-    before = len(os.listdir("/proc/self/fd"))
+    before = opened()
     for _ in range(20):
         files.save(workspace.context, files.load(path), os.urandom(8), "", "")
         for bad in ("dir", "none/at/all", "dir/a.txt/b"):
             with pytest.raises(ToolError):
                 files.open_regular(workspace.root / bad)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert opened() - before == set()
 
 
 async def test_an_interrupted_write_is_finished_and_told(workspace: Workspace) -> None:

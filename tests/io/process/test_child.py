@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.descriptors import opened
 from tests.io.process.hostile import SELF, left
 from tests.waiting import until
 from treadle.errors import LocalError, NotFound
@@ -22,9 +23,9 @@ from treadle.io.process.child import Child, Tail, start
 @pytest.fixture(autouse=True)
 def nothing_stays(mark: str) -> Iterator[None]:
     tree.spawn(["true"]).stop()  # the keeper's socket is there before we count
-    descriptors = len(os.listdir("/proc/self/fd"))
+    before = opened()
     yield
-    assert len(os.listdir("/proc/self/fd")) <= descriptors
+    assert opened() - before == set()
 
 
 async def hostile(*modes: str) -> Child:
@@ -152,12 +153,12 @@ async def test_a_child_whose_reaper_was_killed_is_ended_and_said_to_be_lost(mark
 
 
 async def test_thirty_children_at_once_need_no_thread() -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
 
     async def one(number: int) -> bytes:
         async with await start(["sh", "-c", f"echo {number}"]) as child:
             said = await child.stdio.read()
-            assert threading.active_count() == before
+            assert set(threading.enumerate()) - before == set()
             await child.wait()
             return said
 

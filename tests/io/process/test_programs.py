@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.descriptors import opened
 from treadle.errors import NotFound, TimedOut
 from treadle.io.process.programs import find_outside, output_of, run_program
 
@@ -89,7 +90,7 @@ def test_a_program_that_fails_or_is_missing_gives_nothing() -> None:
 
 
 def test_asking_leaves_no_descriptor_open() -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = opened()
     output_of([sys.executable, "-c", "pass"])
     output_of(["there-is-no-such-program"])
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert opened() - before == set()

@@ -34,8 +34,10 @@ class Warm:
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, **more)  # type: ignore[call-overload, no-any-return]
 
     def parents(self) -> list[int]:
-        found = [process.pid for process in table.processes() if process.name == "treadle-warm"]
-        return [pid for pid in found if any(str(self.home) in word for word in table.command_line(pid))]
+        """Without their copies, one of which may still be ending when whoever asked has its answer."""
+        found = {process.pid: process.parent for process in table.processes() if process.name == "treadle-warm"}
+        own = [pid for pid, parent in found.items() if parent not in found]
+        return [pid for pid in own if any(str(self.home) in word for word in table.command_line(pid))]
 
 
 @pytest.fixture
