@@ -75,21 +75,21 @@ Scene = Callable[[ChatTerminal], None]
 def question(terminal: ChatTerminal) -> None:
     """An edit, seen before it is allowed."""
     terminal.say("The check fails. Why?")
-    terminal.until("waiting for you 0:01")
+    terminal.asked()
 
 
 def command(terminal: ChatTerminal) -> None:
     """A command: what it would touch, and how it is confined."""
     terminal.say("The check fails. Why?")
-    terminal.until("waiting for you 0:01")
+    terminal.asked()
     terminal.keys("y")
-    terminal.until("(?s)in .*confined by.*waiting for you 0:01")
+    terminal.until("(?s)in .*confined by.*waiting for you 0:0[1-9]")
 
 
 def typing(terminal: ChatTerminal) -> None:
     """A running command with the end of its output, and what waits for afterwards."""
     terminal.say("Count slowly.")
-    terminal.until("waiting for you 0:01")
+    terminal.asked()
     terminal.keys("y")
     terminal.until("(?s)step 4.*waiting for bash")
     terminal.keys("then write a test\t")

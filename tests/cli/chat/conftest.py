@@ -48,10 +48,10 @@ text = "That was it."
 times = "always"
 
 [[reply]]
-when = "talk"
-text = "one two three four five six seven eight nine ten"
-pace = 0.3
-times = "always"
+when = "hold on"
+[[reply.call]]
+name = "bash"
+arguments = { command = "until [ -e go ]; do sleep 0.05; done" }
 
 [[reply]]
 when = "be brief"

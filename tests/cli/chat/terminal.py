@@ -71,6 +71,13 @@ class ChatTerminal:
             "an empty input",
         )
 
+    def asked(self) -> str:
+        """A question has been on the screen for a second, so that a key is an answer and not typed for something else.
+
+        On a busy machine the seconds are not all seen.
+        """
+        return self.until(r"waiting for you 0:(0[1-9]|[1-5]\d)")
+
     def ended(self) -> int:
         """Its exit code. What it still writes is read, since it may wait for that."""
         deadline = time.monotonic() + 60

@@ -30,14 +30,15 @@ def test_a_long_paste_is_said_to_be_long_and_shown_by_its_beginning(chat: Chat) 
     assert "> line 0\n" in seen and "488 more lines" in seen and "line 13\n" not in seen
 
 
-def test_enter_during_a_turn_steers_it_and_tab_queues_the_next(chat: Chat) -> None:
-    terminal = chat()
-    terminal.say("talk")
-    terminal.until("one two")
+def test_enter_during_a_turn_steers_it_and_tab_queues_the_next(chat: Chat, work: Path) -> None:
+    terminal = chat("--permission-mode", "yolo")
+    terminal.say("hold on")
+    terminal.until("waiting for bash")
     terminal.say("be brief")
     terminal.until("» be brief")
     terminal.keys("still there?" + TAB)
     terminal.until("next: still there")
+    (work / "go").touch()
     terminal.until("Brief, then.")
     terminal.until("(?s)> still there.*Yes, I am.")
 

@@ -17,7 +17,15 @@ import pytest
 
 CTRL_C, CTRL_D = b"\x03", b"\x04"
 TREADLE = str(Path(sys.executable).parent / "treadle")
-SCRIPT = """
+SCRIPT = (
+    f"""
+[[reply]]
+when = "go on"
+text = "one two {"more " * 500}nine ten"
+pace = 0.3
+
+"""
+    + """
 [[reply]]
 when = "make it"
 text = "I will write the file."
@@ -52,6 +60,7 @@ text = "never"
 delay = 600
 times = "always"
 """
+)
 
 
 class Terminal:
@@ -115,7 +124,7 @@ def test_a_person_talks_allows_interrupts_and_leaves(terminal: Terminal, tmp_pat
     assert "+hello" not in terminal.until("It is written.")  # it was seen before
     assert (tmp_path / "work" / "made.txt").read_text() == "hello"
     terminal.until("\n> ")
-    terminal.type("talk")
+    terminal.type("go on")
     terminal.until("one two")
     terminal.key(CTRL_C)
     assert "nine ten" not in terminal.until("interrupted")
@@ -212,7 +221,7 @@ def test_a_signal_to_leave_closes_the_session_and_gives_the_terminal_back(
     terminal: Terminal, signum: signal.Signals
 ) -> None:
     terminal.until("> ")
-    terminal.type("talk")
+    terminal.type("go on")
     terminal.until("two")
     terminal.process.send_signal(signum)
     assert terminal.process.wait(60) == 1

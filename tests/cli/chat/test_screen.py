@@ -24,7 +24,7 @@ def test_the_change_is_seen_before_it_is_allowed_and_not_made_before(chat: Chat,
     assert "I will write the file." in seen and "+hello" in seen and "+world" in seen
     assert "May made.txt be made?" in seen and "approval" not in seen
     assert "a keeps this rule: write_file(" in seen and not (work / "made.txt").exists()
-    terminal.until("waiting for you 0:01")
+    terminal.asked()
     terminal.keys("y")
     seen = terminal.until("It is written.")
     assert (work / "made.txt").read_text() == "hello\nworld\n" and seen.count("+hello") == 1
@@ -36,7 +36,7 @@ def test_a_no_with_a_reason_is_read_by_the_model(chat: Chat) -> None:
     seen = terminal.until("y yes · n no")
     assert "May this command run?\n  echo a; echo b; echo c\n" in seen and "names no file that is here" in seen
     assert "not confined: it can do all that you can" in seen
-    terminal.until("waiting for you 0:01")
+    terminal.asked()
     terminal.keys("n")
     terminal.until("why not?")
     terminal.say("use make")
@@ -46,7 +46,7 @@ def test_a_no_with_a_reason_is_read_by_the_model(chat: Chat) -> None:
 def test_a_key_for_the_question_is_not_taken_for_typing(chat: Chat) -> None:
     terminal = chat()
     terminal.say("list it")
-    terminal.until("waiting for you 0:01")
+    terminal.asked()
     terminal.keys("e")
     terminal.until("change it, Enter runs it")
     terminal.keys(ESC)
@@ -82,7 +82,7 @@ def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_takes_it_back(begin: Chat
 def test_a_command_can_be_changed_before_it_runs(chat: Chat, work: Path) -> None:
     terminal = chat()
     terminal.say("list it")
-    terminal.until("waiting for you 0:01")
+    terminal.asked()
     terminal.keys("e")
     terminal.until(r"(?m)^\? echo a; echo b; echo c")
     terminal.keys("; echo changed > changed.txt\r")
@@ -231,7 +231,7 @@ def test_forty_columns_and_a_resize_are_enough(chat: Chat) -> None:
     terminal = chat(cols=40, rows=12)
     terminal.say("make it")
     terminal.until("y yes · n no")
-    terminal.until("waiting for you 0:01")
+    terminal.asked()
     terminal.resize(60, 20)
     os.kill(terminal.process.pid, signal.SIGWINCH)
     terminal.keys("y")
