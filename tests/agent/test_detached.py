@@ -48,6 +48,18 @@ times = "always"
 when = "hurry"
 text = "done at once"
 times = "always"
+[[reply]]
+when = "hold on"
+text = "one two"
+times = "always"
+[[reply.call]]
+name = "bash"
+arguments = { command = "until [ -e go ]; do sleep 0.02; done; echo let go" }
+[[reply]]
+when = "let go"
+text = "three four five six seven"
+pace = 0.01
+times = "always"
 """
 
 
@@ -82,8 +94,8 @@ def events(session: NativeSession) -> list[AnyEvent]:
 
 
 async def test_it_runs_on_when_its_session_has_closed_and_another_gets_the_answers(opened: Opened) -> None:
-    first = await opened(SCRIPT)
-    shown = await ran(first, 'agent parallel --detach a:"count" b:"slowly"')
+    first = await opened(SCRIPT, mode="yolo")
+    shown = await ran(first, 'agent parallel --detach a:"count" b:"hold on"')
     [group] = every()
     a, b = group.group.tasks
     assert shown == f"Started agent jobs:\na: {a}\nb: {b}\nThey run on by themselves: /agent wait {group.group.id}"
@@ -94,15 +106,19 @@ async def test_it_runs_on_when_its_session_has_closed_and_another_gets_the_answe
 
     second = await opened(SCRIPT)
     assert f"{b}  running" in await ran(second, "agent list")
-    shown = await waited(second, group.group.id)
+    waiting = asyncio.create_task(waited(second, group.group.id))
+    await until(lambda: any(isinstance(event, TaskChanged) for event in events(second)))
+    Path(first.spec.cwd, "go").touch()
+    shown = await waiting
     assert f"{group.group.id}: completed (2/2 completed, 0 failed, 0 cancelled, 0 pending)" in shown
-    assert f"[completed] b {b}: one two three four five six seven (output: " in shown
+    assert f"[completed] b {b}: three four five six seven (output: " in shown
     live = [e.data["delta"] for e in events(second) if isinstance(e, TaskChanged) and e.change == "text"]
     assert "seven" in live and "three" not in live[:1]
     assert [e.change for e in events(second) if isinstance(e, TaskGroupChanged)][-1] == "completed"
     assert await waited(second, group.group.id) == shown, "and whoever asks again is told again"
     read = await ran(second, f"agent read {b}")
-    assert read == f"{b} (b): completed\n\none two three four five six seven"
+    assert read.startswith(f"{b} (b): completed\n\none two\n● bash until ")
+    assert read.endswith("\n  let go\nthree four five six seven")
 
 
 async def test_a_failed_member_is_a_failed_wait(opened: Opened) -> None:
@@ -176,14 +192,15 @@ async def test_treadle_ps_lists_it(opened: Opened) -> None:
 
 
 async def test_it_can_be_spoken_to_and_stopped_from_another_session(opened: Opened) -> None:
-    first = await opened(SCRIPT)
-    group = await detach(first, 'a:"slowly" b:"forever"')
+    first = await opened(SCRIPT, mode="yolo")
+    group = await detach(first, 'a:"hold on" b:"forever"')
     a, b = group.group.tasks
     other = await opened(SCRIPT)
     while "one" not in await ran(other, f"agent read {a}"):
         await asyncio.sleep(0.01)
     assert "hears it" in await ran(other, f"agent send {a} hurry now")
     assert "told to stop" in await ran(other, f"agent stop {b} too slow")
+    Path(first.spec.cwd, "go").touch()
     shown = await waited(other, group.group.id, ok=False)
     assert f"[completed] a {a}: done at once" in shown and f"[cancelled] b {b}: too slow" in shown
     assert "is completed" in await ran(other, f"agent send {a} more", ok=False)

@@ -14,7 +14,14 @@ import pytest
 from tests.conftest import need
 
 TREADLE = str(Path(sys.executable).parent / "treadle")
-SCRIPT = """
+SCRIPT = (
+    f"""
+[[reply]]
+when = "go on"
+text = "one two {"more " * 500}nine ten"
+pace = 0.2
+"""
+    + """
 [[reply]]
 when = "slow"
 text = "one two three four five six seven eight nine ten"
@@ -31,6 +38,7 @@ times = "always"
 text = "the answer"
 usage = { input = 3, output = 2 }
 """
+)
 
 
 @pytest.fixture
@@ -147,7 +155,7 @@ def test_no_model_is_an_actionable_message_and_exit_1(work: Path) -> None:
 @pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])
 def test_a_signal_ends_the_turn_with_what_was_said(work: Path, output_format: str, signum: signal.Signals) -> None:
     process = subprocess.Popen(
-        command(work, "--output-format", output_format, "--session-id", "victim", "slow"),
+        command(work, "--output-format", output_format, "--session-id", "victim", "go on"),
         cwd=work,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -210,9 +218,9 @@ def test_a_signal_ends_it_also_while_it_waits_for_a_prompt(work: Path) -> None:
 
 
 def test_what_still_runs_in_the_background_at_the_end_is_named(work: Path) -> None:
-    done = run(work, "/agent run --background slow")
+    done = run(work, "/agent run --background go on")
     assert (done.returncode, done.stdout) == (0, "Started agent job: agent_1\n")
-    assert done.stderr == "treadle: agent_1 (slow) was not finished and ends with this run\n"
+    assert done.stderr == "treadle: agent_1 (go on) was not finished and ends with this run\n"
 
 
 def test_an_interrupted_tool_leaves_no_process(work: Path) -> None:
@@ -250,7 +258,7 @@ def _marked(marker: dict[str, str]) -> list[str]:
 @pytest.mark.parametrize(("strict", "code"), [([], 1), (["--strict-exit"], 141)])
 def test_a_reader_that_leaves_early_ends_it_quietly(work: Path, strict: list[str], code: int) -> None:
     process = subprocess.Popen(
-        command(work, *strict, "--output-format", "stream-json", "slow"),
+        command(work, *strict, "--output-format", "stream-json", "go on"),
         cwd=work,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
