@@ -1,152 +1,120 @@
-"""What one wave of three tasks costs in tokens, told verbatim and by reference, on plans of three sizes.
+"""What a wave of three tasks costs in tokens, told verbatim and by reference, on real specifications of three sizes.
 
-The plans are made from this repository: each module is a task (port it, with what its docstring says, its functions and
-what it imports), under goals, invariants, rules and criteria written by hand. So small, medium and large plans read
-like the real thing, and anybody can make them again. Tokens are estimated by one rule, as no model is asked.
+The plans are pages of this project's reference, which people wrote for readers: to implement a page, each section is a
+task. Verbatim, each spawn is told the pages and the rules of the house. By reference, it is told its own section, and
+reads the rules and every section that defines a word which its own uses: pages refer to themselves a lot, and what
+that costs is counted in full. Each figure is the mean over waves from all of the plan. Tokens are estimated by one
+rule, as no model is asked; neither way counts what agents read of the code, which is the same for both.
 """
 
 from __future__ import annotations
 
-import ast
+import re
+import statistics
 import tempfile
 from pathlib import Path
 
-import treadle
 from treadle.coordination.briefs import build
-from treadle.coordination.capsules import Capsules
 from treadle.coordination.demo import CACHED
 from treadle.coordination.planning import Planning
 from treadle.coordination.symbols import Symbols
 from treadle.coordination.waves import WaveTask, build_wave
 from treadle.sessions.tokens import estimate
 
-SRC = Path(treadle.__file__).parent
-SIZES = {"small": "coordination", "medium": "agent", "large": ""}
-WAVE = 3
-GOAL = """# Plan: every module typed, tested and documented for release 2
-
-## Why
-
-Release 2 is the first that others build on. What is public must be typed, tested and said in the docs, module by
-module, without a day on which the program does not work. We go from the bottom up: a module is taken when what it
-imports is done, three at a time, each by somebody who sees only that one.
-"""
-RULES = """## Invariants
-
-I1. Imports point down only; the test of the layers stays green after every task.
-I2. What a client was told is done survives a kill: write beside and rename, append whole lines.
-I3. Every run has exactly one end, and nothing that it started outlives it.
-I4. An unknown number is null and said so; no invented tokens, costs or states.
-I5. Bad input gets a clear error that names what was wrong and where, and costs nothing else.
-I6. Secrets are taken out on the way to logs, receipts and HTTP, never in what a resumed session needs.
-I7. Importing does no work. What is heavy is imported where it is used.
-
-## Rules for everybody
-
-Write the test that fails first. One test file for one module, which alone covers it. No mocks of our own code, no
-sleeps, no timed assertions. Names are sentences. Lines up to 120. Rebase, do not merge. Commit subjects say the area
-and what changed, with the reason in the body. Touch no module that is not yours; what you need there, ask for.
-"""
-CRITERIA = {
-    "C1": "a test that fails without the change",
-    "C2": "mypy --strict and ruff are clean",
-    "C3": "the module's own test file covers at least 90 % of it",
-    "C4": "every public name has a docstring that says why, not what",
-    "C5": "the page of the docs that names it is right, and its examples run",
-    "C6": "start-up of the small commands is not slower",
+TOP = Path(__file__).parent.parent
+REFERENCE = TOP / "docs" / "reference"
+PLANS = {
+    "one page": ["worker-protocol"],
+    "three pages": ["coordination-protocol", "heimdall-commands", "ledger-mcp"],
+    "all pages": sorted(path.stem for path in REFERENCE.glob("*.md")),
 }
+WAVE = 3
+WAVES = 24
+"""At most so many waves of a plan are built."""
+RESULT = 60
+"""The tokens of a typed result, as the demo has them."""
 
 
-class Module:
-    def __init__(self, path: Path) -> None:
-        tree = ast.parse(path.read_text())
-        self.path = f"src/treadle/{path.relative_to(SRC)}"
-        self.name = ".".join(path.relative_to(SRC).with_suffix("").parts)
-        self.doc = ast.get_docstring(tree) or self.name
-        defined = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
-        self.public = [node.name for node in defined if not node.name.startswith("_")]
-        self.told = [(node.name, ast.get_docstring(node) or "") for node in defined if not node.name.startswith("_")]
-        imports = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
-        self.needs = [name.removeprefix("treadle.") for name in imports if name.startswith("treadle.")]
+class Section:
+    def __init__(self, page: str, text: str) -> None:
+        self.page, self.text = page, text
+        self.title = text.partition("\n")[0].strip("# ")
+        self.uses = set(re.findall(r"`([^`\n]+)`", text))
+        self.defines = set(re.findall(r"^(?:\||-) ?`([^`\n]+)`", text, re.M))
 
-    @property
-    def spec(self) -> str:
-        return f"Bring {self.path} up to release 2: {self.doc} Public: {', '.join(self.public) or 'nothing'}."
-
-    def as_task(self, number: int) -> str:
-        firsts = ((name, doc.partition("\n")[0] or "say what it is for") for name, doc in self.told)
-        said = "".join(f"- `{name}`: {first}\n" for name, first in firsts)
-        head = f"### Task {number}: {self.name}\n\nFile: `{self.path}`. After: {', '.join(self.needs) or 'nothing'}."
-        return f"{head}\n\n{self.doc}\n\n{said}\nCriteria: C1-C6.\n"
-
-    def report(self, number: int) -> str:
-        public = ", ".join(self.public)
-        return f"Task {number} is done: {self.path} is typed and tested; {public} are public. {self.doc}\n"
+    def needs(self, plan: list[Section]) -> list[Section]:
+        """The sections that define what this one uses and does not define: of its own page first, else the nearest."""
+        here, found = plan.index(self), {}
+        for word in self.uses - self.defines:
+            there = [other for other in plan if word in other.defines]
+            if there:
+                near = min(there, key=lambda other: (other.page != self.page, abs(plan.index(other) - here)))
+                found[plan.index(near)] = near
+        return list(found.values())
 
 
-def modules(part: str) -> list[Module]:
-    found = [Module(path) for path in sorted((SRC / part).rglob("*.py")) if path.stat().st_size > 400]
-    return sorted(found, key=lambda one: (len(one.needs), one.name))
+def sections(page: str) -> list[Section]:
+    parts = re.split(r"^(?=##+ )", (REFERENCE / f"{page}.md").read_text(), flags=re.M)
+    return [Section(page, part) for part in parts if part.startswith("##")]
 
 
-def plan_of(found: list[Module]) -> str:
-    criteria = "## Criteria\n\n" + "".join(f"{name}. {text}\n" for name, text in CRITERIA.items())
-    tasks = "\n".join(one.as_task(number) for number, one in enumerate(found))
-    return f"{GOAL}\n{RULES}\n{criteria}\n## Tasks\n\n{tasks}"
+def rules() -> str:
+    return (TOP / "CONTRIBUTING.md").read_text().partition("## Rules of the house\n")[2].partition("\n## ")[0]
 
 
-def prepare(planning: Planning, found: list[Module], begin: int) -> list[WaveTask]:
-    """The wave that begins at this task: its symbols are there, and a capsule of each finished task it builds on."""
-    symbols, capsules = Symbols(planning), Capsules(planning)
-    numbers = {one.name: number for number, one in enumerate(found)}
-    for name, text in CRITERIA.items():
-        symbols.set(name, text)
-    tasks = []
-    for number in range(begin, begin + WAVE):
-        one = found[number]
-        symbols.set(f"F{number}", one.path)
-        after = [numbers[name] for name in one.needs if numbers.get(name, begin) < begin]
-        for need in after:
-            done = found[need]
-            first = done.doc.split("\n\n")[0].replace("\n", " ")
-            capsules.write(f"t{need}", what=first, where=done.path, decision=f"public: {', '.join(done.public)}")
-        ids = [f"F{number}", *CRITERIA]
-        tasks.append(WaveTask(str(number), one.spec, ",".join(ids), ",".join(f"t{need}" for need in after)))
-    return tasks
+def costs(plan: list[Section], begin: int) -> dict[str, tuple[float, float]]:
+    """By way of counting, what a wave that begins at this section costs verbatim and by reference."""
+    wave = plan[begin : begin + WAVE]
+    common = estimate(f"You are working on this plan.\n\n{''.join(one.text for one in plan)}\n# Rules\n\n{rules()}")
+    own = sum(estimate(f"# Your task\n\nImplement the section {one.title!r}, and report what you did.") for one in wave)
+    needed = {one.title: one.needs(plan) for one in wave}
+    looked_up = sum(estimate(other.text) for others in needed.values() for other in others)
+    with tempfile.TemporaryDirectory() as scratch:
+        planning = Planning(f"{scratch}/.planning", project=scratch)
+        Path(scratch, "RULES.md").write_text(rules())
+        ids = {other.text: f"S{number}" for number, other in enumerate(plan)}
+        for others in needed.values():
+            for other in others:
+                Symbols(planning).set(ids[other.text], f"docs/reference/{other.page}.md, {other.title}")
+        tasks = [
+            WaveTask(str(begin + number), one.text, ",".join(ids[other.text] for other in needed[one.title]))
+            for number, one in enumerate(wave)
+        ]
+        briefs = sum(
+            estimate(build(planning, one.task, one.spec, ",".join(one.symbols), "", "RULES.md")) for one in tasks
+        )
+        alike = build_wave(planning, tasks, "RULES.md")
+    rest = looked_up + WAVE * RESULT
+    again = 1 + (1 - CACHED) * (WAVE - 1)
+    by_reference = briefs + WAVE * estimate(rules()) + rest
+    shared = estimate(alike.shared) * again + sum(map(estimate, alike.own.values()))
+    return {
+        "uncached": (WAVE * common + own, by_reference),
+        "cached": (common * again + own, by_reference),
+        "cached, briefs begin alike": (common * again + own, shared + rest),
+    }
 
 
-def percent(before: float, after: float) -> str:
-    return f"{round(before):7,} -> {round(after):6,} ({100 * (after - before) / before:+.0f} %)"
+def percent(before: float, after: float) -> float:
+    return 100 * (after - before) / before
 
 
 def main() -> None:
-    print(f"{WAVE} spawns, with the invariants and rules that each reads; cached: the price of a repeated beginning")
-    print(f"{'plan':8} {'tokens':>7} {'uncached':>26} {'cached':>26} {'cached, briefs begin alike':>27}")
-    for size, part in SIZES.items():
-        found = modules(part)
-        plan, begin = plan_of(found), len(found) // 2
-        with tempfile.TemporaryDirectory() as scratch:
-            planning = Planning(f"{scratch}/.planning", project=scratch)
-            Path(scratch, "INVARIANTS.md").write_text(RULES)
-            tasks = prepare(planning, found, begin)
-            reports = "".join(found[number].report(number) for number in range(begin - WAVE, begin))
-            restated = estimate(f"You are working on this plan.\n\n{plan}\n# Done in the last wave\n\n{reports}")
-            own = sum(estimate(f"# Your task\n\nDo task {one.task}. {one.spec}\n") for one in tasks)
-            table = estimate("".join(f"{name}\t{value}\n" for name, value in Symbols(planning).all().items()))
-            results = WAVE * 60  # a typed result, as the demo counts them
-            brief = sum(
-                estimate(build(planning, t.task, t.spec, ",".join(t.symbols), ",".join(t.capsules), "INVARIANTS.md"))
-                for t in tasks
+    print(f"{WAVE} spawns, with all that each has to read; mean over waves (and the waves with least and most saved)")
+    print(f"{'plan':12} {'tasks':>5} {'tokens':>7}  {'':27} verbatim -> by reference")
+    for name, pages in PLANS.items():
+        plan = [section for page in pages for section in sections(page)]
+        begins = range(0, len(plan) - WAVE + 1, max(1, (len(plan) - WAVE + 1) // WAVES))
+        found = [costs(plan, begin) for begin in begins]
+        head = f"{name:12} {len(plan):5} {estimate(''.join(one.text for one in plan)):7,}"
+        for way in found[0]:
+            before, after = (statistics.mean(each[way][side] for each in found) for side in (0, 1))
+            saved = [percent(*one[way]) for one in found]
+            least_and_most = f"{max(saved):+.0f} to {min(saved):+.0f}"
+            print(
+                f"{head}  {way:27} {before:7,.0f} -> {after:6,.0f} ({percent(before, after):+.0f} %; {least_and_most})"
             )
-            wave = build_wave(planning, tasks, "INVARIANTS.md")
-        read = estimate(RULES)
-        again = 1 + (1 - CACHED) * (WAVE - 1)
-        uncached = percent(WAVE * restated + own, table + brief + results + WAVE * read)
-        before = restated * again + own
-        cached = percent(before, table + brief + results + read * again)
-        shared = estimate(wave.shared) * again + sum(map(estimate, wave.own.values()))
-        alike = percent(before, table + results + shared)
-        print(f"{size:8} {estimate(plan):7,} {uncached:>26} {cached:>26} {alike:>27}")
+            head = " " * len(head)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
 """A repository of two people's agents, and the installed commands run in it as a person would."""
 
+import io
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from treadle.cli import heimdall as commands
 from treadle.coordination.origin import SESSION_VARIABLES
 
 BIN = Path(sys.executable).parent
@@ -53,25 +54,71 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def heimdall(project: Path) -> Run:
-    """`heimdall("resolve", "set", "F1", "x")` runs `heimdall-resolve set F1 x` in the project."""
+def installed(project: Path) -> Run:
+    """`installed("resolve", "set", "F1", "x")` runs the command `heimdall-resolve set F1 x` in the project."""
 
     def run(
         name: str, *arguments: str, stdin: str | bytes = "", cwd: Path = project, **env: str
-    ) -> "subprocess.CompletedProcess[Any]":
-        return subprocess.run(
-            [str(BIN / f"heimdall-{name}"), *arguments],
-            input=stdin if isinstance(stdin, bytes) else stdin.encode(errors="surrogateescape"),
-            capture_output=True,
-            cwd=cwd,
-            env={**os.environ, **env},
-            timeout=60,
-        )
+    ) -> "subprocess.CompletedProcess[str]":
+        command = [str(BIN / f"heimdall-{name}"), *arguments]
+        env = {**os.environ, **env}
+        done = subprocess.run(command, input=_given(stdin), capture_output=True, cwd=cwd, env=env, timeout=60)
+        return _finished(done.args, done.returncode, done.stdout, done.stderr)
 
-    def decoded(*arguments: Any, **more: Any) -> "subprocess.CompletedProcess[str]":
-        done = run(*arguments, **more)
-        return subprocess.CompletedProcess(
-            done.args, done.returncode, done.stdout.decode(errors="surrogateescape"), done.stderr.decode()
-        )
+    return run
 
-    return decoded
+
+@pytest.fixture
+def heimdall(installed: Run, project: Path) -> Run:
+    """The same in the process of the test, as starting Python costs most of the time; a server has one of its own."""
+
+    def run(
+        name: str, *arguments: str, stdin: str | bytes = "", cwd: Path = project, **env: str
+    ) -> "subprocess.CompletedProcess[str]":
+        if name == "ledger-mcp":
+            return installed(name, *arguments, stdin=stdin, cwd=cwd, **env)
+        return here(name, *arguments, stdin=stdin, cwd=cwd, **env)
+
+    return run
+
+
+def here(
+    name: str, *arguments: str, cwd: Path, stdin: str | bytes = "", **env: str
+) -> "subprocess.CompletedProcess[str]":
+    """What `heimdall-NAME` or `treadle coord NAME` does, in this process."""
+    out, err = io.BytesIO(), io.BytesIO()
+    with pytest.MonkeyPatch.context() as inside:
+        inside.chdir(cwd)
+        inside.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(_given(stdin))))
+        inside.setattr(sys, "stdout", io.TextIOWrapper(out, write_through=True))
+        inside.setattr(sys, "stderr", io.TextIOWrapper(err, write_through=True))
+        for variable, value in env.items():
+            inside.setenv(variable, value)
+        code = commands.run(name, list(arguments))
+        said = out.getvalue(), err.getvalue()
+    return _finished([name, *arguments], code, *said)
+
+
+def at_once(runs: Iterable[tuple[list[str], dict[str, str]]]) -> list[int]:
+    """The exit codes of many commands that run at the same time, each in a process of its own that is forked here."""
+    children = [_forked(words, env) for words, env in runs]
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+def _forked(words: list[str], env: dict[str, str]) -> int:
+    child = os.fork()
+    if child == 0:
+        code = 99
+        try:
+            code = here(*words, cwd=Path.cwd(), **env).returncode
+        finally:
+            os._exit(code)
+    return child
+
+
+def _given(stdin: str | bytes) -> bytes:
+    return stdin if isinstance(stdin, bytes) else stdin.encode(errors="surrogateescape")
+
+
+def _finished(args: list[str], code: int, out: bytes, err: bytes) -> "subprocess.CompletedProcess[str]":
+    return subprocess.CompletedProcess(args, code, out.decode(errors="surrogateescape"), err.decode())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordination.conftest import BIN, Run
+from tests.coordination.conftest import Run, at_once
 from treadle.coordination.claims import Claims, Collision
 from treadle.coordination.planning import Planning
 from treadle.errors import ConfigError, Denied, NotFound
@@ -293,16 +293,14 @@ def test_reap_says_what_it_removed(claims: Claims, clock: Clock) -> None:
 
 def test_of_racing_claimants_exactly_one_wins(project: Path) -> None:
     for race in range(4):
-        racers = [
-            subprocess.Popen(
-                [str(BIN / "heimdall-claim"), "claim", f"src/{race}/**", f"lib/{number}-{race}", "--task", "race"],
-                env={**os.environ, "HEIMDALL_HAID": f"haid:racer.box-{race:02x}{number:02x}"},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+        racers = (
+            (
+                ["claim", "claim", f"src/{race}/**", f"lib/{number}-{race}", "--task", "race"],
+                {"HEIMDALL_HAID": f"haid:racer.box-{race:02x}{number:02x}"},
             )
             for number in range(10)
-        ]
-        assert sorted(racer.wait(timeout=60) for racer in racers) == [0] + [3] * 9
+        )
+        assert sorted(at_once(racers)) == [0] + [3] * 9
     held = [json.loads(path.read_text()) for path in (project / ".planning" / "ledger" / "claims").glob("*.json")]
     assert len(held) == 4
     assert len({claim["fence"] for claim in held}) == 4

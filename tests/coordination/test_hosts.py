@@ -7,21 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.coordination.conftest import BIN, git
+from tests.coordination.conftest import BIN, git, here
 from treadle.coordination import hosts
 from treadle.errors import ConfigError
 
 
 def setup(project: Path, *words: str, **env: str) -> "subprocess.CompletedProcess[str]":
-    import os
-
-    return subprocess.run(
-        [str(BIN / "treadle"), "coord", "setup", *words],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PATH": f"{BIN}:/usr/bin:/bin", **env},
-    )
+    return here("setup", *words, cwd=project, PATH=f"{BIN}:/usr/bin:/bin", **env)
 
 
 WHERE = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.coordination.conftest import BIN
+from tests.coordination.conftest import here
 from treadle.coordination.claims import Claims
 from treadle.coordination.planning import Planning
 from treadle.coordination.pretool import PROGRAMS, OutsideCall, answer, patched
@@ -27,13 +27,7 @@ def ask(
     project: Path, program: str, tool: str, arguments: dict[str, Any], session: str = "s1"
 ) -> dict[str, Any] | None:
     said = {"session_id": session, "cwd": str(project), "hook_event_name": "E", "tool_name": tool}
-    done = subprocess.run(
-        [str(BIN / "treadle"), "coord", "hook", program],
-        input=json.dumps({**said, "tool_input": arguments}),
-        capture_output=True,
-        text=True,
-        cwd=project,
-    )
+    done = here("hook", program, stdin=json.dumps({**said, "tool_input": arguments}), cwd=project)
     assert (done.returncode, done.stderr) == (0, "")
     found: dict[str, Any] | None = json.loads(done.stdout) if done.stdout else None
     return found
@@ -108,8 +102,7 @@ def test_claims_that_cannot_be_seen_refuse_writes_and_nothing_else(project: Path
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"tool_input": 3, "tool_name": null}', '{"cwd": 7}'])
 def test_whatever_comes_in_a_hook_does_not_fail(project: Path, claims: Claims, text: str) -> None:
     program = PROGRAMS[len(text) % len(PROGRAMS)]
-    done = subprocess.run([str(BIN / "treadle"), "coord", "hook", program], input=text, text=True, cwd=project)
-    assert done.returncode == 0
+    assert here("hook", program, stdin=text, cwd=project).returncode == 0
 
 
 def test_gemini_is_told_at_the_commit_as_its_shell_switches_git_hooks_off(project: Path, claims: Claims) -> None:

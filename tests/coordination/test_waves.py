@@ -1,12 +1,10 @@
 """The briefs of a wave: complete, and the same for everybody up to each one's own task."""
 
-import json
 from os.path import commonprefix
 from pathlib import Path
 
 import pytest
 
-from tests.coordination.conftest import Run
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.planning import Planning
 from treadle.coordination.symbols import Symbols
@@ -61,16 +59,3 @@ def test_what_leads_nowhere_refuses_the_whole_wave(planning: Planning) -> None:
 def test_a_budget_keeps_the_nearest_capsules_and_names_the_rest(planning: Planning) -> None:
     shared = build_wave(planning, TASKS, budget=50).shared
     assert "built on it" in shared and "laid the ground" not in shared and "1 more" in shared
-
-
-def test_the_command_gives_all_briefs_or_one(heimdall: Run, project: Path) -> None:
-    heimdall("resolve", "set", "F1", "src/a.py")
-    tasks = [{"task": "1", "spec": "do one", "symbols": "F1"}, {"task": "2", "spec": "do two"}]
-    (project / "wave.json").write_text(json.dumps(tasks))
-    told = json.loads(heimdall("brief", "wave", "wave.json").stdout)
-    assert list(told["briefs"]) == ["1", "2"]
-    assert all(text.startswith(told["shared"]) for text in told["briefs"].values())
-    assert heimdall("brief", "wave", "wave.json", "--task", "2").stdout == told["briefs"]["2"]
-    (project / "wave.json").write_text('[{"name": 3}]')
-    assert heimdall("brief", "wave", "wave.json").returncode == 2
-    assert heimdall("brief", "wave", "nothing.json").returncode == 1

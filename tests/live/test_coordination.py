@@ -57,7 +57,7 @@ async def run(name: str, home: Path, cwd: Path, *calls: Call, fresh: bool = True
             *COMMANDS[name].split(), cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=-1, stderr=-1
         )
         try:
-            out, err = await asyncio.wait_for(process.communicate(), 120)
+            out, err = await asyncio.wait_for(process.communicate(), 300)
         finally:
             if process.returncode is None:
                 process.kill()

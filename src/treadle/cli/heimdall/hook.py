@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
         err(f"treadle coord hook: what came in is not JSON: {error}")
         return 0
     call = OutsideCall(program, said if isinstance(said, dict) else {})
-    signal.signal(signal.SIGALRM, _late)
+    before = signal.signal(signal.SIGALRM, _late)
     signal.alarm(SECONDS)
     note = ""
     try:
@@ -39,6 +39,7 @@ def main(arguments: list[str]) -> int:
         reason = f"what others hold could not be looked at: {error}" if call.writes() else ""
     finally:
         signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
     found = answer(program, call.event, reason, note)
     if found is not None:
         out(dumps(found))

@@ -1,0 +1,50 @@
+"""heimdall-haid: who is who, and who may do nothing."""
+
+from tests.coordination.conftest import Run
+
+
+def test_a_declared_identity_that_was_revoked_can_do_nothing(heimdall: Run) -> None:
+    ann = "haid:ann.box-0001"
+    heimdall("haid", "register", "--haid", ann)
+    assert heimdall("haid", "revoke", ann).returncode == 0
+    assert heimdall("haid", "check", ann).returncode == 3
+    for words in (["resolve", "set", "F1", "x"], ["claim", "claim", "a", "--task", "T"], ["blackboard", "get", "k"]):
+        done = heimdall(*words, HEIMDALL_HAID=ann)
+        assert done.returncode == 2 and "revoked" in done.stderr
+    for words in (["reinstate", ann], ["register"], ["spawn", "helper"], ["revoke", "haid:bob.box-0002"]):
+        assert heimdall("haid", *words, HEIMDALL_HAID=ann).returncode == 2
+    heimdall("haid", "reinstate", ann)
+    assert heimdall("resolve", "set", "F1", "x", HEIMDALL_HAID=ann).returncode == 0
+
+
+def test_a_checkout_that_was_revoked_can_do_nothing_but_let_a_person_lift_it(heimdall: Run) -> None:
+    own = heimdall("haid", "register").stdout.strip()
+    heimdall("haid", "revoke", own)
+    for words in (
+        ["resolve", "set", "F1", "x"],
+        ["protocol", "init"],
+        ["protocol", "blackboard", "list"],
+        ["validate"],
+    ):
+        done = heimdall(*words)
+        assert done.returncode == 2 and f"{own} is revoked" in done.stderr
+    assert heimdall("resolve", "set", "F1", "x", HEIMDALL_HAID="haid:bob.box-0002").returncode == 0
+    assert heimdall("protocol", "haid", "reinstate", own).returncode == 0
+    assert heimdall("resolve", "F1").stdout == "x\n"
+
+
+def test_the_haid_command(heimdall: Run) -> None:
+    own = heimdall("haid").stdout.strip()
+    assert own == heimdall("haid", "current").stdout.strip()
+    assert heimdall("haid", "spawn", "Coder").stdout == f"{own}/coder\n"
+    assert heimdall("haid", "trailer").stdout == f"Heimdall-Agent: {own}\n"
+    assert heimdall("haid", "get", own).stdout == "null\n"
+    assert heimdall("haid", "list", "--json").stdout == "[]\n"
+    assert heimdall("haid", "check").returncode == 3
+    assert heimdall("haid", "heartbeat").returncode == 2
+    assert heimdall("haid", "register", "--role", "lead").stdout == f"{own}\n"
+    assert heimdall("haid", "check").returncode == 0
+    assert heimdall("haid", "heartbeat").returncode == 0
+    assert "\tactive\tlead\t" in heimdall("haid", "list").stdout
+    assert heimdall("haid", "revoke").returncode == 2
+    assert heimdall("haid", "get", "nonsense").returncode == 2

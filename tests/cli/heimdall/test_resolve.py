@@ -1,0 +1,14 @@
+"""heimdall-resolve: short ids for artifacts."""
+
+import json
+
+from tests.coordination.conftest import Run
+
+
+def test_symbols_are_listed_for_people_and_for_programs(heimdall: Run) -> None:
+    heimdall("resolve", "set", "F1", "a\tb")
+    assert heimdall("resolve", "list").stdout == "F1\ta\\tb\n"
+    assert json.loads(heimdall("resolve", "list", "--json").stdout) == {"F1": "a\tb"}
+    assert heimdall("resolve", "lookup", "F1").stdout == "a\tb\n"
+    for words in ([], ["set", "F1"], ["F1", "F2"]):
+        assert heimdall("resolve", *words).returncode == 2, words
