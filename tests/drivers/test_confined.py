@@ -150,6 +150,22 @@ if can:
         assert ours is not None and ours.startswith(os.path.join(state_dir(), "driven"))
         assert made(tmp_path, ["other-worker"], {}).state is None
 
+    async def test_a_session_of_ours_that_was_begun_confined_goes_on_confined(tmp_path: Path) -> None:
+        spec = spec_in(tmp_path / "w", tmp_path / "out", mode="full-auto")
+        agent = find_agent(f"worker:{Path(sys.executable).with_name('treadle-worker')}")
+        first = await agent.open(spec)
+        try:
+            assert [event async for event in run_turn(first, "go")]
+        finally:
+            await first.close()
+        for wanted in (first.id, ""):
+            asked = replace(spec, mode="suggest", start=replace(spec.start, resume=wanted))
+            again = await agent.open(asked)
+            await again.close()
+            assert again.id == first.id
+        with pytest.raises(TreadleError, match="no session"):
+            await agent.open(replace(asked, confinement=Confinement(use="off")))
+
     def test_no_home_means_no_place_of_its_own(tmp_path: Path) -> None:
         assert made(tmp_path, ["codex"], {}, cards()["codex"].writes).write == (str(tmp_path),)
 

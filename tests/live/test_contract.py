@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.drivers.programs import PROGRAMS
-from tests.drivers.scenarios import SCENARIOS, Scenario, can, check_always, play
+from tests.drivers.scenarios import NAP, SCENARIOS, Scenario, can, check_always, play
 from tests.live.agents import agent, model, recording
 from treadle.drivers.card import cards
 from treadle.io.process import table
@@ -17,8 +17,6 @@ CASES = [
     if name in cards() and can(cards()[name], scenario)
 ]
 
-MARK = "time.sleep(300.417)"
-
 
 @pytest.fixture
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -27,7 +25,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def sleeping() -> list[int]:
     """The processes of the command that is interrupted, in whatever shell."""
-    return [each.pid for each in table.processes() if MARK in " ".join(table.command_line(each.pid))]
+    return [each.pid for each in table.processes() if NAP in " ".join(table.command_line(each.pid))]
 
 
 @pytest.mark.parametrize(("name", "scenario"), CASES)

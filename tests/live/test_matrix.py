@@ -264,7 +264,9 @@ WIRES: dict[str, Callable[[Place, str], Any]] = {
 
 
 @pytest.fixture
-async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+async def place(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Place]:
     name = request.param
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
@@ -278,6 +280,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
             bins = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
             env = {"HOME": str(home), "PATH": bins, "LANG": "C.UTF-8", "TREADLE_HOME": str(home / "treadle")}
             env |= {"TREADLE_MODEL": "openai:scripted", "OPENAI_BASE_URL": f"{server.url}/v1", "OPENAI_API_KEY": "k"}
+        monkeypatch.setenv("TREADLE_HOME", env["TREADLE_HOME"])  # a person has one
         yield Place(CHAINED.get(name, name), env, server, work)
 
 

@@ -39,14 +39,19 @@ def list_sessions(cwd: str | None = None) -> list[ListedSession]:
     return list(_entries(cwd))
 
 
+def latest(cwd: str | None, state: str | None = None) -> ListedSession | None:
+    """The one to go on with in this directory, of those kept in `state` (None: where ours are)."""
+    # One that only ran a command is nothing to go on with.
+    return next((entry for entry in _entries(cwd, state) if entry.turns), None)
+
+
 def find_session(wanted: str, cwd: str | None = None) -> str:
     """A session's id from its id, a unique beginning of it, or its name. An empty string is the latest of `cwd`."""
     if is_id(wanted) and os.path.isdir(directory_of(wanted)):
         return wanted
     if not wanted:
-        for entry in _entries(cwd):
-            if entry.turns:  # one that only ran a command is nothing to go on with
-                return entry.id
+        if (last := latest(cwd)) is not None:
+            return last.id
         raise NotFound(f"no session to continue in {cwd}", hint="start one, or name one: --resume ID")
     entries = list_sessions()
     found = [entry.id for entry in entries if entry.name == wanted] or [
@@ -58,8 +63,8 @@ def find_session(wanted: str, cwd: str | None = None) -> str:
     return found[0]
 
 
-def _entries(cwd: str | None) -> Iterator[ListedSession]:
-    for updated, session_id, path in sorted(_histories(), reverse=True):
+def _entries(cwd: str | None, state: str | None = None) -> Iterator[ListedSession]:
+    for updated, session_id, path in sorted(_histories(state or paths.state_dir()), reverse=True):
         with suppress(OSError), opened(path) as file:
             header = next(iter(decode([file.readline()])), None)
             if isinstance(header, Header) and header.format <= FORMAT and cwd in (None, header.cwd):
@@ -76,9 +81,9 @@ def _entries(cwd: str | None) -> Iterator[ListedSession]:
                 )
 
 
-def _histories() -> Iterator[tuple[float, str, str]]:
+def _histories(state: str) -> Iterator[tuple[float, str, str]]:
     """(when it was last written to, id, path)"""
-    root = os.path.join(paths.state_dir(), "sessions")
+    root = os.path.join(state, "sessions")
     for session_id in os.listdir(root) if os.path.isdir(root) else []:
         path = os.path.join(root, session_id, "history.jsonl")
         with suppress(OSError):

@@ -170,9 +170,12 @@ def agents(offline: bool) -> Iterator[Finding]:
             fix = f"treadle agents {found.name}: {found.error}"
             says += f"; cannot be driven: {found.error}"
             yield Finding(area="agents", name=found.name, ok=False, says=says, fix=fix)
+        elif found.account == "":
+            fix = f"sign in to {found.name}, or give it its key"
+            yield Finding(area="agents", name=found.name, ok=False, says=f"{says}; answers; not signed in", fix=fix)
         else:
-            signed = {None: "", "": "; not signed in"}.get(found.account, f"; {found.account}")
             answers = "; answers" if found.answers else ""
+            signed = f"; {found.account}" if found.account else ""
             yield Finding(area="agents", name=found.name, ok=True, says=f"{says}{answers}{signed}")
 
 

@@ -75,7 +75,8 @@ def enclosure(
 
     Raises ConfigError when a sandbox is demanded that this machine cannot make.
     """
-    return Enclosure(spec, name, argv, env, writes) if methods.wanted(spec.confinement, spec.mode) else None
+    wanted = methods.wanted(spec.confinement, spec.mode) or _begun_confined(spec, name, argv)
+    return Enclosure(spec, name, argv, env, writes) if wanted else None
 
 
 def unchanged(spec: SessionSpec, mode: Mode) -> str:
@@ -154,6 +155,24 @@ def _known(argv: Sequence[str]) -> tuple[str, ...]:
 
 def _is_ours(argv: Sequence[str]) -> bool:
     return any(os.path.basename(word).startswith("treadle") for word in argv[:3])
+
+
+def _begun_confined(spec: SessionSpec, name: str, argv: Sequence[str]) -> bool:
+    """A session of a program of ours that was begun in its sandbox is kept there, and goes on there.
+
+    Outside, nobody would find it, and what could be written from inside is not to be believed outside.
+    """
+    wanted = spec.start.resume
+    if wanted is None or spec.confinement.use == "off" or not _is_ours(argv):
+        return False
+    from treadle.agent.session_list import latest
+    from treadle.agent.transcript import is_id
+
+    inside = _state(name)
+    if wanted:
+        return is_id(wanted) and os.path.isdir(os.path.join(inside, "sessions", wanted))
+    last, ours = latest(spec.cwd, inside), latest(spec.cwd)
+    return last is not None and (ours is None or ours.updated < last.updated)
 
 
 def _state(name: str) -> str:

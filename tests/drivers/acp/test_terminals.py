@@ -66,6 +66,23 @@ async def test_a_running_command_is_killed_with_all_that_it_started(tmp_path: Pa
     await terminals.close()
 
 
+async def test_what_a_turn_runs_ends_when_it_is_called_off_and_what_an_earlier_one_left_does_not(
+    tmp_path: Path,
+) -> None:
+    terminals = Terminals(Host(tmp_path))
+    try:
+        earlier = await created(terminals, "exec sleep 1000")
+        terminals.begin()
+        running = await created(terminals, "sleep 1000; true")
+        await terminals.stop()
+        assert await ask(terminals, "wait_for_exit", running) == {"exitCode": None, "signal": "15"}
+        late = await created(terminals, "exec sleep 1000")
+        assert await ask(terminals, "wait_for_exit", late) == {"exitCode": None, "signal": "15"}
+        assert "exitStatus" not in await ask(terminals, "output", earlier)
+    finally:
+        await terminals.close()
+
+
 async def test_output_is_told_as_it_comes_from_the_moment_somebody_knows_whose_it_is(tmp_path: Path) -> None:
     terminals = Terminals(Host(tmp_path))
     name = await created(terminals, "echo one; until [ -e go ]; do sleep 0.01; done; echo two")

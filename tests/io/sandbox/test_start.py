@@ -8,16 +8,18 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.io.sandbox.rooms import ENV, repository, room, sh, shown_place
+from tests.machines import path_without
 from treadle.errors import LocalError, NotFound
 from treadle.io.process import table
 from treadle.io.process.child import Child
-from treadle.io.sandbox import bubblewrap, methods, start
+from treadle.io.sandbox import bubblewrap, landlock, methods, start
 from treadle.session import Confinement
 
 by_bubblewrap = methods.available().method == "bubblewrap"
@@ -62,6 +64,26 @@ async def test_without_a_confinement_a_program_runs_as_it_is(tmp_path: Path) -> 
 async def test_a_program_that_is_not_there_is_an_error_and_not_an_exit_code(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no-such-program"):
         await start.start(room(tmp_path), ["no-such-program"], cwd=str(tmp_path), env=ENV)
+
+
+@pytest.fixture(params=[*(["bubblewrap"] if by_bubblewrap else []), *(["landlock"] if not landlock.problem() else [])])
+def method(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each method that there is here, the second one as on a machine without the first."""
+    if request.param == "landlock":
+        monkeypatch.setenv("PATH", path_without("bwrap", tmp_path / "bin"))
+    methods.available.cache_clear()
+    assert methods.available().method == request.param
+    yield
+    methods.available.cache_clear()
+
+
+async def test_asked_to_end_a_program_may_clean_up(method: None, tmp_path: Path) -> None:
+    command = "trap 'echo cleaned; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    child = await start.start(room(tmp_path), ["bash", "-c", command], cwd=str(tmp_path), env=ENV)
+    async with child, asyncio.timeout(60):
+        assert await child.stdio.read() == b"up\n"
+        await child.stop(30.0)
+        assert await child.stdio.read() == b"cleaned\n"
 
 
 if by_bubblewrap:
@@ -245,14 +267,6 @@ if by_bubblewrap:
         assert done.text == "first\nlate\n"
         done = await sh(room(tmp_path), "sleep 60 & echo first", tmp_path, linger=True)
         assert "stopped what the command left running: sleep;" in done.text
-
-    async def test_asked_to_end_a_program_may_clean_up(tmp_path: Path) -> None:
-        command = "trap 'echo cleaned; exit 0' TERM; echo up; while :; do sleep 0.05; done"
-        child = await start.start(room(tmp_path), ["bash", "-c", command], cwd=str(tmp_path), env=ENV)
-        async with child, asyncio.timeout(60):
-            assert await child.stdio.read() == b"up\n"
-            await child.stop(30.0)
-            assert await child.stdio.read() == b"cleaned\n"
 
     async def test_when_the_wrapper_is_killed_the_kernel_ends_everything_inside(tmp_path: Path) -> None:
         child = await start.start(

@@ -291,7 +291,9 @@ class Page:
         about = "about " if usage.estimated else ""
         tokens = f"{about}{usage.prompt_tokens} tokens in, {usage.output_tokens} out · {cost}"
         said = tokens if usage.calls else "tokens unknown"
-        calls = f"{_many(summary.iterations, 'model call')} · {_many(len(summary.tools), 'tool')}"
+        calls = _many(len(summary.tools), "tool")
+        if summary.iterations:  # agents over ACP do not tell how often they asked their model
+            calls = f"{_many(summary.iterations, 'model call')} · {calls}"
         return self.note("dim", f"{summary.total_ms / 1000:.1f} s · {calls} · {said}") + "\n"
 
     def _fold(self, title: str, text: str) -> None:

@@ -30,7 +30,6 @@ from treadle.events import (
     ToolEnded,
     ToolOutput,
     ToolStarted,
-    TurnEnded,
     Usage,
     Warned,
 )
@@ -255,14 +254,13 @@ class AcpSession(DrivenSession):
             told = "the agent cancelled the turn" if not self._stopping.is_set() else "cancelled"
             self.over(turn.ending("interrupted", failures.cancelled(told), stop_reason="cancelled"))
         else:
-            self.over(
-                TurnEnded(outcome="completed", text=turn.text, iterations=turn.iterations, stop_reason=stop or "")
-            )
+            self.over(turn.ending("completed", stop_reason=stop or ""))
 
     async def _stop(self, turn: Turn) -> None:
         self._stopping.set()
         turn.text = self._incoming.everything
         await self._rpc.tell("session/cancel", {"sessionId": self._id})
+        await self._terminals.stop()
 
     def _part(self, error: TreadleError) -> None:
         self._rpc.lost(error)

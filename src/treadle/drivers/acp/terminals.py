@@ -20,6 +20,8 @@ from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Fault
 
 OUTPUT = 1 << 20
 """Bytes of output that are kept when the agent does not say how many."""
+STOP_GRACE = 1.0
+"""Seconds for a command to end by itself when its turn is called off."""
 NOT_FOUND = -32002
 
 
@@ -69,10 +71,21 @@ class Terminals:
         self._ended: dict[str, Terminal] = {}
         """Those that were released in this turn: the call that used one may end later."""
         self._made = 0
+        self._before: set[str] = set()
+        """Those that were open when the turn began."""
+        self._stopped = False
 
     def begin(self) -> None:
         """A turn begins."""
         self._ended.clear()
+        self._before = set(self._open)
+        self._stopped = False
+
+    async def stop(self) -> None:
+        """The turn is called off: end what it runs. Not every agent does, least of all when it has just begun."""
+        self._stopped = True
+        fresh = [terminal for name, terminal in self._open.items() if name not in self._before]
+        await asyncio.gather(*(terminal.child.stop(STOP_GRACE) for terminal in fresh))
 
     def find(self, name: str) -> Terminal | None:
         return self._open.get(name) or self._ended.get(name)
@@ -122,6 +135,8 @@ class Terminals:
         except TreadleError as error:
             raise Fault(INVALID_PARAMS, str(error)) from error
         self._open[name] = Terminal(child, limit if isinstance(limit, int) and 0 < limit < OUTPUT else OUTPUT)
+        if self._stopped:  # while it was being started
+            await self.stop()
         return {"terminalId": name}
 
     async def _release(self, name: str) -> None:

@@ -78,7 +78,7 @@ async def start(
                 limits=limits,
                 fds=fds,
                 aside=wrapped.aside,
-                patient=True,
+                patient=wrapped.mounts is not None,
             )
         finally:
             for fd in fds:
