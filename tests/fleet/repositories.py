@@ -2,6 +2,9 @@
 
 import subprocess
 from pathlib import Path
+from typing import Any
+
+import tomlkit
 
 from tests.fleet.conftest import spec
 from treadle.fleet.orders import Spec
@@ -16,24 +19,42 @@ def git(repository: Path, *arguments: str) -> str:
     ).stdout.strip()
 
 
-def edits(tmp_path: Path, name: str, file: str, text: str, command: str = "") -> str:
-    """A scripted model that changes one file, and perhaps wants to run a command."""
-    call = f'[[reply.call]]\nname = "bash"\narguments = {{ command = "{command}" }}\n[[reply]]\n' if command else ""
-    path = tmp_path / f"{name}.toml"
-    path.write_text(
-        f'[[reply]]\ntext = "I write."\nusage = {{ input = 100, output = 10 }}\n[[reply.call]]\nname = "read_file"\n'
-        f'arguments = {{ file_path = "{file}" }}\n[[reply.call]]\nname = "write_file"\n'
-        f'arguments = {{ file_path = "{file}", content = "{text}" }}\n[[reply]]\n{call}text = "Done."\n'
-    )
-    return f"scripted:{path}"
-
-
 def work(repository: Path, model: str, **fields: object) -> Spec:
     base = git(repository, "rev-parse", "HEAD")
     return spec("native", root=str(repository), base=base, model=model, **{"mode": "auto-edit", **fields})
 
 
-def script(tmp_path: Path, text: str) -> str:
-    path = tmp_path / "model.toml"
-    path.write_text(text)
+# What a scripted model says
+
+
+DONE: dict[str, Any] = {"text": "Done.", "times": "always"}
+
+
+def says(text: str, *calls: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """One reply: what the model says and what it wants done; more is as in a script (`when`, `turn`, `usage`)."""
+    return {"text": text, **more, **({"call": list(calls)} if calls else {})}
+
+
+def write(path: str, content: str = "x") -> dict[str, Any]:
+    return {"name": "write_file", "arguments": {"file_path": path, "content": content}}
+
+
+def read(path: str) -> dict[str, Any]:
+    return {"name": "read_file", "arguments": {"file_path": path}}
+
+
+def bash(command: str) -> dict[str, Any]:
+    return {"name": "bash", "arguments": {"command": command}}
+
+
+def model(tmp_path: Path, *replies: dict[str, Any], name: str = "model") -> str:
+    path = tmp_path / f"{name}.toml"
+    path.write_text(tomlkit.dumps({"reply": list(replies)}))
     return f"scripted:{path}"
+
+
+def edits(tmp_path: Path, name: str, file: str, text: str, command: str = "") -> str:
+    """A model that changes one file, and perhaps wants to run a command."""
+    changes = says("I write.", read(file), write(file, text), usage={"input": 100, "output": 10})
+    asks = [says("", bash(command))] if command else []
+    return model(tmp_path, changes, *asks, says("Done."), name=name)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.fleet.conftest import Start, give, spec, until_state
-from tests.fleet.repositories import SLOW, script, work
+from tests.fleet.repositories import DONE, SLOW, bash, model, read, says, work, write
 from treadle.errors import Denied
 from treadle.fleet import client
 from treadle.fleet.bus import Bus
@@ -21,24 +21,24 @@ def claimed(repository: Path) -> Claimed:
     return made
 
 
-def write(*paths: str) -> Access:
+def writing(*paths: str) -> Access:
     return Access(tool="write_file", kind="write", paths=paths)
 
 
 def test_a_write_into_what_another_holds_is_refused(claimed: Claimed) -> None:
     judge = claimed.guards(Guards()).judge
     assert judge is not None
-    assert judge(write(f"{claimed.top}/a.txt")).verdict == "allow"
-    refused = judge(write(f"{claimed.top}/src/x.py"))
+    assert judge(writing(f"{claimed.top}/a.txt")).verdict == "allow"
+    refused = judge(writing(f"{claimed.top}/src/x.py"))
     assert refused.verdict == "deny" and "claimed by order o2" in refused.reason
     assert judge(Access(tool="read", kind="read", paths=(f"{claimed.top}/src/x.py",))).verdict == "allow"
     claimed.learn({})
-    assert judge(write(f"{claimed.top}/src/x.py")).verdict == "allow"
+    assert judge(writing(f"{claimed.top}/src/x.py")).verdict == "allow"
 
 
 def test_the_session_s_own_guard_is_asked_first(claimed: Claimed) -> None:
     judge = claimed.guards(Guards(judge=lambda access: Decision(verdict="deny", reason="policy"))).judge
-    assert judge is not None and judge(write(f"{claimed.top}/a.txt")).reason == "policy"
+    assert judge is not None and judge(writing(f"{claimed.top}/a.txt")).reason == "policy"
 
 
 def test_what_a_command_wrote_there_is_found(claimed: Claimed) -> None:
@@ -58,25 +58,6 @@ def test_a_collision_is_told_once(claimed: Claimed) -> None:
     assert "b.txt" in claimed.collisions({"o3": ["a.txt", "b.txt"]})
 
 
-WRITES = """
-[[reply]]
-turn = 1
-text = "I write."
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "src/x.py", content = "x" }
-[[reply.call]]
-name = "read_file"
-arguments = { file_path = "a.txt" }
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "a.txt", content = "x" }
-[[reply]]
-text = "Done."
-times = "always"
-"""
-
-
 async def test_an_order_without_claims_cannot_write_what_a_running_one_holds(
     bus: Bus,
     start_node: Start,
@@ -88,7 +69,8 @@ async def test_an_order_without_claims_cannot_write_what_a_running_one_holds(
     holder = spec(SLOW, root=str(repository), claims=("src/**",), labels=("first",))
     await give(bus, holder)
     await until_state(bus, holder.id, "running")
-    order = work(repository, script(tmp_path, WRITES), labels=("second",))
+    writes = says("I write.", write("src/x.py"), read("a.txt"), write("a.txt"), turn=1)
+    order = work(repository, model(tmp_path, writes, DONE), labels=("second",))
     await give(bus, order)
     ended = await client.wait(bus, order.id, 90)
     assert ended.state == "done" and ended.result["changed"] == ["a.txt"], ended
@@ -104,28 +86,9 @@ async def test_two_orders_that_change_the_same_file_are_both_warned(
     tmp_path: Path,
 ) -> None:
     await start_node(slots=2)
-    text = """
-    [[reply]]
-    turn = 1
-    text = "I write."
-    [[reply.call]]
-    name = "read_file"
-    arguments = { file_path = "a.txt" }
-    [[reply.call]]
-    name = "write_file"
-    arguments = { file_path = "a.txt", content = "x" }
-    [[reply]]
-    turn = 2
-    text = "I wait."
-    [[reply.call]]
-    name = "bash"
-    arguments = { command = "sleep 300" }
-    [[reply]]
-    text = "Done."
-    times = "always"
-    """
-    model = script(tmp_path, text)
-    one, two = (work(repository, model, rules=("allow Bash",)) for _ in range(2))
+    writes = says("I write.", read("a.txt"), write("a.txt"), turn=1)
+    scripted = model(tmp_path, writes, says("I wait.", bash("sleep 300"), turn=2), DONE)
+    one, two = (work(repository, scripted, rules=("allow Bash",)) for _ in range(2))
     await give(bus, one, two)
 
     async def warned(name: str) -> None:

@@ -4,49 +4,24 @@ import asyncio
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
-from tests.fleet.repositories import script, work
+from tests.fleet.repositories import DONE, bash, model, read, says, work, write
 from treadle.errors import ConfigError
 from treadle.fleet import checkpoints, client, runs
 from treadle.fleet.bus import Bus
 from treadle.fleet.orders import Spec
 
-CUT_OFF = """
-[[reply]]
-when = "You were interrupted"
-turn = 2
-text = "I go on."
-[[reply.call]]
-name = "read_file"
-arguments = { file_path = "b.txt" }
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "b.txt", content = "whole" }
-[[reply]]
-when = "This was begun before"
-turn = 1
-text = "I start over."
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "c.txt", content = "brief" }
-[[reply]]
-when = "half|whole|brief|[Ww]rote|[Cc]reated"
-turn = 2
-text = "never said"
-delay = 120
-[[reply]]
-turn = 1
-text = "I begin."
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "half.txt", content = "half" }
-[[reply]]
-text = "Done."
-times = "always"
-"""
+CUT_OFF = (
+    says("I go on.", read("b.txt"), write("b.txt", "whole"), when="You were interrupted", turn=2),
+    says("I start over.", write("c.txt", "brief"), when="This was begun before", turn=1),
+    says("never said", when="half|whole|brief|[Ww]rote|[Cc]reated", turn=2, delay=120),
+    says("I begin.", write("half.txt", "half"), turn=1),
+    DONE,
+)
 
 
 async def until_written(order: Spec, name: str, attempt: int = 1) -> None:
@@ -73,7 +48,7 @@ async def test_a_killed_runner_s_session_and_files_are_gone_on_with(
     tmp_path: Path,
 ) -> None:
     await start_node()
-    order = work(repository, script(tmp_path, CUT_OFF))
+    order = work(repository, model(tmp_path, *CUT_OFF))
     await give(bus, order)
     await until_written(order, "half.txt")
     os.kill(await runner_pid(order.id), signal.SIGKILL)
@@ -89,7 +64,7 @@ async def test_while_the_old_runner_may_wake_the_session_goes_on_elsewhere_from_
     tmp_path: Path,
 ) -> None:
     await start_node()
-    order = work(repository, script(tmp_path, CUT_OFF))
+    order = work(repository, model(tmp_path, *CUT_OFF))
     await give(bus, order)
     await until_kept(bus, order)
     stale = await runner_pid(order.id)
@@ -110,7 +85,7 @@ async def test_an_agent_that_lost_its_session_starts_over_with_the_files_and_a_b
     tmp_path: Path,
 ) -> None:
     node = await start_node()
-    order = work(repository, script(tmp_path, CUT_OFF))
+    order = work(repository, model(tmp_path, *CUT_OFF))
     await give(bus, order)
     kept = await until_kept(bus, order)
     pid = await runner_pid(order.id)
@@ -133,28 +108,12 @@ async def test_work_that_is_sent_back_goes_on_in_the_session_that_did_it(
     tmp_path: Path,
 ) -> None:
     await start_node()
-    text = """
-    [[reply]]
-    when = "(?s)A reviewer has looked.*also write c.txt"
-    turn = 3
-    text = "Gladly."
-    [[reply.call]]
-    name = "write_file"
-    arguments = { file_path = "c.txt", content = "three" }
-    [[reply]]
-    turn = 1
-    text = "I write."
-    [[reply.call]]
-    name = "read_file"
-    arguments = { file_path = "a.txt" }
-    [[reply.call]]
-    name = "write_file"
-    arguments = { file_path = "a.txt", content = "two" }
-    [[reply]]
-    text = "Done."
-    times = "always"
-    """
-    order = work(repository, script(tmp_path, text))
+    replies = [
+        says("Gladly.", write("c.txt", "three"), when="(?s)A reviewer has looked.*also write c.txt", turn=3),
+        says("I write.", read("a.txt"), write("a.txt", "two"), turn=1),
+        DONE,
+    ]
+    order = work(repository, model(tmp_path, *replies))
     await give(bus, order)
     first = await client.wait(bus, order.id, 90)
     again = await client.send_back(bus, order.id, "also write c.txt", by="ana")
@@ -166,24 +125,13 @@ async def test_work_that_is_sent_back_goes_on_in_the_session_that_did_it(
         await client.send_back(bus, order.id, " ")
 
 
-ASKS = """
-[[reply]]
-when = "It was given"
-text = "Then I do it."
-[[reply.call]]
-name = "bash"
-arguments = { command = "touch asked.txt" }
-[[reply]]
-when = "do it"
-turn = 1
-text = "May I?"
-[[reply.call]]
-name = "bash"
-arguments = { command = "touch asked.txt" }
-[[reply]]
-text = "Done."
-times = "always"
-"""
+def asks(goes_on: str) -> tuple[dict[str, Any], ...]:
+    """It asks, and does it when it is told, in these words, how to go on."""
+    return (
+        says("Then I do it.", bash("touch asked.txt"), when=goes_on),
+        says("May I?", bash("touch asked.txt"), when="do it", turn=1),
+        DONE,
+    )
 
 
 async def test_a_parked_order_holds_no_slot_and_goes_on_with_the_answer(
@@ -193,7 +141,7 @@ async def test_a_parked_order_holds_no_slot_and_goes_on_with_the_answer(
     tmp_path: Path,
 ) -> None:
     await start_node(slots=1)
-    order = work(repository, script(tmp_path, ASKS), park=0.1, claims=("asked.txt",))
+    order = work(repository, model(tmp_path, *asks("It was given")), park=0.1, claims=("asked.txt",))
     other, clash = spec(), spec(root=str(repository), claims=("asked.txt",))
     await give(bus, order)
     async with asyncio.timeout(60):
@@ -222,60 +170,10 @@ async def test_a_question_outlives_the_runner_that_asked_it(
     tmp_path: Path,
 ) -> None:
     await start_node()
-    text = ASKS.replace('when = "It was given"', 'when = "You were interrupted"')
-    order = work(repository, script(tmp_path, text))
+    order = work(repository, model(tmp_path, *asks("You were interrupted")))
     await give(bus, order)
     await until_state(bus, order.id, "asking")
     os.kill(await runner_pid(order.id), signal.SIGKILL)
     await client.answer(bus, order.id, "allow", by="ana", number=1)
     ended = await client.wait(bus, order.id, 90)
     assert ended.state == "done" and ended.asks == 1 and "asked.txt" in ended.result["changed"], ended
-
-
-@pytest.mark.parametrize("when", ["now", "turn", ""])
-async def test_a_message_comes_now_after_the_turn_or_at_the_next_step(
-    bus: Bus,
-    start_node: Start,
-    repository: Path,
-    tmp_path: Path,
-    when: str,
-) -> None:
-    """The model waits 120 s for `now`, so that only an interrupt lets the message through."""
-    await start_node()
-    text = """
-    [[reply]]
-    when = "use tabs"
-    text = "With tabs then."
-    [[reply.call]]
-    name = "write_file"
-    arguments = { file_path = "tabs.txt", content = "tabs" }
-    [[reply]]
-    turn = 1
-    text = "I write."
-    [[reply.call]]
-    name = "bash"
-    arguments = { command = "while [ ! -e .env ]; do sleep 0.05; done" }
-    [[reply]]
-    text = "Done."
-    times = "always"
-    """
-    order = work(repository, script(tmp_path, text), rules=("allow Bash",))
-    await give(bus, order)
-    async with asyncio.timeout(60):
-        while not ((await client.why(bus, order.id)).get("activity") or {}).get("open_tools"):
-            await asyncio.sleep(0.05)
-    key = await client.say(bus, order.id, "use tabs", when=when, by="ana")
-    if when == "turn":
-        await client.edit_message(bus, key, "use tabs, please")
-    if when == "now":
-        ended = await client.wait(bus, order.id, 90)
-    else:
-        if when == "":
-            async with asyncio.timeout(60):
-                while (await client.messages(bus, order.id))[0][1]["state"] == "queued":
-                    await asyncio.sleep(0.05)
-        (Path(runs.directory(order.id, 1)) / "work" / ".env").touch()
-        ended = await client.wait(bus, order.id, 90)
-    assert ended.state == "done" and ended.result["changed"] == ["tabs.txt"], ended
-    ((_, message),) = await client.messages(bus, order.id)
-    assert message["state"] == "in turn"

@@ -3,41 +3,13 @@
 from pathlib import Path
 
 from tests.fleet.conftest import Start, give
-from tests.fleet.repositories import script, work
+from tests.fleet.repositories import model, read, says, work, write
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.ledger import Ledger
 from treadle.coordination.planning import Planning
 from treadle.coordination.symbols import Symbols
 from treadle.fleet import client, frugal
 from treadle.fleet.bus import Bus
-
-MODEL = """
-[[reply]]
-when = "(?s)What this builds on.*I chose two.*RATE = 7"
-turn = 1
-text = "I know."
-usage = { input = 5, output = 1 }
-[[reply.call]]
-name = "read_file"
-arguments = { file_path = "b.txt" }
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "b.txt", content = "two" }
-[[reply]]
-turn = 1
-text = "I write."
-usage = { input = 5, output = 1 }
-[[reply.call]]
-name = "read_file"
-arguments = { file_path = "a.txt" }
-[[reply.call]]
-name = "write_file"
-arguments = { file_path = "a.txt", content = "two" }
-[[reply]]
-text = "I chose two."
-usage = { input = 5, output = 1 }
-times = "always"
-"""
 
 
 async def test_an_order_is_told_what_those_before_it_left_and_leaves_the_same(
@@ -49,9 +21,15 @@ async def test_an_order_is_told_what_those_before_it_left_and_leaves_the_same(
     planning = Planning(project=str(repository))
     Symbols(planning).set("RATE", "7")
     await start_node()
-    model = script(tmp_path, MODEL)
-    first = work(repository, model)
-    second = work(repository, model, after=(first.id,), symbols=("RATE",))
+    told = "(?s)What this builds on.*I chose two.*RATE = 7"
+    scripted = model(
+        tmp_path,
+        says("I know.", read("b.txt"), write("b.txt", "two"), when=told, turn=1),
+        says("I write.", read("a.txt"), write("a.txt", "two"), turn=1),
+        says("I chose two.", times="always"),
+    )
+    first = work(repository, scripted)
+    second = work(repository, scripted, after=(first.id,), symbols=("RATE",))
     await give(bus, first, second)
     ended = await client.wait(bus, second.id, 90)
     assert ended.state == "done" and ended.result["changed"] == ["b.txt"], ended

@@ -1,9 +1,14 @@
 """What counts as working, waiting, stalled and looping, and on what evidence."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fleet.conftest import Start, give
+from tests.fleet.repositories import DONE, model, says, work
+from treadle.fleet import client
+from treadle.fleet.bus import Bus
 from treadle.fleet.liveness import LOOPS, judged, stuck, told
 
 NOW = 1_000_000.0
@@ -57,3 +62,24 @@ def test_what_is_no_run_is_left_as_it_is() -> None:
         "place     3 in line",
         "node      n1: full",
     ]
+
+
+async def test_a_stalled_run_is_noted_and_interrupted_or_tried_again_as_was_asked_for(
+    bus: Bus, start_node: Start, repository: Path, tmp_path: Path
+) -> None:
+    await start_node()
+    stuck = model(
+        tmp_path,
+        says("Thank you.", when="You seem to be stuck"),
+        says("never said", turn=1, delay=300),
+        DONE,
+    )
+    nudged = work(repository, stuck, stall_seconds=1.0, on_stall="interrupt")
+    again = work(repository, stuck, stall_seconds=1.0, on_stall="retry", attempts=2)
+    await give(bus, nudged, again)
+    ended = await client.wait(bus, nudged.id, 90)
+    assert ended.state == "done" and len(ended.attempts) == 1, ended
+    assert ended.notes[0].by == "fleet" and ended.notes[0].what.startswith("stalled: nothing came from the agent")
+    ended = await client.wait(bus, again.id, 90)
+    assert ended.attempts[0].outcome == "lost" and "stalled" in ended.attempts[0].why
+    assert len(ended.attempts) == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.fleet.conftest import Start, give
-from tests.fleet.repositories import script, work
+from tests.fleet.repositories import DONE, bash, model, says, work
 from treadle.fleet import client
 from treadle.fleet.bus import STATE, Bus
 
@@ -20,18 +20,9 @@ async def test_keys_never_reach_the_engine_whatever_the_agent_prints(
 ) -> None:
     monkeypatch.setenv("SHOP_API_KEY", 'k"ey-of-the-shop-77')
     await start_node()
-    text = """
-    [[reply]]
-    turn = 1
-    text = "The key is k\\"ey-of-the-shop-77, and I ask."
-    [[reply.call]]
-    name = "bash"
-    arguments = { command = "echo 'k\\"ey-of-the-shop-77'" }
-    [[reply]]
-    text = "Done."
-    times = "always"
-    """
-    order = work(repository, script(tmp_path, text), answer_seconds=0.2)
+    key = os.environ["SHOP_API_KEY"]
+    prints = says(f"The key is {key}, and I ask.", bash(f"echo '{key}'"), turn=1)
+    order = work(repository, model(tmp_path, prints, DONE), answer_seconds=0.2)
     await give(bus, order)
     ended = await client.wait(bus, order.id, 90)
     assert ended.state == "done", ended.why

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.fleet.conftest import Start, give, until_state
-from tests.fleet.repositories import script, work
+from tests.fleet.repositories import DONE, bash, model, says, work
 from treadle.errors import LocalError
 from treadle.fleet import client, runs
 from treadle.fleet.bus import Bus
@@ -17,18 +17,6 @@ from treadle.fleet.interactive import command
 from treadle.fleet.orders import Spec
 from treadle.fleet.terminals import Carried
 from treadle.terminal.client import Client
-
-WAITS = """
-[[reply]]
-turn = 1
-text = "I wait."
-[[reply.call]]
-name = "bash"
-arguments = { command = "while [ ! -e .env ]; do sleep 0.05; done" }
-[[reply]]
-text = "Done."
-times = "always"
-"""
 
 
 @asynccontextmanager
@@ -58,7 +46,8 @@ async def test_a_shell_in_the_worktree_of_an_order_and_the_receipt_says_so(
     tmp_path: Path,
 ) -> None:
     await start_node()
-    order = work(repository, script(tmp_path, WAITS), rules=("allow Bash",))
+    waits = says("I wait.", bash("while [ ! -e .env ]; do sleep 0.05; done"), turn=1)
+    order = work(repository, model(tmp_path, waits, DONE), rules=("allow Bash",))
     await give(bus, order)
     tree = Path(runs.directory(order.id, 1)) / "work"
     async with asyncio.timeout(60):

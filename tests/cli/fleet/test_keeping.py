@@ -1,7 +1,11 @@
 """`treadle fleet backup`, `restore` and `clean`, as a person types them."""
 
 import json
+import os
+import shutil
 from pathlib import Path
+
+import pytest
 
 from tests.cli.fleet.commands import as_json, fleet
 
@@ -27,3 +31,21 @@ def test_what_is_stored_is_saved_cleaned_and_brought_back(running: None, tmp_pat
     assert as_json("restore", str(tmp_path / "saved")) == {"restored": str(tmp_path / "saved")}
     fleet("up", "--name", "n1", "--no-page")
     assert as_json("show", order)["receipt"]["outcome"] == "done"
+
+
+def test_a_copy_of_a_stopped_fleet_is_a_backup(running: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done = fleet("submit", "x", "--agent", "null:0.1:2", "--wait").split()[0]
+    fleet("pause", "fleet", "--why", "backup")
+    waiting = fleet("submit", "y", "--agent", "null").strip()
+    fleet("down")
+    home = os.environ["TREADLE_HOME"]
+    shutil.copytree(home, tmp_path / "copy")
+    shutil.rmtree(home)
+    monkeypatch.setenv("TREADLE_HOME", str(tmp_path / "copy"))
+    try:
+        fleet("up", "--name", "n1", "--no-page")
+        assert fleet("logs", done).count(" of 2") == 2 and as_json("show", waiting)["order"]["state"] == "queued"
+        fleet("resume", "fleet")
+        fleet("wait", waiting, "--timeout", "60")
+    finally:
+        fleet("down")

@@ -15,4 +15,3 @@ def test_every_command_that_steers_tells_programs_what_it_did(running: None) -> 
     assert as_json("drain", "n1", "--undo") == {"node": "n1", "drained": False}
     (ended,) = as_json("cancel", short, "--why", "enough", "--wait")
     assert ended["state"] == "cancelled" and any("priority 5 -> 7" in note["what"] for note in ended["notes"])
-    assert as_json("discard", short) == [{"id": order, "discarded": True}]

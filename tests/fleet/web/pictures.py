@@ -13,7 +13,7 @@ from pathlib import Path
 from playwright.async_api import Page, expect
 
 from tests.fleet.conftest import Start, give, spec, until_state
-from tests.fleet.test_steering import git, work
+from tests.fleet.repositories import git, work
 from tests.fleet.web.conftest import Open, StartWeb
 from tests.terminal.conftest import stage
 from tests.terminal.support import Stage

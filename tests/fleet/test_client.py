@@ -9,10 +9,10 @@ import pytest
 
 from tests.fleet.conftest import Start, give, runner_pid, spec, until_state
 from tests.fleet.test_bus import restart
-from treadle.errors import ConfigError, LocalError
+from treadle.errors import LocalError
 from treadle.fleet import client, places
 from treadle.fleet.bus import Bus
-from treadle.fleet.orders import OrderLimits, new_id
+from treadle.fleet.orders import OrderLimits
 
 
 async def test_an_order_is_done_and_has_one_receipt(bus: Bus, start_node: Start) -> None:
@@ -23,24 +23,6 @@ async def test_an_order_is_done_and_has_one_receipt(bus: Bus, start_node: Start)
     assert order.state == "done" and order.attempt == 1 and order.node == "n1"
     assert receipt is not None and receipt.outcome == "done" and receipt.sealed().sha256 == receipt.sha256
     assert await bus.named(["active.*"]) == {} and await bus.named(["work.n1.*"]) == {}
-
-
-async def test_the_same_key_gives_the_same_order_for_ever(bus: Bus, start_node: Start) -> None:
-    await start_node()
-    order = spec(id=new_id("nightly 7"))
-    first, second = (await client.submit(bus, [order]))[0], (await client.submit(bus, [order]))[0]
-    await client.wait(bus, first.id, 60)
-    third = (await client.submit(bus, [order]))[0]
-    assert first.new and not second.new and not third.new and first.id == second.id == third.id
-    assert (await client.get_order(bus, first.id)).attempt == 1
-
-
-async def test_orders_are_kept_while_there_is_no_scheduler(bus: Bus, start_node: Start) -> None:
-    names = await give(bus, spec(), spec())
-    assert [order.state for order, _ in await client.list_orders(bus)] == ["queued", "queued"]
-    assert "no scheduler" in (await client.why(bus, names[0]))["waits"]["text"]
-    await start_node()
-    assert [(await client.wait(bus, name, 60)).state for name in names] == ["done", "done"]
 
 
 async def test_the_events_of_a_run_are_numbered_and_replayable_from_any_place(bus: Bus, start_node: Start) -> None:
@@ -159,22 +141,6 @@ async def test_an_order_ends_at_its_time_limit(bus: Bus, start_node: Start) -> N
     (name,) = await give(bus, spec("null:60:60", limits=OrderLimits(seconds=0.5)))
     order = await client.wait(bus, name, 60)
     assert order.state == "failed" and "did not end within" in order.why
-
-
-async def test_what_cannot_be_an_order_is_refused_before_it_is_stored(bus: Bus) -> None:
-    for wrong in (spec(priority=11), spec(claims=("",)), spec(id="Has Spaces")):
-        with pytest.raises(ConfigError):
-            await client.submit(bus, [wrong])
-    assert await bus.keys("spec.*") == []
-
-
-async def test_an_order_that_another_program_wrote_wrongly_fails_with_a_receipt(bus: Bus, start_node: Start) -> None:
-    await start_node()
-    await bus.put("spec.foreign", b'{"id": "foreign"}', expect=0)
-    await bus.put("spec.other", b'{"id": "other", "task": "x", "priority": 44}', expect=0)
-    for name in ("foreign", "other"):
-        order = await until_state(bus, name, "failed")
-        assert order.why and await client.get_receipt(bus, name) is not None
 
 
 async def test_a_node_that_goes_away_hands_its_orders_to_another(bus: Bus, start_node: Start) -> None:

@@ -1,0 +1,43 @@
+"""Giving orders: stored when it returns, refused when it cannot be one, the same for the same key."""
+
+import pytest
+
+from tests.fleet.conftest import Start, give, spec, until_state
+from treadle.errors import ConfigError
+from treadle.fleet import client
+from treadle.fleet.bus import Bus
+from treadle.fleet.orders import new_id
+
+
+async def test_the_same_key_gives_the_same_order_for_ever(bus: Bus, start_node: Start) -> None:
+    await start_node()
+    order = spec(id=new_id("nightly 7"))
+    first, second = (await client.submit(bus, [order]))[0], (await client.submit(bus, [order]))[0]
+    await client.wait(bus, first.id, 60)
+    third = (await client.submit(bus, [order]))[0]
+    assert first.new and not second.new and not third.new and first.id == second.id == third.id
+    assert (await client.get_order(bus, first.id)).attempt == 1
+
+
+async def test_orders_are_kept_while_there_is_no_scheduler(bus: Bus, start_node: Start) -> None:
+    names = await give(bus, spec(), spec())
+    assert [order.state for order, _ in await client.list_orders(bus)] == ["queued", "queued"]
+    assert "no scheduler" in (await client.why(bus, names[0]))["waits"]["text"]
+    await start_node()
+    assert [(await client.wait(bus, name, 60)).state for name in names] == ["done", "done"]
+
+
+async def test_what_cannot_be_an_order_is_refused_before_it_is_stored(bus: Bus) -> None:
+    for wrong in (spec(priority=11), spec(claims=("",)), spec(id="Has Spaces")):
+        with pytest.raises(ConfigError):
+            await client.submit(bus, [wrong])
+    assert await bus.keys("spec.*") == []
+
+
+async def test_an_order_that_another_program_wrote_wrongly_fails_with_a_receipt(bus: Bus, start_node: Start) -> None:
+    await start_node()
+    await bus.put("spec.foreign", b'{"id": "foreign"}', expect=0)
+    await bus.put("spec.other", b'{"id": "other", "task": "x", "priority": 44}', expect=0)
+    for name in ("foreign", "other"):
+        order = await until_state(bus, name, "failed")
+        assert order.why and await client.get_receipt(bus, name) is not None
