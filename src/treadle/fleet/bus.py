@@ -184,9 +184,8 @@ class Bus:
                 return await self.client.request(subject, data, timeout=timeout, headers=headers)
         except (TimeoutError, OSError, nats.errors.Error) as error:
             if self._refused.get(key, 0.0) >= began:
-                raise Denied(
-                    f"these credentials may not write {subject}", hint="use those of a role that may: submit, node"
-                ) from None
+                hint = "`treadle fleet invite NODE --may submit` lets people on a machine do more than look"
+                raise Denied(f"these credentials may not write {subject}", hint=hint) from None
             kind = type(error).__name__
             raise Unreachable(f"the engine at {self.url} does not answer ({kind})", hint=_UP) from None
         finally:
