@@ -54,6 +54,7 @@ def main() -> None:
         warm = {**env, "TREADLE_HOME": str(place / "warm")}
         with kept_warm(warm) as parent:
             compare(contenders(url, place, cold, warm), place, parent)
+            bare()
             workers("cold", cold, None)
             workers("warm", warm, parent)
     print(f"(load average {os.getloadavg()[0]:.1f})")
@@ -168,6 +169,24 @@ def of_copies(parent: int) -> float:
 
 
 # Workers...
+
+
+def bare() -> None:
+    """What as many processes need that have loaded asyncio and nothing else: no worker of ours can need less."""
+    with ExitStack() as stack:
+        command = [sys.executable, "-c", "import asyncio, sys; print(flush=True); sys.stdin.read()"]
+        started = [
+            stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+            for _ in range(WORKERS)
+        ]
+        for one in started:
+            assert one.stdout is not None
+            one.stdout.readline()
+        total = sum(proportional(one.pid) for one in started)
+        for one in started:
+            assert one.stdin is not None
+            one.stdin.close()
+    print(f"{WORKERS} bare interpreters that have loaded asyncio: {total:5.0f} MB together")
 
 
 def workers(kind: str, env: dict[str, str], parent: int | None) -> None:

@@ -1,11 +1,13 @@
 """From what was typed to what a session is opened with."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from treadle.cli.options import RunOptions, _split
 from treadle.errors import ConfigError
+from treadle.session import Reasoning
 
 
 def test_nothing_typed_is_the_default_of_the_way_it_was_run() -> None:
@@ -56,3 +58,22 @@ def test_options_that_contradict_each_other_are_refused(typed: RunOptions, said:
 def test_a_copy_may_be_given_its_id() -> None:
     spec = RunOptions(session_id="n", resume="x", fork_session=True).spec(answers=False, default_mode="suggest")
     assert (spec.start.id, spec.start.resume, spec.start.fork) == ("n", "x", True)
+
+
+def test_thinking_servers_and_bareness_reach_the_session(tmp_path: Path) -> None:
+    (tmp_path / "servers.json").write_text('{"mcpServers": {"shop": {"command": "sell"}}}')
+    options = RunOptions(
+        max_thinking_tokens=2048, mcp_config=(str(tmp_path / "servers.json"),), strict_mcp_config=True, bare=True
+    )
+    spec = options.spec(answers=False, default_mode="suggest")
+    assert spec.thinking == Reasoning(tokens=2048) and not spec.instructions.project
+    assert spec.tools.servers == {"shop": {"command": "sell"}} and spec.tools.only_servers
+    assert RunOptions(thinking="disabled").spec(answers=False, default_mode="suggest").thinking == Reasoning(tokens=0)
+
+
+def test_hooks_of_settings_are_refused_where_they_are_not_run() -> None:
+    settings = '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}'
+    options = RunOptions(claude_settings=settings)
+    with pytest.raises(ConfigError, match="run with -p only"):
+        options.spec(answers=True, default_mode="suggest")
+    assert options.spec(answers=True, default_mode="suggest", hooks=True).mode == "suggest"

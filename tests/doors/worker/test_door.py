@@ -9,8 +9,8 @@ import pytest
 
 from treadle.doors.worker.door import Worker
 from treadle.errors import Busy, ConfigError, MaxIterations, PeerClosed, RateLimited
-from treadle.events import Asked, TextDelta, ToolDenied, ToolEnded, ToolStarted, Usage, Warned
-from treadle.session import Limits, Rules
+from treadle.events import Asked, TextDelta, ToolDenied, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
+from treadle.session import Limits, Rules, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.settings import trust
 from treadle.testing.sessions import ScriptedAgent, ScriptedSession
@@ -54,6 +54,9 @@ class Client:
 
     def close(self) -> None:
         self._input.put_nowait(b"")
+
+    def written(self) -> list[bytes]:
+        return [self._output.get_nowait() for _ in range(self._output.qsize())]
 
     async def next(self) -> Any:
         line = json.loads(await asyncio.wait_for(self._output.get(), 60))
@@ -688,3 +691,44 @@ async def test_a_bug_in_the_worker_is_told_before_it_ends(caplog: pytest.LogCapt
     assert code == 1 and "ZeroDivisionError" in caplog.text
     told = error(await client.next())
     assert told[:2] == ("unknown", "protocol_error") and "ZeroDivisionError: oops" in told[2]
+
+
+async def test_a_cancel_is_answered_though_what_runs_does_not_end() -> None:
+    """As a tool that ignores SIGTERM. What it was is over before the next send begins."""
+    stubborn = Stubborn()
+    async with worker(stubborn) as client:
+        client.ask(INIT, SEND)
+        await client.until("content_delta")
+        client.ask({"type": "cancel", "id": "c", "target_id": "2"})
+        assert error(await client.until("result")) == ("2", "cancelled", "cancelled")
+        assert not stubborn.ended
+        stubborn.hold.set()
+        client.ask({**SEND, "id": "3"}, SHUTDOWN)
+        assert (await client.until("result"))["id"] == "3" and stubborn.ended
+        await client.rest()
+
+
+class Stubborn(ScriptedAgent):
+    """Its first turn goes on after it was interrupted, until `hold` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hold = asyncio.Event()
+        self.ended = False
+
+    async def open(self, spec: SessionSpec) -> ScriptedSession:
+        agent = self
+
+        class Session(ScriptedSession):
+            async def _turn(self, turn: Turn) -> TurnEnded:
+                if agent.ended:
+                    return await super()._turn(turn)
+                self.emit(TextDelta(text="busy"))
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    await agent.hold.wait()
+                    agent.ended = True
+                raise AssertionError
+
+        return Session(spec, [])

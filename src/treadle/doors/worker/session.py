@@ -159,7 +159,7 @@ def result(id: str, summary: TurnSummary, version: Version, ids: Mapping[str, An
         response=None if error else summary.text,
         tool_calls_made=calls,
         usage=_usage(summary, version),
-        iterations=summary.iterations,
+        iterations=_answered(error, summary),
         error=error,
         failure=_failure(error, summary, calls, version) if error else None,
         model_latency_ms=summary.model_ms,
@@ -191,6 +191,11 @@ def _usage(summary: TurnSummary, version: Version) -> ResultUsage | None:
     return ResultUsage(**counts(usage, version)) if usage.calls else None
 
 
+def _answered(error: ErrorEnvelope | None, summary: TurnSummary) -> int:
+    """Model calls that came to something: the one that a send failed with did not."""
+    return max(0, summary.iterations - (error is not None and error.code == "provider_error"))
+
+
 def _failure(
     error: ErrorEnvelope, summary: TurnSummary, calls: tuple[ToolCall, ...], version: Version
 ) -> Failure | None:
@@ -205,7 +210,7 @@ def _failure(
     return Failure(
         code=error.code,
         termination_reason=error.message,
-        iterations=summary.iterations,
+        iterations=_answered(error, summary),
         tool_calls_made=len(calls),
         last_tool_name=calls[-1].name if calls else None,
         loop_count=error.details.get("loop_count") if isinstance(error.details, dict) else None,
