@@ -35,14 +35,19 @@ Call = tuple[str, dict[str, Any]]
 
 
 def claim(name: str, *surfaces: str) -> Call:
-    return CLAIM[name], {"surfaces": list(surfaces), "task": "T-1"}
+    return tool(name, "make_claim", surfaces=list(surfaces), task="T-1")
+
+
+def tool(name: str, what: str, **arguments: Any) -> Call:
+    """A tool of the server, as the model of this program calls it."""
+    return CLAIM[name].replace("make_claim", what), arguments
 
 
 async def run(name: str, home: Path, cwd: Path, *calls: Call, fresh: bool = True) -> str:
     """Have the program make these calls, one after the other; gives everything that its model was told."""
     replies = [
-        ScriptedReply(call=(CallLine(name=tool, arguments=arguments, id=f"call_{number}"),), usage=USED)
-        for number, (tool, arguments) in enumerate(calls)
+        ScriptedReply(call=(CallLine(name=called, arguments=arguments, id=f"call_{number}"),), usage=USED)
+        for number, (called, arguments) in enumerate(calls)
     ]
     title = ScriptedReply(system="You are a title generator", text="A title", usage=USED, times="always")
     done = ScriptedReply(text="done", usage=USED, times="always")
@@ -153,3 +158,37 @@ async def test_another_program_is_refused_and_then_granted(
     await run(name, home, other, claim(name, "src/new.py"), write, commit, fresh=False)
     assert "new" in git(other, "log", "--oneline"), (home / "last.txt").read_text()
     assert len(holders(one)) == 1
+
+
+@pytest.mark.parametrize("name", list(CLAIM))
+async def test_a_program_uses_all_six_tools(
+    name: str, two: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    one, _ = two
+    home = tmp_path_factory.mktemp(name)
+    (one / ".planning" / "protocol" / "capsules").mkdir(parents=True)
+    subprocess.run(["heimdall-capsule", "write", "w1", "--what", "laid the keel"], cwd=one, check=True)
+    if name == "codex":
+        environment(name, home, "http://127.0.0.1:1")
+        config = home / "codex" / "config.toml"
+        config.write_text(config.read_text() + f'\n[projects."{one}"]\ntrust_level = "trusted"\n')
+    set_up(name, one, home)
+    conflict = {"id": "keel", "title": "the keel", "surfaces": ["src/a.py"], "displaced_haid": "haid:bob.box-0002"}
+    told = await run(
+        name,
+        home,
+        one,
+        claim(name, "src/a.py"),
+        tool(name, "read_claims"),
+        tool(name, "read_capsules"),
+        tool(name, "append_decision", title="oak", body="because it floats"),
+        tool(name, "raise_conflict_pr", **conflict, overriding_intent="steel", displaced_intent="oak"),
+        tool(name, "release_claim"),
+        fresh=name != "codex",
+    )
+    seen = (home / "last.txt").read_text()
+    assert "active_claims" in told and "laid the keel" in told and "given" in told, seen
+    assert "because it floats" in (one / ".planning" / "ledger" / "decisions.md").read_text(), seen
+    assert len(list((one / ".planning" / "ledger" / "conflicts").glob("*-keel.md"))) == 1, seen
+    trail = (one / ".planning" / "protocol.log").read_text()
+    assert "\tclaim\tclaim\t" in trail and "\tclaim\trelease\t" in trail and holders(one) == [], seen

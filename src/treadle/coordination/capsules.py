@@ -164,8 +164,8 @@ def within(texts: dict[str, str], names: list[str], budget: int) -> tuple[dict[s
     steps = _steps(texts, names)
     places = {name: place for place, name in enumerate(texts)}
     ranked = sorted(texts, key=lambda name: (steps[name], _negated(_written(texts[name])), -places[name]))
-    for share in (0.0, INDEX_SHARE):  # all of it may fit, and then there is no rest to list
-        left = int(budget * (1 - share))
+    listing = int(budget * INDEX_SHARE)
+    for left in (budget, budget - listing):  # all of it may fit, and then there is no rest to list
         chosen: set[str] = set()
         for name in ranked:
             cost = estimate(texts[name]) + 1
@@ -175,9 +175,7 @@ def within(texts: dict[str, str], names: list[str], budget: int) -> tuple[dict[s
         if len(chosen) == len(texts):
             return texts, ""
     rest = [name for name in ranked if name not in chosen]
-    return {name: text for name, text in texts.items() if name in chosen}, _as_index(
-        rest, budget - int(budget * (1 - share))
-    )
+    return {name: text for name, text in texts.items() if name in chosen}, _as_index(rest, listing + left)
 
 
 def _as_index(rest: list[str], budget: int) -> str:
@@ -185,7 +183,7 @@ def _as_index(rest: list[str], budget: int) -> str:
 
     line = f"# {len(rest)} more (`heimdall-capsule show ID`), the nearest first:"
     for count, name in enumerate(rest):
-        if estimate(f"{line} {name}") > budget - 6:
+        if count and estimate(f"{line} {name}") > budget - 6:
             return f"{line} and {len(rest) - count} further\n"
         line += f" {name}"
     return line + "\n"
