@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 SETTLED = 120
+SETTLED_AGENT = 300
+"""Milliseconds of silence before Enter. Gemini takes one within 40 ms of a paste for a part of it, and its timer for
+that is late while it has much to do."""
 SETTLE_MAX = 3.0
 LEAST = 0.05
 WORDS = 30
@@ -61,8 +64,9 @@ def settle(client: Client, text: bytes = b"") -> None:
     looked for in its input box.
     """
     started = time.monotonic()
+    silence = SETTLED_AGENT if text else SETTLED
     while (waited := time.monotonic() - started) < SETTLE_MAX:
-        drawn = waited >= LEAST and client.status().idle_ms >= SETTLED
+        drawn = waited >= LEAST and client.status().idle_ms >= silence
         if drawn and (not text or in_box(client, text) is not False):
             return
         time.sleep(0.02)
