@@ -17,6 +17,7 @@ from treadle.io.process import table
 ASK = """
 import os, sys
 from treadle.io.process import warm
+warm.PATIENCE = float(os.environ.get("PATIENCE", 50))  # a busy machine may need more than the usual two seconds
 print(warm.run("subprocess", "call", [["sh", "-c", sys.argv[1]]], start=["subprocess"] if sys.argv[2:] else ()))
 """
 
@@ -78,19 +79,24 @@ def test_when_it_was_killed_the_next_starts_another(warm: Warm) -> None:
     assert before not in warm.parents() and len(warm.parents()) == 1
 
 
-def test_one_that_does_not_answer_is_not_waited_for_and_does_nothing_later(warm: Warm, tmp_path: Path) -> None:
+def test_one_that_does_not_answer_is_not_waited_for_and_does_nothing_later(
+    warm: Warm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert warm.ask("true", "start").stdout == "0\n"
     (pid,) = warm.parents()
     os.kill(pid, signal.SIGSTOP)
     late = tmp_path / "late"
+    monkeypatch.setenv("PATIENCE", "0.5")
     assert warm.ask(f"echo x > {late}").stdout == "None\n"
+    monkeypatch.delenv("PATIENCE")
     os.kill(pid, signal.SIGCONT)
     assert warm.ask("true").stdout == "0\n"  # it is served after the other
     assert not late.exists()
 
 
 def test_it_lets_go_when_its_socket_is_removed_and_nobody_has_asked(warm: Warm) -> None:
-    assert warm.ask("true", "start", seconds="0.5").stdout == "0\n"
+    # On a busy machine it may have left again before it was asked: then the next starts another.
+    until(lambda: warm.ask("true", "start", seconds="0.5").stdout == "0\n")
     until(lambda: warm.parents() == [])
     assert list((warm.home / "treadle" / "warm").glob("*.sock")) == []
 
@@ -116,6 +122,7 @@ def test_of_two_that_start_one_at_once_both_are_served(warm: Warm) -> None:
 SPAWN = """
 import sys
 from treadle.io.process import warm
+warm.PATIENCE = 50
 warm.run("subprocess", "call", [["true"]], start=["subprocess"])
 print(sum(warm.spawn("subprocess", "call", [["sh", "-c", f"echo x >> {sys.argv[1]}"]], []) for _ in range(30)))
 """

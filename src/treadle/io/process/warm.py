@@ -33,6 +33,8 @@ IDLE = 1800.0
 PATIENCE = 2.0
 """Seconds that a caller waits for a copy to be there before it does the work itself."""
 START_PATIENCE = 10.0
+"""Seconds that a caller waits for one that it starts by the way; `begin`, which is for nothing else, waits longer."""
+BEGIN_PATIENCE = 60.0
 READY, STALE = b"r", b"s"
 PID_BYTES = 4
 ALONE, WATCHED, TIED = 0, 1, 2
@@ -178,7 +180,7 @@ def begin(name: str, modules: Sequence[str], seconds: float) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control:
         if control.connect_ex(path) == 0:
             return False
-    if not _start(path, modules, True, seconds):
+    if not _start(path, modules, True, seconds, BEGIN_PATIENCE):
         raise LocalError("the warm parent did not start", hint="TREADLE_WARM=0 does without one")
     return True
 
@@ -302,7 +304,9 @@ def _numbers(mask: int) -> list[int]:
     return [number for number in range(1, 65) if mask >> (number - 1) & 1]
 
 
-def _start(path: str, modules: Sequence[str], libraries: bool, seconds: float) -> bool:
+def _start(
+    path: str, modules: Sequence[str], libraries: bool, seconds: float, patience: float = START_PATIENCE
+) -> bool:
     """Start one and wait until it answers."""
     root = os.path.abspath(__file__ + "/../../../..")
     if libraries:
@@ -322,6 +326,6 @@ def _start(path: str, modules: Sequence[str], libraries: bool, seconds: float) -
     try:
         poller = select.poll()
         poller.register(ready, select.POLLIN)
-        return bool(poller.poll(START_PATIENCE * 1000)) and bool(os.read(ready, 1))
+        return bool(poller.poll(patience * 1000)) and bool(os.read(ready, 1))
     finally:
         os.close(ready)
