@@ -111,34 +111,21 @@ class Bus:
         """A connection that comes back when it was lost, unless it is not `lasting`. Whether there is anybody and who
         we are is found out first, within `patience`."""
         nats = _library()
-        probe = nats.NATS()
         options = _options(address)
-        heard: list[Exception] = []
-
-        async def hear(error: Exception) -> None:
-            heard.append(error)
-
-        quiet: dict[str, Any] = {"error_cb": hear, "allow_reconnect": False, "max_reconnect_attempts": 1}
-        try:
-            async with asyncio.timeout(patience):
-                await probe.connect(**options, **quiet, reconnect_time_wait=0.1, connect_timeout=patience)
-        except (OSError, TimeoutError, nats.errors.Error) as error:
-            # What it raises in the end says less than what it heard on the way, such as of a certificate.
-            raise _no_connection(address, heard[-1] if heard else error) from None
-        finally:
-            await _close(probe)
+        deadline = time.monotonic() + patience
+        while _hung_up(wrong := await _probed(options, patience)) and time.monotonic() < deadline:
+            await asyncio.sleep(0.1)
+        if wrong is not None:
+            raise _no_connection(address, wrong)
         client = nats.NATS()
         bus = cls(client, address.url)
-        await client.connect(
-            **options,
-            name=name,
-            error_cb=bus._on_error,
-            reconnected_cb=bus._on_return,
-            disconnected_cb=_nothing,
-            closed_cb=_nothing,
-            ping_interval=5,
-            **({"max_reconnect_attempts": -1, "reconnect_time_wait": 0.2} if lasting else {"allow_reconnect": False}),
-        )
+        options |= {"error_cb": bus._on_error, "reconnected_cb": bus._on_return}
+        options |= {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.2} if lasting else {"allow_reconnect": False}
+        try:
+            await client.connect(**options, name=name, disconnected_cb=_nothing, closed_cb=_nothing, ping_interval=5)
+        except (OSError, TimeoutError, nats.errors.Error) as error:
+            await _close(client)
+            raise _no_connection(address, error) from None
         return bus
 
     async def close(self) -> None:
@@ -442,6 +429,33 @@ def _no_connection(address: Address, error: BaseException) -> TreadleError:
     if "uthorization" in text or "uthentication" in text:
         return Denied(f"the engine at {shown(address.url)} does not accept these credentials")
     return Unreachable(f"nobody answers at {shown(address.url)}: {text}", hint="`treadle fleet up` starts an engine")
+
+
+async def _probed(options: dict[str, Any], patience: float) -> Exception | None:
+    """Connect and leave again; gives what went wrong."""
+    nats = _library()
+    probe = nats.NATS()
+    heard: list[Exception] = []
+
+    async def hear(error: Exception) -> None:
+        heard.append(error)
+
+    quiet: dict[str, Any] = {"error_cb": hear, "allow_reconnect": False, "max_reconnect_attempts": 1}
+    try:
+        async with asyncio.timeout(patience):
+            await probe.connect(**options, **quiet, reconnect_time_wait=0.1, connect_timeout=patience)
+        return None
+    except (OSError, TimeoutError, nats.errors.Error) as error:
+        # What it raises in the end says less than what it heard on the way, such as of a certificate.
+        return heard[-1] if heard else error
+    finally:
+        await _close(probe)
+
+
+def _hung_up(error: Exception | None) -> bool:
+    """Whether somebody is there and closed the connection, as the engine may while it reads its users again."""
+    ended = isinstance(error, ConnectionResetError | _library().errors.UnexpectedEOF)
+    return ended or "empty response" in str(error)
 
 
 async def _close(client: Client) -> None:
