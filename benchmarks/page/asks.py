@@ -48,6 +48,9 @@ async def _judge(bench: Bench, names: list[str], ended: list[str], told: dict[st
         receipt = await client.get_receipt(bench.bus, name)
         given = receipt.approvals if receipt is not None else []
         allowed += len({one["command"] for one in given if one["decision"] == "allow"})
+        if ended[names.index(name)] != "done":
+            order = await client.get_order(bench.bus, name)
+            print(f"order {name} is {order.state}: {order.why}; {[attempt.outcome for attempt in order.attempts]}")
     stuck = sum(state != "done" for state in ended)
     print(
         f"{allowed} of {ASKS} questions answered, {ASKS - allowed} lost, {stuck} orders stuck (goal 0, 0), with "

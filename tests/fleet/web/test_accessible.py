@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from playwright.async_api import Page, expect
 
 from tests.fleet.conftest import give, spec
@@ -35,7 +34,8 @@ FAINT = r"""() => {
   return wrong;
 }"""
 
-NAMELESS = r"""() => [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
+NAMELESS = r"""() => [
+    ...document.querySelectorAll("a[href], button, input, select, textarea, summary, th, [tabindex='0'], [role='img']")]
   .filter((each) => each.checkVisibility())
   .filter((each) => !(each.ariaLabel || each.textContent.trim() || each.labels?.length || each.title))
   .map((each) => each.outerHTML.slice(0, 120))"""
@@ -57,19 +57,19 @@ async def looked_at(page: Page, web: Web, view: str) -> None:
     await expect(page.get_by_text("…", exact=True)).to_have_count(0)
 
 
-@pytest.mark.parametrize("looks", ["dark", "light"])
-async def test_every_text_stands_out_and_every_control_has_a_name(
-    web: Web, bus: Bus, open_page: Open, looks: str
-) -> None:
+async def test_every_text_stands_out_and_every_control_has_a_name(web: Web, bus: Bus, open_page: Open) -> None:
     (name,) = await give(bus, spec(title="weave", project="p"))
-    page = await open_page(web, color_scheme=looks)
-    for view in (*VIEWS, f"order/{name}", f"order/{name}/why", f"order/{name}/terminal"):
-        await looked_at(page, web, view)
-        assert await page.evaluate(FAINT) == [], view
-        assert await page.evaluate(NAMELESS) == [], view
+    for looks in ("dark", "light"):
+        page = await open_page(web, color_scheme=looks)
+        for view in (*VIEWS, f"order/{name}", f"order/{name}/why", f"order/{name}/terminal"):
+            await looked_at(page, web, view)
+            assert await page.evaluate(FAINT) == [], (looks, view)
+            assert await page.evaluate(NAMELESS) == [], (looks, view)
 
 
-async def test_on_a_phone_every_target_is_large_enough_for_a_thumb(web: Web, bus: Bus, open_page: Open) -> None:
+async def test_on_a_phone_targets_are_large_and_at_twice_the_size_nothing_is_cut(
+    web: Web, bus: Bus, open_page: Open
+) -> None:
     (name,) = await give(bus, spec(title="weave"))
     page = await open_page(web, viewport={"width": 390, "height": 844}, has_touch=True)
     found: dict[str, Any] = {}
@@ -78,17 +78,11 @@ async def test_on_a_phone_every_target_is_large_enough_for_a_thumb(web: Web, bus
         if small := await page.evaluate(SMALL):
             found[view] = small
     assert found == {}
-
-
-async def test_at_twice_the_size_nothing_is_cut_and_nothing_moves_for_who_wants_that(
-    web: Web, bus: Bus, open_page: Open
-) -> None:
-    (name,) = await give(bus, spec(title="weave"))
     page = await open_page(web, viewport={"width": 640, "height": 400}, reduced_motion="reduce")
     for view in (*VIEWS, f"order/{name}"):
         await looked_at(page, web, view)
         assert await page.evaluate("document.documentElement.scrollWidth") <= 640, view
-        assert await page.evaluate(MOVING) == 0, view
+        assert await page.evaluate(MOVING) == 0, "nothing moves for who wants that"
 
 
 async def test_focus_stays_where_it_is_and_a_new_question_is_told(web: Web, bus: Bus, open_page: Open) -> None:

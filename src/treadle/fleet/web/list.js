@@ -17,7 +17,7 @@ let held = false;
 export function showList(where) {
   for (const [name, title] of Object.entries(TITLES)) {
     const count = el("b", { class: "count" });
-    const rows = el("div", { class: "rows", role: "list" });
+    const rows = el("div", { class: "rows" });
     const more = el("p", { class: "more" });
     const chip = el("button", { class: "chip", type: "button", hidden: true, onclick: () => arrange(true) });
     const box = el(name === "done" ? "details" : "div", { class: `part ${name}` },
@@ -92,7 +92,7 @@ function update(id) {
   if (!row) return;
   let node = /** @type {any} */ (made.get(id));
   if (!node) {
-    node = el("a", { class: "row", role: "listitem", href: `#/order/${id}`, "data-id": id },
+    node = el("a", { class: "row", href: `#/order/${id}`, "data-id": id },
       el("span", { class: "line" }, el("span", { class: "state" }), el("span", { class: "title" }), el("age-of", { class: "age" })),
       el("span", { class: "line small" }, el("span", { class: "now" }), el("age-of", { class: "since", as: "watch" }), el("span", { class: "about" })));
     made.set(id, node);

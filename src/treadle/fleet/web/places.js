@@ -22,7 +22,7 @@ export function show(where, { name }) {
 /** @param {any[]} value @param {(work: () => Promise<any>) => void} tried */
 function nodes(value, tried) {
   if (!value.length) return el("p", null, "No node was ever heard. ", el("code", null, "treadle fleet up"), " starts one here.");
-  return table(["Node", "State", "At work", "Labels", "Says", ""], value.map((node) => [
+  return table(["Node", "State", "At work", "Labels", "Says", "Action"], value.map((node) => [
     node.name, node.alive ? "▶ up" : `◌ gone${node.heard ? `, last heard ${span(serverNow() - node.heard)} ago` : ""}`, `${(node.at_work ?? []).length} of ${node.slots ?? "?"}`, (node.labels ?? []).join(", "), node.says ?? "",
     link.right === "all" ? el("button", { type: "button", class: "quiet", onclick: () => tried(() => post(`/nodes/${node.name}/${/^drained/.test(node.says ?? "") ? "undrain" : "drain"}`, /^drained/.test(node.says ?? "") ? undefined : {})) }, /^drained/.test(node.says ?? "") ? "Let it work again" : "Drain") : ""]));
 }
@@ -42,7 +42,7 @@ function money(value, tried) {
     link.right === "all" ? el("form", { class: "bar", onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); tried(() => change("/budgets", { scope: "fleet", usd: Number(usd.value) || null })); } }, usd, el("button", null, "Set the fleet's budget")) : null,
     el("h2", null, "Money, hour by hour, and all in all"), lines(spent, (/** @type {any} */ each) => each.usd, (/** @type {number} */ sum) => `$${sum.toFixed(2)}`),
     el("h2", null, "Tokens by the hour"), bars(spent, (/** @type {any} */ each) => each.tokens, short),
-    Object.keys(control.pauses ?? {}).length ? [el("h2", null, "Paused"), table(["Scope", "By", "Why", ""], Object.entries(control.pauses).map(([scope, note]) => [scope, note.by, note.what ?? "", link.right === "all" ? el("button", { type: "button", class: "quiet", onclick: () => tried(() => post("/resume", { scope })) }, "Resume") : ""]))] : null,
+    Object.keys(control.pauses ?? {}).length ? [el("h2", null, "Paused"), table(["Scope", "By", "Why", "Action"], Object.entries(control.pauses).map(([scope, note]) => [scope, note.by, note.what ?? "", link.right === "all" ? el("button", { type: "button", class: "quiet", onclick: () => tried(() => post("/resume", { scope })) }, "Resume") : ""]))] : null,
     Object.keys(control.parks ?? {}).length ? [el("h2", null, "At their rate limit"), table(["Account", "Until", "Why"], Object.entries(control.parks).map(([name, park]) => [name, clock(park.until), park.why ?? ""]))] : null,
   ];
 }
@@ -63,12 +63,14 @@ function lines(given, of, words) {
   sum = 0;
   const from = given[0].hour, to = Math.max(given[given.length - 1].hour, from + 3600), sums = given.map((each) => { sum += of(each); return [each.hour, sum]; });
   const points = sums.map(([hour, total]) => `${40 + 740 * (hour - from) / (to - from)},${190 - 170 * total / (sum || 1)}`).join(" ");
-  return svg("svg", { viewBox: "0 0 800 220", class: "chart", role: "img", "aria-label": `All in all ${words(sum)}` }, svg("polyline", { points, fill: "none", stroke: "currentColor", "stroke-width": 2 }), svg("text", { x: 40, y: 212, fill: "currentColor", "font-size": 12 }, new Date(from * 1000).toLocaleDateString()), svg("text", { x: 700, y: 16, fill: "currentColor", "font-size": 13 }, words(sum)));
+  return [el("p", { class: "small" }, `${words(sum)} since ${new Date(from * 1000).toLocaleDateString()}`),
+    svg("svg", { viewBox: "0 0 800 220", class: "chart", role: "img", "aria-label": `All in all ${words(sum)}` }, svg("polyline", { points, fill: "none", stroke: "currentColor", "stroke-width": 2 }))];
 }
 
 /** @param {any[]} given @param {(each: any) => number} of @param {(value: number) => string} words */
 function bars(given, of, words) {
   if (!given.length) return null;
   const most = Math.max(...given.map(of), 1), wide = Math.min(40, 740 / given.length);
-  return svg("svg", { viewBox: "0 0 800 220", class: "chart", role: "img", "aria-label": `At most ${words(most)} in an hour` }, given.map((each, place) => svg("rect", { x: 40 + place * wide, width: Math.max(1, wide - 2), y: 190 - 170 * of(each) / most, height: 170 * of(each) / most, fill: "currentColor", opacity: 0.7 }, svg("title", {}, `${new Date(each.hour * 1000).toLocaleString()}: ${words(of(each))}`))), svg("text", { x: 40, y: 14, fill: "currentColor", "font-size": 12 }, `most: ${words(most)}`));
+  return [el("p", { class: "small" }, `at most ${words(most)} in an hour`),
+    svg("svg", { viewBox: "0 0 800 220", class: "chart", role: "img", "aria-label": `At most ${words(most)} in an hour` }, given.map((each, place) => svg("rect", { x: 40 + place * wide, width: Math.max(1, wide - 2), y: 190 - 170 * of(each) / most, height: 170 * of(each) / most, fill: "currentColor", opacity: 0.7 }, svg("title", {}, `${new Date(each.hour * 1000).toLocaleString()}: ${words(of(each))}`))))];
 }

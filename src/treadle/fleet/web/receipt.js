@@ -28,13 +28,13 @@ function column(title, about, rows) {
 
 /** @param {string[]} head @param {any[][]} rows */
 export function table(head, rows) {
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": head[0] }, el("table", null, el("thead", null, el("tr", null, head.map((name) => el("th", { scope: "col" }, name)))), el("tbody", null, rows.map((row) => el("tr", null, row.map((cell) => el("td", null, cell)))))));
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": head[0] }, el("table", null, el("thead", null, el("tr", null, head.map((name) => el("th", { scope: "col" }, name)))), el("tbody", null, rows.map((row) => el("tr", null, row.map((cell) => el("td", { class: typeof cell === "string" && cell.length > 40 ? "long" : null }, cell)))))));
 }
 
 /** @param {any[]} given */
 function attempts(given) {
   if (!given?.length) return null;
-  return [el("h2", null, "Attempts"), table(["", "Node", "Took", "Outcome", "Tokens", "Why"], given.map((one) => [one.number, one.node, one.ended ? span(one.ended - one.placed) : "runs", one.outcome ?? "", short((one.used?.input_tokens ?? 0) + (one.used?.output_tokens ?? 0)), oneLine(one.why ?? "")]))];
+  return [el("h2", null, "Attempts"), table(["Try", "Node", "Took", "Outcome", "Tokens", "Why"], given.map((one) => [one.number, one.node, one.ended ? span(one.ended - one.placed) : "runs", one.outcome ?? "", short((one.used?.input_tokens ?? 0) + (one.used?.output_tokens ?? 0)), oneLine(one.why ?? "")]))];
 }
 
 /** @param {HTMLElement} where @param {any} detail */

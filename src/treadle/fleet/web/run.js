@@ -119,7 +119,7 @@ export function showRun(where, detail) {
     if (type === "failed") return el("li", { class: "mark bad" }, `failed: ${oneLine(event.error?.message)}`);
     if (type === "retrying") return el("li", { class: "mark" }, `tries again in ${span((event.delay_ms ?? 0) / 1000)}: ${oneLine(event.error?.message)}`);
     if (type === "warned") return el("li", { class: "mark" }, `warning: ${oneLine(event.message)}`);
-    if (type === "file_changed") return el("li", { class: "mark" }, `${event.change} ${oneLine(event.path)}`);
+    if (type === "file_changed") return el("li", { class: "mark" }, `${event.change} ${oneLine(inTree(event.path))}`);
     if (type === "command_run") return el("li", { class: `mark ${event.exit_code ? "bad" : ""}` }, `ran ${oneLine(event.command)}${event.exit_code ? ` (exit ${event.exit_code})` : ""}`);
     if (type === "closed") return null;
     // An event of a newer version is shown as what it is: unknown.

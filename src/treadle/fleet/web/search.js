@@ -11,7 +11,7 @@ export function show(where, { query }) {
   const field = el("input", { type: "search", placeholder: "Search orders, what was said, commands, files; or a place to go", "aria-label": "Search" });
   field.value = query.get("q") ?? "";
   const list = el("ul", { class: "hits" }), count = el("p", { class: "small", role: "status" });
-  fill(where, field, count, list);
+  fill(where, el("h1", { class: "unseen" }, "Search"), field, count, list);
   let timer = 0, asked = 0;
   field.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(look, 120); });
   field.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {

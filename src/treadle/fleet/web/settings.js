@@ -25,7 +25,7 @@ export function show(where) {
       const rows = await get("/devices");
       const right = el("select", { "aria-label": "What it may do" }, el("option", { value: "answer" }, "answer"), el("option", { value: "watch" }, "only watch"), el("option", { value: "all" }, "everything"));
       const made = el("p");
-      fill(devices, el("h2", null, "Devices"), table(["Name", "May", "Seen", ""], rows.map((/** @type {any} */ each) => [each.name || each.id, each.right, each.used ? `${span(serverNow() - each.used)} ago` : "never", each.you ? "this one" : el("button", { type: "button", class: "quiet", onclick: async () => { try { await remove(`/devices/${each.id}`); load(); } catch (error) { fill(problem, /** @type {Error} */ (error).message); } } }, "Take its token back")])),
+      fill(devices, el("h2", null, "Devices"), table(["Name", "May", "Seen", "Action"], rows.map((/** @type {any} */ each) => [each.name || each.id, each.right, each.used ? `${span(serverNow() - each.used)} ago` : "never", each.you ? "this one" : el("button", { type: "button", class: "quiet", onclick: async () => { try { await remove(`/devices/${each.id}`); load(); } catch (error) { fill(problem, /** @type {Error} */ (error).message); } } }, "Take its token back")])),
         el("div", { class: "bar" }, right, el("button", { type: "button", onclick: async () => { const link_ = await post("/devices", { right: right.value }); fill(made, "Open this once on the other device, within ten minutes: ", el("code", null, link_.url)); } }, "Link for another device")), made);
     } catch (error) { fill(problem, /** @type {Error} */ (error).message); }
   };

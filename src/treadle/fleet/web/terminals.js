@@ -51,7 +51,7 @@ function showWall(where) {
     for (const row of rows) {
       let card = cards.get(row.id);
       if (!card) {
-        const canvas = el("canvas", { width: "300", height: "160", role: "img" }), line = el("span", { class: "small" });
+        const canvas = el("canvas", { width: "300", height: "160", role: "img", "aria-label": `Terminal ${row.id}` }), line = el("span", { class: "small" });
         card = { card: el("a", { class: "screen-card", href: `#/terminal/${row.id}`, "data-id": row.id }, el("b", null, row.id), " ", line, el("div", { class: "pane" }, canvas)), screen: new Screen(canvas, 11, 2000), stop: () => {}, line };
         cards.set(row.id, card);
         seen.observe(card.card);
@@ -102,7 +102,7 @@ export function showOfOrder(where, detail) {
 
 /** @param {HTMLElement} where @param {string} id @param {string} [title] */
 function showOne(where, id, title) {
-  const canvas = el("canvas", { width: "640", height: "384", role: "img" }), state = el("span", { class: "small", role: "status" }), problem = el("p", { class: "problem", role: "alert" });
+  const canvas = el("canvas", { width: "640", height: "384", role: "img", "aria-label": `Terminal ${id}` }), state = el("span", { class: "small", role: "status" }), problem = el("p", { class: "problem", role: "alert" });
   const screen = new Screen(canvas, 14), may = link.right === "all";
   const back = el("pre", { class: "lines", hidden: true, tabindex: "0" });
   let first = -1, seen = "";
