@@ -29,10 +29,9 @@ async def newcomer() -> None:
         subprocess.run(pip, check=True)
         say("installed")
         treadle = f"{directory}/env/bin/treadle"
-        started = subprocess.run([treadle, "fleet", "up"], check=True, capture_output=True, text=True, cwd=directory)
-        link = next(
-            word for word in (started.stdout + started.stderr).split() if word.startswith("http") and "#" in word
-        )
+        subprocess.run([treadle, "fleet", "up"], check=True, capture_output=True, cwd=directory)
+        told = subprocess.run([treadle, "serve", "--link"], check=True, capture_output=True, text=True, cwd=directory)
+        link = next(word for word in told.stdout.split() if word.startswith("http"))
         say("the fleet is up")
         try:
             async with async_playwright() as playwright:

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tests.fleet.api.conftest import Follow, StartWeb, Web
-from treadle.errors import ConfigError
 from treadle.fleet.api import gate
-from treadle.fleet.api.serve import Listening
 
 ANONYMOUS = {"authorization": ""}
 
@@ -121,26 +118,6 @@ async def test_a_body_is_bounded_whether_it_says_its_size_or_not(alone: Web) -> 
     assert response.status_code == 413
 
 
-async def test_who_sends_a_request_byte_by_byte_is_cut_off(
-    serving: StartWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from treadle.fleet.api.connections import Connection
-
-    monkeypatch.setattr(Connection, "idle_seconds", 0.2)
-    web = await serving(terminals=str(tmp_path))
-    reader, writer = await asyncio.open_connection("127.0.0.1", web.listening.port)
-    ended = asyncio.create_task(reader.read())
-    writer.write(b"GET / HTTP/1.1\r\nhost: ")
-    try:
-        async with asyncio.timeout(60):
-            while not ended.done():
-                writer.write(b"x")
-                await asyncio.sleep(0.05)
-    finally:
-        writer.close()
-    assert ended.done()
-
-
 async def test_guessing_ends_after_a_few_tries_and_costs_others_nothing(alone: Web) -> None:
     wrong = {"authorization": "Bearer wrong"}
     answers = [(await alone.http.get("/api/v1/me", headers=wrong)).status_code for _ in range(gate.FAILURES_MAX + 1)]
@@ -181,21 +158,6 @@ async def test_another_user_of_the_machine_gets_nothing_over_the_socket_file(ser
         other = await asyncio.create_subprocess_exec(*argv, user=65534, group=65534, stderr=-1, cwd="/")
         _, said = await other.communicate()
         assert b"PermissionError" in said, said
-
-
-def test_an_address_that_others_reach_needs_encryption_and_a_name() -> None:
-    with pytest.raises(ConfigError, match="plain text"):
-        Listening(host="0.0.0.0", port=0)
-    with pytest.raises(ConfigError, match="by which name"):
-        Listening(host="0.0.0.0", port=0, behind_proxy=True)
-    proxied = Listening(host="127.0.0.1", port=0, behind_proxy=True, names=("fleet.example",))
-    proxied.socket.close()
-    assert proxied.address == "https://fleet.example"
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        with pytest.raises(ConfigError, match="cannot listen"):
-            Listening(port=taken.getsockname()[1])
 
 
 async def test_no_token_code_or_answer_link_is_in_any_log(alone: Web, caplog: pytest.LogCaptureFixture) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleet.api.conftest import Follow, Web
 from treadle.errors import ConfigError, NotFound, StorageError
 from treadle.fleet.api.tokens import Tokens, may
 
@@ -68,38 +67,3 @@ def test_a_damaged_or_newer_file_is_told_and_left_alone(tokens: Tokens, tmp_path
         with pytest.raises(StorageError):
             Tokens(tokens.path).read()
         assert (tmp_path / "tokens.json").read_text() == content
-
-
-async def test_the_code_of_a_link_becomes_a_cookie_that_no_script_reads(alone: Web) -> None:
-    code = alone.server.tokens.link("", "watch")
-    nobody = {"authorization": "", "user-agent": "Mozilla/5.0 (Linux; Android 14) Chrome/140"}
-    response = await alone.http.post("/login", json={"code": code}, headers=nobody)
-    cookie = response.headers["set-cookie"]
-    assert response.json() == {"right": "watch", "device": "Chrome on Android"}
-    assert cookie.startswith(f"treadle_{alone.listening.port}=") and "HttpOnly" in cookie
-    assert "samesite=strict" in cookie.lower()
-    alone.http.cookies.clear()
-    again = await alone.http.post("/login", json={"code": code}, headers=nobody)
-    assert again.status_code == 401 and "used before" in again.json()["error"]["message"]
-    assert (await alone.http.post("/login", content=b"{", headers=nobody)).status_code == 400
-
-
-async def test_what_a_device_may_do_is_what_its_token_says(alone: Web) -> None:
-    watch, answer = alone.headers("watch"), alone.headers("answer")
-    assert (await alone.http.get("/api/v1/terminals", headers=watch)).status_code == 200
-    for headers in (watch, answer):
-        refused = await alone.http.post("/api/v1/terminals/t1/input", json={"text": "x"}, headers=headers)
-        assert refused.status_code == 403 and "'all'" in refused.json()["error"]["message"]
-    listed = (await alone.http.get("/api/v1/devices")).json()
-    assert {each["right"] for each in listed} == {"all", "watch", "answer"} and sum(each["you"] for each in listed) == 1
-
-
-async def test_a_revoked_device_is_cut_off_at_once(alone: Web, follow: Follow) -> None:
-    device, token = alone.server.tokens.make("phone", "watch")
-    follower = await follow(alone, token=token)
-    await follower.until(lambda message: message["t"] == "hello")
-    assert (await alone.http.delete(f"/api/v1/devices/{device.id}")).status_code == 200
-    with pytest.raises(Exception, match="4401|taken back"):
-        await follower.until(lambda message: False)
-    response = await alone.http.get("/api/v1/me", headers={"authorization": f"Bearer {token}"})
-    assert response.status_code == 401
