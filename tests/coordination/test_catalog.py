@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -122,6 +123,13 @@ def test_an_index_that_cannot_be_used_is_made_anew_or_done_without(claims: Claim
         path.unlink()
         path.mkdir() if damage == "a directory" else path.write_bytes(b"garbage" * 1000)
     assert holders(claims, "docs/7.md") == [HAIDS[7]] and len(claims.listed()) == len(HAIDS)
+
+
+def test_an_index_without_claims_says_that_there_are_none(claims: Claims) -> None:
+    shutil.rmtree(claims.directory)
+    assert claims.listed() == [] and claims.unseen() == [] and holders(claims, "docs/7.md") == []
+    assert claims.claim(HAIDS[0], ["new"], "T").fence == len(HAIDS) + 1
+    assert len(claims.listed()) == 1
 
 
 def test_a_command_that_asks_several_things_looks_once(claims: Claims, tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ TRUSTED_SECONDS = 10.0
 """For so long after every file was looked at, the date of their directory tells whether one was changed."""
 _UNSETTLED = 0
 """For what was looked at so soon after a change that the next one may have the same date: it is looked at again."""
+_NO_DATE = -1
 _SETTLED_SECONDS = 0.02
 """Longer than the clock stands still by which a kernel dates files."""
 _MASK = (1 << 63) - 1
@@ -136,7 +137,10 @@ class CatalogRows:
         return bool(0 <= time.time() - looked < seconds and dated == self.directory_date())
 
     def directory_date(self) -> int:
-        return os.stat(self._directory).st_mtime_ns
+        try:
+            return os.stat(self._directory).st_mtime_ns
+        except FileNotFoundError:
+            return _NO_DATE
 
     def follow(self, files: dict[str, int], dated: int) -> None:
         """Bring the index up to date with the files, which were looked at when their directory had this date."""
