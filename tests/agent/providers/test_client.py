@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.agent.providers.helpers import ONCE, collect, serving, text
 from treadle.agent.providers.client import ServiceClient
 from treadle.agent.providers.http import Endpoint
 from treadle.agent.providers.loopback import loopback
@@ -39,3 +40,8 @@ async def test_what_the_library_raises_is_said_in_our_words() -> None:
 
 async def test_a_reply_that_is_too_large_cannot_be_tried_again() -> None:
     assert not ServiceClient(NOWHERE, {})._failed(LineTooLong("too large")).retryable
+
+
+async def test_a_stream_that_still_talks_has_no_time_limit() -> None:
+    async with serving("chat", "reply=[{text='a b c d e f g h', pace=0.4}]", idle=2, retry=ONCE) as (provider, _):
+        assert text(await collect(provider)) == "a b c d e f g h"

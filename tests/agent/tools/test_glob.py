@@ -93,16 +93,16 @@ async def test_no_directory_there_is_an_error_that_helps(sources: Workspace) -> 
         await sources.run("glob", pattern="")
 
 
-async def test_a_hundred_thousand_files_are_no_trouble(workspace: Workspace) -> None:
+async def test_tens_of_thousands_of_files_are_no_trouble(workspace: Workspace) -> None:
     for number in range(100):
         (workspace.root / f"d{number:02}").mkdir()
     seeds = [workspace.write(f"seed{number}", "") for number in range(2)]
-    for number in range(100_000):
+    for number in range(30_000):
         os.link(seeds[number % 2], workspace.root / f"d{number % 100:02}" / f"f{number}.txt")
     workspace.write(".gitignore", "*7.txt\n/d42/\n")
     result = await workspace.run("glob", pattern="**/*.txt")
     lines = result.split("\n")
-    assert lines[-1] == f"[the {len(lines) - 1:,} newest of 89,000 files; narrow the pattern or the path to see others]"
+    assert lines[-1] == f"[the {len(lines) - 1:,} newest of 26,700 files; narrow the pattern or the path to see others]"
     assert len(lines) == 1001 and len(result.encode()) <= workspace.context.output_cap
 
 
