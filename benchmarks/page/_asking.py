@@ -18,14 +18,14 @@ def make_repository(place: Path) -> Path:
 
 def asking(repository: Path, questions: int) -> Spec:
     """Its model wants to run so many commands, one after the other; each leaves a file."""
+    name = new_id()
     replies = "".join(
         f'[[reply]]\ntext = "Next."\n[[reply.call]]\nname = "bash"\n'
-        f'arguments = {{ command = "touch asked-{number}" }}\n'
+        f'arguments = {{ command = "touch {name}-{number}" }}\n'
         for number in range(questions)
     )
-    name = new_id()
     script = repository.parent / f"{name}.toml"
-    script.write_text(f'{replies}[[reply]]\ntext = "Done."\n')
+    script.write_text(f'{replies}[[reply]]\ntext = "Done."\ntimes = "always"\n')
     base = git("rev-parse", "HEAD", cwd=str(repository)).stdout.decode().strip()
     return Spec(
         id=name,

@@ -29,11 +29,13 @@ async def newcomer() -> None:
         subprocess.run(pip, check=True)
         say("installed")
         treadle = f"{directory}/env/bin/treadle"
-        subprocess.run([treadle, "fleet", "up"], check=True, capture_output=True, cwd=directory)
-        told = subprocess.run([treadle, "serve", "--link"], check=True, capture_output=True, text=True, cwd=directory)
-        link = next(word for word in told.stdout.split() if word.startswith("http"))
-        say("the fleet is up")
         try:
+            subprocess.run([treadle, "fleet", "up"], check=True, capture_output=True, cwd=directory)
+            told = subprocess.run(
+                [treadle, "serve", "--link"], check=True, capture_output=True, text=True, cwd=directory
+            )
+            link = next(word for word in told.stdout.split() if word.startswith("http"))
+            say("the fleet is up")
             async with async_playwright() as playwright:
                 arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
                 browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)

@@ -118,6 +118,24 @@ def test_the_same_order_taken_in_twice_changes_nothing() -> None:
     assert book.units == {} and len(book.rows) == 1
 
 
+def test_a_question_that_is_told_again_stays_the_one_that_is_open() -> None:
+    book = book_with(spec("a"))
+    place_all(book, 1.0)
+    row = book.rows["a"]
+    book.started(row, 1.0, {})
+    first, second = ({"ask": {"request": name, "text": "?"}} for name in ("r1", "r2"))
+    book.asked(row, first)
+    book.asked(row, first)
+    assert row.order.asks == 1 and row.order.open_ask == "a.1"
+    book.resumed(row, "r1")
+    book.asked(row, second)
+    book.resumed(row, "r1")  # told again, as after a kill of the engine
+    assert (row.order.state, row.order.open_ask) == ("asking", "a.2")
+    book.resumed(row, "r2")
+    book.asked(row, second)
+    assert (row.order.state, row.order.open_ask, row.order.asks) == ("running", "", 2)
+
+
 def test_a_line_of_thousands_is_looked_through_only_as_far_as_there_is_room() -> None:
     book = book_with(*(spec(f"o{number}") for number in range(5000)), slots=3)
     began = time.perf_counter()

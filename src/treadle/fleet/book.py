@@ -33,6 +33,7 @@ from treadle.fleet.orders import (
     Spec,
     State,
     Used,
+    ask_record,
     begun,
     encode,
     new_id,
@@ -359,31 +360,29 @@ class Book:
 
     def asked(self, row: OpenOrder, said: dict[str, Any]) -> None:
         """The agent asks something that a person, or the deadline, has to answer."""
+        asked = f"{row.order.attempt}.{(said.get('ask') or {}).get('request', '')}"
         if said.get("again") and said["again"] == row.order.open_ask:
-            return self.change(row, state="asking")
+            return self.change(row, state="asking", asked=asked)
+        if asked == row.order.asked:  # told again; its runner may not have heard its number
+            return self._number(row)
         row.asks.clear()
         number = row.order.asks + 1
         key = f"{row.spec.id}.{number}"
-        ask = {
-            **(said.get("ask") or {}),
-            "format": 1,
-            "order": row.spec.id,
-            "number": number,
-            "attempt": row.order.attempt,
-            "node": row.order.node,
-            "title": row.order.title,
-            "agent": row.spec.agent,
-            "asked_at": time.time(),
-            "deadline": time.time() + row.spec.answer_seconds,
-            "default": row.spec.answer_default,
-        }
-        row.asks[key] = ask
-        self.change(row, Write(f"ask.{key}", encode(ask), 0), state="asking", asks=number, open_ask=key)
-        answer = {"do": "ask", "request": ask.get("request"), "ask": key}
-        self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode(answer)))
+        row.asks[key] = ask = ask_record(row.spec, row.order, said.get("ask") or {}, number)
+        write = Write(f"ask.{key}", encode(ask), 0)
+        self.change(row, write, state="asking", asks=number, open_ask=key, asked=asked)
+        self._number(row)
 
-    def resumed(self, row: OpenOrder) -> None:
-        """It was answered, and the agent goes on."""
+    def _number(self, row: OpenOrder) -> None:
+        key = row.order.open_ask
+        if key:
+            answer = {"do": "ask", "request": row.asks.get(key, {}).get("request"), "ask": key}
+            self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode(answer)))
+
+    def resumed(self, row: OpenOrder, request: str = "before") -> None:
+        """It was answered, and the agent goes on; or, "before", it starts over and has asked nothing."""
+        if request != "before" and row.order.asked != f"{row.order.attempt}.{request}":
+            return  # of an earlier question, told again: the one that is open stays so
         row.asks.clear()
         if row.order.open_ask:
             self.change(row, state="running", open_ask="")

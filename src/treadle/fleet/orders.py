@@ -169,6 +169,8 @@ class OrderHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why it ended as it did."""
     asks: int = 0
     open_ask: str = ""
+    asked: str = ""
+    """The newest question: attempt and request. An engine that was killed may tell of a question, or its end, again."""
     retried_as: str = ""
 
 
@@ -302,3 +304,20 @@ def _read(decoder: msgspec.json.Decoder[Any], data: bytes, what: str) -> Any:
 
 
 encode = msgspec.json.Encoder().encode
+
+
+def ask_record(spec: Spec, order: Order, content: dict[str, Any], number: int) -> dict[str, Any]:
+    """`ask.ID.NUMBER`: a question of an order as it is stored and shown."""
+    return {
+        **content,
+        "format": 1,
+        "order": spec.id,
+        "number": number,
+        "attempt": order.attempt,
+        "node": order.node,
+        "title": order.title,
+        "agent": spec.agent,
+        "asked_at": time.time(),
+        "deadline": time.time() + spec.answer_seconds,
+        "default": spec.answer_default,
+    }
