@@ -104,6 +104,7 @@ async def test_codex_puts_an_agent_to_work_through_mcp(work: Path, tmp_path: Pat
         )
     items = [json.loads(line).get("item", {}) for line in said.splitlines()]
     calls = [item for item in items if item.get("type") == "mcp_tool_call" and item["status"] == "completed"]
+    assert calls, said
     assert calls[0]["result"]["structured_content"]["text"] == "The inner agent is done."
     assert (work / "made.txt").read_text() == "hello"
 
