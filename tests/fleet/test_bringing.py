@@ -39,7 +39,7 @@ def test_what_the_libraries_need_is_among_them_and_what_only_tests_need_is_not()
 def unpack(archive: bytes, home: Path) -> "subprocess.CompletedProcess[bytes]":
     env = {"HOME": str(home), "PATH": os.environ["PATH"]}
     argv = [sys.executable, "-c", bringing.UNPACK]
-    return subprocess.run(argv, input=archive, env=env, capture_output=True, timeout=120)
+    return subprocess.run(argv, input=archive, env=env, capture_output=True, timeout=240)
 
 
 @pytest.fixture(scope="module")
