@@ -187,6 +187,8 @@ async def _one(text: str, runner: OneShot, hooks: HostHooks | None) -> int:
     if hooks is None:
         return await runner.run(text)
     reason, before = await hooks.prompted(text)
+    if runner.interrupted:
+        reason = "it was interrupted before the prompt was asked"
     return await runner.refuse(reason) if reason is not None else await runner.run(before + text)
 
 

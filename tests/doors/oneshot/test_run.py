@@ -189,6 +189,14 @@ async def test_what_the_agent_could_not_tell_in_this_run_is_in_the_result() -> N
     assert "lost" not in (await ran(*HELLO)).result
 
 
+async def test_what_was_interrupted_before_anything_was_asked_can_be_told() -> None:
+    runner = OneShot(Commanded())
+    assert not runner.interrupted
+    await runner.interrupt("enough")
+    assert runner.interrupted
+    await runner.session.close()
+
+
 async def test_an_unknown_cost_is_null() -> None:
     assert (await ran(Usage(model="m", input_tokens=5), *HELLO)).result["total_cost_usd"] is None
 

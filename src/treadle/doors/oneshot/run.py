@@ -120,6 +120,11 @@ class OneShot:
     def busy(self) -> bool:
         return self._operation is not None and self.wire.state != READY
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether somebody wanted it to end, perhaps before anything was asked."""
+        return self._interrupted is not None
+
     def demand(self, check: Answers) -> None:
         """From now on final answers must look like this."""
         self._check = check
