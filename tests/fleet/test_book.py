@@ -123,15 +123,16 @@ def test_a_question_that_is_told_again_stays_the_one_that_is_open() -> None:
     place_all(book, 1.0)
     row = book.rows["a"]
     book.started(row, 1.0, {})
-    first, second = ({"ask": {"request": name, "text": "?"}} for name in ("r1", "r2"))
+    first, second = ({"ask": {"text": "?"}, "nth": nth} for nth in (1, 2))
     book.asked(row, first)
     book.asked(row, first)
     assert row.order.asks == 1 and row.order.open_ask == "a.1"
-    book.resumed(row, "r1")
+    book.resumed(row, 1)
     book.asked(row, second)
-    book.resumed(row, "r1")  # told again, as after a kill of the engine
+    book.resumed(row, 1)  # told again, as after a kill of the engine
+    book.asked(row, first)
     assert (row.order.state, row.order.open_ask) == ("asking", "a.2")
-    book.resumed(row, "r2")
+    book.resumed(row, 2)
     book.asked(row, second)
     assert (row.order.state, row.order.open_ask, row.order.asks) == ("running", "", 2)
 

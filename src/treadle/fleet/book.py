@@ -360,17 +360,17 @@ class Book:
 
     def asked(self, row: OpenOrder, said: dict[str, Any]) -> None:
         """The agent asks something that a person, or the deadline, has to answer."""
-        asked = f"{row.order.attempt}.{(said.get('ask') or {}).get('request', '')}"
+        newest = (row.order.attempt, int(said.get("nth", 0)))
         if said.get("again") and said["again"] == row.order.open_ask:
-            return self.change(row, state="asking", asked=asked)
-        if asked == row.order.asked:  # told again; its runner may not have heard its number
-            return self._number(row)
+            return self.change(row, state="asking", newest_ask=newest)
+        if newest[1] and newest <= row.order.newest_ask:  # told again; its runner may not have heard its number
+            return self._number(row) if newest == row.order.newest_ask else None
         row.asks.clear()
         number = row.order.asks + 1
         key = f"{row.spec.id}.{number}"
         row.asks[key] = ask = ask_record(row.spec, row.order, said.get("ask") or {}, number)
         write = Write(f"ask.{key}", encode(ask), 0)
-        self.change(row, write, state="asking", asks=number, open_ask=key, asked=asked)
+        self.change(row, write, state="asking", asks=number, open_ask=key, newest_ask=newest)
         self._number(row)
 
     def _number(self, row: OpenOrder) -> None:
@@ -379,13 +379,14 @@ class Book:
             answer = {"do": "ask", "request": row.asks.get(key, {}).get("request"), "ask": key}
             self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode(answer)))
 
-    def resumed(self, row: OpenOrder, request: str = "before") -> None:
-        """It was answered, and the agent goes on; or, "before", it starts over and has asked nothing."""
-        if request != "before" and row.order.asked != f"{row.order.attempt}.{request}":
+    def resumed(self, row: OpenOrder, nth: int = 0) -> None:
+        """It was answered, and the agent goes on; without `nth`, it starts over and has asked nothing."""
+        at = (row.order.attempt, nth)
+        if nth and at < row.order.newest_ask:
             return  # of an earlier question, told again: the one that is open stays so
         row.asks.clear()
-        if row.order.open_ask:
-            self.change(row, state="running", open_ask="")
+        if row.order.open_ask or nth:
+            self.change(row, state="running", open_ask="", newest_ask=max(at, row.order.newest_ask))
 
     # People wish...
 

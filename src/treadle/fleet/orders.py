@@ -169,8 +169,8 @@ class OrderHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why it ended as it did."""
     asks: int = 0
     open_ask: str = ""
-    asked: str = ""
-    """The newest question: attempt and request. An engine that was killed may tell of a question, or its end, again."""
+    newest_ask: tuple[int, int] = (0, 0)
+    """Attempt, and which of its questions. An engine that was killed tells of earlier ones again, in any order."""
     retried_as: str = ""
 
 

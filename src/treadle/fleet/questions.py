@@ -29,6 +29,7 @@ class Questions:
         """Who answered what, when; for the receipt."""
         self.open: dict[str, Asked] = {}
         self._numbers: dict[str, asyncio.Future[str]] = {}
+        self._count = 0
         self._left_open = execution.runner.job.order.open_ask
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -111,7 +112,9 @@ class Questions:
             "args": asked.args,
         }
         again = await self._asked_before(content)
-        await runner.report("asked", ask=content, number=asked.request, again=again)
+        self._count += 1
+        nth = self._count
+        await runner.report("asked", ask=content, number=asked.request, again=again, nth=nth)
         key = again or await self._key(number)
         parking = asyncio.create_task(self._park()) if spec.park is not None and self.execution.can_resume else None
         try:
@@ -119,7 +122,7 @@ class Questions:
         finally:
             if parking is not None:
                 parking.cancel()
-        await runner.report("resumed", number=asked.request)
+        await runner.report("resumed", number=asked.request, nth=nth)
         decision = "allow" if answer.get("decision") == "allow" else "deny"
         return Answer(
             decision=decision,  # type: ignore[arg-type]

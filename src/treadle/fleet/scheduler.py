@@ -278,7 +278,7 @@ class Scheduler:
         elif kind == "asked":
             self.book.asked(row, said)
         elif kind == "resumed":
-            self.book.resumed(row, str(said.get("number", "before")))
+            self.book.resumed(row, int(said.get("nth", 0)))
 
     async def _touched(self, row: OpenOrder | None, node: str, by: str) -> None:
         """Kept with the order, and so in its receipt: not all of its work is the agent's."""
