@@ -18,7 +18,7 @@ from tests.fleet.conftest import Start, await_node, give, spec
 from treadle import __version__
 from treadle.errors import ConfigError, Denied, LocalError, TreadleError
 from treadle.fleet import client, joining, machines, places, server, services
-from treadle.fleet.bus import Bus
+from treadle.fleet.bus import Bus, Unreachable
 from treadle.io.process import table
 
 
@@ -84,6 +84,15 @@ async def test_a_machine_is_added_over_ssh_and_does_what_asks_for_it(bus: Bus, s
     async with asyncio.timeout(60):
         while any(each["name"] == "far" and each["alive"] for each in await client.nodes(bus)):
             await asyncio.sleep(0.05)
+
+
+async def test_a_machine_that_comes_before_anybody_lets_it_in_waits(bus: Bus, start_node: Start) -> None:
+    found = joining.read(joining.invite("second"))
+    with pytest.raises(Unreachable, match="nobody there lets machines in"):
+        await joining._ask_in(found, "", 0.0)
+    asking = asyncio.create_task(joining._ask_in(found, "", 60.0))
+    await start_node("n1")
+    assert (await asking).name == "second"
 
 
 async def test_a_code_lets_one_machine_in_and_then_nobody(bus: Bus, start_node: Start, fleet: places.Fleet) -> None:

@@ -8,8 +8,9 @@ from tests.fleet.conftest import Start, give, spec, until_state
 from tests.fleet.repositories import SLOW
 from treadle.errors import ConfigError
 from treadle.fleet import client
-from treadle.fleet.bus import Bus
+from treadle.fleet.bus import STATE, Bus
 from treadle.fleet.orders import OrderLimits
+from treadle.fleet.pull import Pull
 
 
 async def waits_for(bus: Bus, name: str, kind: str) -> dict[str, object]:
@@ -35,6 +36,21 @@ async def test_a_failed_one_blocks_or_skips_or_is_passed_and_its_retry_counts(bu
         while (await client.get_order(bus, blocked.id)).after != (again.id,):
             await asyncio.sleep(0.02)
     assert (await client.get_order(bus, parent.id)).retried_as == again.id
+
+
+async def test_what_is_said_of_an_order_counts_although_the_order_comes_later(bus: Bus, start_node: Start) -> None:
+    """A scheduler that is killed after it was given an order leaves it with the engine, which gives it out again only
+    after a while; what people say in the meantime reaches the next scheduler first."""
+    cancelled, other = await give(bus, spec("null:60:60"), spec())
+    killed = Pull(bus, STATE, durable="intake")
+    assert len(await killed.next(60)) == 2
+    await killed.close()
+    await client.cancel(bus, cancelled, why="not needed", by="ana")
+    await start_node()
+    ended = await client.wait(bus, cancelled, 60)
+    assert (ended.state, ended.attempts, ended.cancel and ended.cancel.by) == ("cancelled", (), "ana")
+    assert (await client.wait(bus, other, 60)).state == "done"
+    assert (await client.get_order(bus, cancelled)) == ended
 
 
 async def test_urgent_orders_go_first_and_a_priority_can_be_changed(bus: Bus, start_node: Start) -> None:

@@ -227,13 +227,14 @@ async def _ask_in(found: Invitation, ca: str, patience: float) -> Credentials:
         try:
             answer = await bus.ask(f"fleet.enrol.{found.id}", timeout=10.0)
             break
-        except Unreachable:
-            if bus.connected or time.monotonic() > deadline:
+        except Unreachable:  # for a moment too, while the engine takes on who may do what
+            if time.monotonic() > deadline:
                 hint = "`treadle fleet up` on the machine that made the code"
                 text = f"the engine at {shown(found.url)} is up, and nobody there lets machines in"
                 raise Unreachable(text, hint=hint) from None
         finally:
             await bus.close()
+        await asyncio.sleep(0.2)
     if "error" in answer:
         raise Denied(str(answer["error"]))
     return msgspec.convert(answer, Credentials)

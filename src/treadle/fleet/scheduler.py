@@ -51,6 +51,8 @@ class Scheduler:
         self._revision = 0
         self._renewed = 0.0
         self._careful = False
+        self._early: set[str] = set()
+        """Orders that were taken in because somebody wished something of them, before their own message came."""
         bus.returned.append(self._returned)
 
     async def run(self) -> None:
@@ -153,6 +155,7 @@ class Scheduler:
 
     async def _load(self) -> Book:
         """All orders that have not ended, and what holds for the fleet."""
+        self._early.clear()
         book = Book(self.lease)
         now = time.monotonic()
         control = await self.bus.get("control", latest=True)
@@ -198,11 +201,16 @@ class Scheduler:
 
     async def _take_spec(self, message: Msg) -> None:
         name = message.subject.rpartition(".")[2]
+        if name in self._early:
+            return self._early.remove(name)
         if self._careful or message.metadata.num_delivered != 1:
             if await self.bus.get(f"order.{name}", latest=True) is not None:
                 return
+        await self._take_in(name, message.data)
+
+    async def _take_in(self, name: str, data: bytes) -> None:
         try:
-            spec = read_spec(message.data)
+            spec = read_spec(data)
             if spec.id != name:
                 raise ValueError(f"the order {spec.id!r} was stored as {name!r}")
             checked(spec)
@@ -241,6 +249,16 @@ class Scheduler:
         if row is not None and not row.order.retried_as:
             words = f"tried again as {spec.id} by {spec.by}"
             self.book.change(row, retried_as=spec.id, notes=self.book.note(row, spec.by, words))
+
+    async def find(self, name: str) -> OpenOrder | None:
+        """An order that has not ended. What people say may come before the order that they say it of: after a crash
+        the engine holds back for a while what the last scheduler was given."""
+        if name not in self.book.rows and name not in self.book.units:
+            spec = await self.bus.get(f"spec.{name}", latest=True)
+            if spec is not None and await self.bus.get(f"order.{name}", latest=True) is None:
+                self._early.add(name)
+                await self._take_in(name, spec.value)
+        return self.book.rows.get(name)
 
     async def ended(self, name: str) -> OpenOrder | None:
         """An order that has ended, to note something on it."""

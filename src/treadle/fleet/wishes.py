@@ -25,7 +25,7 @@ async def apply(scheduler: Scheduler, said: dict[str, Any]) -> None:
     book, do, by = scheduler.book, str(said["do"]), str(said.get("by", "somebody"))
     if do in OF_ORDERS:
         name = str(said["order"])
-        row = book.rows.get(name)
+        row = await scheduler.find(name)
         if row is None and do == "result":
             row = await scheduler.ended(name)
         if row is not None:
