@@ -10,7 +10,7 @@ from playwright.async_api import expect
 from tests.fleet.conftest import Start, give, spec, until_state
 from tests.fleet.repositories import edits, work
 from tests.fleet.web.conftest import WAIT, Open, StartWeb, Web
-from treadle.fleet import client, places
+from treadle.fleet import client, places, server
 from treadle.fleet.bus import Bus
 
 SLOW = "null:60:600"
@@ -197,6 +197,18 @@ async def test_after_a_restart_of_the_server_the_page_is_live_again_by_itself(
     await expect(page.locator("#band")).to_be_hidden()
     await expect(page.locator(f'.row[data-id="{other}"]')).to_be_visible()
     await expect(page.get_by_label("Message to the agent")).to_have_value("stay")
+
+
+async def test_an_order_is_shown_as_soon_as_its_fleet_can_be_asked(
+    fleet: places.Fleet, bus: Bus, serving: StartWeb, open_page: Open, tmp_path: Path
+) -> None:
+    (name,) = await give(bus, spec())
+    server.stop()
+    page = await open_page(await serving(terminals=str(tmp_path)), f"order/{name}")
+    await expect(page.locator(".order-head")).to_contain_text("there is no fleet to ask")
+    server.start(fleet)
+    await expect(page.get_by_label("Message to the agent")).to_be_visible()
+    await expect(page.locator(".order-head h1")).to_have_text("do it")
 
 
 async def test_questions_are_answered_one_after_the_other_with_a_key_each(

@@ -25,6 +25,10 @@ export function showOrder(where, id, tab) {
   link.changed.add(again);
 
   const stop = follow(`order:${id}`, (message) => {
+    if (message.error && message.error.code !== "not_found") {
+      if (!known) fill(head, el("p", { class: "problem" }, message.error.message));
+      return;
+    }
     if (message.error) {
       fill(where, el("div", { class: "nothing" }, el("h1", null, "There is no such order"), el("p", null, message.error.message), el("a", { href: "#/orders" }, "All orders")));
       return;

@@ -51,7 +51,7 @@ export const signIn = (code) => request("POST", "/login", { code });
 
 const BEAT = 5000;
 /** @typedef {(message: any) => void} Listener */
-/** @type {Map<string, {listener: Listener, params: any}>} */
+/** @type {Map<string, {listener: Listener, params: any, waits?: boolean}>} */
 const topics = new Map();
 /** @type {WebSocket | null} */
 let socket = null;
@@ -110,7 +110,14 @@ function take(message) {
   heard = Date.now();
   if (message.t === "hello") return welcome(message);
   if (message.now) setServerTime(message.now);
-  topics.get(message.t)?.listener(message);
+  const followed = topics.get(message.t);
+  followed?.listener(message);
+  if (followed) { followed.waits = message.error?.code === "no_fleet"; askAgain(message.t, followed); }
+}
+
+/** The server may be there before its fleet is. @param {string} topic @param {{params: any, waits?: boolean}} followed */
+function askAgain(topic, followed) {
+  if (followed.waits) setTimeout(() => { if (followed.waits && topics.get(topic) === followed) say({ do: "sub", topic, params: followed.params }); }, 1000);
 }
 
 /** @param {any} message */
