@@ -1,7 +1,7 @@
 # Everything a person or CI types. Each target sets up what it needs in .venv.
 PYTHON ?= python3
 # Tests that run at a time.
-JOBS   ?= 2
+JOBS   ?= 3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
