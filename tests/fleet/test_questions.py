@@ -11,6 +11,7 @@ from tests.fleet.test_bus import restart
 from treadle.errors import Denied
 from treadle.fleet import client, liveness, places
 from treadle.fleet.bus import Bus
+from treadle.io.sandbox import methods
 
 
 async def test_a_question_is_stored_and_answered_once_and_stands_in_the_receipt(
@@ -22,6 +23,9 @@ async def test_a_question_is_stored_and_answered_once_and_stands_in_the_receipt(
     await until_state(bus, order.id, "asking")
     (ask,) = await client.approvals(bus)
     assert ask["command"] == "touch asked.txt" and ask["default"] == "deny"
+    assert ask["headline"] == "May this command run?"
+    if methods.available().method is not None:
+        assert "writes only to its worktree" in ask["confined"], "a path of the node means nothing to who answers"
     assert liveness.judged(await client.why(bus, order.id))["verdict"] == "waiting for a person"
     restart(fleet)
     async with asyncio.timeout(60):

@@ -100,7 +100,7 @@ class Questions:
             "headline": headline(asked, root),
             "why": reason(asked, root),
             "diff": await asyncio.to_thread(_diff, asked, root),
-            "confined": asked.confined,
+            "confined": asked.confined and asked.confined.replace(os.path.realpath(root), "its worktree"),
             "tool": asked.name,
             "tool_kind": asked.tool_kind,
             "paths": list(asked.paths),
