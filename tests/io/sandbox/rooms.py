@@ -2,11 +2,15 @@
 
 import asyncio
 import os
+import socket
 import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from treadle.io.sandbox import places
+from treadle.io.sandbox import bubblewrap, places
 from treadle.io.sandbox.places import git_directories, protected_in
 from treadle.io.sandbox.start import start
 from treadle.session import Confinement
@@ -52,3 +56,16 @@ def shown_place() -> Path:
         if os.access(place, os.W_OK) and not places.is_under(str(place.resolve()), *places.PRIVATE):
             return place
     return candidates[0]
+
+
+@contextmanager
+def vanishing_socket(bin_directory: Path) -> Iterator[str]:
+    """Somebody listens on a socket that is shown, until the `bwrap` of this PATH begins: then it is gone."""
+    with tempfile.TemporaryDirectory(dir=shown_place()) as home, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{home}/s")
+        listener.listen()
+        wrapper = bin_directory / "bwrap"
+        wrapper.write_text(f'#!/bin/sh\nrm -f {home}/s\nexec {bubblewrap.find()} "$@"\n')
+        wrapper.chmod(0o755)
+        yield f"{bin_directory}:{os.environ['PATH']}"
+        assert not os.path.exists(f"{home}/s")

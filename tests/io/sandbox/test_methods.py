@@ -4,10 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.io.sandbox.rooms import vanishing_socket
 from tests.machines import LANDLOCK_CREATE_RULESET, refusing
 from treadle.errors import ConfigError
 from treadle.io.sandbox import landlock, methods
@@ -54,6 +56,13 @@ def test_with_neither_method_nothing_is_confined_and_what_is_demanded_is_refused
         "--sandbox cannot be kept on this machine: bubblewrap: there is no program bwrap; land"
     )
     assert "install bubblewrap" in said["on"]
+
+
+if methods.available().method == "bubblewrap":
+
+    def test_a_socket_that_vanishes_during_the_trial_leaves_bubblewrap_usable(tmp_path: Path) -> None:
+        with vanishing_socket(tmp_path) as path:
+            assert ask(PATH=path)["method"] == "bubblewrap"
 
 
 if landlock.problem() is None:

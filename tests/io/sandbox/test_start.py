@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.io.sandbox.rooms import ENV, repository, room, sh, shown_place
+from tests.io.sandbox.rooms import ENV, repository, room, sh, shown_place, vanishing_socket
 from tests.machines import path_without
 from treadle.errors import LocalError, NotFound
 from treadle.io.process import table
@@ -203,6 +203,15 @@ if by_bubblewrap:
             assert "reached" in (await sh(None, talk + path, workspace)).text
             assert "refused" in (await sh(room(workspace), talk + path, workspace)).text
             assert "reached" in (await sh(room(workspace, sockets=(path,)), talk + path, workspace)).text
+
+    async def test_a_socket_that_vanishes_while_the_sandbox_is_made_does_no_harm(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        workspace = tmp_path / "w"
+        workspace.mkdir()
+        with vanishing_socket(tmp_path) as path:
+            monkeypatch.setenv("PATH", path)
+            assert (await sh(room(workspace), "exit 3", workspace)).code == 3
 
     async def test_without_the_network_nothing_is_reached_not_even_this_machine(tmp_path: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:

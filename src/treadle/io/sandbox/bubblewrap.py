@@ -58,6 +58,10 @@ class Mounts:
         """Those of the places that a confined program could have moved while the sandbox was made."""
         return [place for place in places_ if places.is_under(place, *self.write)]
 
+    def vanished(self) -> bool:
+        """Whether a place to hide, such as a socket, is no longer there: bubblewrap fails on it, a new look helps."""
+        return not all(map(os.path.exists, self.hidden))
+
 
 def command(
     program: str,
@@ -66,11 +70,10 @@ def command(
     *,
     filtered: bool,
     passage: tuple[str, str] | None = None,
-    mounts: Mounts | None = None,
+    mounts: Mounts,
 ) -> list[str]:
     """Everything up to the program to run. `passage` is the proxy's socket, and where it is to be inside."""
     through = ["--bind", *passage] if passage else []
-    mounts = mounts or Mounts(confinement)
     namespaces = _namespaces(confinement, mounts.keeps_capability, filtered)
     return [program, *namespaces, *_options(confinement, mounts), *through, "--chdir", cwd, "--"]
 

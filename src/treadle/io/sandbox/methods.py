@@ -72,18 +72,24 @@ def wanted(confinement: Confinement, mode: Mode | None) -> bool:
     return True
 
 
-def _bubblewrap_problem() -> str | None:
+def _bubblewrap_problem(*, again: bool = True) -> str | None:
     if sys.platform != "linux":
         return f"not on {sys.platform}"
     program = bubblewrap.find(os.curdir)
     if program is None:
         return "there is no program bwrap"
+    walls = Confinement(network="off")
+    mounts = bubblewrap.Mounts(walls)
     try:
-        argv = bubblewrap.command(program, Confinement(network="off"), "/", filtered=False)
+        argv = bubblewrap.command(program, walls, "/", filtered=False, mounts=mounts)
         tried = run_program([*argv, "/bin/sh", "-c", "exit 7"], timeout=PROBE_SECONDS, env={"PATH": os.defpath})
     except TreadleError as error:
         return str(error)
-    return None if tried.code == 7 else _explained(tried.complaint or f"bwrap exits with {tried.code}")
+    if tried.code == 7:
+        return None
+    if again and mounts.vanished():
+        return _bubblewrap_problem(again=False)
+    return _explained(tried.complaint or f"bwrap exits with {tried.code}")
 
 
 def _explained(complaint: str) -> str:

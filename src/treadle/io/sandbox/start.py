@@ -13,8 +13,9 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Literal, NamedTuple
 
 from treadle.errors import LocalError, NotFound
 from treadle.io.process import child as children
@@ -47,39 +48,48 @@ async def start(
     A program that is spoken to, with both as "pipe", holds them alone: when it closes one, that is seen at once.
     """
     env = dict(os.environ if env is None else env)
+    launch = partial(children.start, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, limits=tuple(limits))
     if confinement is None:
-        return await children.start(argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, limits=limits)
-    program = find_program(argv[0], env, cwd)
-    command, proxy = [program, *argv[1:]], None
+        return await launch(argv, env=env)
+    command = [find_program(argv[0], env, cwd), *argv[1:]]
+    alone = stdin == "pipe" and stdout == "pipe"
+    try:
+        return await _begin(launch, confinement, command, cwd, env, linger, alone)
+    except _Vanished:
+        return await _begin(launch, confinement, command, cwd, env, linger, alone)
+
+
+class _Vanished(LocalError):
+    """Something that was to be hidden, such as the socket of a program that ended, went before it could be hidden."""
+
+
+async def _begin(
+    launch: Callable[..., Awaitable[Child]],
+    confinement: Confinement,
+    command: list[str],
+    cwd: str,
+    env: dict[str, str],
+    linger: bool,
+    alone: bool,
+) -> Child:
+    proxy = None
     if confinement.network == "off" and confinement.hosts:
         proxy = Proxy(confinement.hosts)
         command, env = relayed(command), {**env, **VARIABLES}
-    alone = stdin == "pipe" and stdout == "pipe"
-    try:
-        wrapped, env = _wrapped(confinement, command, cwd, env, linger, proxy, alone=alone)
-    except OSError as error:  # such as a link that was removed while it was looked at
-        raise LocalError(f"the sandbox cannot be made: {error}") from error
     go, ours_go = os.pipe()
     ready, theirs_ready = os.pipe()
     fds = [go, theirs_ready]
     try:
-        if wrapped.filtered:
-            fds.append(_filter())
         try:
+            wrapped, env = _wrapped(confinement, command, cwd, env, linger, proxy, alone=alone)
+            if wrapped.filtered:
+                fds.append(_filter())
             if proxy is not None:
                 await proxy.start()
-            started = await children.start(
-                wrapped.argv,
-                env=env,
-                cwd=cwd,
-                stdin=stdin,
-                stdout=stdout,
-                stderr=stderr,
-                limits=limits,
-                fds=fds,
-                aside=wrapped.aside,
-                patient=wrapped.mounts is not None,
-            )
+            patient = wrapped.mounts is not None
+            started = await launch(wrapped.argv, env=env, fds=fds, aside=wrapped.aside, patient=patient)
+        except OSError as error:  # such as a link that was removed while it was looked at
+            raise LocalError(f"the sandbox cannot be made: {error}") from error
         finally:
             for fd in fds:
                 os.close(fd)
@@ -101,21 +111,12 @@ async def start(
     return started
 
 
-class _Wrapped:
-    def __init__(
-        self,
-        argv: list[str],
-        confinement: Confinement,
-        *,
-        mounts: bubblewrap.Mounts | None,
-        filtered: bool,
-        aside: bool = False,
-    ) -> None:
-        self.argv = argv
-        self.aside = aside
-        self.confinement = confinement
-        self.mounts = mounts
-        self.filtered = filtered
+class _Wrapped(NamedTuple):
+    argv: list[str]
+    confinement: Confinement
+    mounts: bubblewrap.Mounts | None = None
+    filtered: bool = False
+    aside: bool = False
 
 
 def _wrapped(
@@ -145,7 +146,7 @@ def _wrapped(
         wrapped = _Wrapped([*outer, *inner], confinement, mounts=mounts, filtered=filtered, aside=alone)
         return wrapped, bubblewrap.environment(env)
     if method == "landlock":
-        wrapped = _Wrapped([*landlock.command(confinement), *argv], confinement, mounts=None, filtered=False)
+        wrapped = _Wrapped([*landlock.command(confinement), *argv], confinement)
         return wrapped, places.in_temp(env, confinement.temp) if confinement.temp else env
     raise LocalError("the sandbox cannot be made: " + "; ".join(methods.available().problems))
 
@@ -184,7 +185,8 @@ async def _handshake(started: Child, ready: int, go: int, wrapped: _Wrapped) -> 
         loop.remove_reader(ready)
     started.tree.update()
     if said != b"r" or started.tree.exit_code is not None or started.tree.ended:
-        raise LocalError(f"the sandbox could not be made: {await _complaint(started)}", hint="see treadle doctor")
+        failure = _Vanished if wrapped.mounts is not None and wrapped.mounts.vanished() else LocalError
+        raise failure(f"the sandbox could not be made: {await _complaint(started)}", hint="see treadle doctor")
     if wrapped.mounts is not None:
         prove(started.pid, wrapped.confinement, wrapped.mounts)
     os.write(go, b"g\n")
