@@ -2,13 +2,33 @@
 
 import asyncio
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.io.sandbox.rooms import room, sh
-from treadle.io.sandbox import methods
+from treadle.io.sandbox import bubblewrap, methods
 from treadle.io.sandbox.proxy import Proxy
 
 FETCH = "python3 -c 'import sys,urllib.request as u; print(u.urlopen(sys.argv[1], timeout=20).read().decode())' "
+
+TWO_ADDRESSES = """
+import asyncio, socket
+from treadle.io.sandbox.proxy import Proxy
+
+async def main():
+    first, last = dict.fromkeys(one[4][0] for one in socket.getaddrinfo("localhost", 80))
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), last, 0)
+    proxy = Proxy(("localhost",))
+    await proxy.start()
+    reader, writer = await asyncio.open_unix_connection(proxy.path)
+    writer.write(b"CONNECT localhost:%d HTTP/1.1\\r\\n\\r\\n" % server.sockets[0].getsockname()[1])
+    print((await reader.readline()).decode().strip())
+    writer.close()
+    proxy.close()
+
+asyncio.run(main())
+"""
 
 
 async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -32,6 +52,15 @@ if methods.available().network:
             assert "403" in done.text and "refused" in done.text.lower()
             done = await sh(walls, "exit 7", tmp_path)
             assert done.code == 7
+
+    async def test_each_address_of_a_host_is_tried(tmp_path: Path) -> None:
+        """On a machine where localhost has two, and somebody listens on the last of them only."""
+        hosts, program = tmp_path / "hosts", tmp_path / "program.py"
+        hosts.write_text("127.0.0.2 localhost\n127.0.0.1 localhost\n")
+        program.write_text(TWO_ADDRESSES)
+        machine = [bubblewrap.find(), "--dev-bind", "/", "/", "--ro-bind", hosts, "/etc/hosts"]
+        done = subprocess.run([*machine, sys.executable, program], capture_output=True, text=True, timeout=60)
+        assert (done.stdout, done.stderr) == ("HTTP/1.1 200 Connection established\n", "")
 
 
 async def ask(proxy: Proxy, request: bytes) -> bytes:

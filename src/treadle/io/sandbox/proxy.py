@@ -36,7 +36,7 @@ class Refused(Exception):
     """Told to the program as the answer to its request."""
 
 
-FAILURES = (Refused, TimeoutError, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
+FAILURES = (Refused, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError)
 
 
 def relayed(argv: list[str]) -> list[str]:
@@ -70,14 +70,7 @@ class Proxy:
         self._visits.add(task)
         try:
             await self._serve(reader, writer)
-        except (
-            Refused,
-            TimeoutError,
-            OSError,
-            ValueError,
-            asyncio.IncompleteReadError,
-            asyncio.LimitOverrunError,
-        ) as why:
+        except FAILURES as why:
             with contextlib.suppress(OSError):
                 said = f"treadle: {why or 'no answer in time'}\n".encode()
                 writer.write(FORBIDDEN % len(said) + said)
@@ -118,10 +111,15 @@ class Proxy:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         # A person who lists an address, or this machine, means it; a name must not lead there by surprise.
         named = host == "localhost" or _is_address(host)
-        usable = [one[4][0] for one in found if named or addresses.is_public(addresses.parse(str(one[4][0])))]
+        there = dict.fromkeys(str(one[4][0]) for one in found)
+        usable = [one for one in there if named or addresses.is_public(addresses.parse(one))]
         if not usable:
             raise Refused(f"{host} leads to a private address")
-        return await asyncio.open_connection(str(usable[0]), port)
+        for address in usable[:-1]:
+            with contextlib.suppress(OSError):  # TimeoutError is one
+                async with asyncio.timeout(SECONDS / len(usable)):
+                    return await asyncio.open_connection(address, port)
+        return await asyncio.open_connection(usable[-1], port)
 
 
 def _is_address(host: str) -> bool:
