@@ -14,13 +14,18 @@ import click
 from treadle.agents import find_agent
 from treadle.cli.chat.page import Page
 from treadle.cli.render import colourful
-from treadle.session import Limits, SessionSpec, Start
+from treadle.io.process.consulted import consult
+from treadle.io.sandbox.methods import wanted
+from treadle.io.sandbox.start import start
+from treadle.policy.environment import reduced
+from treadle.session import Confinement, Limits, SessionSpec, Start
 from treadle.sessions.session import run_turn
 from treadle.sessions.totals import TurnTotals
 from treadle.workspace.git import git
 
 PROJECT = Path(__file__).parent / "demo_project"
-PROMPT = "The test in check_prices.py fails. Find out why and mend the code."
+CHECK = "check_prices.py"
+PROMPT = f"The test in {CHECK} fails. Find out why and mend prices.py; the test is right."
 
 
 @click.command("demo")
@@ -70,17 +75,31 @@ async def _demo(place: Path, model: str | None) -> int:
     summary = totals.summary()
     show(page.total(summary))
     show(page.note("bold", "What changed (git diff):"))
-    diff = git("diff", cwd=str(repository)).stdout.decode()
-    show(page.diff(diff))
+    show(page.diff(git("diff", cwd=str(repository)).stdout.decode()))
+    passes = await _passes(repository)
+    show(
+        page.note("bold", f"The test as it was at the start {'passes' if passes else 'still FAILS'} with this change.")
+    )
     real = "all of it was real" if model else "scripted; the loop, the tools, the edit and the test were real"
     show(page.note("bold", f"The model's words: {real}."))
-    return 0 if summary.outcome == "completed" and diff else 1
+    return 0 if summary.outcome == "completed" and passes else 1
+
+
+async def _passes(repository: Path) -> bool:
+    """Judge the work by the test, put back as it was because an agent can change that too, in a sandbox if there is one."""
+    shutil.copy(PROJECT / f"{CHECK}.txt", repository / CHECK)
+    asked = Confinement(network="off", write=(str(repository),))
+    confinement = asked if wanted(asked, "full-auto") else None
+    async with await start(
+        confinement, [sys.executable, CHECK], cwd=str(repository), env=reduced(os.environ), stdin="pipe"
+    ) as child:
+        return (await consult(child, b"", timeout=60)).exit_code == 0
 
 
 def _repository(place: Path) -> Path:
     repository = place / "shop"
     repository.mkdir()
-    for name in ("prices.py", "check_prices.py"):
+    for name in ("prices.py", CHECK):
         shutil.copy(PROJECT / f"{name}.txt", repository / name)
     identity = ["-c", "user.name=demo", "-c", "user.email=demo@example.invalid"]
     for command in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-qm", "A shop with a wrong discount"]):
