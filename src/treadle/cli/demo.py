@@ -86,7 +86,7 @@ async def _demo(place: Path, model: str | None) -> int:
 
 
 async def _passes(repository: Path) -> bool:
-    """Judge the work by the test, put back as it was because an agent can change that too, in a sandbox if there is one."""
+    """Judge the work by the test, put back as it was (an agent can change that too), in a sandbox if there is one."""
     shutil.copy(PROJECT / f"{CHECK}.txt", repository / CHECK)
     asked = Confinement(network="off", write=(str(repository),))
     confinement = asked if wanted(asked, "full-auto") else None
