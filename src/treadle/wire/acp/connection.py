@@ -23,7 +23,7 @@ CLIENT_METHODS = frozenset(
         "session/set_config_option",
     }
 )
-"""What we call as a client. `session/set_model` is in no schema, and four agents have it."""
+"""Methods that we call as a client. `session/set_model` is not in the schema, but four agents implement it."""
 
 AGENT_METHODS = frozenset(
     {

@@ -12,7 +12,7 @@ def text_block(text: str) -> dict[str, Any]:
 
 
 def text_of(block: Any) -> str:
-    """What a person would read of a block; what is no text is named in brackets."""
+    """A block as readable text; a block that is not text is named in brackets."""
     if not isinstance(block, dict):
         return ""
     kind = block.get("type")
@@ -32,13 +32,13 @@ def image_block(media_type: str, data: bytes) -> dict[str, Any]:
 
 
 def prompt_images(blocks: Any) -> tuple[bytes, ...]:
-    """The images of a prompt, whatever their bytes are."""
+    """The images of a prompt, decoded but not checked."""
     given = [block for block in (blocks if isinstance(blocks, list) else []) if isinstance(block, dict)]
     return tuple(decoded(block.get("data")) for block in given if block.get("type") == "image")
 
 
 def prompt_text(blocks: Any) -> str:
-    """A prompt as one text. A file that the client put in is named, with its content after it."""
+    """A prompt as one text. A file that the client embedded is named, followed by its content."""
     parts = []
     for block in blocks if isinstance(blocks, list) else []:
         if isinstance(block, dict) and block.get("type") == "image":
@@ -62,7 +62,7 @@ def texts_in(content: Any) -> str:
 
 
 def diffs_in(content: Any) -> list[dict[str, Any]]:
-    """The diffs of a tool call's content that say of which file they are."""
+    """The diffs in a tool call's content that name their file."""
     return [
         item
         for item in (content if isinstance(content, list) else [])

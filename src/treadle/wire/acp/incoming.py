@@ -1,4 +1,4 @@
-"""What an agent's updates amount to, in events. One of these reads one session."""
+"""An agent's updates as our events. One instance reads one session."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from treadle.wire.acp.tools import ToolRecord
 from treadle.wire.acp.usage import Meter
 
 _INSTRUCTIONS = re.compile(r"\A(<instructions>\n.*?\n</instructions>\n\n)+", re.S)
-"""What `instructed` puts in front of a first prompt."""
+"""Matches what `instructed` puts in front of a first prompt."""
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
@@ -39,21 +39,21 @@ class Incoming:
         self.mode = ""
         self.options: list[dict[str, Any]] = []
         self.blocks: list[str] = []
-        """The texts of the turn so far: one for each stretch between tool calls."""
+        """The texts of the turn so far, one for each stretch between tool calls."""
         self._text: list[str] = []
         self._thought: list[str] = []
         self._message: Any = None
         self.last_chunk = ""
-        """What it said last, as it came: an agent may put its errors there."""
+        """The last piece of text, exactly as it came: some agents put their errors there."""
         self._plans = 0
 
     def begin(self) -> None:
-        """A turn begins."""
+        """Start a turn: forget everything about the previous one."""
         self.tools.clear()
         self.blocks, self._text, self._thought, self.last_chunk = [], [], [], ""
 
     def finish(self, why: str) -> list[Event]:
-        """The turn is over: what was being said is whole now, and what still seems to run is not waited for."""
+        """End the turn: complete the text in progress, and end the tool calls that still seem to run."""
         found = self.flush()
         for record in self.tools.values():
             if record.started and not record.ended:
@@ -63,7 +63,7 @@ class Incoming:
 
     @property
     def answer(self) -> str:
-        """What it said last."""
+        """The last text of the turn."""
         return "".join(self._text) or (self.blocks[-1] if self.blocks else "")
 
     @property
@@ -71,7 +71,7 @@ class Incoming:
         return "\n\n".join([*self.blocks, *filter(None, ["".join(self._text)])])
 
     def update(self, update: dict[str, Any]) -> list[Event]:
-        """The events of one `session/update`; kinds that nobody knows give none."""
+        """The events of one `session/update`; an unknown kind gives none."""
         match update.get("sessionUpdate"):
             case "agent_message_chunk":
                 return self._chunk(update)
@@ -116,7 +116,7 @@ class Incoming:
         return [*found, ThinkingDelta(text=text)]
 
     def flush(self) -> list[Event]:
-        """What was being said is whole now: something else happens."""
+        """Complete the text in progress, because something else happens now."""
         return [*self._flush_thought(), *self._flush_text()]
 
     def _flush_thought(self) -> list[Event]:
@@ -133,7 +133,7 @@ class Incoming:
     # Tools
 
     def record(self, told: dict[str, Any]) -> ToolRecord | None:
-        """The call that this is about, with what is told of it taken in."""
+        """The tool call that this update is about, with the update merged in."""
         call = told.get("toolCallId")
         if not isinstance(call, str):
             return None
@@ -147,7 +147,7 @@ class Incoming:
         if record is None or record.denied or record.ended:
             return found
         output = record.new_output()
-        # That it is in progress says little: two agents say so before they ask, and others never say it.
+        # `in_progress` says little: two agents send it before they ask for permission, and others never send it.
         if record.closed or output:
             found += self.start(record)
         if output:
@@ -160,7 +160,7 @@ class Incoming:
         return found
 
     def start(self, record: ToolRecord) -> list[Event]:
-        """It runs, as far as anybody can tell."""
+        """Report the call as running, as far as the updates show."""
         if record.started or record.denied:
             return []
         record.started = True
@@ -177,7 +177,7 @@ class Incoming:
         ]
 
     def access(self, record: ToolRecord) -> Access:
-        """What it touches, from the arguments, the places it names and, where it gives no command, its title."""
+        """What it touches, from its arguments, the locations it names and, where it gives no command, its title."""
         args = record.args
         if args is None and len(record.diffs) == 1 and isinstance(record.diffs[0].get("newText"), str):
             args = {"file_path": record.diffs[0]["path"], "content": record.diffs[0]["newText"]}
@@ -197,7 +197,7 @@ class Incoming:
     # The rest
 
     def _plan(self, update: dict[str, Any]) -> list[Event]:
-        """A plan is told as the tool that keeps such a list, for there it is what every reader knows."""
+        """Report a plan as a call of a to-do tool, because every reader of our events can show that."""
         entries = update.get("entries")
         items = [
             {"content": str(entry.get("content") or ""), "status": _status(entry.get("status"))}
@@ -226,7 +226,7 @@ class Incoming:
 
 
 class Replay:
-    """The updates with which an agent tells a session's past, as the events of its turns."""
+    """The updates with which an agent replays a session's past, as the events of its turns."""
 
     def __init__(self, incoming: Incoming) -> None:
         self._incoming = incoming
@@ -236,7 +236,7 @@ class Replay:
     def update(self, update: dict[str, Any]) -> None:
         if update.get("sessionUpdate") == "user_message_chunk":
             text = text_of(update.get("content"))
-            if not text.startswith("<system-reminder>"):  # one agent tells what it put beside the prompt
+            if not text.startswith("<system-reminder>"):  # one agent also replays what it added
                 self._asked.append(text)
             return
         self._prompt()
@@ -256,12 +256,12 @@ class Replay:
         self._asked = []
 
     def _keep(self, events: list[Event]) -> None:
-        """What is whole. What it cost was paid in its time."""
+        """Keep whole messages only. Usage is left out, because it was counted when the turn ran."""
         self.events += [event for event in events if not isinstance(event, TextDelta | ThinkingDelta | Usage)]
 
 
 def instructed(prompt: str, *instructions: str | None) -> str:
-    """A prompt with what the agent is to be told before it, since the protocol has no system prompt."""
+    """A prompt with these instructions in front of it, since the protocol has no system prompt."""
     parts = [f"<instructions>\n{part}\n</instructions>" for part in instructions if part]
     return "\n\n".join([*parts, prompt])
 

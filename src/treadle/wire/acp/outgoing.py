@@ -1,6 +1,6 @@
-"""Our events as the updates of the Agent Client Protocol. One of these writes one session.
+"""Our events as the updates of the Agent Client Protocol. One instance writes one session.
 
-Only what the schema has is written. What it has no word for (retries, warnings, what subagents do) is left out.
+Only what the schema has is written. Events that it has no word for (retries, warnings, subagents) are left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from treadle.wire.acp.content import image_block, text_block
 
 Update = dict[str, Any]
 Diffs = Callable[[Any], list[Update]]
-"""From a tool's arguments to the diffs that they propose."""
+"""Makes the diffs that a tool's arguments propose."""
 
 KINDS: dict[ToolKind, str] = {
     "read": "read",
@@ -37,18 +37,18 @@ KINDS: dict[ToolKind, str] = {
     "other": "other",
 }
 LIST_TOOLS = ("todo", "todowrite", "update_plan")
-"""Tools that keep a list of what is to be done, by their names in lower case: their calls are plans."""
+"""Tools that keep a to-do list, by their names in lower case. Their calls are shown as plans."""
 TITLE = 200
 SHOWN = 64 * 1024
-"""Characters of a tool's result that are shown; an editor shows them all at once."""
+"""How many characters of a tool's result are sent, because an editor shows all of them at once."""
 TAIL = 8 * 1024
 _STATUSES = ("pending", "in_progress", "completed")
 _STOPS = {"completed": "end_turn", "interrupted": "cancelled", "limited": "max_turn_requests"}
 
 
 class Outgoing:
-    """`terminals`: the client shows the output of a command as a terminal when it is told so in `_meta`. `load` gives
-    the bytes of a file with an image."""
+    """`terminals`: the client shows a command's output as a terminal if `_meta` asks for it. `load` reads the bytes
+    of an image file."""
 
     def __init__(
         self, diffs: Diffs, *, terminals: bool = False, load: Callable[[str], bytes | None] = lambda path: None
@@ -58,7 +58,7 @@ class Outgoing:
         self._terminals = terminals
         self._spoken = {"text": False, "thinking": False}
         self._tools: dict[str, list[Update]] = {}
-        """The content that each call keeps: its diffs, its terminal."""
+        """The content that every update of a call must repeat: its diffs, its terminal."""
         self._lists: set[str] = set()
         self._output: dict[str, str] = {}
 
@@ -84,7 +84,7 @@ class Outgoing:
         return []
 
     def replayed(self, events: Iterable[Event]) -> list[Update]:
-        """A session's past: what people said too, and every tool with its result."""
+        """A session's past: also the prompts, and every tool call with its result."""
         found: list[Update] = []
         for event in events:
             if isinstance(event, TurnStarted):
@@ -120,7 +120,7 @@ class Outgoing:
         if event.name.lower() in LIST_TOOLS and (plan := plan_of(event.args)):
             self._lists.add(event.call)
             return [plan]
-        if event.call in self._tools:  # it was shown when permission was asked
+        if event.call in self._tools:  # it was shown when permission was asked for
             return [{"sessionUpdate": "tool_call_update", "toolCallId": event.call, "status": "in_progress"}]
         title = _title(event.name, event.command, event.paths)
         return [self._call(event.call, title, event.kind, event.args, event.paths, "in_progress")]
@@ -150,7 +150,7 @@ class Outgoing:
         update: Update = {"sessionUpdate": "tool_call_update", "toolCallId": event.call, "status": "in_progress"}
         if self._is_terminal(event.call):
             return [{**update, "_meta": {"terminal_output": {"terminal_id": event.call, "data": event.text}}}]
-        # An update replaces the content, so the whole of a long output would be sent again and again.
+        # An update replaces the content, so a long output would be sent in full each time: only its tail is sent.
         self._output[event.call] = (self._output.get(event.call, "") + event.text)[-TAIL:]
         return [{**update, "content": _text_content(self._output[event.call])}]
 
@@ -192,13 +192,13 @@ def _text_content(text: str) -> list[Update]:
 
 
 def _title(name: str, command: str | None, paths: Iterable[str]) -> str:
-    """What a person wants to read on one line."""
+    """A title of one line."""
     about = command or ", ".join(paths)
     return " ".join(f"{name}: {about}".split()) if about else name
 
 
 def plan_of(args: Any) -> Update | None:
-    """The list that a to-do tool was given, as a plan; None when it was given something else."""
+    """A to-do tool's arguments as a plan; None when they are not a list of tasks."""
     told = args if isinstance(args, dict) else {}
     items = next((told[key] for key in ("todos", "plan", "items") if isinstance(told.get(key), list)), None)
     if items is None:
@@ -227,5 +227,5 @@ def commands_update(commands: Iterable[CommandInfo]) -> Update:
 
 
 def stop_reason(ended: TurnEnded) -> str | None:
-    """How a turn stopped; None for a failure, which is an error and no stop reason."""
+    """The protocol's stop reason for a turn; None for a failure, which is sent as an error instead."""
     return _STOPS.get(ended.outcome)

@@ -1,4 +1,4 @@
-"""MCP servers in the form of this protocol, which is a list, and as a `.mcp.json` has them, which is a table."""
+"""MCP servers, converted between this protocol's list and the table of a `.mcp.json`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def as_table(told: Any) -> dict[str, dict[str, Any]]:
-    """What a client gives with `session/new`; an entry without a name is nobody's and is left out."""
+    """The servers that a client gives with `session/new`, by name. An entry without a name is left out."""
     found: dict[str, dict[str, Any]] = {}
     for entry in told if isinstance(told, list) else []:
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or not entry["name"]:
@@ -21,7 +21,7 @@ def as_table(told: Any) -> dict[str, dict[str, Any]]:
 
 
 def as_list(servers: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What an agent is given."""
+    """The servers in the form that an agent is given."""
     return [_entry(name, server) for name, server in servers.items()]
 
 
@@ -38,7 +38,7 @@ def _entry(name: str, server: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def transport(server: Mapping[str, Any]) -> str:
-    """`stdio`, `http` or `sse`: the word for it differs by program."""
+    """`stdio`, `http` or `sse`. Only `sse` is read from `type`: for the others, programs use different words."""
     if not server.get("url"):
         return "stdio"
     return "sse" if server.get("type") == "sse" else "http"

@@ -1,7 +1,7 @@
-"""One tool call as an agent tells it, piece by piece: which tool, with what, on which files, and what came of it.
+"""One tool call, put together from an agent's messages: which tool, its arguments, its files, and the outcome.
 
-Agents differ in what they send and when: the first word of a call may be a tool_call, an update of it or a permission
-request, the arguments may come later or only as text. So everything that names the call is merged field by field.
+Agents differ in what they send and when: a call may first appear as a tool_call, as an update of one or as a permission
+request, and its arguments may come later or only as text. So everything that names the call is merged field by field.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ KINDS: dict[str, ToolKind] = {
     "execute": "execute",
     "fetch": "network",
 }
-"""The protocol's kinds of tools in ours; the rest (think, switch_mode, other) is other."""
+"""Our kind for each of the protocol's kinds. The rest (think, switch_mode, other) becomes other."""
 _NAMES = {"read": "read", "write": "edit", "execute": "bash", "network": "web_fetch"}
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _NAME_IN_ID = re.compile(r"([a-z]+(?:_[a-z]+)*)__")
 DIFF_LINES = 20_000
-"""Longer texts are not compared: that takes time that grows with their product."""
+"""Texts with more lines are not compared: the time grows with the product of their lengths."""
 
 
 class ToolRecord:
@@ -41,7 +41,7 @@ class ToolRecord:
         self.args: Any = None
         self.content: list[Any] = []
         self.diffs: list[dict[str, Any]] = []
-        """The latest that were told. At the end some agents tell other content and no diff."""
+        """The latest diffs. When a call ends, some agents send other content without any diff."""
         self.locations: list[str] = []
         self.raw_output: Any = None
         self.meta: dict[str, Any] = {}
@@ -49,13 +49,13 @@ class ToolRecord:
         self.ended = False
         self.denied = False
         self.permitted = False
-        """A person or a rule allowed it when it asked."""
+        """Whether a person or a rule allowed it when it asked."""
         self.output = ""
         self._described: Any = None
-        """A title that the model made up is no name."""
+        """The description that the model gave. A title equal to it is not the tool's name."""
 
     def merge(self, told: dict[str, Any]) -> None:
-        """Take what is there, and keep what is not."""
+        """Take over the fields that the message has, and keep the others."""
         if isinstance(told.get("status"), str):
             self.status = told["status"]
         if isinstance(told.get("kind"), str):
@@ -79,7 +79,7 @@ class ToolRecord:
             self.raw_output = told["rawOutput"]
 
     def _name(self, told: dict[str, Any]) -> str:
-        """What the tool is called. The protocol has no field for it, so agents put it in four places."""
+        """The tool's name. The protocol has no field for it, so agents put it in one of four places."""
         claude = self.meta.get("claudeCode")
         for given in (
             told.get("name"),
@@ -97,7 +97,7 @@ class ToolRecord:
         return ""
 
     def _arguments_as_text(self) -> None:
-        """One agent sends the arguments as a text of JSON while the tool has not ended."""
+        """One agent sends the arguments as JSON text in the content until the tool has ended."""
         text = texts_in(self.content)
         if self.args or self.status in ("completed", "failed") or not text.startswith("{"):
             return
@@ -114,13 +114,13 @@ class ToolRecord:
 
     @property
     def paths(self) -> list[str]:
-        """The files it is about. Where a command runs is not one of them."""
+        """The files that the call is about. The directory that a command runs in is not one of them."""
         named = self.locations if self.kind in ("read", "write") else []
         return list(dict.fromkeys([*named, *(diff["path"] for diff in self.diffs)]))
 
     @property
     def terminals(self) -> list[str]:
-        """The terminals of the client that it shows its output in."""
+        """The ids of the client's terminals that show this call's output."""
         shown = [item for item in self.content if isinstance(item, dict) and item.get("type") == "terminal"]
         return [item["terminalId"] for item in shown if isinstance(item.get("terminalId"), str)]
 
@@ -154,7 +154,7 @@ class ToolRecord:
         return text or (raw if isinstance(raw, str) else "") or self.output
 
     def new_output(self) -> str:
-        """What a running tool has said since the last time, where its content is its output."""
+        """What a running tool has printed since this was last asked, for tools whose content is their output."""
         terminal = self.meta.pop("terminal_output", None)
         if isinstance(terminal, dict) and isinstance(terminal.get("data"), str):
             self.output += terminal["data"]
@@ -162,7 +162,7 @@ class ToolRecord:
         return ""
 
     def effects(self, command: str | None) -> list[Event]:
-        """What it did to files, and the command that it ran, as far as it tells."""
+        """The files that it changed and the command that it ran, as far as the agent reports them."""
         found: list[Event] = []
         if self.status == "completed" and self.kind == "write":
             found += [_changed(diff, self.call) for diff in self.diffs]
@@ -175,7 +175,7 @@ def _changed(diff: dict[str, Any], call: str) -> FileChanged:
     old, new = diff.get("oldText"), diff.get("newText")
     path = str(diff["path"])
     text = unified(path, old if isinstance(old, str) else "", new if isinstance(new, str) else "")
-    # Two agents give an empty old text for a file that was not there.
+    # Two agents give an empty old text for a file that did not exist.
     change: Literal["added", "modified", "deleted"] = "modified" if old else "added"
     if new is None:
         change = "deleted"

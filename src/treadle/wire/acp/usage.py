@@ -1,7 +1,7 @@
-"""What agents say about tokens and money, which each of them says at another moment and of another span.
+"""Tokens and cost as agents report them, each at a different moment and over a different span.
 
-`span` is what the counts of a prompt's answer cover, as it was measured: the `turn`, its last `step`, or the whole
-`session` so far, which is also what the schema says. `none` is for agents that give no counts there.
+`span` is what the counts in the answer to a prompt cover, as measured: the `turn`, its last `step`, or the whole
+`session` so far, which is what the schema says. `none` is for agents that give no counts there.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Meter:
         self._cost: float | None = None
         self._billed: float | None = None
         self._unbilled = False
-        """What was paid before is not told yet, so that the next sum says nothing of the turn."""
+        """The cost of earlier processes is still unknown, so the next total does not tell what this turn cost."""
         self._stepwise = False
 
     def resumed(self) -> None:
-        """What was paid in an earlier process is nothing that this one has to tell."""
+        """The session was resumed: what an earlier process spent is not reported again."""
         self._billed, self._unbilled = self._cost, self._cost is None
 
     def cost(self, told: Any) -> None:
@@ -64,7 +64,7 @@ class Meter:
             self._cost = float(told["amount"])
 
     def step(self, told: Any, duration_ms: Any = 0) -> Usage | None:
-        """Counts of one model call, given along the way."""
+        """The usage of one model call, reported during the turn."""
         usage = read_counts(told, self.model)
         if usage is not None:
             self._stepwise = True
@@ -73,7 +73,7 @@ class Meter:
         return usage
 
     def turn(self, result: Any) -> list[Usage]:
-        """What the answer to a prompt adds, with the money of the turn on the last one."""
+        """The usage that the answer to a prompt adds. The turn's cost is on the last record."""
         told = result if isinstance(result, dict) else {}
         found: list[Usage] = []
         if not self._stepwise and self.span != "none":
@@ -90,12 +90,12 @@ class Meter:
             return usage
         before, self._before = self._before, usage
         if before is None or any(getattr(usage, field) < getattr(before, field) for field in _FIELDS):
-            return usage  # the first, or an agent that counts from nothing each time
+            return usage  # the first answer, or an agent that starts from zero each time
         rest = {field: getattr(usage, field) - getattr(before, field) for field in _FIELDS}
         return _with(usage, **rest) if any(rest.values()) else None
 
     def _spent(self) -> float | None:
-        """The money since the last time; None when it is not told."""
+        """The money spent since this was last asked; None when it is unknown."""
         if self._cost is None or self._cost < (self._billed or 0.0):
             return None
         spent = self._cost - (self._billed or 0.0)
@@ -103,7 +103,7 @@ class Meter:
         if self._unbilled:
             self._unbilled = False
             return None
-        return spent or None  # agents say 0 for a model whose price they do not know
+        return spent or None  # agents report 0 for a model whose price they do not know
 
 
 def _quota(told: dict[str, Any]) -> list[Usage]:

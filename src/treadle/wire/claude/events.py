@@ -15,9 +15,9 @@ _STATUS |= {429: ("rate_limited", True)}
 
 
 def usages(result: Result, before: dict[str, Any] | None) -> list[Usage]:
-    """What the turn used, by model. `before` are the session's totals at the last result; None when nobody knows them.
+    """What the turn used, by model. `before`: the session's totals at the last result, or None when they are unknown.
 
-    The totals in `modelUsage` and `total_cost_usd` count over the whole session, also over earlier processes of it.
+    The totals in `modelUsage` and `total_cost_usd` cover the whole session, including earlier processes of it.
     """
     if result.model_usage_since_last_result is not None:
         return _by_model(result.model_usage_since_last_result, {})
@@ -68,7 +68,7 @@ def _count(value: Any) -> int:
 
 
 def ending(result: Result, stopped: bool) -> tuple[Outcome, ErrorInfo | None]:
-    """How the turn ended. `stopped`: we had asked it to. An error of the service calls itself a success."""
+    """How the turn ended. `stopped`: we asked for it. A failed model call also comes with the subtype success."""
     if not result.is_error:
         return "completed", None
     if result.subtype in _LIMITED:
@@ -91,7 +91,7 @@ def _first_error(result: Result) -> str:
 
 
 def exit_code(text: str, failed: bool) -> int | None:
-    """Of a shell command, from the text of its result; None when it was not said."""
+    """The exit code of a shell command, read from the text of its result; None when the text does not give it."""
     if not failed:
         return 0
     found = _EXIT.match(text)
@@ -109,7 +109,7 @@ def result_text(content: Any) -> str:
 
 
 def file_change(call: str, told: Any) -> FileChanged | None:
-    """From `tool_use_result` of the tools that write: the path, and the change as a unified diff."""
+    """The change that a tool reports in `tool_use_result`: the path, and a unified diff."""
     if not isinstance(told, dict) or not isinstance(told.get("filePath"), str) or "structuredPatch" not in told:
         return None
     added = told.get("type") == "create" or told.get("originalFile") is None and told.get("type") != "update"
@@ -131,7 +131,7 @@ _TASK_STATUS |= {"stopped": "cancelled", "cancelled": "cancelled", "running": "r
 
 
 class Tasks:
-    """Background tasks, from what is told of them piece by piece."""
+    """The background tasks, put together from the records about them."""
 
     def __init__(self) -> None:
         self._known: dict[str, Task] = {}

@@ -1,7 +1,7 @@
 """The records of Claude Code's stream-json, with its control protocol: one JSON object per line, in both directions.
 
 The envelope is decoded into one of the types below; what is inside stays as it came, since every release adds to it.
-A type that nobody knows is `Unknown`. Keys come in any order.
+An unknown type becomes `Unknown`. Keys may come in any order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ControlResponse(Record, frozen=True, kw_only=True, tag="control_response")
 
 
 class ControlCancel(Record, frozen=True, kw_only=True, tag="control_cancel_request"):
-    """The agent takes back what it asked."""
+    """The agent withdraws a request."""
 
     request_id: str
 
@@ -66,7 +66,7 @@ class StreamEvent(Record, frozen=True, kw_only=True, tag="stream_event"):
 
 
 class System(Record, frozen=True, kw_only=True, tag="system"):
-    """What happens around the conversation. Which fields there are depends on the subtype."""
+    """What happens around the conversation. The subtype decides which fields are set."""
 
     subtype: str
     session_id: str = ""
@@ -102,7 +102,7 @@ class System(Record, frozen=True, kw_only=True, tag="system"):
 
 
 class Result(Record, frozen=True, kw_only=True, tag="result"):
-    """The end of a turn. `subtype` is success also for failures of the service: `is_error` tells."""
+    """The end of a turn. `subtype` is success even when the model service failed: `is_error` says so."""
 
     subtype: str
     is_error: bool
@@ -123,7 +123,7 @@ class Result(Record, frozen=True, kw_only=True, tag="result"):
 
 
 class Unknown(msgspec.Struct, frozen=True, kw_only=True):
-    """A record of a later version, as it came."""
+    """A record of a type that we do not know, as it came."""
 
     record: dict[str, Any]
 
@@ -138,7 +138,7 @@ _tags = {kind.__struct_config__.tag for kind in KNOWN}
 
 
 def decode(line: bytes) -> AnyRecord:
-    """One line. Raises InvalidJson for what is not a JSON object, Violation for a known record without its parts."""
+    """The record on one line. InvalidJson when it is not an object, Violation when a known record is incomplete."""
     try:
         found: AnyRecord = _decoder.decode(line)
         return found

@@ -22,7 +22,7 @@ TOOLS: dict[str, tuple[str, ToolKind]] = {
 
 
 def plain_command(command: Any) -> str:
-    """The command without the shell that Codex wraps it in: what our rules are written for."""
+    """The command without the shell that Codex wraps around it: our rules are written for the bare command."""
     if not isinstance(command, str):
         return shlex.join(map(str, command)) if isinstance(command, list) else ""
     try:
@@ -94,7 +94,7 @@ def _whole_file(path: str, content: str, *, added: bool) -> str:
 
 
 def result_text(item: dict[str, Any]) -> str:
-    """What a tool call came to."""
+    """The result of a tool call, as text."""
     match item.get("type"):
         case "commandExecution":
             return str(item.get("aggregatedOutput") or "")
@@ -113,7 +113,7 @@ def _text_of(told: Any) -> str:
 
 
 def usage(told: dict[str, Any], model: str) -> Usage:
-    """One model call. `inputTokens` includes what was cached; there is no money anywhere."""
+    """The usage of one model call. `inputTokens` includes cached tokens; Codex reports no cost anywhere."""
 
     def count(name: str) -> int:
         value = told.get(name)

@@ -1,6 +1,6 @@
-"""The lines of `codex exec --json`, for versions of Codex without an app-server: told, never asked.
+"""The lines of `codex exec --json`, for versions of Codex without an app-server. It reports, but cannot ask anything.
 
-The prompt goes in as plain text, the end of which is the end of input; what comes out is one JSON object per line.
+The prompt goes in as plain text up to the end of input; one JSON object per line comes out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _USAGE = {
 
 
 class Output:
-    """What the program says. `send` gives the prompt as it is."""
+    """The program's output. `send` returns the prompt as plain bytes."""
 
     def __init__(self, cap: int = LINE_CAP) -> None:
         self._lines = LineSplitter(cap)
@@ -63,7 +63,7 @@ def _record(line: bytes | LineTooLong) -> dict[str, Any] | RemoteProtocolError:
 
 
 def as_item(item: dict[str, Any]) -> dict[str, Any]:
-    """An item as the app-server would tell it, so that both are read by the same code."""
+    """An item in the app-server's form, so that the same code reads both."""
     named = {_FIELDS.get(name, name): value for name, value in item.items()}
     if named.get("type") == "reasoning":
         named["summary"] = [named.get("text") or ""]

@@ -47,7 +47,7 @@ class Connection(Generic[M]):
         self.state = self.START
 
     def kind(self, sender: str, message: M) -> Any:
-        """What the tables call this message: its type, or another name where messages are plain JSON objects."""
+        """The name of this message in the tables: its type, or another name where messages are plain JSON objects."""
         return type(message)
 
     def __repr__(self) -> str:

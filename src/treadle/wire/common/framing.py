@@ -1,9 +1,9 @@
-"""Bytes cut into lines, typed frames, or messages with a length in front. Pure, light, and linear in what is fed.
+"""Bytes cut into lines, typed frames, or messages with a length in front. Pure, light, and linear in the input's size.
 
 Every splitter has `feed(bytes)`, which gives what is complete so far, and `end()`, which gives the unfinished rest at
-the end of input (`b""` when it ended between two). What is over the cap stands in the result as an error *value*, in
-its place among its neighbours: nothing before or after it is lost, memory stays bounded, and the caller decides whether
-to answer it and go on or to raise it.
+the end of input (`b""` when there is none). Anything over the cap appears in the result as an error *value*, in its
+place in the order: nothing before or after it is lost, memory stays bounded, and the caller decides whether to answer
+the error and go on or to raise it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _too_long(what: str, cap: int) -> LineTooLong:
 class LineSplitter:
     """Lines, cut on LF only: U+2028, NEL and CR are content.
 
-    A CR before the LF is left where it is, as JSON reads it as white space; who reads plain text strips it.
+    A CR before the LF is kept, because JSON reads it as white space; a reader of plain text must strip it.
     """
 
     def __init__(self, cap: int = LINE_CAP) -> None:
@@ -81,7 +81,7 @@ class FrameSplitter:
     def __init__(self, cap: int = FRAME_CAP) -> None:
         self.cap = cap
         self._tail = bytearray()
-        self._need = 5  # with fewer bytes than this nothing can be cut, so a big frame is looked at once
+        self._need = 5  # fewer bytes than this cannot complete a frame, so a big frame is parsed only once
         self._skip = 0
 
     def feed(self, data: bytes) -> list[tuple[int, bytes] | RemoteProtocolError]:
@@ -113,7 +113,7 @@ class FrameSplitter:
 
     @property
     def unfinished(self) -> bool:
-        """Whether the next bytes go on with a frame that has begun."""
+        """Whether the bytes so far end inside a frame."""
         return bool(self._tail or self._skip)
 
     def end(self) -> bytes:
@@ -129,7 +129,7 @@ class FrameSplitter:
 class MessageSplitter:
     """A line, or a `Content-Length` header block and then that many bytes. Lengths count bytes, not characters.
 
-    Header names are matched without regard to case and other headers are ignored. Empty lines between messages are too.
+    Header names are matched without regard to case and other headers are ignored. So are empty lines.
     """
 
     def __init__(self, cap: int = LINE_CAP) -> None:
@@ -139,7 +139,7 @@ class MessageSplitter:
         self._length = b""
         self._body = bytearray()
         self._left = 0  # bytes of the body still to come
-        self._skip = 0  # the same, of a body over the cap
+        self._skip = 0  # the same for a body over the cap, which is skipped
 
     def feed(self, data: bytes) -> list[bytes | RemoteProtocolError]:
         found: list[bytes | RemoteProtocolError] = []
@@ -155,7 +155,7 @@ class MessageSplitter:
                 if not self._left:
                     found.append(self._take_body())
             else:
-                # One line at a time: what follows it may be a body, in which a newline is content.
+                # One line at a time, because a body may follow it, and a newline in a body is content.
                 end = data.find(b"\n", at) + 1 or len(data)
                 for line in self._lines.feed(data[at:end]):
                     message = self._line(line) if self._headers is None else self._header(line, self._headers)

@@ -11,7 +11,7 @@ def encoded(data: bytes) -> str:
 
 
 def decoded(text: Any) -> bytes:
-    """What a peer sent; nothing when it is not base64, which no image is either."""
+    """The bytes that a peer sent; empty when they are not valid base64."""
     try:
         return binascii.a2b_base64(text)
     except (binascii.Error, ValueError, TypeError):
@@ -19,7 +19,7 @@ def decoded(text: Any) -> bytes:
 
 
 def media_type(data: bytes) -> str:
-    """By the first bytes of an image that was made by ourselves or looked at before."""
+    """The media type, from the first bytes of an image that is known to be one."""
     if data[:4] == b"RIFF":
         return "image/webp"
     return "image/jpeg" if data[:2] == b"\xff\xd8" else "image/gif" if data[:3] == b"GIF" else "image/png"

@@ -1,4 +1,4 @@
-"""A message as one line of JSON, whatever strings it holds."""
+"""A message as one line of JSON, whatever characters its strings hold."""
 
 from __future__ import annotations
 

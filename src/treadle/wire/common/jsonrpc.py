@@ -1,6 +1,6 @@
 """JSON-RPC 2.0, the answering side, without I/O: the text of a message in, the text of the reply out.
 
-Which bytes are one message is `framing.MessageSplitter`'s business; what the methods do is the handler's.
+`framing.MessageSplitter` finds the messages in the bytes; the handler does what the methods ask.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Fault(Exception):
 
 
 def reply(message: bytes | RemoteProtocolError, handle: Callable[[str, dict[str, Any]], Any]) -> str | None:
-    """The reply to one message, or to one batch of them; None when it calls for none.
+    """The reply to one message or one batch; None when none is expected.
 
     `handle(method, params)` gives the result or raises Fault. Whatever the bytes are and whatever it raises, the reply
-    is well formed. A message that could not be cut from its stream comes in as the error that says so.
+    is well formed. A message that could not be cut from its stream is passed as the error that explains it.
     """
     if isinstance(message, RemoteProtocolError):
         return dumps(_error(None, PARSE_ERROR, str(message)))
@@ -60,7 +60,7 @@ def _answer(value: Any, handle: Callable[[str, dict[str, Any]], Any]) -> dict[st
         return _error(None, INVALID_REQUEST, "an id must be a string, a number or null")
     method, params = value.get("method"), value.get("params")
     if "method" not in value and ("result" in value or "error" in value):
-        return None  # an answer, and nothing was asked
+        return None  # an answer, although nothing was asked
     if not isinstance(method, str):
         return _error(name, INVALID_REQUEST, "a request needs a method")
     answer = _handled(name, method, params, handle)

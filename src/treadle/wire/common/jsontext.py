@@ -1,8 +1,8 @@
 """JSON text as wires want it: compact, in UTF-8, with one kind of failure.
 
 It is the standard library's `json` with three settings: NaN and the infinities are refused both ways, a lone surrogate
-is written as an escape so that the text can always be encoded, and every failure is a `ValueError`, also nesting that
-is too deep. `json` is imported where it is used: some of the smallest commands get by without it.
+is written as an escape so that the text can always be encoded, and every failure is a `ValueError`, even nesting
+that is too deep. `json` is imported where it is used: some of the smallest commands get by without it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def dumps(value: Any, indent: int | None = None, *, sort_keys: bool = False) -> 
 
 
 def mended(value: Any, mark: str = "?") -> Any:
-    """The value with every text made fit for UTF-8: half a surrogate pair, as a file name can hold, becomes `mark`."""
+    """The value with every text made valid UTF-8: a lone surrogate, which a file name can hold, becomes `mark`."""
     if isinstance(value, str):
         if value.isascii():
             return value
@@ -64,7 +64,7 @@ REPLACEMENT = "\ufffd"
 
 
 def mended_line(line: bytes) -> bytes:
-    """JSON text in which an escape that is half a surrogate pair (`\\ud83d` alone) is U+FFFD."""
+    """JSON text in which an escape for a lone surrogate (`\\ud83d` alone) is replaced by U+FFFD."""
     import re
 
     def mend(found: re.Match[bytes]) -> bytes:

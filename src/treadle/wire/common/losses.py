@@ -1,8 +1,8 @@
-"""What is lost on the way: for each agent and each wire, what becomes of our events and their fields.
+"""What gets lost: for each agent and each wire, which of our events and fields do not arrive as they should.
 
-What an agent cannot tell is on its card (`drivers/card.py`) and in its `AgentInfo`; what a wire cannot carry is here.
-What is named in neither is native: the agent says it and the wire carries it. The tables in the docs, `treadle agents
---losses` and the receipt of a run are all made from this.
+What an agent does not report is on its card (`drivers/card.py`) and in its `AgentInfo`; what a wire cannot carry is
+here. Anything listed in neither is native: the agent reports it and the wire carries it. The tables in the docs,
+`treadle agents --losses` and the receipt of a run are all made from this.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from treadle.events import AnyEvent, Closed, Loss
 
 NOTHING: Mapping[str, Loss] = {}
-"""What our own agent loses."""
+"""The losses of our own agent: none."""
 
 
 def dropped(why: str) -> Loss:
@@ -115,7 +115,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rows(losses: Mapping[str, Loss], wire: str | None) -> list[Row]:
-    """Every event and field, with an agent that loses this. None for the wire is our Python interface."""
+    """Every event and field for an agent with these losses. None as the wire means our Python interface."""
     found = []
     for name in NAMES:
         lost = [loss for loss in (_of(losses, name), WIRES[wire].get(name) if wire else None) if loss is not None]
@@ -131,7 +131,7 @@ def _of(losses: Mapping[str, Loss], name: str) -> Loss | None:
 
 
 def really_lost(losses: Mapping[str, Loss], wire: str | None, seen: Iterable[str]) -> list[Row]:
-    """What was lost in one run: of the events that there were, and what the agent cannot tell at all."""
+    """What was lost in one run: losses among the events that occurred, and whatever the agent never reports."""
     names = set(seen)
     lost = [row for row in rows(losses, wire) if row.level != "native"]
     return [row for row in lost if row.name.partition(".")[0] in names or _silent(losses, row.name)]

@@ -1,7 +1,7 @@
-"""JSON-RPC 2.0 between two ends that both ask, one message a line, without I/O.
+"""JSON-RPC 2.0 between two ends that both make calls, one message per line, without I/O.
 
 `jsonrpc.py` is the small synchronous answering side for the light commands; this is for conversations in which either
-end may have several calls open at once. A protocol made of it says which methods each role calls.
+end may have several calls open at once. A protocol built on it lists the methods that each role may call.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CallKey: TypeAlias = int | str
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """A request, which the other end owes an answer."""
+    """A request: the other end owes it an answer."""
 
     id: CallKey
     method: str
@@ -30,7 +30,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """What nobody answers."""
+    """A notification: it gets no answer."""
 
     method: str
     params: dict[str, Any] = {}
@@ -42,7 +42,7 @@ class Returned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that failed. `id` is None when the other end could not read whose call it was."""
+    """A call that failed. `id` is None when the other end could not read the id of the call."""
 
     id: CallKey | None
     code: int
@@ -57,18 +57,19 @@ GREETING = "initialize"
 
 OPENER_SAYS = frozenset({"initialize", "call", "notice", "reply", "refusal"})
 OTHER_SAYS = frozenset({"call", "notice", "result", "error"})
-"""What the tables call messages: an answer of the end that opens is a reply or a refusal, of the other end a result or
-an error. While the greeting is open nothing else is, so the first result is the answer to it."""
+"""The kinds of message in the tables. An answer by the end that opens is a reply or a refusal; an answer by the
+other end is a result or an error. No other call is open during the greeting, so the first result is the answer to
+the greeting."""
 
 
-# A union made in a function is made at each call, which is felt where there are many.
+# Built once: a union written inside a function is built at every call, which costs time in a flood of messages.
 _CALLS, _ANSWERS, _IDS = (Call, Notice), (Returned, Refused), (int, str, NoneType)
 
 
 class RpcConnection(Connection[RpcMessage]):
-    """The opening role calls `initialize` first; afterwards each may call what METHODS gives its role.
+    """The opening role calls `initialize` first; after that each role may call the methods that METHODS lists for it.
 
-    Tolerant in, strict out: methods that nobody knows are let in, to be answered with an error, but never said.
+    Tolerant in, strict out: unknown methods are accepted, to be answered with an error, but never sent.
     """
 
     METHODS: ClassVar[Mapping[str, frozenset[str]]]
@@ -112,7 +113,7 @@ class RpcConnection(Connection[RpcMessage]):
     # Rules
 
     def judge(self, messages: Iterable[RpcMessage | RemoteProtocolError]) -> list[RpcMessage | RemoteProtocolError]:
-        """Once both have greeted, a notice may always come and changes nothing, and floods are made of notices."""
+        """Notices are always allowed after the greeting and change no state, so a flood of them skips the checks."""
         found: list[RpcMessage | RemoteProtocolError] = []
         for message in messages:
             if type(message) is Notice and self.state == "ready":
@@ -139,7 +140,7 @@ class RpcConnection(Connection[RpcMessage]):
         if isinstance(message, _CALLS):
             return self._refused_call(sender, message)
         if isinstance(message, Refused):
-            return None  # also of a call that could not be read, whose id may be anything
+            return None  # also for a call that could not be read, whose id may be anything
         return None if message.id in self.open[self._other(sender)] else f"no call {message.id!r} is open"
 
     def _refused_call(self, sender: str, message: Call | Notice) -> str | None:
@@ -155,7 +156,7 @@ class RpcConnection(Connection[RpcMessage]):
 
     def said(self, sender: str, message: RpcMessage) -> None:
         if isinstance(message, Refused) and message.id not in self.open[self._other(sender)]:
-            return  # it is about something that was no call, and settles none
+            return  # it answers something that was not a call, so no call is settled
         super().said(sender, message)
         if isinstance(message, Call):
             self.open[sender].add(message.id)
@@ -201,7 +202,7 @@ def read_line(line: bytes | LineTooLong) -> list[RpcMessage | RemoteProtocolErro
 
 
 def read_message(value: Any) -> RpcMessage | RemoteProtocolError:
-    """A message from its JSON; the member `jsonrpc` may be missing, as some leave it out."""
+    """A message from its JSON. The member `jsonrpc` may be missing, because some peers leave it out."""
     if not isinstance(value, dict):
         return Violation("a message is not an object")
     key, method = value.get("id"), value.get("method")

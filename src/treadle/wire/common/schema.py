@@ -1,8 +1,8 @@
-"""What a JSON value must look like, as plain JSON Schema (draft-07), and what is wrong with one that does not.
+"""Checks JSON values against plain JSON Schema (draft-07) and says what is wrong with them.
 
-The schema is data that can be published as it is. Only what our own schemas use is understood: `enum` of texts, `type`
-(also with "null" beside it), `minLength`, `minimum`, `minItems`, `items`, `properties`, `required` and
-`additionalProperties`. Light: small commands import this, and a whole validator costs more than they do.
+The schema is data that can be published as it is. Only the keywords of our own schemas are supported: `enum` of texts,
+`type` (also with "null" beside it), `minLength`, `minimum`, `minItems`, `items`, `properties`, `required` and
+`additionalProperties`. Light, because small commands import this and a full validator would cost more than they do.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def record(required: dict[str, Schema], optional: dict[str, Schema] | None = Non
 
 
 def faults(schema: Schema, value: Any) -> list[str]:
-    """Everything that is wrong with the value, in words that fit after its name; none exactly when it is valid."""
+    """Everything that is wrong with the value, in words that fit after its name; empty when it is valid."""
     if "enum" in schema:
         valid = isinstance(value, str) and value in schema["enum"]
         return [] if valid else [f"not in enum {dumps(schema['enum'])}: {shown(value)}"]
@@ -66,7 +66,7 @@ def _accepts(schema: Schema, value: Any) -> bool:
         case "string":
             return isinstance(value, str) and len(value) >= schema.get("minLength", 0)
         case "integer":
-            # JSON has one kind of number: 2.0 is an integer. In Python true is one too, but not in JSON.
+            # JSON has one kind of number, so 2.0 is an integer. In Python, but not in JSON, true is an integer too.
             whole = isinstance(value, int) and not isinstance(value, bool)
             whole = whole or isinstance(value, float) and value == value // 1
             return whole and ("minimum" not in schema or value >= schema["minimum"])
@@ -79,7 +79,7 @@ def _accepts(schema: Schema, value: Any) -> bool:
 
 
 def _said(schema: Schema) -> str:
-    """What it must be, after "must be "."""
+    """What the schema demands, in words that fit after "must be "."""
     match schema["type"]:
         case [kind, "null"]:
             return f"{_said({**schema, 'type': kind})} or null"
@@ -96,7 +96,7 @@ def _said(schema: Schema) -> str:
 
 
 def shown(value: Any, limit: int = 200) -> str:
-    """A value within an error text: strings as they are, the rest as JSON, and never very long."""
+    """A value for an error message: strings as they are, the rest as JSON, shortened to the limit."""
     try:
         text = value if isinstance(value, str) else dumps(value)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""A moment as records and logs write it. Light: the terminal supervisor imports this."""
+"""A point in time as records and logs write it. Light: the terminal supervisor imports this."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import time
 
 
 def timestamp(seconds: float) -> str:
-    """A moment of `time.time()` in UTC, with milliseconds."""
+    """A value of `time.time()` in UTC, with milliseconds."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds * 1000) % 1000:03d}Z"

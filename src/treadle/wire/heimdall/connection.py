@@ -1,7 +1,7 @@
 """Validate on receipt (seed 003): one message per line; an invalid one gets one retry, and a second failure escalates.
 
-The sender writes lines until one is accepted. The receiver says nothing on this wire: what it found goes to its own
-output and to the audit trail.
+The sender writes lines until one is accepted. The receiver sends nothing on this wire: it writes its findings to its
+own output and to the audit trail.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Connection(base.Connection[dict[str, Any]]):
         return [_message(line) for line in self._lines.feed(data) if isinstance(line, Exception) or line.strip()]
 
     def end(self) -> list[dict[str, Any] | RemoteProtocolError]:
-        """A last line without its newline counts. Raises Invalid when it is no valid message."""
+        """A last line counts even without its newline. Raises Invalid when it is not a valid message."""
         rest = self._lines.end()
         found = self.judge([_message(rest)] if rest.strip() else [])
         for item in found:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 VERSION = "2.0.0"
 BOM = b"\xef\xbb\xbf"
-"""What some editors and shells put in front."""
+"""The byte order mark that some editors and shells put in front."""
 SCHEMA_ID = f"https://heimdall/protocol/message-schema-{VERSION}.json"
 
 _IDS = list_of(TEXT)
@@ -36,7 +36,7 @@ TYPES = {
         {"wave": TEXT, "state": one_of("started", "in_progress", "complete", "blocked")}, {"capsules": _IDS}
     ),
 }
-"""What each type has beyond the common fields."""
+"""The fields of each type beyond the common ones."""
 
 COMMON = record({"type": one_of(*TYPES), "from": NON_EMPTY, "msg_id": NON_EMPTY}, {"reply_to": TEXT, "ts": TEXT})
 
@@ -71,12 +71,12 @@ def faults(message: Any) -> list[str]:
 
 
 def _common_fault(text: str, message: dict[str, Any]) -> str:
-    # The list of types is long and is in the schema; the wire text names only the value.
+    # The schema has the long list of types; this text names only the wrong value.
     return f"type not in enum: {shown(message['type'])}" if text.startswith("type not in enum") else text
 
 
 def read(text: str | bytes) -> tuple[Any, list[str]]:
-    """The message in `text` (None when there is none) and its faults. Never raises, whatever the bytes are."""
+    """The message in `text` (None when it is not JSON) and its faults. Never raises, whatever the bytes are."""
     try:
         message = loads(text.removeprefix(BOM) if isinstance(text, bytes) else text)
     except ValueError:

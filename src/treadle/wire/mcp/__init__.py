@@ -1,8 +1,8 @@
 """The Model Context Protocol, as a server of tools speaks it.
 
-JSON-RPC 2.0, one message a line on stdin and stdout, or one a request over HTTP. The client calls `initialize`, lists
+JSON-RPC 2.0, one message a line on stdin and stdout, or one per HTTP request. The client calls `initialize`, lists
 the tools and calls them; the server answers with content, tells progress while a call runs, and may ask the person at
-the client something (`elicitation/create`). The newest revision has no handshake: each request says who asks.
+the client something (`elicitation/create`). The newest revision has no handshake: each request names its sender.
 
     revisions   which revisions are spoken, how one is agreed on, and what results look like
     connection  who may say what, and when, in a conversation in which both ends call

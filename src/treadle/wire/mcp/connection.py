@@ -25,7 +25,7 @@ SERVER_METHODS = frozenset(
 
 
 class Connection(RpcConnection):
-    """A client may look around before it greets: the newest do, and greet when they are refused."""
+    """A client may send other requests before `initialize`: the newest clients do, and initialize only when refused."""
 
     SAYS = {"client": OPENER_SAYS, "server": OTHER_SAYS}
     METHODS = {"client": CLIENT_METHODS, "server": SERVER_METHODS}

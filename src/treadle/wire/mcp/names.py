@@ -1,11 +1,11 @@
-"""What a tool of an MCP server is called among the tools of an agent."""
+"""The names under which an agent sees the tools of MCP servers."""
 
 from __future__ import annotations
 
 import re
 
 NAME_CAP = 64
-"""What model services accept as the name of a tool."""
+"""The longest tool name that model services accept."""
 
 
 def tool_name(server: str, tool: str) -> str:

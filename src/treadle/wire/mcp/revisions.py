@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""Those with a handshake. The first is taken when a client asks for none; a newer one only when it asks."""
+"""The revisions with a handshake. A client that names none gets the first; a newer one is used only on request."""
 STATELESS = "2026-07-28"
-"""The revision without a handshake: every request says in `_meta` who asks, and in which revision."""
+"""The revision without a handshake: every request says in `_meta` who sends it, and in which revision."""
 UNSUPPORTED_REVISION = -32022
 META = "io.modelcontextprotocol/"
 CAPABILITIES = {"tools": {"listChanged": False}}
@@ -36,7 +36,7 @@ def welcome(asked: Any, name: str, version: str, instructions: str) -> dict[str,
 
 
 def stateless(params: dict[str, Any]) -> dict[str, Any] | None:
-    """What a request without a handshake says of itself; None for one that belongs to a conversation."""
+    """What a request without a handshake says about its sender; None for a request of a conversation."""
     meta = params.get("_meta")
     revision = meta.get(f"{META}protocolVersion") if isinstance(meta, dict) else None
     if revision is None:
@@ -52,11 +52,11 @@ def stateless(params: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def done(result: dict[str, Any], text: str | None = None) -> dict[str, Any]:
-    """What a tool gives: for programs, and as text for models that see no more."""
+    """A tool's result, structured for programs and as text for models that see nothing else."""
     shown = dumps(result, 2, sort_keys=True) if text is None else text
     return {"content": [{"type": "text", "text": shown}], "structuredContent": result, "isError": False}
 
 
 def failed(body: dict[str, Any]) -> dict[str, Any]:
-    """A tool that could not do what was asked: the model reads why, and may try otherwise."""
+    """The result of a tool that failed: the model reads why, and may try something else."""
     return {"content": [{"type": "text", "text": dumps(body, 2, sort_keys=True)}], "isError": True}

@@ -2,8 +2,8 @@
 
 The run writes records: zero or more `stream_event`s, then one `result` ("Output Formats"; the session's background
 tasks report as stream events too). A script that sends prompts on stdin gets one result for each, and may take part:
-`control_request` and `control_response` go both ways. The field names are those of Claude Code ("Claude Code Field Name
-Compatibility"), and so is the input, which the specification leaves open; exit codes are the door's.
+`control_request` and `control_response` go both ways. Field names follow Claude Code ("Claude Code Field Name
+Compatibility"), and so does the input, which the specification leaves open; exit codes are up to the door.
 
     records     what is written, made from events
     connection  what may be said when

@@ -1,8 +1,8 @@
 """A one-shot run as a conversation of JSON lines: prompts in (`--input-format stream-json`), records and results out.
 
 Roles: `run`, our program, and `script`, which started it. Each prompt gets exactly one result; further prompts may be
-written ahead of it. What `--output-format json` and `stream-json` write is the same conversation with the one prompt
-given on the command line, which `prompted` says.
+written ahead of it. What `--output-format json` and `stream-json` write is the same conversation; its one prompt
+is given on the command line, which `prompted` records.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ PROMPT = "prompt"
 RESULT = "result"
 LAST_RESULT = "the result of the only open prompt"
 TOOL_RESULT = "tool result"
-"""A prompt and the result of a tool are both of type `user`, as in the messages of the model's own service."""
+"""A prompt and the result of a tool are both of type `user`, as in the model service's own messages."""
 UNKNOWN = "unknown"
 CONTROL = ("control_request", "control_response", "control_cancel_request")
 WRITTEN = ("system", "stream_event", "assistant", TOOL_RESULT)
 READY, ANSWERING = "ready", "answering"
 _BESIDE = (*CONTROL, *WRITTEN, "keep_alive", UNKNOWN)
-"""What moves nothing: control goes both ways at any time, and background tasks report also between two prompts."""
+"""Messages that change no state: control may come at any time, and background tasks may report between prompts."""
 
 _TYPES = (*CONTROL, *WRITTEN, RESULT, "keep_alive")
 
 
 class Connection(base.LineConnection[Any]):
-    """Messages are records as they are on the line; `send` also takes a `Result`. Beside the state it remembers how
-    many prompts have no result yet."""
+    """Messages are records as they are on the line; `send` also takes a `Result`. Beside the state, it counts the
+    prompts that have no result yet."""
 
     SAYS = {
         "run": frozenset({*WRITTEN, *CONTROL, RESULT, LAST_RESULT}),
@@ -61,7 +61,7 @@ class Connection(base.LineConnection[Any]):
         return name if name in _TYPES else UNKNOWN
 
     def prompted(self) -> None:
-        """A prompt has been given in another way than on this wire, and is owed a result on it."""
+        """A prompt was given outside this wire, and its result is owed on this wire."""
         self._unanswered += 1
         self.state = ANSWERING
 
@@ -79,7 +79,7 @@ class Connection(base.LineConnection[Any]):
 
     def refusal(self, sender: str, message: Any) -> str | None:
         if self.kind(sender, message) == UNKNOWN and sender != self.role:
-            return None  # of a later version: to be skipped
+            return None  # from a later version: skipped
         return super().refusal(sender, message)
 
     def said(self, sender: str, message: Any) -> None:

@@ -1,7 +1,7 @@
-"""What a one-shot run writes and reads, as records and as functions between them and events. No I/O.
+"""The records that a one-shot run writes and reads, and the functions that convert them to and from events. No I/O.
 
-The contract is `Result` with its first four keys and `stream_event`; the other keys and records are additions, there so
-that scripts and libraries written for Claude Code are not fooled.
+The contract is `Result` with its first four keys and `stream_event`. The other keys and records are additions, so that
+scripts and libraries written for Claude Code find what they expect.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 Record: TypeAlias = dict[str, Any]
 
 PROVIDER_CODES = ("provider_error", "rate_limited", "auth_failed", "context_overflow", "empty_reply")
-"""Codes of errors that are the model service's."""
+"""The codes of errors that the model service caused."""
 
 
 _STOPS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "refusal": "refusal"}
 
 
 def stop_reason(reason: str) -> str | None:
-    """Why the model stopped, as Claude Code says it; None when it was not the model that did."""
+    """Why the model stopped, in Claude Code's words; None when something else ended the turn."""
     return _STOPS.get(reason, reason if reason in _STOPS.values() else None)
 
 
 class Result(msgspec.Struct, kw_only=True, tag_field="type", tag="result", rename={"model_usage": "modelUsage"}):
-    """The one record that ends a run. Seed keys first."""
+    """The one record that ends a run. The specification's keys come first."""
 
     result: str
     session_id: str
@@ -67,9 +67,9 @@ class Result(msgspec.Struct, kw_only=True, tag_field="type", tag="result", renam
     error_code: str | msgspec.UnsetType = msgspec.UNSET
     structured_output: Any = msgspec.UNSET
     cost_unknown: bool | msgspec.UnsetType = msgspec.UNSET
-    """True when `total_cost_usd` is only what the caller wanted to see for a cost that nobody knows."""
+    """True when the cost is unknown and `total_cost_usd` is only the placeholder that the caller chose."""
     lost: list[Record] | msgspec.UnsetType = msgspec.UNSET
-    """What the agent could not tell in this run, or not exactly: name, level, why. Not there when that is nothing."""
+    """What the agent could not report, or only inexactly: name, level, why. Absent when nothing was lost."""
 
 
 def new_uuid() -> str:
@@ -248,7 +248,7 @@ _MODES: dict[Mode | None, str] = {"suggest": "default", "auto-edit": "acceptEdit
 
 
 SPOKEN = "2.0.0"
-"""The version of Claude Code whose protocol this is: its SDK asks for that one at least."""
+"""The version of Claude Code whose protocol this is. Its SDK requires at least this version."""
 
 
 def init_line(
@@ -291,7 +291,7 @@ def command_lists(info: AgentInfo, commands: list[CommandInfo]) -> Record:
 
 
 class Reply(msgspec.Struct, kw_only=True):
-    """The message of the model that blocks belong to: they share its id and its count."""
+    """The model's message that a group of content blocks belongs to: they share its id and its token count."""
 
     session_id: str
     id: str
@@ -299,7 +299,7 @@ class Reply(msgspec.Struct, kw_only=True):
     usage: Record = msgspec.field(default_factory=usage)
 
     def line(self, event: AnyEvent, images: Sequence[Record] = ()) -> Record | None:
-        """The `assistant` or `user` line for this event, when there is one. `images`: the blocks for those it names."""
+        """The `assistant` or `user` line for this event, if it has one. `images`: blocks for the images it names."""
         match event:
             case Message(kind="text", text=text):
                 return self._assistant({"type": "text", "text": text})
@@ -317,7 +317,7 @@ class Reply(msgspec.Struct, kw_only=True):
         return None
 
     def use(self, event: ToolStarted | ToolDenied) -> Record:
-        """A denied call has no ToolStarted: its `assistant` line comes with the denial."""
+        """The `assistant` line of a tool call. A denied call has no ToolStarted, so its line comes with the denial."""
         name = THEIRS.get(event.name, event.name)
         given = event.args if isinstance(event.args, dict) else {}
         return self._assistant({"type": "tool_use", "id": event.call, "name": name, "input": given})
@@ -356,7 +356,7 @@ def _retry(event: Retrying, session_id: str) -> Record:
 
 
 def replayed(text: str, uuid: str, session_id: str) -> Record:
-    """A prompt of the host, written back with the uuid by which it can be named."""
+    """A prompt of the host, echoed with the uuid by which the host can refer to it."""
     return {
         "type": "user",
         "message": {"role": "user", "content": text},

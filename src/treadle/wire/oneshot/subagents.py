@@ -1,4 +1,4 @@
-"""Subagents as Claude Code writes them down: in `--agents` and in `initialize`."""
+"""Subagents as Claude Code defines them, in `--agents` and in `initialize`."""
 
 from __future__ import annotations
 

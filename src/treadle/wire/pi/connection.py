@@ -1,5 +1,5 @@
-"""The messages of pi's RPC mode, and one end of the conversation. What the host says and what the agent says are two
-shapes, each with a `type` that tells which of its fields matter."""
+"""The messages of pi's RPC mode, and one end of the conversation. Host and agent each have one message shape, whose
+`type` tells which fields matter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUESTION, ANSWER, RESPONSE = "extension_ui_request", "extension_ui_response", "r
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the host says: prompt, steer, abort, get_state, set_model ..., or the answer to a question."""
+    """A message of the host: prompt, steer, abort, get_state, set_model ..., or the answer to a question."""
 
     type: str
     id: str = ""
@@ -28,14 +28,14 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A part of a reply. The whole reply so far is beside it each time, and is not read."""
+    """A part of a reply. The whole reply so far accompanies each part; we do not read it."""
 
     type: str = ""
     delta: str | None = None
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the agent says: a response, a question of an extension, or an event."""
+    """A message of the agent: a response, a question of an extension, or an event."""
 
     type: str
     id: str | None = None

@@ -30,7 +30,7 @@ def thinking_of(told: Any) -> str:
 
 
 def usage(message: dict[str, Any]) -> Usage | None:
-    """None for a reply that never came to anything. A price of nothing is a price that it does not know."""
+    """None for a reply that produced nothing. pi reports a price of zero when it does not know the price."""
     used = message.get("usage")
     if not isinstance(used, dict):
         return None
@@ -53,7 +53,7 @@ def usage(message: dict[str, Any]) -> Usage | None:
 
 
 def error_info(message: str) -> ErrorInfo:
-    """The status is the first number of the text, when the service gave one."""
+    """The HTTP status is the first number in the text, if the service gave one."""
     found = re.match(r"\s*(\d{3})\b", message)
     status = int(found.group(1)) if found else None
     code = {401: "auth_failed", 403: "auth_failed", 429: "rate_limited"}.get(status or 0, "provider_error")

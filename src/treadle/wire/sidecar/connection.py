@@ -3,8 +3,8 @@
 A sidecar says `hello` first; a host answers with `run`; then `event`s, and one `final` or `fatal`. `cancel`, `ping` and
 `pong` may come at any time after `hello`. `Connection` is both ends' check of that sequence.
 
-Reading is tolerant: a line that is not the contract to the letter is read by `repair.py`, and what was strange about
-it is left in `Connection.notes`. Writing is strict: only what the contract names.
+Reading is tolerant: a line that deviates from the contract is read by `repair.py`, and each deviation is noted in
+`Connection.notes`. Writing is strict: only what the contract names.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Pong(Part, frozen=True, kw_only=True, tag_field="t", tag="pong"):
 
 
 class Unknown(msgspec.Struct, frozen=True, kw_only=True):
-    """A `t` that a later version may have. It is read and skipped, and never sent."""
+    """A message whose `t` only a later version may know. It is read and skipped, and never sent."""
 
     t: str
     body: dict[str, Any]
@@ -173,13 +173,13 @@ _VERSION = re.compile(r"abp/v(\d{1,9})\.(\d{1,9})")
 
 
 def compatible(version: str, ours: str = CONTRACT) -> bool:
-    """The same major version."""
+    """Whether both have the same major version."""
     one, other = _VERSION.fullmatch(ours), _VERSION.fullmatch(version)
     return one is not None and other is not None and int(one[1]) == int(other[1])
 
 
 def satisfies(level: Level | None, wanted: MinSupport) -> bool:
-    """A capability that is not in the manifest satisfies nothing, also not `any`."""
+    """A capability that is missing from the manifest satisfies nothing, not even `any`."""
     if wanted == "any":
         return level is not None
     if wanted == "native":
@@ -188,7 +188,7 @@ def satisfies(level: Level | None, wanted: MinSupport) -> bool:
 
 
 def unmet(requirements: Requirements, manifest: Manifest) -> list[str]:
-    """What is required and not there, in words."""
+    """The requirements that the manifest does not meet, in words."""
     return [
         f"{need.capability} ({need.min_support} is required, {_level(manifest.get(need.capability))})"
         for need in requirements.required
@@ -206,7 +206,7 @@ def _level(level: Level | None) -> str:
 
 MAX_NOTES = 1000
 BIG_LINE = 64 * 1024
-"""Notes about longer lines do not keep what was there."""
+"""For lines longer than this, a note does not keep the original value."""
 
 
 def _shown(line: bytes) -> dict[str, str]:
@@ -224,12 +224,11 @@ _event_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
 
 LAST_END = "the end of the only run"
-"""What the table calls a `final` or `fatal` after which no run is left."""
+"""The table's name for a `final` or `fatal` after which no run is left."""
 
 
 class Connection(base.Connection[Message]):
-    """Roles: host and sidecar. Beside the state it remembers the `runs` under way and waiting, by id: the first is the
-    one that runs."""
+    """Roles: host and sidecar. Beside the state, it keeps the ids of the `runs`: the first runs, the others wait."""
 
     SAYS = {
         "host": frozenset({Run, Cancel, Ping, Unknown}),
@@ -270,12 +269,12 @@ class Connection(base.Connection[Message]):
                 yield message
 
     def _all_events(self, lines: list[Any]) -> list[Message | RemoteProtocolError] | None:
-        """Nearly all of what a host reads, decoded in one go; None when there is anything else among it."""
+        """Decode lines that are all events of the current run, as nearly all are, in one go; None otherwise."""
         try:
             found: list[Any] = _event_decoder.decode_lines(b"\n".join(lines))
         except (msgspec.MsgspecError, TypeError, RecursionError, UnicodeDecodeError):
             return None
-        # The decoder takes a newline for white space, so an object on two lines would pass for one on its own.
+        # The decoder takes a newline for white space, so it would accept an object that is spread over two lines.
         run = self.runs[0]
         if len(found) != len(lines) or [message for message in found if message.ref_id != run]:
             return None
@@ -305,7 +304,7 @@ class Connection(base.Connection[Message]):
             return Violation(f"a line does not say what it must: {error}", details={**_shown(line), **named})
 
     def _read_mended(self, line: bytes, error: Exception) -> Message | RemoteProtocolError | None:
-        """Half a surrogate pair, as `text.slice` makes it in JavaScript, is no text; the rest of the line is."""
+        """Half a surrogate pair, which JavaScript's `text.slice` can leave, is replaced; the rest is read."""
         try:
             clean = mended_line(line)
         except (ValueError, RecursionError):
@@ -315,7 +314,7 @@ class Connection(base.Connection[Message]):
         return self._read(clean)
 
     def _bound_notes(self, size: int) -> None:
-        """A peer that is strange in every line must not fill our memory with notes about it."""
+        """Limit the notes, so that a peer with something wrong in every line cannot fill our memory."""
         if size > BIG_LINE:
             self.notes = [msgspec.structs.replace(note, value=None) if note.value else note for note in self.notes]
         if len(self.notes) > MAX_NOTES:
@@ -328,7 +327,7 @@ class Connection(base.Connection[Message]):
             raise msgspec.ValidationError("it is not an object with a string `t`")
         twice = said_twice(line)
         if twice is not None:
-            # Which of the two counts depends on who reads it, so neither does.
+            # Readers disagree on which of the two counts, so the line is refused.
             raise msgspec.ValidationError(f"it says `{twice}` twice")
         if kind not in KINDS:
             self.notes.append(Note(where=kind, problem="unknown kind of message", value=tree))

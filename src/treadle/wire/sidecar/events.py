@@ -1,4 +1,4 @@
-"""The sidecar's ten events, from and to the shared vocabulary."""
+"""The sidecar protocol's ten events, converted from and to our own."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ CODES: dict[str, ErrorCode] = {
     "tool_error": "execution_tool_failed",
     "internal_error": "internal",
 }
-"""Our error codes, and the contract's. A limit that was reached or a wish to stop has none there."""
+"""Our error codes and the contract's. It has none for a limit that was reached or for a requested stop."""
 
 
 def contract_code(code: str, details: Any = None) -> ErrorCode | None:
-    """The contract's code for one of ours; a peer's own code, if it sent one, is the better one."""
+    """The contract's code for one of ours; if a peer sent its own code, that one is used."""
     own = details.get("error_code") if isinstance(details, dict) else None
     for known in ERROR_CODES:
         if known == own:
@@ -77,10 +77,10 @@ class Outgoing:
         self._root = root.rstrip("/") + "/"
         self._passthrough = passthrough
         self._usage: dict[str, Any] | None = None
-        """Totals that have changed since they were last told."""
+        """Totals that have changed since they were last sent."""
 
     def spent(self, usage: dict[str, Any]) -> None:
-        """Tell these totals with the next event that something can be added to."""
+        """Send these totals with the next event that is not a text delta."""
         self._usage = usage
 
     def translate(self, event: ours.AnyEvent) -> list[AnyAgentEvent]:
@@ -151,7 +151,7 @@ def error_event(error: ours.ErrorInfo, ts: str) -> ErrorEvent:
 
 
 def _denied(event: ours.ToolDenied, ts: str) -> list[AnyAgentEvent]:
-    """There is no event for a call that did not run, so it is a warning and a result that says so."""
+    """The contract has no event for a call that was refused, so send a warning and a result that says so."""
     reason = mended(event.reason)
     return [
         Warned(ts=ts, message=f"{event.name} was denied: {reason}"),
@@ -170,7 +170,7 @@ def _with(event: AnyAgentEvent, name: str, value: Any) -> AnyAgentEvent:
 
 
 class Incoming:
-    """The contract's events as ours. `access` guesses what a tool touches, as nobody here knows the sidecar's tools."""
+    """The contract's events as ours. `access` guesses what a tool touches, because we do not know its tools."""
 
     def __init__(self, access: Callable[[str, Any], Access]) -> None:
         self._access = access
@@ -204,7 +204,7 @@ class Incoming:
         return []
 
     def _call(self, id: str | None, name: str, *, new: bool) -> str:
-        """Its own id of the call, or one that we make: calls without ids are answered in order, by name."""
+        """The sidecar's own id of the call, or one that we make: calls without ids are answered in order, by name."""
         if id is not None:
             return id
         if new or name not in self._calls:
@@ -241,7 +241,7 @@ def _change(summary: str) -> Any:
 
 
 def _usage(ext: Any) -> list[ours.Event]:
-    """A usage event that the contract does not have, as some sidecars send one. Totals in `ext.usage` are not added."""
+    """A usage event, which the contract lacks but some sidecars send. Totals in `ext.usage` are not added up."""
     told = ext.get("unknown_event") if ext is not UNSET else None
     if not isinstance(told, dict) or told.get("type") != "usage":
         return []

@@ -1,4 +1,4 @@
-"""Faults of a line that its types do not show: a name said twice, half a character, a receipt that is not one."""
+"""Faults of a line that decoding into types does not find: a repeated name, half a character, an incomplete receipt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class IncompleteReceipt(msgspec.ValidationError):
-    """A `final` without what the contract requires: whoever leaves that out has not ended well."""
+    """A `final` that lacks what the contract requires. Such a run has failed."""
 
 
 def _no_constant(name: str) -> NoReturn:
@@ -23,22 +23,22 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def said_twice(line: bytes) -> str | None:
-    """A name that the outermost object of the line has more than once."""
+    """A name that occurs more than once in the line's outermost object."""
     outermost: list[tuple[str, Any]] = []
 
     def keep(pairs: list[tuple[str, Any]]) -> None:
-        outermost[:] = pairs  # called for inner objects first
+        outermost[:] = pairs  # the hook is called for inner objects first, so the last call is for the outermost
 
     try:
         json.loads(line, object_pairs_hook=keep)
-    except ValueError as error:  # a number of more digits than Python converts
+    except ValueError as error:  # a number with more digits than Python converts
         raise msgspec.ValidationError(str(error)) from error
     names = [name for name, _ in outermost]
     return next((name for name in names if names.count(name) > 1), None)
 
 
 def unusable(meta: ReceiptMeta) -> str | None:
-    """Why what has this head is not a receipt; None when it is one."""
+    """Why a receipt with these metadata is not valid; None when it is."""
     try:
         for text in (meta.run_id, meta.work_order_id):
             normal_uuid(text)
@@ -50,7 +50,7 @@ def unusable(meta: ReceiptMeta) -> str | None:
 
 
 def mended_line(line: bytes) -> bytes:
-    """The line with every half of a surrogate pair replaced. ValueError when that is not what is wrong with it."""
+    """The line with every lone surrogate replaced. Raises ValueError when that is not what is wrong with it."""
     if not _HALF.search(line):
         raise ValueError("it holds no half of a surrogate pair")
     clean = msgspec.json.encode(mended(json.loads(line, parse_constant=_no_constant)))

@@ -1,7 +1,7 @@
 """Receipts of `abp/v0.1`: the types, their normal form, and the hash over it.
 
-The types say exactly what the contract says, and decoding straight into them accepts nothing else; `tolerant.py` reads
-what real peers write. The hash is over the *normal form*, not over the bytes received: unknown fields dropped, absent
+The types match the contract exactly, and decoding straight into them accepts nothing else; `repair.py` reads what real
+peers write. The hash is over the *normal form*, not over the bytes received: unknown fields dropped, absent
 options null, `mode` filled in, times and ids written in one way, numbers as a peer with 64-bit integers and doubles
 holds them. `normal` makes it, `canonical` writes it with sorted keys, `receipt_hash` is the SHA-256 of that.
 """
@@ -23,7 +23,8 @@ from treadle.wire.common.jsontext import mended
 
 CONTRACT = "abp/v0.1"
 DEEPEST = 120
-"""Peers refuse a line with more than 127 nested containers; an envelope and an event take a few of them."""
+"""The deepest nesting that is written. Peers refuse a line with more than 127 nested containers, and an envelope and
+an event take a few of them."""
 
 Mode: TypeAlias = Literal["passthrough", "mapped"]
 Outcome: TypeAlias = Literal["complete", "partial", "failed"]
@@ -61,9 +62,9 @@ ERROR_CODES: tuple[ErrorCode, ...] = get_args(ErrorCode)
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """Everything of the contract: read exactly, written in full, an absent option as null.
+    """Base of all types of the contract: read exactly, written in full, with null for an absent option.
 
-    Not tracked by the garbage collector, which halves the time to read one: what comes from JSON has no cycles.
+    Not tracked by the garbage collector, which halves the time to read one: data from JSON has no cycles.
     """
 
 
@@ -210,7 +211,7 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.(\d+))?([Zz]|[+-
 
 
 def normal_time(text: str) -> str:
-    """The one way to write this moment. ValueError when it is not RFC 3339 with an offset."""
+    """The canonical text of this moment. Raises ValueError when it is not RFC 3339 with an offset."""
     match = _TIME.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a time such as 2025-01-15T12:00:00Z")
@@ -227,18 +228,18 @@ def normal_time(text: str) -> str:
 
 
 def timestamp(seconds: float) -> str:
-    """A moment of `time.time()`, to the millisecond."""
+    """A value of `time.time()`, to the millisecond."""
     whole, part = divmod(round(seconds * 1000), 1000)
     return normal_time(f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%dT%H:%M:%S}.{part:03d}Z")
 
 
 def normal_uuid(text: str) -> str:
-    """ValueError when it is no UUID. Upper case, braces, `urn:uuid:` and missing hyphens are read."""
+    """Raises ValueError when it is not a UUID. Upper case, braces, `urn:uuid:` and missing hyphens are accepted."""
     return str(uuid.UUID(text))
 
 
 def float_text(value: float) -> str:
-    """Shortest digits that read back the same; positional from 1e-5 up to 1e16, else an exponent with its sign."""
+    """The shortest digits that read back the same: positional from 1e-5 up to 1e16, else an exponent with its sign."""
     text = repr(value)
     mantissa, mark, exponent = text.partition("e")
     if not mark:
@@ -283,7 +284,7 @@ def _number(value: float) -> Any:
 
 
 def normal_event(event: AnyAgentEvent) -> AnyAgentEvent:
-    """ValueError when its time cannot be read."""
+    """Raises ValueError when its time cannot be read."""
     changes: dict[str, Any] = {}
     ts = normal_time(event.ts)
     if ts != event.ts:
@@ -327,17 +328,17 @@ _decoder: msgspec.json.Decoder[Receipt] = msgspec.json.Decoder(Receipt)
 
 
 def canonical(receipt: Receipt) -> bytes:
-    """What is hashed. The receipt must be in normal form."""
+    """The bytes that are hashed. The receipt must be in normal form."""
     return _sorted.encode(receipt if receipt.receipt_sha256 is None else replace(receipt, receipt_sha256=None))
 
 
 def receipt_hash(receipt: Receipt) -> str:
-    """The receipt must be in normal form; the hash that it carries does not count."""
+    """The receipt must be in normal form. The hash that it carries is not part of what is hashed."""
     return hashlib.sha256(canonical(receipt)).hexdigest()
 
 
 def sealed(receipt: Receipt) -> Receipt:
-    """In normal form and with its hash."""
+    """The receipt in normal form, with its hash."""
     receipt = normal(receipt)
     return replace(receipt, receipt_sha256=receipt_hash(receipt))
 
@@ -347,5 +348,5 @@ def encode(receipt: Receipt) -> bytes:
 
 
 def decode_exact(data: bytes) -> Receipt:
-    """msgspec.ValidationError unless it is the contract to the letter; see `tolerant.read_receipt`."""
+    """Raises msgspec.ValidationError unless it follows the contract exactly; `repair.read_receipt` is tolerant."""
     return _decoder.decode(data)

@@ -1,8 +1,8 @@
-"""Reading `abp` types from peers that get them wrong. Nothing is fatal that can be understood.
+"""Reads `abp` types from peers that get them wrong. Whatever can be understood is not fatal.
 
 What the contract does not name is taken out, so that the rest can be read exactly, and kept in a `Note`: an unknown
 capability, field or error code, a missing value that has an obvious blank. An unknown event becomes a warning event
-that carries the original in `ext`. Only what nobody can make sense of raises `msgspec.ValidationError`.
+that carries the original in `ext`. Only what cannot be understood at all raises `msgspec.ValidationError`.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ BLANKS: dict[str, Any] = {
     "kind": "",
     "min_support": "any",
 }
-"""What stands for a required field that a peer left out. A list, map or struct is blank when it is empty."""
+"""The blank for a required field that a peer left out. The blank of a list, map or struct is an empty one."""
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was not as the contract says; `value` is what was there."""
+    """Something that deviates from the contract; `value` is what was there."""
 
     where: str
     problem: str
     value: Any = None
     blank: bool = False
-    """Whether a blank stands in for something that the contract requires."""
+    """Whether a blank replaces something that the contract requires."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.problem}"
@@ -121,7 +121,7 @@ def _takes_null(field: FieldInfo) -> bool:
 def _tidy_field(
     value: Any, kind: type[msgspec.Struct], field: FieldInfo, where: str, notes: list[Note]
 ) -> dict[str, Any]:
-    """The field with its value, or with its blank, or left to its default."""
+    """The field with its value or its blank; empty when its default applies."""
     try:
         return {field.name: tidy(value, field.type, where, notes)}
     except msgspec.ValidationError as error:
@@ -206,8 +206,8 @@ _STRING_OR_NUMBER = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[0-9.eE+-]*', re.DOTALL)
 
 
 def read_receipt(data: bytes, notes: list[Note], *, as_abp: bool = False) -> Receipt:
-    """A receipt from a file. `as_abp` reads decimals as the first implementation does: one time in ten, for numbers of
-    16 digits or more, that is the double next to the right one, and its hash is over that."""
+    """A receipt from a file. `as_abp` reads decimals as the first implementation does: for one in ten numbers of 16
+    digits or more it takes the double next to the right one, and its hash covers that."""
     if as_abp or b"-0" in data:
         data = _STRING_OR_NUMBER.sub(lambda match: _respelled(match.group(), as_abp), data)
     try:

@@ -1,4 +1,4 @@
-"""JSON Schemas of the sidecar protocol, made from its types. `make docs` writes them anew."""
+"""JSON Schemas of the sidecar protocol, made from its types. `make docs` writes the published files."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def schema(name: str) -> dict[str, Any]:
 
 
 def _correct(node: Any) -> None:
-    """Say what the types cannot: the names a manifest may hold, and that unknown fields are no error."""
+    """Add what the types cannot express: the names that a manifest may hold, and that unknown fields are no error."""
     if isinstance(node, list):
         for inside in node:
             _correct(inside)

@@ -87,7 +87,7 @@ class Connection:
     }
     START = "greeting"
     TRANSITIONS = _transitions()
-    """What an observer may hear when. The first SUBSCRIBE starts the output; after EXIT there is no more of it."""
+    """What an observer may be sent when. The first SUBSCRIBE starts the output; none follows EXIT."""
 
     def __init__(self, role: str, *, cap: int = FRAME_CAP) -> None:
         self.role = role
@@ -98,7 +98,7 @@ class Connection:
         self._greeted = role == "supervisor"
 
     def receive(self, data: bytes) -> list[Message | RemoteProtocolError]:
-        """The messages that these bytes complete. One that is malformed leaves its error in its place."""
+        """The messages that these bytes complete. A malformed one is replaced by its error."""
         found: list[Message | RemoteProtocolError] = []
         for message in self._decode(data):
             if isinstance(message, Message):
@@ -111,8 +111,8 @@ class Connection:
         return found
 
     def sole(self, kind: int, data: bytes) -> bytes | None:
-        """The payload, when a subscriber is here and these bytes are one whole frame of this kind: nearly always so
-        between a person's terminal and a program, where it is the shortest way. None: `receive` them."""
+        """The payload, when a subscriber is here and these bytes are exactly one frame of this kind. That is nearly
+        always so between a person's terminal and a program, so it has this short cut. On None, call `receive`."""
         if (
             self.state == "subscribed"
             and data[0] == kind
@@ -166,5 +166,5 @@ class Connection:
         try:
             return known.read(payload)
         except RemoteProtocolError as error:
-            # Others may use the same number for something else: it is to be ignored, as any that is not known.
+            # Other clients may use this number for something else, so it is ignored like any unknown type.
             return Unknown(kind, payload) if kind > KILL and self.peer == "client" else error

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 BINARY = 0x00
 FRAME_CAP = 1024 * 1024
-"""The longest payload that is taken. None that is sent is longer."""
+"""The longest payload that is accepted. We never send a longer one."""
 
 INPUT, SUBSCRIBE, STATUS, RESIZE, KILL, HELLO, DETAIL, STOP, TYPE, EXPLAIN, RENAME = range(0x01, 0x0C)
 OUTPUT, STATUS_RESP, EXIT, GAP, STATE, HELLO_RESP, DETAIL_RESP, STOPPED, SIZE, LEADER, TYPED, EXPLAINED, RENAMED = (
@@ -32,18 +32,17 @@ STATE_NAMES = {
 }
 
 WANT_GAPS, WANT_STATES, WANT_SIZES, IS_TERMINAL, READ_ONLY, FROM = 1, 2, 4, 8, 16, 32
-"""What a client can say of itself in HELLO: tell me what I missed, of state changes, of size changes; I am a person's
-terminal; I only watch; begin at this offset of the output instead of the whole scrollback."""
+"""The flags of a client in HELLO: tell me about output I missed, about state changes, about size changes; I am a
+person's terminal; I only watch; begin at this offset of the output instead of the whole scrollback."""
 PRESSES_ENTER, ANYWAY = 1, 2
-"""How TYPE is meant: the text is to be submitted, so that a program in an unknown state does not get it either; type it
-whatever the state is."""
+"""The flags of TYPE: the text is to be submitted, so a program in an unknown state must not get it; type it anyway."""
 VERSION = 1
 
 U32_MAX = 0xFFFFFFFF
 
 
 class Message:
-    """One thing said. `KIND` is its type byte; `FIELDS` are its fields as (name, bytes), big-endian and unsigned.
+    """One message. `KIND` is its type byte; `FIELDS` are its fields as (name, bytes), big-endian and unsigned.
 
     The payload of a message with no fixed fields is `data`.
     """
@@ -86,7 +85,7 @@ class Message:
 
 
 class Bare(Message):
-    """A question or an order without a payload; one that comes with it is taken all the same."""
+    """A question or an order without a payload. A payload that comes with it is ignored."""
 
     @classmethod
     def read(cls, payload: bytes) -> Message:
@@ -94,7 +93,7 @@ class Bare(Message):
 
 
 class Raw(Message):
-    """Bytes as they are."""
+    """A payload of plain bytes."""
 
     NAMES = ("data",)
 
@@ -110,7 +109,7 @@ class Raw(Message):
 
 
 class Record(Raw):
-    """A JSON object, for what is open-ended."""
+    """A payload that is a JSON object, for data that may grow."""
 
     @property
     def body(self) -> dict[str, Any]:
@@ -132,7 +131,7 @@ class Record(Raw):
 
 
 class Mode(Message):
-    """The supervisor's first byte; it has no frame."""
+    """The supervisor's first byte, which has no frame."""
 
     NAMES = ("mode",)
     mode: int
@@ -184,12 +183,12 @@ class Stop(Message):
 
     @classmethod
     def within(cls, seconds: float) -> Stop:
-        """A time that does not fit is the longest that does."""
+        """A time that does not fit the field is sent as the longest one that does."""
         return cls(min(int(seconds * 1000), U32_MAX))
 
 
 class Type(Message):
-    """Input that is only typed when it can approve nothing: see `treadle.terminal.manners`. TYPED is the answer."""
+    """Input that is typed only when it cannot approve anything: see `treadle.terminal.manners`. TYPED is the answer."""
 
     KIND = TYPE
     NAMES = ("how", "data")
@@ -211,7 +210,7 @@ class Explain(Bare):
 
 
 class Rename(Raw):
-    """Have another id from now on: the payload, in UTF-8."""
+    """Take the id in the payload (UTF-8) from now on."""
 
     KIND = RENAME
 
@@ -235,7 +234,7 @@ class StatusReply(Message):
 
     @classmethod
     def of(cls, pid: int, idle_ms: int, alive: bool, state: int, state_ms: int) -> StatusReply:
-        """Times that do not fit are the longest that do."""
+        """Times that do not fit their field are sent as the longest that do."""
         return cls(pid, min(idle_ms, U32_MAX), int(alive), state, min(state_ms, U32_MAX), 0)
 
     @property
@@ -273,7 +272,7 @@ class State(Record):
 
 
 class HelloReply(Message):
-    """The offsets of the first byte that can be replayed and of the next to come, and the size now."""
+    """The offset of the first byte that can be replayed, the offset of the next byte to come, and the current size."""
 
     KIND = HELLO_RESP
     FIELDS = (("version", 1), ("granted", 4), ("start", 8), ("end", 8), ("cols", 2), ("rows", 2))
@@ -301,7 +300,7 @@ class Size(Message):
 
 
 class Leader(Message):
-    """Whether this client's terminal is the one that answers the program's questions."""
+    """Whether this client's terminal answers the program's queries."""
 
     KIND = LEADER
     FIELDS = (("leads", 1),)
@@ -309,25 +308,25 @@ class Leader(Message):
 
 
 class Typed(Record):
-    """Whether what TYPE carried was typed, why not, and the state that this was decided by."""
+    """Whether the text of TYPE was typed, if not why, and the state on which this was decided."""
 
     KIND = TYPED
 
 
 class Explained(Record):
-    """All that the state was judged by."""
+    """Everything that the state was judged by."""
 
     KIND = EXPLAINED
 
 
 class Renamed(Record):
-    """Its id, and `why` when that is still the old one."""
+    """The current id, and `why` when it is still the old one."""
 
     KIND = RENAMED
 
 
 class Unknown(Message):
-    """A type that this version does not know. To be ignored."""
+    """A type that this version does not know, to be ignored."""
 
     NAMES = ("kind", "data")
     kind: int

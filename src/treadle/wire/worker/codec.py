@@ -1,4 +1,4 @@
-"""The bytes of the worker wire: one JSON object per line, read with forgiveness and written strictly."""
+"""The bytes of the worker wire: one JSON object per line, read tolerantly and written strictly."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ UNKNOWN_ID = "unknown"
 
 
 class BadLine(RemoteProtocolError):
-    """A line that cannot be acted on. `id` is the request's own, whenever that much could be read.
+    """A line that cannot be acted on. `id` is the request's id, if that could be read.
 
-    `untimely` is the message itself when it was well formed and only came at the wrong time.
+    `untimely` is the message itself when it was well formed but came at the wrong time.
     """
 
     def __init__(self, message: str, id: str = UNKNOWN_ID, details: Any = None, untimely: Any = None) -> None:
@@ -91,7 +91,7 @@ _ID = re.compile(_LEADING + rb'\s*"id"\s*:\s*("(?:[^"\\]|\\.)*")', re.S)
 
 
 def _rescued(line: bytes) -> str:
-    """The id of a line that is no JSON as a whole, when it stands among the plain members at its beginning."""
+    """The id in a line that is not valid JSON, if it is among the plain members at the beginning."""
     found = _ID.match(line[:65536])
     try:
         return msgspec.json.decode(mended_line(found[1]), type=str) if found is not None else UNKNOWN_ID
@@ -100,7 +100,7 @@ def _rescued(line: bytes) -> str:
 
 
 def decode_request(line: bytes) -> Any:
-    """A request, or the error with which to answer."""
+    """A request, or the error to answer with."""
     if b"\\u" in line:
         line = mended_line(line)
     try:
@@ -131,15 +131,15 @@ def decode_request(line: bytes) -> Any:
 
 @cache
 def _response() -> msgspec.json.Decoder[AnyResponse]:
-    """Made when it is needed: a worker hears no responses, and this is the slowest part of its start."""
+    """Made only when needed: a worker receives no responses, and building this is the slowest part of its start."""
     return msgspec.json.Decoder(AnyResponse)
 
 
 def decode_response(line: bytes) -> Any:
     """A response; Unknown for one that a later worker might send; or an error.
 
-    The envelope comes first and its inside second, so that an unknown event is a value to skip. Nearly every line is
-    well known, so the two are tried in one go before they are taken apart.
+    The envelope is decoded first and its content second, so that an unknown event can be skipped. Nearly every line is
+    known, so both are first tried in one step.
     """
     try:
         return _response().decode(line)

@@ -1,7 +1,7 @@
 """The headless worker protocol: an agent as a process that another program owns, JSON lines on its stdin and stdout.
 
-The client asks (`init`, `send`, `status`, `cancel`, `shutdown`), the worker answers; requests may be written ahead of
-the answers.
+The client asks (`init`, `send`, `status`, `cancel`, `shutdown`), the worker answers; the client need not wait for
+an answer before its next request.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class State(Enum):
 CLIENT = frozenset({Init, Send, Status, Cancel, Shutdown, Answer, Steer})
 WORKER = frozenset({InitOk, EventLine, Result, StatusOk, ShutdownOk, AnswerOk, SteerOk})
 FAILED = "the failure of the only init"
-"""What the table calls an answer that says so, be it an init_ok with an error or a result."""
+"""The table's name for an answer that reports the failure, be it an init_ok with an error or a result."""
 
 NEW, OPENING, READY, CLOSING, CLOSED = State
 
@@ -83,7 +83,7 @@ TRANSITIONS: dict[tuple[State, Any], State] = {
     **_stays(NEW, Cancel, Result),
     (NEW, Init): OPENING,
     (NEW, Shutdown): CLOSING,
-    # Written ahead: what the init will lead to is not known yet, so everything may follow it.
+    # Requests may be written before init is answered. Its outcome is not known yet, so anything may follow it.
     **_stays(OPENING, Init, Send, Status, Cancel, Answer, Steer, Result),
     (OPENING, InitOk): READY,
     (OPENING, FAILED): NEW,
@@ -94,22 +94,22 @@ TRANSITIONS: dict[tuple[State, Any], State] = {
     **_stays(CLOSING, Cancel, Status, Answer, Steer),
     **_stays(CLOSING, InitOk, EventLine, Result, StatusOk, AnswerOk, SteerOk),
     (CLOSING, ShutdownOk): CLOSED,
-    # Of a later version: to be skipped whenever it comes.
+    # From a later version: skipped in every state.
     **{(state, Unknown): state for state in State},
 }
 ANSWERED_BY: dict[type, type] = {InitOk: Init, StatusOk: Status, ShutdownOk: Shutdown, AnswerOk: Answer, SteerOk: Steer}
 
 
 def _one_less(counts: Counter[Any], key: Any) -> None:
-    """Counts that are used up leave nothing behind: a connection may live long."""
+    """Remove counts that reach zero, because a connection may live long."""
     counts[key] -= 1
     if counts[key] <= 0:
         del counts[key]
 
 
 class Connection(base.Connection[Message]):
-    """Beside the state it remembers which requests are open, by kind and id; how many bad lines of which id are owed an
-    answer; and the send whose events come at the moment, with the number of the next."""
+    """Beside the state, it remembers the open requests, by kind and id; for each id, how many bad lines are owed an
+    answer; and the send whose events are coming, with the number of the next one."""
 
     SAYS = {"client": CLIENT | {Unknown}, "worker": WORKER | {FAILED, Unknown}}
     START = NEW
@@ -139,13 +139,13 @@ class Connection(base.Connection[Message]):
         found: list[Any] = []
         for message in messages:
             if type(message) is EventLine and message.send_id == self._send:
-                # The next event of the send under way, which nearly every line is.
+                # The next event of the current send: nearly every line is one.
                 self._seq = message.event_seq + 1
                 found.append(message)
                 continue
             [item] = super().judge((message,))
             if isinstance(item, RemoteProtocolError) and self.role == "worker":
-                # A bad line is owed an answer too, and may bear the id of a good request.
+                # A bad line is owed an answer too, and may carry the id of a good request.
                 self._bad[id_of(item)] += 1
             found.append(item)
         return found
@@ -165,7 +165,7 @@ class Connection(base.Connection[Message]):
         return encode(message)
 
     def send_events(self, lines: list[EventLine]) -> bytes:
-        """The bytes of events that follow each other in one send: the same as of each alone, at a third of the cost."""
+        """The bytes of consecutive events of one send: the same as each alone, at a third of the cost."""
         first, last = lines[0], lines[-1]
         reason = self.refusal(self.role, first)
         if reason is not None:
@@ -195,7 +195,7 @@ class Connection(base.Connection[Message]):
         return refusal
 
     def _event_refusal(self, sender: str, line: EventLine) -> str | None:
-        """Every event belongs to an open send. We number them without gaps; a peer's numbers are its own affair."""
+        """Every event belongs to an open send. Our own numbers have no gaps; a peer's numbers are not checked."""
         if (self.state, EventLine) not in TRANSITIONS or sender != "worker":
             return super().refusal(sender, line)
         if line.send_id != self._send and not self._open[Send, line.send_id]:
@@ -206,7 +206,7 @@ class Connection(base.Connection[Message]):
 
     def _awaited(self, message: Any) -> bool:
         if type(message) is Result:
-            # Any request can turn out to be one that cannot be served.
+            # Any request may turn out to be one that cannot be served.
             return _is_protocol_error(message) or bool(self._open[Send, message.id] or self._open[Init, message.id])
         return bool(self._open[ANSWERED_BY[type(message)], message.id])
 
@@ -234,7 +234,7 @@ class Connection(base.Connection[Message]):
             self._send, self._seq = None, 0
 
     def _asked(self, message: Any) -> type | None:
-        """The kind of request that this message answers; None when the line was not a request."""
+        """The kind of request that this message answers; None when the bad line was not a request."""
         kind = type(message)
         if kind is Result and _is_protocol_error(message) and self._bad[message.id]:
             return None

@@ -1,4 +1,4 @@
-"""Between our events and those of the worker wire, in both directions."""
+"""Converts our events to those of the worker wire and back."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from treadle.session import Access
 from treadle.wire.worker import messages as wire
 
 PREVIEW = 500
-"""Characters of a tool's result in tool_end."""
+"""How many characters of a tool's result `tool_end` shows."""
 
-# Error codes: what the specification knows goes out as it is, the rest as the nearest of those...
+# Error codes: those of the specification are sent as they are, the others as the nearest of those...
 
 CODES = {
     "provider_error",
@@ -47,7 +47,7 @@ NEAREST = {"config_error": "protocol_error", "permission_denied": "tool_error", 
 
 
 def envelope(error: ErrorInfo) -> wire.ErrorEnvelope:
-    """The code of the specification; our own finer code goes into `details`."""
+    """The error with a code of the specification; our own, finer code goes into `details`."""
     code, details = error.code, error.details
     if code not in CODES:
         details = {"code": code, **(details if isinstance(details, dict) else {"more": details} if details else {})}
@@ -65,7 +65,7 @@ def error_info(error: wire.ErrorEnvelope | wire.ErrorEvent) -> ErrorInfo:
 
 
 def counts(usage: Any, version: tuple[int, int]) -> dict[str, Any]:
-    """What a usage event and a result's usage have in common, of one model call or of the totals of many."""
+    """The fields that a usage event and a result's usage share, for one model call or for totals."""
     told = {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.output_tokens,
@@ -91,7 +91,7 @@ class Outgoing:
         self._streamed = False
 
     def translate(self, events: Iterable[Event]) -> list[wire.AnyPayload]:
-        """What to send for these events."""
+        """The payloads to send for these events."""
         payloads: list[wire.AnyPayload] = []
         for event in events:
             if type(event) is TextDelta and event.parent is None:
@@ -102,7 +102,7 @@ class Outgoing:
         return payloads
 
     def payloads(self, event: Event) -> tuple[wire.AnyPayload, ...]:
-        """What to send for one event: nothing, one line, or two. Of a subagent's events, the usage only."""
+        """The payloads for one event: none, one or two. For a subagent's events, only the usage."""
         if event.parent is not None and type(event) is not Usage:
             return ()
         write = _WRITERS.get(type(event))
@@ -113,7 +113,7 @@ class Outgoing:
         return (wire.ContentDelta(event.text),)
 
     def _said(self, event: Said) -> tuple[wire.AnyPayload, ...]:
-        """A block that was streamed has been sent already; an agent that does not stream only has the block."""
+        """A block that was streamed has been sent already; an agent that does not stream sends only the block."""
         if event.kind != "text":
             return ()
         streamed, self._streamed = self._streamed, False
@@ -139,7 +139,7 @@ class Outgoing:
         return (denied,)
 
     def _usage(self, event: Usage) -> tuple[wire.AnyPayload, ...]:
-        """One per model call that said what it used; a guess is not sent."""
+        """One for each model call that reported its usage; estimates are not sent."""
         if event.source == "estimate":
             return ()
         generation = event.request_id if self._version >= (0, 3) else None
@@ -205,9 +205,9 @@ _WRITERS: dict[type, Callable[[Outgoing, Any], tuple[wire.AnyPayload, ...]]] = {
 
 
 class Incoming:
-    """A worker's events as ours. One per send: a worker before 0.5 names no calls, so they are told apart here.
+    """A worker's events as ours. One per send: a worker before 0.5 gives calls no ids, so they get one here.
 
-    `access` guesses what a tool touches, as nobody here knows the worker's tools.
+    `access` guesses what a tool touches, because the worker's tools are unknown here.
     """
 
     def __init__(self, prefix: str, access: Callable[[str, Any], Access]) -> None:

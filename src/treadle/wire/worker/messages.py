@@ -20,7 +20,7 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Over the whole session, except the seconds, which count per send."""
+    """Limits for the whole session, except the seconds, which count per send."""
 
     max_cost_usd: float | None = None
     max_tokens: int | None = None
@@ -28,7 +28,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Since 0.4: where a worker keeps what it keeps."""
+    """Since 0.4: where a worker keeps its files."""
 
     mode: Literal["default", "isolated"] = "default"
     state_root: str | None = None
@@ -45,7 +45,7 @@ class InitConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     worker_id: str | None = None
     runtime: Runtime | None = None
     capabilities: tuple[str, ...] = ()
-    """Our addition: which of the extensions this client uses. The fields below count only when they are named here."""
+    """Our addition: the extensions that this client uses. The fields below count only when they are named here."""
     approval_mode: Literal["suggest", "auto-edit", "full-auto", "plan", "yolo"] | None = None
     permissions: Permissions | None = None
     budget: Budget | None = None
@@ -82,7 +82,7 @@ class Shutdown(Request, frozen=True, kw_only=True, tag="shutdown"):
 
 
 class Answer(Request, frozen=True, kw_only=True, tag="answer"):
-    """Extension `answers`: to a permission_request, question or plan that carried this request_id."""
+    """Extension `answers`: the answer to a permission_request, question or plan with this request_id."""
 
     target_id: str
     request_id: str
@@ -92,7 +92,7 @@ class Answer(Request, frozen=True, kw_only=True, tag="answer"):
 
 
 class Steer(Request, frozen=True, kw_only=True, tag="steer"):
-    """Extension `steer`: text to put in front of the agent at its next step."""
+    """Extension `steer`: text that the agent is to see at its next step."""
 
     target_id: str
     message: str
@@ -151,7 +151,7 @@ class ErrorEvent(Payload, frozen=True, kw_only=True, tag="error"):
 
 
 class PermissionRequest(Payload, frozen=True, kw_only=True, tag="permission_request"):
-    """With a request_id (extension `answers`) it waits for an answer; an agent's question comes in this form too."""
+    """With a request_id (extension `answers`) it waits for an answer; an agent's question also comes in this form."""
 
     name: str
     reason: str | None = None
@@ -260,7 +260,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """0.4: what an orchestrator needs to decide whether to try again. `tool_calls_made` is a count."""
+    """0.4: what an orchestrator needs to decide whether to retry. `tool_calls_made` is a count."""
 
     code: str
     termination_reason: str
@@ -304,13 +304,13 @@ class ShutdownOk(Response, frozen=True, kw_only=True, tag="shutdown_ok"):
 
 
 class AnswerOk(Response, frozen=True, kw_only=True, tag="answer_ok"):
-    """Extension `answers`. Not accepted: that question is not open any more."""
+    """Extension `answers`. Not accepted means that the question is no longer open."""
 
     accepted: bool
 
 
 class SteerOk(Response, frozen=True, kw_only=True, tag="steer_ok"):
-    """Extension `steer`. Not accepted: that send is not running, or its agent cannot be steered."""
+    """Extension `steer`. Not accepted means that the send is not running, or that its agent cannot be steered."""
 
     accepted: bool
 

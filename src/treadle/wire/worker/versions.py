@@ -1,6 +1,6 @@
 """Which version of the worker protocol two ends speak, and what a client may ask for beyond it. A light module.
 
-The same major is compatible; within it, a client is sent nothing newer than what it declared.
+Versions with the same major number are compatible; a client is sent nothing newer than the version it declared.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from treadle.errors import VersionMismatch
 
 PROTOCOL_VERSION = "0.2.0"
-"""The same as in the file PROTOCOL_VERSION beside this one, which is for programs that do not import us."""
+"""Equals the file PROTOCOL_VERSION beside this one, which is for programs that do not import us."""
 
 Version = tuple[int, int]
 BASE: Version = (0, 2)
@@ -27,7 +27,7 @@ def parse_version(text: str) -> Version | None:
 
 
 def negotiate(requested: str | None, pinned: str | None = None) -> tuple[str, Version]:
-    """What the two ends agree on: the text for `init_ok`, and the version that decides what may be sent.
+    """The version that both ends agree on: the text for `init_ok`, and the version that decides what may be sent.
 
     `pinned` is our version when the environment fixes one; without it we go as far up as the client does.
     Raises VersionMismatch when the major versions differ or the client's cannot be read.
@@ -45,7 +45,7 @@ def negotiate(requested: str | None, pinned: str | None = None) -> tuple[str, Ve
 
 
 def capabilities(tools: Iterable[str], asked: Iterable[str], version: Version) -> dict[str, Any] | None:
-    """For init_ok: to a client that knows the field (0.5), and to one that asked for extensions."""
+    """The capabilities for init_ok, for a client that knows the field (0.5) or asked for extensions; else None."""
     told: dict[str, Any] = {}
     if version >= (0, 5):
         told = {
