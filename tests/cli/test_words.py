@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from treadle.cli import TERMINAL
 from treadle.cli.heimdall import COMMANDS as HEIMDALL
+from treadle.cli.names import TERMINAL
 from treadle.cli.words import CommandWords, every
 
 ALL = {command.name: command for command in every()}

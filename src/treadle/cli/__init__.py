@@ -2,28 +2,6 @@
 
 import sys
 
-TERMINAL = (
-    "run",
-    "attach",
-    "ls",
-    "status",
-    "send",
-    "tail",
-    "peek",
-    "wait",
-    "resize",
-    "rename",
-    "kill",
-    "clean",
-    "replay",
-    "explain",
-)
-"""Commands that parse their own arguments, as `treadle.cli.terminal` says."""
-
-
-PRINT = frozenset(("-p", "--print", "--input-format"))
-"""What makes a command line a one-shot run. The last one: what drives Claude Code leaves out -p when it sends it."""
-
 
 def main() -> None:
     """Do what was typed, and end this process."""
@@ -49,6 +27,8 @@ def _main() -> None:
     from treadle.io.standard_streams import fill_gaps
 
     fill_gaps()
+    from treadle.cli.names import PRINT, TERMINAL
+
     if arguments and arguments[0] in TERMINAL:
         from treadle.cli.warm import run_warm
 

@@ -59,7 +59,10 @@ class Arguments:
             return  # as most are typed: importing argparse would then be a third of all that the command does
         from treadle.cli.parser import parse
 
-        found, self.rest = parse(arguments, options.split(), flags.split(), many.split(), stop)
+        try:
+            found, self.rest = parse(arguments, options.split(), flags.split(), many.split(), stop)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
         self.values = {name: found[name] for name in options.split() if found[name] is not None}
         self.flags = {name for name in flags.split() if found[name]}
         self.lists = {name: found[name] for name in many.split()}

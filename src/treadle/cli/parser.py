@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-from treadle.cli.arguments import UsageError
 from treadle.light import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(message)
+        raise ValueError(message)
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
@@ -24,7 +23,7 @@ def _formatter(prog: str) -> argparse.HelpFormatter:
 def parse(
     arguments: list[str], options: list[str], flags: list[str], many: list[str], stop: bool
 ) -> tuple[dict[str, Any], list[str]]:
-    """What each option and flag was given, and the words that are neither."""
+    """What each option and flag was given, and the words that are neither. A line typed wrongly is a ValueError."""
     parser = _Parser(usage="", add_help=False, allow_abbrev=False, formatter_class=_formatter)
     for name in options:
         parser.add_argument(name, dest=name)

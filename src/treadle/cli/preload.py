@@ -1,8 +1,8 @@
-"""What a warm parent has loaded before anybody asks for a run or a worker."""
+"""What a warm parent (`io.process.warm`) has loaded before anybody asks for anything, and what its copies do."""
 
 from __future__ import annotations
 
-import importlib
+from treadle.cli.warm import DECLINED
 
 MODULES = (
     "ssl",
@@ -21,8 +21,52 @@ MODULES = (
 
 def preload() -> None:
     """Load it, and make what is the same in every run."""
+    import importlib
+
     for name in MODULES:
         importlib.import_module(name)
     from treadle.agent.tools.registry import builtin
 
     builtin().schemas()
+
+
+def terminal(name: str, arguments: list[str]) -> int:
+    """A command for terminals, in a copy."""
+    from treadle.cli.terminal import main as run_terminal
+    from treadle.cli.terminal.run import attaches
+
+    if name == "run" and attaches(arguments):
+        return DECLINED  # it needs a process of the terminal that it attaches
+    return run_terminal(name, arguments)
+
+
+def once(arguments: list[str]) -> int:
+    """A run, in a copy."""
+    from treadle.cli.root import main
+
+    _begin()
+    try:
+        main(arguments)
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def work() -> int:
+    """A worker, in a copy."""
+    import os
+
+    from treadle.cli.worker_entry import serve
+
+    _begin()
+    return serve(os.environ.get("TREADLE_AGENT") or "native")
+
+
+def _begin() -> None:
+    """Look for garbage again, which the warm parent does not."""
+    import gc
+
+    from treadle.io.process import lifetime
+
+    lifetime.begin()
+    gc.enable()

@@ -9,7 +9,8 @@ import sys
 
 import click
 
-from treadle.cli import PRINT, TERMINAL, logs
+from treadle.cli import logs
+from treadle.cli.names import PRINT, TERMINAL
 from treadle.cli.summaries import SUMMARIES
 from treadle.errors import ConfigError, TreadleError
 

@@ -15,9 +15,9 @@ def main() -> None:
     try:
         if len(sys.argv) == 1:
             lifetime.leave(serve(os.environ.get("TREADLE_AGENT") or "native"))
-        from treadle.cli.sidecar import sidecar
+        from treadle.cli.root import COMMANDS, load
 
-        sidecar(prog_name="treadle-sidecar")
+        load(COMMANDS["sidecar"])(prog_name="treadle-sidecar")
     except SystemExit as ended:
         lifetime.leave_by(ended)
 

@@ -9,7 +9,7 @@ DECLINED = -1
 """It is not for a copy of the warm parent: nothing has been done."""
 QUICK = frozenset(("ls", "status"))
 MODULES = (
-    *("ctypes", "json", "signal", "treadle.cli.parser", "treadle.cli.warm"),
+    *("ctypes", "json", "signal", "treadle.cli.parser", "treadle.cli.preload"),
     *(f"treadle.cli.terminal.{name}" for name in ("run", "ls", "status")),
     *(f"treadle.terminal.{name}" for name in ("launch", "supervisor", "summary", "client")),
     *(f"treadle.terminal.{name}" for name in ("sequences", "grid", "judge", "history")),
@@ -25,18 +25,8 @@ def run_warm(name: str, arguments: list[str]) -> int | None:
         return None
     from treadle.io.process import warm
 
-    code = warm.run("treadle.cli.warm", "main", [name, arguments], start=MODULES if starts else ())
+    code = warm.run("treadle.cli.preload", "terminal", [name, arguments], start=MODULES if starts else ())
     return None if code == DECLINED else code
-
-
-def main(name: str, arguments: list[str]) -> int:
-    """Do it, in a copy of the warm parent."""
-    from treadle.cli.terminal import main as run_terminal
-    from treadle.cli.terminal.run import attaches
-
-    if name == "run" and attaches(arguments):
-        return DECLINED  # it needs a process of the terminal that it attaches
-    return run_terminal(name, arguments)
 
 
 def run_once(arguments: list[str]) -> int | None:
@@ -45,7 +35,7 @@ def run_once(arguments: list[str]) -> int | None:
 
     if not warm.there_is(AGENT):
         return None
-    return warm.run("treadle.cli.warm", "once", [arguments], name=AGENT, tied=True)
+    return warm.run("treadle.cli.preload", "once", [arguments], name=AGENT, tied=True)
 
 
 def run_worker() -> int | None:
@@ -54,36 +44,4 @@ def run_worker() -> int | None:
 
     if not warm.there_is(AGENT):
         return None
-    return warm.run("treadle.cli.warm", "work", [], name=AGENT, tied=True)
-
-
-def once(arguments: list[str]) -> int:
-    """A run, in a copy."""
-    from treadle.cli.root import main
-
-    _begin()
-    try:
-        main(arguments)
-    except KeyboardInterrupt:
-        return 130
-    return 0
-
-
-def work() -> int:
-    """A worker, in a copy."""
-    import os
-
-    from treadle.cli.worker_entry import serve
-
-    _begin()
-    return serve(os.environ.get("TREADLE_AGENT") or "native")
-
-
-def _begin() -> None:
-    """Look for garbage again, which the warm parent does not."""
-    import gc
-
-    from treadle.io.process import lifetime
-
-    lifetime.begin()
-    gc.enable()
+    return warm.run("treadle.cli.preload", "work", [], name=AGENT, tied=True)

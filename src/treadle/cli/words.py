@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from treadle.cli import TERMINAL
 from treadle.cli.heimdall import COMMANDS as HEIMDALL
+from treadle.cli.names import TERMINAL
 from treadle.cli.root import COMMANDS, load
 
 WORDS = {

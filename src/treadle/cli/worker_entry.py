@@ -25,9 +25,9 @@ def main() -> None:
             if (code := run_worker()) is not None:
                 lifetime.leave(code)
             lifetime.leave(serve(os.environ.get("TREADLE_AGENT") or "native"))
-        from treadle.cli.worker import worker
+        from treadle.cli.root import COMMANDS, load
 
-        worker(prog_name="treadle-worker")
+        load(COMMANDS["worker"])(prog_name="treadle-worker")
     except SystemExit as ended:
         lifetime.leave_by(ended)
 

@@ -116,7 +116,7 @@ class Server:
             if not tool.reads:
                 self.claims.keep(haid)
             wanted = {key: value for key, value in arguments.items() if key != "client_identity"}
-            result = {"haid": haid, **tool.run(self, haid, **wanted)}
+            result = {"haid": haid, **tool.run(self.claims, haid, **wanted)}
         except TreadleError as error:
             return _failed(haid, error.message.partition("\n")[0], _detail(error), error.details)
         except (OverflowError, UnicodeError) as error:

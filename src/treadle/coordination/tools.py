@@ -11,6 +11,7 @@ from collections.abc import Callable
 from treadle.coordination import briefs, decisions
 from treadle.coordination.blackboard import Blackboard
 from treadle.coordination.capsules import Capsules
+from treadle.coordination.claims import Claims
 from treadle.coordination.identity import checked
 from treadle.coordination.messages import EVERYBODY, Inbox
 from treadle.coordination.planning import read_text
@@ -21,9 +22,6 @@ from treadle.wire.common.schema import FLAG, NON_EMPTY, TEXT, Schema, list_of, r
 
 if TYPE_CHECKING:
     from typing import Any
-
-    from treadle.coordination.mcp import Server
-
 
 _SOME = list_of(NON_EMPTY, 1)
 _TOKENS: Schema = {"type": "integer", "minimum": 1}
@@ -53,18 +51,18 @@ class LedgerTool:
         return {"name": self.name, "description": self.description, "inputSchema": self.schema}
 
 
-def _read_claims(server: Server, haid: str) -> dict[str, Any]:
-    active = [claim.as_json() for claim in server.claims.active()]
-    server.planning.note("mcp", "read_claims", f"{haid} count={len(active)}")
+def _read_claims(claims: Claims, haid: str) -> dict[str, Any]:
+    active = [claim.as_json() for claim in claims.active()]
+    claims.planning.note("mcp", "read_claims", f"{haid} count={len(active)}")
     return {"active_claims": active, "count": len(active)}
 
 
 def _make_claim(
-    server: Server, haid: str, surfaces: list[str], task: str, ttl_minutes: float | None = None
+    claims: Claims, haid: str, surfaces: list[str], task: str, ttl_minutes: float | None = None
 ) -> dict[str, Any]:
     ttl = None if ttl_minutes is None else int(ttl_minutes)
     _check_text(task, *surfaces)
-    claim = server.claims.claim(haid, surfaces, f"{task} (via heimdall-ledger-mcp:{haid})", ttl)
+    claim = claims.claim(haid, surfaces, f"{task} (via heimdall-ledger-mcp:{haid})", ttl)
     answer = {
         "result": f"claimed {len(set(surfaces))} surface(s) for {haid} until {claim.expires_at}",
         "client_haid": haid,
@@ -76,7 +74,7 @@ def _make_claim(
         "fence": claim.fence,
         "commit": f"commit from this session's shell; elsewhere: HEIMDALL_HAID={haid} git commit ...",
     }
-    missed = server.claims.without_files(surfaces)
+    missed = claims.without_files(surfaces)
     return {**answer, "warnings": [f"{text} matches no file" for text in missed]} if missed else answer
 
 
@@ -86,9 +84,9 @@ def _check_text(*texts: str) -> None:
         text.encode()
 
 
-def _release_claim(server: Server, acting: str, haid: str = "", surfaces: list[str] | None = None) -> dict[str, Any]:
+def _release_claim(claims: Claims, acting: str, haid: str = "", surfaces: list[str] | None = None) -> dict[str, Any]:
     target = checked(haid) if haid else acting
-    released = server.claims.release(acting, target, surfaces or ())
+    released = claims.release(acting, target, surfaces or ())
     said = f"released claim for {target}" if released else f"no active claim for {target}"
     given, left = (released.given, released.left) if released else ([], [])
     done = {"result": said, "released": released is not None, "released_haid": target}
@@ -96,9 +94,9 @@ def _release_claim(server: Server, acting: str, haid: str = "", surfaces: list[s
 
 
 def _read_capsules(
-    server: Server, haid: str, id: str = "", limit: float = CAPSULES_PAGE, after: str = ""
+    claims: Claims, haid: str, id: str = "", limit: float = CAPSULES_PAGE, after: str = ""
 ) -> dict[str, Any]:
-    planning = server.planning
+    planning = claims.planning
     found = []
     places = (("completed", planning.path("ledger", "completed")), ("protocol", planning.path("protocol", "capsules")))
     for source, directory in places:
@@ -118,14 +116,14 @@ def _read_capsules(
     return answer
 
 
-def _append_decision(server: Server, haid: str, title: str, body: str) -> dict[str, Any]:
+def _append_decision(claims: Claims, haid: str, title: str, body: str) -> dict[str, Any]:
     _check_text(title, body)
-    stamp = decisions.append(server.planning, title, body, _signed(haid))
+    stamp = decisions.append(claims.planning, title, body, _signed(haid))
     return {"appended": True, "timestamp": stamp, "title": title.strip()}
 
 
 def _raise_conflict(
-    server: Server,
+    claims: Claims,
     haid: str,
     id: str,
     title: str,
@@ -136,7 +134,7 @@ def _raise_conflict(
 ) -> dict[str, Any]:
     return dict(
         decisions.raise_conflict(
-            server.planning,
+            claims.planning,
             id,
             title,
             surfaces,
@@ -156,48 +154,48 @@ def _signed(haid: str) -> str:
 # Beyond 1.0.0...
 
 
-def _heartbeat(server: Server, haid: str) -> dict[str, Any]:
-    server.agents.heartbeat(haid)
-    claim = server.claims.heartbeat(haid) if server.claims.holds(haid) else None
+def _heartbeat(claims: Claims, haid: str) -> dict[str, Any]:
+    claims.agents.heartbeat(haid)
+    claim = claims.heartbeat(haid) if claims.holds(haid) else None
     return {"claim": claim.as_json() if claim else None}
 
 
-def _post_message(server: Server, haid: str, message: dict[str, Any], to: str = EVERYBODY) -> dict[str, Any]:
-    Inbox(server.planning).post(haid, message, to)
+def _post_message(claims: Claims, haid: str, message: dict[str, Any], to: str = EVERYBODY) -> dict[str, Any]:
+    Inbox(claims.planning).post(haid, message, to)
     return {"posted": message["msg_id"], "to": to}
 
 
 def _read_messages(
-    server: Server, haid: str, ack: list[str] | None = None, acknowledged: bool = False
+    claims: Claims, haid: str, ack: list[str] | None = None, acknowledged: bool = False
 ) -> dict[str, Any]:
-    inbox = Inbox(server.planning)
+    inbox = Inbox(claims.planning)
     done = inbox.acknowledge(haid, ack) if ack else []
     found = inbox.read(haid, acknowledged=acknowledged)
     return {"messages": found, "count": len(found), "acked": done}
 
 
-def _set_fact(server: Server, haid: str, key: str, value: str) -> dict[str, Any]:
-    Blackboard(server.planning).set(key, value)
+def _set_fact(claims: Claims, haid: str, key: str, value: str) -> dict[str, Any]:
+    Blackboard(claims.planning).set(key, value)
     return {"key": key, "value": value}
 
 
-def _get_fact(server: Server, haid: str, key: str) -> dict[str, Any]:
-    return {"key": key, "value": Blackboard(server.planning).get(key)}
+def _get_fact(claims: Claims, haid: str, key: str) -> dict[str, Any]:
+    return {"key": key, "value": Blackboard(claims.planning).get(key)}
 
 
-def _resolve(server: Server, haid: str, id: str = "", value: str = "") -> dict[str, Any]:
-    symbols = Symbols(server.planning)
+def _resolve(claims: Claims, haid: str, id: str = "", value: str = "") -> dict[str, Any]:
+    symbols = Symbols(claims.planning)
     if bool(id) == bool(value):
         raise ConfigError("resolve takes either an id or a value")
     return {"id": id, "value": symbols.get(id)} if id else {"id": symbols.reverse(value), "value": value}
 
 
-def _hydrate(server: Server, haid: str, ids: list[str], budget: float | None = None) -> dict[str, Any]:
-    return {"ids": ids, "text": Capsules(server.planning).hydrate(ids, None if budget is None else int(budget))}
+def _hydrate(claims: Claims, haid: str, ids: list[str], budget: float | None = None) -> dict[str, Any]:
+    return {"ids": ids, "text": Capsules(claims.planning).hydrate(ids, None if budget is None else int(budget))}
 
 
 def _brief(
-    server: Server,
+    claims: Claims,
     haid: str,
     task: str,
     spec: str,
@@ -209,7 +207,7 @@ def _brief(
 ) -> dict[str, Any]:
     wanted = (",".join(symbols or ()), ",".join(capsules or ()), invariants)
     most = None if budget is None else int(budget)
-    return {"task": task, "brief": briefs.build(server.planning, task, spec, *wanted, strict=strict, budget=most)}
+    return {"task": task, "brief": briefs.build(claims.planning, task, spec, *wanted, strict=strict, budget=most)}
 
 
 SIX = (

@@ -4,8 +4,7 @@ import pytest
 
 from tests.agent.providers.helpers import ONCE, collect, serving, text
 from treadle.agent.providers.client import ServiceClient
-from treadle.agent.providers.http import Endpoint
-from treadle.agent.providers.loopback import loopback
+from treadle.agent.providers.endpoint import Endpoint, loopback
 from treadle.errors import LineTooLong, ProviderError
 
 NOWHERE = Endpoint(name="acme", base_url="http://127.0.0.1:9/v1")

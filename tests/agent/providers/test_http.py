@@ -9,7 +9,8 @@ import pytest
 
 from tests.agent.providers.helpers import ask, collect, reply, serving, text
 from treadle.agent.providers.chat import ChatFormat
-from treadle.agent.providers.http import Endpoint, HttpProvider
+from treadle.agent.providers.endpoint import Endpoint
+from treadle.agent.providers.http import HttpProvider
 from treadle.agent.providers.names import ModelSettings
 from treadle.agent.providers.prices import Price
 from treadle.agent.providers.retry import RetryPolicy

@@ -17,7 +17,7 @@ import pytest
 from tests.imports import loaded_by
 from tests.terminal.recordings import load
 from tests.terminal.support import alive, until
-from treadle.cli import TERMINAL
+from treadle.cli.names import TERMINAL
 from treadle.cli.terminal import duration
 from treadle.errors import ConfigError
 from treadle.io import files

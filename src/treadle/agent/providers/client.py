@@ -5,15 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 from treadle import __version__
-from treadle.agent.providers.loopback import loopback
+from treadle.agent.providers.endpoint import Endpoint, loopback
 from treadle.errors import ConfigError, LineTooLong, ProviderError
 from treadle.io.http import BadAddress, CannotConnect, HttpClient, HttpError, Response, TooSilent
-
-if TYPE_CHECKING:
-    from treadle.agent.providers.http import Endpoint
 
 LOCAL_PATIENCE = 10.0
 """Seconds for which a server on this machine is waited for that does not take connections."""

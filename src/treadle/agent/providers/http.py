@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Protocol
@@ -11,13 +10,13 @@ import msgspec
 
 from treadle.agent.messages import ModelRequest
 from treadle.agent.providers.base import Reply, ReplyItem
+from treadle.agent.providers.endpoint import Endpoint
 from treadle.agent.providers.failures import from_response, without_key
 from treadle.agent.providers.prices import Price, cost
 from treadle.agent.providers.reading import mended_request
-from treadle.agent.providers.retry import Clock, RetryPolicy, SystemClock, retrying
+from treadle.agent.providers.retry import Clock, SystemClock, retrying
 from treadle.agent.providers.sse import decoder_for
 from treadle.errors import LineTooLong, ProviderError
-from treadle.session import Reasoning
 
 if TYPE_CHECKING:
     from treadle.agent.providers.client import ServiceClient
@@ -53,33 +52,6 @@ class Format(Protocol):
     def body(self, request: ModelRequest, provider: str, model: str) -> bytes: ...
 
     def reader(self, provider: str, model: str) -> ReplyReader: ...
-
-
-class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A model service: its address, how requests to it are made, and how long we wait."""
-
-    name: str
-    base_url: str
-    key: str = ""
-    key_variable: str = ""
-    headers: dict[str, str] = {}
-    idle_timeout: float = 120.0
-    thinking: Reasoning = Reasoning()
-    """For a request that does not say how much to think."""
-    reports_cost: bool = False
-    """Whether the service says what a call cost."""
-    connect_timeout: float = 15.0
-    retry: RetryPolicy = RetryPolicy()
-    socket: str = ""
-    """A Unix socket to connect to in place of the address."""
-
-    def __repr__(self) -> str:
-        return f"Endpoint({self.name!r}, {self.shown_url!r})"
-
-    @property
-    def shown_url(self) -> str:
-        """The address without a password that may be in it."""
-        return re.sub(r"//[^/@]*@", "//", self.base_url)
 
 
 class HttpProvider:

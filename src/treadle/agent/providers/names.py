@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from treadle.agent.providers.base import Provider
+from treadle.agent.providers.endpoint import Endpoint, loopback
 from treadle.agent.providers.local.settings import LocalSettings
-from treadle.agent.providers.loopback import loopback
 from treadle.agent.providers.prices import Price
 from treadle.agent.providers.retry import Clock, RetryPolicy
 from treadle.agent.providers.windows import window
@@ -18,7 +18,7 @@ from treadle.errors import ConfigError
 from treadle.session import Effort, Reasoning
 
 if TYPE_CHECKING:  # the HTTP client is slow to import, and a scripted model does not need it
-    from treadle.agent.providers.http import Endpoint, Format
+    from treadle.agent.providers.http import Format
 
 
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,8 +165,6 @@ def choose(name: str, env: Mapping[str, str], settings: ModelSettings) -> tuple[
 
 
 def endpoint(vendor: str, env: Mapping[str, str], settings: ModelSettings) -> Endpoint:
-    from treadle.agent.providers.http import Endpoint
-
     facts = VENDORS[vendor]
     base = env.get("TREADLE_BASE_URL") or settings.base_url or env.get(facts.base, "")
     key = env.get("TREADLE_API_KEY") or env.get(facts.key, "") or settings.api_key

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from treadle.cli import TERMINAL
+from treadle.cli.names import TERMINAL
 from treadle.cli.terminal import main
 
 

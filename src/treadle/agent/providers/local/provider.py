@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator
 from treadle.agent.messages import ModelRequest
 from treadle.agent.providers.base import ReplyItem
 from treadle.agent.providers.chat import ChatFormat
-from treadle.agent.providers.http import Endpoint, HttpProvider
+from treadle.agent.providers.endpoint import Endpoint
+from treadle.agent.providers.http import HttpProvider
 from treadle.agent.providers.local.catalog import Weights
 from treadle.agent.providers.local.server import PROGRAM, LocalServer, hold
 from treadle.agent.providers.local.settings import LocalSettings

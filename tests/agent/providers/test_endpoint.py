@@ -2,7 +2,7 @@
 
 import pytest
 
-from treadle.agent.providers.loopback import loopback
+from treadle.agent.providers.endpoint import loopback
 
 
 @pytest.mark.parametrize(
