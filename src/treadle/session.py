@@ -352,7 +352,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     source: Literal["user", "agent", "task"] = "user"
     images: tuple[bytes, ...] = ()
-    """PNG, JPEG, GIF or WebP, for an agent whose `capabilities` have `images`; others are told that there were some."""
+    """PNG, JPEG, GIF or WebP, for an agent whose `capabilities` have `images`; others refuse the prompt."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

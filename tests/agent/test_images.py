@@ -20,10 +20,10 @@ from treadle.agent.messages import Image, ToolResult, UserMessage
 from treadle.agent.native import NativeAgent
 from treadle.agent.providers.script import ErrorLine, Fault, parse
 from treadle.agent.session import NativeSession
-from treadle.errors import ToolError
+from treadle.errors import ToolError, Unsupported
 from treadle.events import AnyEvent, ToolEnded, TurnEnded, Warned
 from treadle.session import OwnProgram, OwnTool, SessionSpec, ShownResult
-from treadle.sessions.session import run_turn
+from treadle.sessions.session import BaseSession, run_turn
 from treadle.testing.server import ModelServer
 from treadle.testing.sessions import ScriptedSession
 
@@ -46,7 +46,7 @@ async def conversing(
             await session.close()
 
 
-async def turn(session: NativeSession, text: str = "go", **more: Any) -> list[AnyEvent]:
+async def turn(session: BaseSession, text: str = "go", **more: Any) -> list[AnyEvent]:
     return [event async for event in run_turn(session, text, **more)]
 
 
@@ -105,9 +105,8 @@ async def test_results_of_one_reply_stay_together_for_chat_and_images_follow_the
 async def test_images_come_with_a_prompt_and_by_mention(tmp_path: Path, wire: str) -> None:
     (tmp_path / "b.gif").write_bytes(gif())
     async with conversing(tmp_path, SAY, wire) as (session, server):
-        await turn(session, "compare with @b.gif", images=(jpeg(), b"no image"))
+        await turn(session, "compare with @b.gif", images=(jpeg(),))
         assert sent(server) == [("image/jpeg", jpeg()), ("image/gif", gif())]
-        assert "image 2 is no PNG" in words(server)
         await turn(session, "", images=(png(),))
         assert len(sent(server)) == 3
 
@@ -160,11 +159,19 @@ async def test_a_fork_and_a_resumed_session_still_show_them(tmp_path: Path) -> N
         assert sent(server) == [] and NOT_SHOWN in words(server)
 
 
-async def test_an_agent_that_has_no_eyes_is_told_how_many_there_were() -> None:
+async def test_an_agent_that_has_no_eyes_refuses_the_prompt() -> None:
     session = ScriptedSession(SessionSpec(cwd="/"), [])
-    events = [event async for event in run_turn(session, "look", images=(png(), png()))]
+    with pytest.raises(Unsupported, match="takes no images, and 2 came with this prompt"):
+        await turn(session, "look", images=(png(), png()))
     await session.close()
-    assert isinstance(events[-1], TurnEnded) and "2 images came with this prompt" in events[-1].text
+
+
+async def test_what_is_no_image_fails_the_turn_and_the_model_is_not_asked(tmp_path: Path) -> None:
+    async with conversing(tmp_path, SAY) as (session, server):
+        ended = (await turn(session, "look", images=(png(), b"no image")))[-1]
+        assert isinstance(ended, TurnEnded) and ended.outcome == "failed" and server.asked == []
+        assert ended.error is not None and "image 2 is no PNG" in ended.error.message
+        assert (await turn(session, "and now"))[-1].text == "seen"  # type: ignore[union-attr]
 
 
 def test_what_is_looked_at() -> None:

@@ -56,7 +56,8 @@ def _codex(home: Path, url: str) -> dict[str, str]:
 def _pi(home: Path, url: str) -> dict[str, str]:
     folder = home / ".pi" / "agent"
     folder.mkdir(parents=True)
-    model = {"id": "scripted", "cost": {"input": 1, "output": 2, "cacheRead": 0.1, "cacheWrite": 1}}
+    cost = {"input": 1, "output": 2, "cacheRead": 0.1, "cacheWrite": 1}
+    model = {"id": "scripted", "cost": cost, "input": ["text", "image"]}
     provider = {"baseUrl": f"{url}/v1", "api": "openai-completions", "apiKey": KEY, "models": [model]}
     (folder / "models.json").write_text(json.dumps({"providers": {"scripted": provider}}))
     (folder / "settings.json").write_text(json.dumps({"defaultProvider": "scripted", "defaultModel": "scripted"}))
@@ -80,6 +81,7 @@ def _gemini(home: Path, url: str) -> dict[str, str]:
 
 def _opencode(home: Path, url: str) -> dict[str, str]:
     model = {"name": "scripted", "cost": {"input": 1, "output": 2}, "limit": {"context": 100000, "output": 10000}}
+    model |= {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "options": {"baseURL": f"{url}/v1", "apiKey": KEY},
@@ -110,6 +112,7 @@ def _qwen(home: Path, url: str) -> dict[str, str]:
         "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
         "general": {"enableAutoUpdate": False},
         "privacy": {"usageStatisticsEnabled": False},
+        "model": {"generationConfig": {"modalities": {"image": True}}},
     }
     _settings(home / ".qwen" / "settings.json", settings)
     return {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": "scripted"}

@@ -43,11 +43,17 @@ UNHURRIED = Patience(cancel=60.0, shutdown=2.0, grace=1.0)
 
 
 def replayed(
-    card: Card, recording: str, *more: str, environ: dict[str, str] | None = None, patience: Patience = USUAL
+    card: Card,
+    recording: str,
+    *more: str,
+    environ: dict[str, str] | None = None,
+    patience: Patience = USUAL,
+    noted: Path | None = None,
 ) -> DrivenAgent:
-    """The agent, played from a recording: its name, or the path of one."""
+    """The agent, played from a recording: its name, or the path of one. What it hears is written to `noted`."""
     place = Path(recording) if recording.endswith(".jsonl") else HERE / card.name / "recordings" / f"{recording}.jsonl"
-    argv = (sys.executable, "-S", "-m", "treadle.testing.replay", str(place), *more)
+    recorder = (sys.executable, "-S", "-m", "treadle.testing.record", str(noted)) if noted else ()
+    argv = (*recorder, sys.executable, "-S", "-m", "treadle.testing.replay", str(place), *more)
     source = str(Path(sys.modules["treadle"].__file__ or "").parents[1])
     sets = {"PYTHONPATH": source}
     launch = Launch(argv=argv, environment=card.environment, sets=sets)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from treadle.agent.images import shown_in_words
+from treadle.agent.images import show
 from treadle.agent.mentioned import mentioned
 from treadle.agent.messages import UserMessage
 from treadle.agent.tools.base import ToolContext
@@ -19,7 +19,8 @@ MOST = 20
 
 async def with_all(prompt: Prompt, context: ToolContext, judge: Callable[[Access], Decision] | None) -> UserMessage:
     """The prompt with its images, and with the files that it mentions if somebody judges whether they may be read."""
-    text = "\n".join([prompt.text, *shown_in_words(prompt.images, context)])
+    shown = [show(data, f"image {number}", context) for number, data in enumerate(prompt.images, 1)]
+    text = "\n".join([prompt.text, *shown])
     if judge is not None:
         text = await with_files(text, context, judge)
     return UserMessage(text=text, images=tuple(context.images))

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal, cast
 
 import msgspec
 
+from treadle.agent.images import look
 from treadle.drivers.card import Card, newer
 from treadle.drivers.confined import unchanged, watched
 from treadle.drivers.servers import not_kept
@@ -50,7 +51,7 @@ from treadle.io.peer import Peer
 from treadle.io.process import table
 from treadle.io.within import within
 from treadle.policy.profile import build_guard
-from treadle.session import Access, AgentInfo, Answer, Mode, SessionSpec
+from treadle.session import Access, AgentInfo, Answer, Mode, Prompt, SessionSpec, TurnId
 from treadle.sessions.session import QUESTION_SECONDS, BaseSession, Turn, new_id
 from treadle.sessions.totals import Totals
 
@@ -111,6 +112,11 @@ class DrivenSession(BaseSession):
         taken, alone = (card.capabilities.get(name) == "native" for name in ("servers", "servers_alone"))
         for told in not_kept(spec, card.name, taken=taken, alone=alone):
             self.emit(Warned(message=told, code="not_enforced"))
+
+    async def prompt(self, prompt: Prompt) -> TurnId:
+        for number, data in enumerate(prompt.images, 1):
+            look(data, f"image {number}")  # a service that cannot read one refuses the whole conversation from then on
+        return await super().prompt(prompt)
 
     # What a kind of agent says
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from treadle.errors import Busy, Cancelled, LimitReached, LocalError, NotFound, TreadleError
+from treadle.errors import Busy, Cancelled, LimitReached, LocalError, NotFound, TreadleError, Unsupported
 from treadle.events import (
     Answered,
     AnyEvent,
@@ -29,7 +29,6 @@ from treadle.events import (
     Outcome,
     TurnEnded,
     TurnStarted,
-    Warned,
 )
 from treadle.session import AgentInfo, Answer, Change, CommandInfo, CommandResult, EventReader, Prompt, Session, TurnId
 from treadle.sessions.log import EventLog
@@ -167,10 +166,10 @@ class BaseSession(ABC):
         # A prompt from a command line can hold half characters, which no wire and no file could carry.
         text = mended(prompt.text)
         if prompt.images and self.info.capabilities.get("images", "unsupported") == "unsupported":
-            left_out = f"{len(prompt.images)} images came with this prompt, and cannot be shown to {self.info.name}"
-            self.emit(Warned(message=f"{left_out}: they are left out", code="images"))
-            prompt = msgspec.structs.replace(prompt, text=f"{text}\n[{left_out}]".lstrip(), images=())
-            text = prompt.text
+            raise Unsupported(
+                f"{self.info.name} takes no images, and {len(prompt.images)} came with this prompt",
+                hint="leave them out, name them by their paths in the text, or choose an agent that takes them",
+            )
         turn = Turn(prompt if text == prompt.text else msgspec.structs.replace(prompt, text=text))
         self._queue.append(turn)
         self._wake()

@@ -234,7 +234,7 @@ async def test_an_image_that_a_tool_showed_is_shown_in_the_editor(tmp_path: Path
     shown = ToolEnded(call="c", name="read_file", result="an image", images=(image, gone))
     async with opened(ScriptedAgent([shown]), tmp_path) as editor:
         session = await new(editor, tmp_path)
-        await editor.call("session/prompt", sessionId=session, prompt=[{"type": "image", "data": "aGk="}])
+        await editor.call("session/prompt", sessionId=session, prompt=said("look"))
     [update] = [one for one in editor.updates if one["sessionUpdate"] == "tool_call"]
     assert [item["content"] for item in update["content"]] == [
         {"type": "text", "text": "an image"},

@@ -10,7 +10,7 @@ import msgspec
 from treadle.agent.messages import Image, ModelRequest
 from treadle.errors import ProviderError
 from treadle.session import Effort
-from treadle.wire.common.images import encoded
+from treadle.wire.common import images as wire
 from treadle.wire.common.jsontext import mended
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ def mended_request(request: ModelRequest) -> ModelRequest:
 def data_url(image: Image, images: dict[str, bytes]) -> str | None:
     """An image of a request as the services of OpenAI's kind take it; None when it is not to be shown."""
     data = images.get(image.name)
-    return None if data is None else f"data:{image.media_type};base64,{encoded(data)}"
+    return None if data is None else wire.data_url(data)
 
 
 def cut(provider: str) -> ProviderError:

@@ -136,7 +136,11 @@ class AcpDoor:
             "protocolVersion": PROTOCOL_VERSION,
             "agentCapabilities": {
                 "loadSession": "resume" in sessions,
-                "promptCapabilities": {"image": "images" in can, "audio": False, "embeddedContext": True},
+                "promptCapabilities": {
+                    "image": can.get("images", "unsupported") != "unsupported",
+                    "audio": False,
+                    "embeddedContext": True,
+                },
                 "mcpCapabilities": {"http": False, "sse": False},
                 "sessionCapabilities": sessions,
             },

@@ -112,8 +112,8 @@ class Verbose:
 
 
 def _images(event: ToolEnded) -> list[wire.Record]:
-    found = [(image.media_type, read_if_there(image.path)) for image in event.images]
-    return [wire.image_block(kind, data) for kind, data in found if data is not None]
+    found = [read_if_there(image.path) for image in event.images]
+    return [wire.image_block(data) for data in found if data is not None]
 
 
 class Partial:

@@ -10,6 +10,7 @@ def _capabilities(**levels: Level) -> dict[str, Level]:
     base: dict[str, Level] = {
         **dict.fromkeys(("streaming", "thinking", "tools", "interrupt", "commands", "mode", "model"), "native"),
         **dict.fromkeys(("permissions", "resume", "usage", "cost", "file_changes", "rules", "servers"), "native"),
+        "images": "native",
         **dict.fromkeys(("steer", "tasks", "changed_input", "questions", "fork", "hooks"), "unsupported"),
     }
     return {**base, **levels}

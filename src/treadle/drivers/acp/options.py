@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from treadle.session import KeptSession
 from treadle.wire.acp.servers import transport
@@ -42,6 +42,11 @@ class Setup:
 
     def _by_category(self, category: str) -> Any:
         return next((one for one in self._options if one.get("category") == category), None)
+
+
+def images(can: dict[str, Any]) -> Literal["native", "unsupported"]:
+    """Whether an agent that says this of itself takes images with a prompt."""
+    return "native" if _dict(can.get("promptCapabilities")).get("image") is True else "unsupported"
 
 
 def chosen(offered: Any, allowed: bool) -> dict[str, Any]:

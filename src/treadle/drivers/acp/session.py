@@ -50,7 +50,7 @@ from treadle.session import (
 )
 from treadle.sessions.session import Turn
 from treadle.wire.acp.connection import PROTOCOL_VERSION
-from treadle.wire.acp.content import text_block, texts_in
+from treadle.wire.acp.content import image_block, text_block, texts_in
 from treadle.wire.acp.incoming import Incoming, Replay, instructed
 from treadle.wire.acp.servers import as_list
 from treadle.wire.acp.tools import ToolRecord
@@ -111,15 +111,16 @@ class AcpSession(DrivenSession):
             },
         )
         told = told if isinstance(told, dict) else {}
-        version = told.get("protocolVersion")
-        if version != PROTOCOL_VERSION:
-            raise VersionMismatch(f"{self._name} speaks version {version!r} of the protocol, we {PROTOCOL_VERSION}")
+        if (speaks := told.get("protocolVersion")) != PROTOCOL_VERSION:
+            raise VersionMismatch(f"{self._name} speaks version {speaks!r} of the protocol, we {PROTOCOL_VERSION}")
         info = told.get("agentInfo") if isinstance(told.get("agentInfo"), dict) else {}
         assert isinstance(info, dict)
         self._traits = traits_of(str(info.get("name") or ""))
         self._can = told["agentCapabilities"] if isinstance(told.get("agentCapabilities"), dict) else {}
         self._incoming.meter.span = self._traits.counts
-        self._info = msgspec.structs.replace(self._info, name=self._name, version=str(info.get("version") or ""))
+        can = {**self._info.capabilities, "images": options.images(self._can)}
+        version = str(info.get("version") or "")
+        self._info = msgspec.structs.replace(self._info, name=self._name, version=version, capabilities=can)
 
     def _offer(self) -> dict[str, Any]:
         """By the name on the card: who it really is comes with the answer."""
@@ -222,7 +223,7 @@ class AcpSession(DrivenSession):
         if not self._instructed:
             self._instructed = True
             text = instructed(text, self.spec.instructions.system, self.spec.instructions.append)
-        params = {"sessionId": self._id, "prompt": [text_block(text)]}
+        params = {"sessionId": self._id, "prompt": [text_block(text), *map(image_block, turn.prompt.images)]}
         self._prompting = asyncio.create_task(self._prompt(turn, params), name=f"prompt of {turn.id}")
 
     async def _prompt(self, turn: Turn, params: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ CARDS = (
             **dict.fromkeys(("streaming", "thinking", "tools", "permissions", "changed_input", "questions"), "native"),
             **dict.fromkeys(("interrupt", "resume", "fork", "usage", "cost", "tasks", "commands"), "native"),
             **dict.fromkeys(("model", "mode", "rules", "hooks", "own_tools", "subagents", "steer"), "native"),
-            **dict.fromkeys(("servers", "servers_alone"), "native"),
+            **dict.fromkeys(("servers", "servers_alone", "images"), "native"),
             "file_changes": "emulated",
         },
         losses={

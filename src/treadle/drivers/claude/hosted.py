@@ -10,7 +10,7 @@ from typing import Any
 from treadle import __version__
 from treadle.errors import TreadleError
 from treadle.session import OwnTool, ShownResult
-from treadle.wire.common.images import encoded, media_type
+from treadle.wire.acp.content import image_block
 from treadle.wire.common.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 
 OWN_SERVER = "treadle"
@@ -74,7 +74,7 @@ async def _called(tool: OwnTool, arguments: dict[str, Any]) -> dict[str, Any]:
     try:
         said = await tool.call(arguments)
         shown = ShownResult(text=said) if isinstance(said, str) else said
-        images = [{"type": "image", "data": encoded(data), "mimeType": media_type(data)} for data in shown.images]
+        images = [image_block(data) for data in shown.images]
         return {"content": [{"type": "text", "text": shown.text}, *images], "isError": False}
     except TreadleError as error:
         return {"content": [{"type": "text", "text": str(error)}], "isError": True}

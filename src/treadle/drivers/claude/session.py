@@ -56,6 +56,7 @@ from treadle.wire.claude.records import (
     Unknown,
     User,
 )
+from treadle.wire.oneshot.records import image_block
 
 STEER_SECONDS = 2.0
 """For Claude Code to take up what was added to a turn that has just ended."""
@@ -174,7 +175,11 @@ class ClaudeSession(GatedSession):
             return
         self._begun = False
         self._prompt_id = str(uuid.uuid4())
-        await self.peer.say(User(message={"role": "user", "content": turn.prompt.text}, uuid=self._prompt_id))
+        said: Any = turn.prompt.text
+        if turn.prompt.images:
+            text = [{"type": "text", "text": said}] if said.strip() else []  # the service takes no empty block
+            said = [*text, *map(image_block, turn.prompt.images)]
+        await self.peer.say(User(message={"role": "user", "content": said}, uuid=self._prompt_id))
 
     async def _stop(self, turn: Turn) -> None:
         self._stopping = True

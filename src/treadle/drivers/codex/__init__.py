@@ -20,7 +20,7 @@ CARDS = (
         ),
         capabilities={
             **dict.fromkeys(("streaming", "thinking", "tools", "permissions", "questions", "steer"), "native"),
-            **dict.fromkeys(("resume", "fork", "usage", "model", "file_changes", "servers"), "native"),
+            **dict.fromkeys(("resume", "fork", "usage", "model", "file_changes", "servers", "images"), "native"),
             **dict.fromkeys(("interrupt", "mode", "rules"), "emulated"),
             **dict.fromkeys(("cost", "changed_input", "commands", "tasks", "hooks"), "unsupported"),
         },

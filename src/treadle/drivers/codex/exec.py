@@ -31,7 +31,7 @@ SANDBOX: dict[Mode | None, str] = {
     "full-auto": "workspace-write",
 }
 CAPABILITIES: dict[str, Level] = dict.fromkeys(
-    ("streaming", "permissions", "questions", "steer", "fork", "servers"), "unsupported"
+    ("streaming", "permissions", "questions", "steer", "fork", "servers", "images"), "unsupported"
 )
 
 

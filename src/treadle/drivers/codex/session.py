@@ -32,6 +32,7 @@ from treadle.policy.guess import access_of
 from treadle.session import Access, Answer, Change, Mode, SessionSpec
 from treadle.sessions.session import Turn
 from treadle.wire.codex import events as reading
+from treadle.wire.common.images import data_url
 from treadle.wire.common.jsonrpc import METHOD_NOT_FOUND, Fault
 from treadle.wire.common.rpc import Call, Notice, RpcMessage
 
@@ -148,7 +149,9 @@ class CodexSession(DrivenSession):
         self._raw.clear()
         self._streamed.clear()
         self._turn_id = ""
-        params: dict[str, Any] = {"threadId": self._thread, "input": [{"type": "text", "text": turn.prompt.text}]}
+        images = [{"type": "image", "url": data_url(data)} for data in turn.prompt.images]
+        said = [{"type": "text", "text": turn.prompt.text}, *images]
+        params: dict[str, Any] = {"threadId": self._thread, "input": said}
         if self.spec.model:
             params["model"] = self.spec.model
         told = await self._rpc.call("turn/start", params)

@@ -20,7 +20,7 @@ CARDS = (
         writes=("~/.pi",),
         capabilities={
             **dict.fromkeys(("streaming", "thinking", "tools", "steer", "resume", "fork"), "native"),
-            **dict.fromkeys(("usage", "cost", "model"), "native"),
+            **dict.fromkeys(("usage", "cost", "model", "images"), "native"),
             **dict.fromkeys(("permissions", "changed_input", "interrupt", "mode", "rules", "file_changes"), "emulated"),
             **dict.fromkeys(("questions", "tasks", "hooks", "commands"), "unsupported"),
         },

@@ -27,6 +27,7 @@ from treadle.io.peer import Peer
 from treadle.policy.guess import access_of
 from treadle.session import Access, Change, SessionSpec
 from treadle.sessions.session import Turn
+from treadle.wire.acp.content import image_block
 from treadle.wire.pi import events as reading
 from treadle.wire.pi.connection import ANSWER, QUESTION, Command, Said
 
@@ -89,7 +90,7 @@ class PiSession(DrivenSession):
         self._calls.clear()
         self._outputs.clear()
         self._error, self._stopping, self._retried, self._begun = "", False, False, False
-        await self._request("prompt", message=turn.prompt.text)
+        await self._request("prompt", message=turn.prompt.text, images=tuple(map(image_block, turn.prompt.images)))
 
     async def _stop(self, turn: Turn) -> None:
         self._stopping = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from treadle.wire.common.images import decoded, encoded
+from treadle.wire.common.images import decoded, encoded, media_type
 
 
 def text_block(text: str) -> dict[str, Any]:
@@ -27,8 +27,8 @@ def text_of(block: Any) -> str:
     return f"[{kind}]" if isinstance(kind, str) else ""
 
 
-def image_block(media_type: str, data: bytes) -> dict[str, Any]:
-    return {"type": "image", "data": encoded(data), "mimeType": media_type}
+def image_block(data: bytes) -> dict[str, Any]:
+    return {"type": "image", "data": encoded(data), "mimeType": media_type(data)}
 
 
 def prompt_images(blocks: Any) -> tuple[bytes, ...]:

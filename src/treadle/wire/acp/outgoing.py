@@ -164,7 +164,7 @@ class Outgoing:
         update = self._over(event.call, event.name, status, event.result)
         for image in event.images:
             if (data := self._load(image.path)) is not None:
-                update["content"].append({"type": "content", "content": image_block(image.media_type, data)})
+                update["content"].append({"type": "content", "content": image_block(data)})
         return [update]
 
     def _over(self, call: str, name: str, status: str, text: str) -> Update:

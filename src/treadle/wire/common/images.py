@@ -23,3 +23,7 @@ def media_type(data: bytes) -> str:
     if data[:4] == b"RIFF":
         return "image/webp"
     return "image/jpeg" if data[:2] == b"\xff\xd8" else "image/gif" if data[:3] == b"GIF" else "image/png"
+
+
+def data_url(data: bytes) -> str:
+    return f"data:{media_type(data)};base64,{encoded(data)}"

@@ -27,7 +27,7 @@ from treadle.events import (
     ToolStarted,
 )
 from treadle.session import AgentInfo, CommandInfo, Mode
-from treadle.wire.common.images import encoded
+from treadle.wire.common.images import encoded, media_type
 from treadle.wire.common.timestamps import timestamp
 from treadle.wire.oneshot.names import THEIRS
 
@@ -367,8 +367,8 @@ def replayed(text: str, uuid: str, session_id: str) -> Record:
     }
 
 
-def image_block(media_type: str, data: bytes) -> Record:
-    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": encoded(data)}}
+def image_block(data: bytes) -> Record:
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type(data), "data": encoded(data)}}
 
 
 def _user(call: str, text: str | list[Record], is_error: bool, session_id: str) -> Record:

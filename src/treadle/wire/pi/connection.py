@@ -20,6 +20,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     type: str
     id: str = ""
     message: str | None = None
+    images: tuple[dict[str, Any], ...] = ()
     provider: str | None = None
     modelId: str | None = None
     value: str | None = None
