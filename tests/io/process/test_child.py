@@ -74,6 +74,18 @@ async def test_without_a_pipe_the_child_reads_nothing_of_ours() -> None:
         assert (await child.stdio.read()).strip() == b"0"
 
 
+async def test_who_no_longer_waits_for_a_start_leaves_nothing_running(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pid")
+    starting = asyncio.create_task(start(["sh", "-c", 'echo $$ > "$0"; exec sleep 1000', str(tmp_path / "pid")]))
+    await asyncio.sleep(0)
+    pid = int((tmp_path / "pid").read_text())  # it runs, and the event loop had no moment to hear of it
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
 async def test_what_cannot_be_started_says_why_and_leaves_no_descriptor() -> None:
     with pytest.raises(NotFound, match="on PATH"):
         await start(["no-such-program"], stdin="pipe", stderr="pipe")

@@ -83,7 +83,7 @@ async def start(
         theirs.append(its)
         return its
 
-    started: tree.Tree | None = None
+    child: Child | None = None
     try:
         input_, output = end_of("stdin", stdin), end_of("stdout", stdout)
         errors = output if stderr == "stdout" else end_of("stderr", stderr)
@@ -103,11 +103,15 @@ async def start(
         )
         child = Child(started)
         await child._started()
-    except BaseException:
-        if started is not None:
-            started.close()
+    except BaseException as error:
         for fd in ours.values():
             os.close(fd)
+        if child is not None:
+            try:
+                if isinstance(error, asyncio.CancelledError):  # it may run by now, and must not outlive us
+                    await child.stop()
+            finally:
+                child.close()
         raise
     finally:
         for fd in theirs:
@@ -203,9 +207,6 @@ class Child:
                     await self._changed.wait()
         except TimeoutError:
             pass
-        finally:
-            if not self.tree.pid:
-                self._unwatch()
         self.tree.check_started()
 
     def _adopt(self, ours: dict[str, int], *, keep_tail: bool) -> None:
