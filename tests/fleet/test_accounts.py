@@ -16,7 +16,7 @@ from treadle.fleet.book import Book
 from treadle.fleet.bus import Bus
 from treadle.fleet.control import Budget
 from treadle.fleet.orders import OrderLimits, Used
-from treadle.fleet.placing import over_budget, place_all
+from treadle.fleet.placing import over_budget, place_all, reserved
 
 
 @given(
@@ -37,9 +37,9 @@ def test_what_parallel_runs_spend_and_may_still_spend_never_passes_the_budget(
         elif do == "end":
             book.finished(row, {"outcome": "done", "used": msgspec.to_builtins(row.order.counted)})
         elif not accounts.beyond(limits, row.order.counted, call := Used(input_tokens=size)):
-            accounts.spend(book, row, row.order.counted.plus(call))
+            book.spend(row, row.order.counted.plus(call))
         spent = book.control.budgets["fleet"].spent_tokens
-        assert spent + accounts.reserved(book, "fleet")[1] <= 120
+        assert spent + reserved(book, "fleet")[1] <= 120
         assert spent == sum(each.order.counted.tokens for each in book.rows.values()) + sum(
             used_by_ended(book, f"o{number}") for number in range(6)
         )
@@ -63,11 +63,11 @@ async def test_limits_that_are_changed_hold_for_what_runs(bus: Bus, start_node: 
 def test_the_next_scheduler_counts_nothing_twice() -> None:
     book = book_with(plain_spec("a"))
     place_all(book, 1.0)
-    accounts.spend(book, book.rows["a"], Used(input_tokens=70, usd=0.5))
+    book.spend(book.rows["a"], Used(input_tokens=70, usd=0.5))
     later = Book(book.lease)
     later.control = book.control
     later.add(book.rows["a"].spec, book.rows["a"].order, 7, 1.0)
-    accounts.spend(later, later.rows["a"], Used(input_tokens=90, usd=0.6))
+    later.spend(later.rows["a"], Used(input_tokens=90, usd=0.6))
     assert later.control.budgets["fleet"].spent_tokens == 90
     assert later.control.budgets["fleet"].spent_usd == 0.6
 
@@ -76,7 +76,7 @@ def test_what_runs_is_held_when_the_budget_was_lowered_below_what_is_spent() -> 
     book = book_with(plain_spec("a"))
     place_all(book, 1.0)
     row = book.rows["a"]
-    accounts.spend(book, row, Used(input_tokens=70))
+    book.spend(row, Used(input_tokens=70))
     assert over_budget(book, row) == ""
     budget = book.control.budgets["fleet"]
     book.change_control(budgets={"fleet": type(budget)(tokens=50, spent_tokens=budget.spent_tokens)})

@@ -5,7 +5,6 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.fleet import accounts
 from treadle.fleet.book import Book
 from treadle.fleet.orders import AT_WORK, ENDED, Spec, Used
 from treadle.fleet.placing import place_all
@@ -97,7 +96,7 @@ def test_a_lost_attempt_is_paid_for_and_its_events_are_closed() -> None:
     book = book_with(spec("a"))
     place_all(book, 1.0)
     row = book.rows["a"]
-    accounts.spend(book, row, Used(input_tokens=70, usd=0.5))
+    book.spend(row, Used(input_tokens=70, usd=0.5))
     book.lost(row, "gone")
     assert row.order.used.tokens == 70 and book.control.budgets["fleet"].spent_usd == 0.5
     assert [say.subject for say in book.says if say.stored] == ["fleet.ev.a.1.n1"]
@@ -106,7 +105,7 @@ def test_a_lost_attempt_is_paid_for_and_its_events_are_closed() -> None:
 def test_what_has_no_price_is_counted_apart_and_never_as_free() -> None:
     book = book_with(spec("a", project="p"))
     place_all(book, 1.0)
-    accounts.spend(book, book.rows["a"], Used(input_tokens=10))
+    book.spend(book.rows["a"], Used(input_tokens=10))
     budget = book.control.budgets["project:p"]
     assert budget.spent_usd == 0.0 and budget.unpriced_tokens == 10
 

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 
 from tests.fleet.test_book import book_with, spec
-from treadle.fleet import accounts
 from treadle.fleet.book import Book
 from treadle.fleet.control import Budget
 from treadle.fleet.orders import NOT_HERE, Note, OrderLimits, Spec, Used
-from treadle.fleet.placing import Wait, explain_wait, place_all
+from treadle.fleet.placing import Wait, explain_wait, place_all, rate_limited
 
 
 def waits(book: Book, name: str) -> Wait:
@@ -132,7 +131,7 @@ def test_a_budget_in_money_needs_a_limit_in_money_or_tokens() -> None:
 
 def test_a_rate_limit_holds_everybody_on_the_account_and_then_lets_them_back_one_by_one() -> None:
     book = book_with(*(spec(f"o{number}", credential="work") for number in range(3)), spec("free"), slots=9)
-    accounts.rate_limited(book, "work", time.time() + 60, "429")
+    rate_limited(book, "work", time.time() + 60, "429")
     found = waits(book, "o0")
     assert found.kind == "rate" and found.until is not None and "work is at its rate limit until" in found.text
     assert node_of(book, "free") == "n1"

@@ -1,50 +1,29 @@
-"""Money, tokens and the accounts at providers: what was spent, what is reserved, and who has to wait."""
+"""Money and tokens: what was spent, and whether an order may spend more."""
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 
-from treadle.fleet.control import Budget, Park, budget_scopes, with_entry
-from treadle.fleet.orders import OrderLimits, Used
-
-if TYPE_CHECKING:
-    from treadle.fleet.book import Book, OpenOrder
+from treadle.fleet.control import Budget, budget_scopes
+from treadle.fleet.orders import OrderLimits, Spec, Used
 
 
-def spend(book: Book, row: OpenOrder, used: Used) -> None:
-    """Count in what an attempt has used so far, beyond what was counted before."""
-    before = row.order.counted
+def charged(budgets: dict[str, Budget], spec: Spec, before: Used, used: Used) -> dict[str, Budget] | None:
+    """The budgets with what an attempt has used since it was last counted; None when that is nothing."""
     new_tokens = max(0, used.tokens - before.tokens)
     new_usd = max(0.0, (used.usd or 0.0) - (before.usd or 0.0))
     if not new_tokens and not new_usd:
-        return
-    # Stored with the budgets in one stroke: the next scheduler counts nothing twice.
-    book.change(row, counted=used)
-    budgets = dict(book.control.budgets)
-    for scope in budget_scopes(row.spec):
-        old = budgets.get(scope, Budget())
-        budgets[scope] = replace(
+        return None
+    made = dict(budgets)
+    for scope in budget_scopes(spec):
+        old = made.get(scope, Budget())
+        made[scope] = replace(
             old,
             spent_usd=old.spent_usd + new_usd,
             spent_tokens=old.spent_tokens + new_tokens,
             unpriced_tokens=old.unpriced_tokens + (new_tokens if used.usd is None else 0),
         )
-    book.change_control(budgets=budgets)
-
-
-def reserved(book: Book, scope: str) -> tuple[float, int]:
-    """Money and tokens that orders at work may still use, by their limits."""
-    usd, tokens = 0.0, 0
-    for row in book.at_work():
-        if scope in budget_scopes(row.spec):
-            used, now = row.order.used, row.order.counted
-            spent_usd, spent_tokens = (used.usd or 0.0) + (now.usd or 0.0), used.tokens + now.tokens
-            usd += max(0.0, (row.order.limits.usd or 0.0) - spent_usd)
-            tokens += max(0, (row.order.limits.tokens or 0) - spent_tokens)
-    return usd, tokens
+    return made
 
 
 def beyond(limits: OrderLimits, used: Used, next_call: Used) -> str:
@@ -75,13 +54,3 @@ def raised(limits: OrderLimits, given: OrderLimits) -> OrderLimits:
 def amount(limits: OrderLimits) -> str:
     told = [f"{limits.tokens} tokens"] if limits.tokens is not None else []
     return ", ".join([*told, *([f"{limits.usd:g} USD"] if limits.usd is not None else [])]) or "none"
-
-
-def rate_limited(book: Book, account: str, until: float, why: str) -> None:
-    """A provider has said to wait: everybody on that account does."""
-    old = book.control.parks.get(account)
-    if old is not None and old.until >= until:
-        return
-    park = Park(until=until, why=why, since=time.time())
-    book.change_control(parks=with_entry(book.control.parks, account, park))
-    book.back_at[account] = until

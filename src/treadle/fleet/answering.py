@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from treadle.fleet import accounts
-from treadle.fleet.book import NodeView
+from treadle.fleet.book import Book, NodeView
 from treadle.fleet.control import scopes
 from treadle.fleet.orders import AT_WORK, Used, encode
 from treadle.fleet.placing import explain_wait, over_budget
-
-if TYPE_CHECKING:
-    from treadle.fleet.scheduler import Scheduler
 
 WHYS_AT_WORK, WHYS_WAITING = 500, 100
 """How many orders `fleet.ask.all` tells of."""
 
 
 class Answering:
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, book: Book, scheduler: str, since: float, wake: asyncio.Event) -> None:
+        self.book = book
         self.scheduler = scheduler
+        self.since = since
+        self.wake = wake
 
     async def beat(self, subject: str, data: bytes) -> bytes | None:
         """`fleet.beat.NODE.node` or `fleet.beat.NODE.ORDER.ATTEMPT`."""
@@ -34,7 +34,7 @@ class Answering:
         return encode(self._runner(parts[2], parts[3], int(parts[4]), said))
 
     def _node(self, name: str, said: dict[str, Any]) -> dict[str, Any]:
-        book = self.scheduler.book
+        book = self.book
         view = book.node(name, time.monotonic())
         free = view.free
         view.heard = time.monotonic()
@@ -45,22 +45,22 @@ class Answering:
         view.limits = dict(said.get("limits") or {})
         view.leaving = str(said.get("leaving", ""))
         if view.free > max(free, 0):
-            self.scheduler.wake.set()
+            self.wake.set()
         mine = [
             [row.spec.id, row.order.attempt]
             for each in view.at_work
             if (row := book.rows.get(each)) and row.order.node == name
         ]
-        return {"scheduler": self.scheduler.name, "holds": mine}
+        return {"scheduler": self.scheduler, "holds": mine}
 
     def _runner(self, node: str, order: str, attempt: int, said: dict[str, Any]) -> dict[str, Any]:
-        book = self.scheduler.book
+        book = self.book
         row = book.rows.get(order)
         if row is None or row.order.node != node or row.order.attempt != attempt or row.order.state not in AT_WORK:
             return {"holds": False}
         row.heard = time.monotonic()
         row.activity = said
-        accounts.spend(book, row, msgspec.convert(said.get("used") or {}, Used))
+        book.spend(row, msgspec.convert(said.get("used") or {}, Used))
         answer: dict[str, Any] = {"holds": True, "state": row.order.state, "limits": row.order.limits}
         if row.order.cancel is not None:
             answer["cancel"] = row.order.cancel.what
@@ -81,13 +81,13 @@ class Answering:
         if parts[2] == "all":
             return encode(self._all())
         if parts[2] == "nodes":
-            return encode([self._view(view) for view in self.scheduler.book.nodes.values()])
+            return encode([self._view(view) for view in self.book.nodes.values()])
         if parts[2] == "status":
             return encode(self._status())
         return encode({"error": f"nobody answers {subject}"})
 
     def _why(self, name: str) -> dict[str, Any]:
-        book = self.scheduler.book
+        book = self.book
         row = book.rows.get(name)
         if row is None:
             return {}
@@ -112,13 +112,13 @@ class Answering:
 
     def _all(self) -> dict[str, Any]:
         """Why each order waits or what it does, for so many as somebody can look at."""
-        book = self.scheduler.book
+        book = self.book
         at_work = [name for name, row in book.rows.items() if row.order.state in AT_WORK][:WHYS_AT_WORK]
         waiting = [row.spec.id for row in islice(book.queued(), WHYS_WAITING)]
         return {name: self._why(name) for name in (*at_work, *waiting)}
 
     def _view(self, view: NodeView) -> dict[str, Any]:
-        book = self.scheduler.book
+        book = self.book
         ago = time.monotonic() - view.heard
         waiting = sum(len(line) for line in book.queue.values())
         drained, paused = book.control.drained.get(view.name), book.control.pauses.get(f"node:{view.name}")
@@ -149,8 +149,8 @@ class Answering:
         }
 
     def _status(self) -> dict[str, Any]:
-        book = self.scheduler.book
+        book = self.book
         states: dict[str, int] = {}
         for row in book.rows.values():
             states[row.order.state] = states.get(row.order.state, 0) + 1
-        return {"scheduler": self.scheduler.name, "since": self.scheduler.since, "orders": states}
+        return {"scheduler": self.scheduler, "since": self.since, "orders": states}

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from treadle.coordination.surfaces import Surface
 from treadle.errors import TreadleError
-from treadle.fleet import accounts, schedules
+from treadle.fleet import accounts
 from treadle.fleet.bus import Write
 from treadle.fleet.control import Control
 from treadle.fleet.liveness import stuck
@@ -167,10 +167,7 @@ class Book:
     def _enqueue(self, row: OpenOrder, *, first: bool = False) -> None:
         line = self.queue[row.order.priority]
         if first:
-            rest = dict(line)
-            line.clear()
-            line[row.spec.id] = None
-            line.update(rest)
+            self.queue[row.order.priority] = {row.spec.id: None, **line}
         else:
             line[row.spec.id] = None
 
@@ -199,6 +196,12 @@ class Book:
         self.control = replace(self.control, **fields)
         self.control_changed = True
 
+    def spend(self, row: OpenOrder, used: Used) -> None:
+        """Count in what an attempt has used so far: with the budgets in one stroke, so that nothing counts twice."""
+        if (budgets := accounts.charged(self.control.budgets, row.spec, row.order.counted, used)) is not None:
+            self.change(row, counted=used)
+            self.change_control(budgets=budgets)
+
     def note(self, row: OpenOrder, by: str, what: str) -> tuple[Note, ...]:
         return (*row.order.notes, Note(at=time.time(), by=by, what=what))[-NOTES_MAX:]
 
@@ -208,7 +211,7 @@ class Book:
         """Take in an order that was submitted and checked. One that is known already changes nothing."""
         if spec.id in self.rows:
             return
-        order = replace(begun(spec), not_before=schedules.first(spec, time.time()))
+        order = replace(begun(spec), not_before=spec.first_due(time.time()))
         row = self.add(spec, order, 0, now)
         self.change(row, Write(f"active.{spec.id}", b"{}"))
         if spec.retry_of:
@@ -238,7 +241,7 @@ class Book:
         """The runner's last word on its attempt."""
         outcome, why = str(said.get("outcome", "failed")), str(said.get("why", ""))
         used = msgspec.convert(said.get("used") or {}, Used)
-        accounts.spend(self, row, used)
+        self.spend(row, used)
         total = row.order.used.plus(used)
         resumed = str(said.get("resumed", ""))
         attempts = self._last_attempt(row, ended=time.time(), outcome=outcome, why=why, used=used, resumed=resumed)
@@ -349,7 +352,7 @@ class Book:
         first = row.spec.series or row.spec.id
         began = row.order.attempts[0].placed if row.order.attempts else time.time()
         try:
-            due = schedules.due(row.spec, began, time.time())
+            due = row.spec.due_again(began, time.time())
         except TreadleError as error:  # this machine does not know the time zone that another knew
             return self.change(row, notes=self.note(row, "fleet", f"it is not repeated: {error}"))
         spec = replace(row.spec, id=new_id(f"after {row.spec.id}"), series=first, not_before=due, created=time.time())

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from treadle.fleet.book import Book, Unit
 from treadle.fleet.bus import BATCH_MAX, STATE, Bus, Entry, Write
 from treadle.fleet.orders import Order, read_order
-
-if TYPE_CHECKING:
-    from treadle.fleet.scheduler import Scheduler
 
 PAGE, READ = 200, 1000
 """How many are removed at a time, and read: among these may be marks of what was removed just now."""
@@ -31,15 +28,16 @@ LEAST_SECONDS = 86400.0
 class Cleaning:
     """The part of the scheduler that removes, a page at a time."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self.scheduler = scheduler
+    def __init__(self, bus: Bus, book: Book) -> None:
+        self.bus = bus
+        self.book = book
         self.next = 0.0
 
     async def step(self, now: float) -> None:
         if now < self.next:
             return
         self.next = now + SELDOM_SECONDS
-        control, bus = self.scheduler.book.control, self.scheduler.bus
+        control, bus = self.book.control, self.bus
         size = int((await bus.api(f"STREAM.INFO.{STATE}"))["state"]["bytes"])
         oldest = LEAST_SECONDS if 0 < control.keep_bytes < size else control.keep_seconds
         if not oldest:
@@ -54,7 +52,7 @@ class Cleaning:
 
     async def remove(self, names: Iterable[str]) -> None:
         """Have these removed with what is decided next; what has not ended, or is waited for, is left."""
-        book, bus = self.scheduler.book, self.scheduler.bus
+        book, bus = self.book, self.bus
         for name in names:
             if name in book.rows or name in book.units or waited_for(book, name):
                 continue

@@ -7,10 +7,9 @@ from typing import Any
 
 import msgspec
 
-from treadle.fleet.accounts import reserved
 from treadle.fleet.book import BACK_SECONDS, Book, NodeView, OpenOrder
 from treadle.fleet.bus import Write
-from treadle.fleet.control import budget_scopes, scopes
+from treadle.fleet.control import Park, budget_scopes, scopes, with_entry
 from treadle.fleet.orders import Attempt, encode
 
 LOOKED_AT = 2000
@@ -222,3 +221,25 @@ def explain_wait(book: Book, row: OpenOrder, now: float) -> dict[str, Any]:
         "place": place,
         "nodes": [one.text for one in says],
     }
+
+
+def reserved(book: Book, scope: str) -> tuple[float, int]:
+    """Money and tokens that orders at work may still use, by their limits."""
+    usd, tokens = 0.0, 0
+    for row in book.at_work():
+        if scope in budget_scopes(row.spec):
+            used, now = row.order.used, row.order.counted
+            spent_usd, spent_tokens = (used.usd or 0.0) + (now.usd or 0.0), used.tokens + now.tokens
+            usd += max(0.0, (row.order.limits.usd or 0.0) - spent_usd)
+            tokens += max(0, (row.order.limits.tokens or 0) - spent_tokens)
+    return usd, tokens
+
+
+def rate_limited(book: Book, account: str, until: float, why: str) -> None:
+    """A provider has said to wait: everybody on that account does."""
+    old = book.control.parks.get(account)
+    if old is not None and old.until >= until:
+        return
+    park = Park(until=until, why=why, since=time.time())
+    book.change_control(parks=with_entry(book.control.parks, account, park))
+    book.back_at[account] = until

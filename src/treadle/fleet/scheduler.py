@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from treadle.errors import TreadleError
-from treadle.fleet import accounts, answering, wishes
+from treadle.fleet import wishes
+from treadle.fleet.answering import Answering
 from treadle.fleet.book import Book, OpenOrder, Unit
 from treadle.fleet.bus import BATCH_MAX, INBOX, STATE, Bus, Stale, Unreachable, Write
 from treadle.fleet.cleaning import Cleaning
 from treadle.fleet.control import Control
 from treadle.fleet.orders import AT_WORK, Order, Spec, checked, encode, read_order, read_spec
-from treadle.fleet.placing import place_all
+from treadle.fleet.placing import place_all, rate_limited
 from treadle.fleet.pull import Pull
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Scheduler:
         self.lease = lease
         self.leading = asyncio.Event()
         self.book = Book(lease)
-        self.cleaning = Cleaning(self)
+        self.cleaning = Cleaning(bus, self.book)
         self.wake = asyncio.Event()
         self.since = 0.0
         self._revision = 0
@@ -107,7 +108,8 @@ class Scheduler:
 
     async def _lead(self) -> None:
         self.book = await self._load()
-        answers = answering.Answering(self)
+        self.cleaning = Cleaning(self.bus, self.book)
+        answers = Answering(self.book, self.name, self.since, self.wake)
         inputs = [
             Pull(self.bus, STATE, durable="intake", batch=500, arrived=self.wake),
             Pull(self.bus, INBOX, durable="inbox", batch=500, arrived=self.wake),
@@ -245,12 +247,12 @@ class Scheduler:
             book.fate[parent] = book.fate[name]
 
     async def _mark_retried(self, spec: Spec) -> None:
-        row = await self.ended(spec.retry_of)
+        row = await self._ended(spec.retry_of)
         if row is not None and not row.order.retried_as:
             words = f"tried again as {spec.id} by {spec.by}"
             self.book.change(row, retried_as=spec.id, notes=self.book.note(row, spec.by, words))
 
-    async def find(self, name: str) -> OpenOrder | None:
+    async def _find(self, name: str) -> OpenOrder | None:
         """An order that has not ended. What people say may come before the order that they say it of: after a crash
         the engine holds back for a while what the last scheduler was given."""
         if name not in self.book.rows and name not in self.book.units:
@@ -260,7 +262,7 @@ class Scheduler:
                 await self._take_in(name, spec.value)
         return self.book.rows.get(name)
 
-    async def ended(self, name: str) -> OpenOrder | None:
+    async def _ended(self, name: str) -> OpenOrder | None:
         """An order that has ended, to note something on it."""
         if name in self.book.units:
             return self.book.units[name].row  # None when it is being removed
@@ -272,15 +274,13 @@ class Scheduler:
     async def _hear(self, subject: list[str], said: dict[str, Any]) -> None:
         """`fleet.in.node.NAME.KIND`, from a node or its runner; `fleet.in.wish.WHAT`, from a person."""
         if subject[2] == "wish":
-            return await wishes.apply(self, said)
+            return await self._wished(said)
         node, kind = subject[3], subject[4]
         if kind == "rate":
-            return accounts.rate_limited(
-                self.book, str(said["account"]), float(said["until"]), str(said.get("why", ""))
-            )
+            return rate_limited(self.book, str(said["account"]), float(said["until"]), str(said.get("why", "")))
         row = self.book.rows.get(str(said["order"]))
         if kind == "touched":
-            return await self._touched(row or await self.ended(str(said["order"])), node, str(said.get("by", "")))
+            return await self._touched(row or await self._ended(str(said["order"])), node, str(said.get("by", "")))
         if row is None or row.order.node != node or row.order.attempt != said["attempt"]:
             return  # of an attempt that was superseded: it does not count
         if row.order.state not in AT_WORK:
@@ -297,6 +297,16 @@ class Scheduler:
             self.book.asked(row, said)
         elif kind == "resumed":
             self.book.resumed(row, int(said.get("nth", 0)))
+
+    async def _wished(self, said: dict[str, Any]) -> None:
+        do = str(said["do"])
+        if do not in wishes.OF_ORDERS:
+            return await wishes.apply(self.book, self.cleaning, said)
+        row = await self._find(str(said["order"]))
+        if row is None and do == "result":
+            row = await self._ended(str(said["order"]))
+        if row is not None:
+            self.book.wish(row, do, str(said.get("by", "somebody")), said)
 
     async def _touched(self, row: OpenOrder | None, node: str, by: str) -> None:
         """Kept with the order, and so in its receipt: not all of its work is the agent's."""

@@ -9,29 +9,11 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from treadle.errors import ConfigError, MissingExtra
 
-if TYPE_CHECKING:
-    from treadle.fleet.orders import Spec
-
 FIELDS = 5
-
-
-def first(spec: Spec, now: float) -> float:
-    """When an order that was just given is due."""
-    if spec.cron and not spec.series:
-        return next_time(spec.cron, spec.zone, max(spec.not_before, now))
-    return spec.not_before
-
-
-def due(spec: Spec, began: float, now: float) -> float:
-    """When an order that began then is due again; never before now, so what was missed is not made up for."""
-    if spec.cron:
-        return next_time(spec.cron, spec.zone, now)
-    return max(began + spec.every, now)
 
 
 def next_time(cron: str, zone: str, after: float) -> float:

@@ -7,31 +7,22 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
 from treadle.fleet.book import Book, Say
+from treadle.fleet.cleaning import Cleaning
 from treadle.fleet.control import Budget, scopes, with_entry
 from treadle.fleet.orders import Note, encode
-
-if TYPE_CHECKING:
-    from treadle.fleet.scheduler import Scheduler
 
 OF_ORDERS = ("cancel", "set", "result")
 
 
-async def apply(scheduler: Scheduler, said: dict[str, Any]) -> None:
-    book, do, by = scheduler.book, str(said["do"]), str(said.get("by", "somebody"))
-    if do in OF_ORDERS:
-        name = str(said["order"])
-        row = await scheduler.find(name)
-        if row is None and do == "result":
-            row = await scheduler.ended(name)
-        if row is not None:
-            book.wish(row, do, by, said)
-        return
-    note = Note(at=time.time(), by=by, what=str(said.get("why", "")))
+async def apply(book: Book, cleaning: Cleaning, said: dict[str, Any]) -> None:
+    """What is wished of the fleet; of an order (`OF_ORDERS`), the scheduler has to find it first."""
+    do = str(said["do"])
+    note = Note(at=time.time(), by=str(said.get("by", "somebody")), what=str(said.get("why", "")))
     if do in ("pause", "resume"):
         _pause(book, str(said["scope"]), note if do == "pause" else None, bool(said.get("now")))
     elif do in ("drain", "undrain"):
@@ -45,10 +36,10 @@ async def apply(scheduler: Scheduler, said: dict[str, Any]) -> None:
     elif do == "limit":
         book.change_control(limits=with_entry(book.control.limits, str(said["scope"]), said.get("most")))
     elif do == "clean":
-        await scheduler.cleaning.remove([str(name) for name in said["orders"]])
+        await cleaning.remove([str(name) for name in said["orders"]])
     elif do == "keep":
         book.change_control(**{name: said[name] for name in ("keep_seconds", "keep_bytes") if name in said})
-        scheduler.cleaning.next = 0.0
+        cleaning.next = 0.0
     elif do == "unpark":
         book.change_control(parks=with_entry(book.control.parks, str(said["account"]), None))
         book.back_at.pop(str(said["account"]), None)
