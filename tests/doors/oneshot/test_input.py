@@ -94,15 +94,37 @@ async def test_each_prompt_gets_one_result_in_order(echo: Host) -> None:
     assert await echo.end() == 0
 
 
-async def test_what_is_not_text_in_a_prompt_is_left_out_and_said(echo: Host) -> None:
-    await echo.say(prompt([{"type": "text", "text": "look"}, {"type": "image", "source": {}}]))
-    assert (await echo.until("result"))["result"] == "look" and "more than text and images" in echo.warnings[0]
-    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
-    await echo.say(prompt([{"type": "text", "text": "look"}, image]), prompt([image]))
-    assert (await echo.until("result"))["result"].startswith("look\n[1 images came with this prompt")
-    assert (await echo.until("result"))["result"].startswith("[1 images came with this prompt")
-    await echo.say({"type": "user"})
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
+PDF = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "aGk="}}
+
+
+@pytest.mark.parametrize(
+    ("block", "why"),
+    [
+        (PDF, "of the kind document (application/pdf) (save it as a file and name its path"),
+        ({"type": "image", "source": {"type": "url", "url": "https://x/i.png"}}, "of the kind image (url)"),
+        ({"type": "tool_result", "content": "x"}, "of the kind tool_result"),
+        ("loose", "a block without a type"),
+        (IMAGE, "scripted takes no images"),
+    ],
+)
+async def test_a_prompt_that_has_more_than_can_be_shown_is_refused(echo: Host, block: Any, why: str) -> None:
+    await echo.say(prompt([{"type": "text", "text": "look"}, block]), prompt("go on"))
+    refused = await echo.until("result")
+    assert refused["is_error"] and why in refused["errors"][0] and echo.warnings == []
+    assert (await echo.until("result"))["result"] == "go on"
+    assert [event.prompt for event in echo.session.events().ready() if isinstance(event, TurnStarted)] == ["go on"]
+
+
+async def test_a_document_that_is_text_is_read_as_text_and_no_prompt_at_all_is_an_error(echo: Host) -> None:
+    await echo.say(prompt([{"type": "document", "source": {"type": "text", "data": "the words"}}]), {"type": "user"})
+    assert (await echo.until("result"))["result"] == "<document>\nthe words\n</document>"
     assert (await echo.until("result"))["errors"] == ["the prompt is empty"]
+
+
+async def test_images_with_a_command_are_refused_because_no_command_takes_them(echo: Host) -> None:
+    await echo.say(prompt([{"type": "text", "text": "/help me"}, IMAGE]))
+    assert (await echo.until("result"))["errors"] == ["images came with the command /help, which takes none"]
 
 
 async def test_interrupted_from_outside_it_ends_the_turn_and_leaves_out_the_rest() -> None:

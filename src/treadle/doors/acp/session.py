@@ -103,6 +103,8 @@ class Served:
         text, images = prompt_text(blocks), prompt_images(blocks)
         if not text.strip() and not images:
             raise Fault(INVALID_PARAMS, "the prompt is empty")
+        if any(isinstance(block, dict) and block.get("type") == "audio" for block in blocks):
+            raise Fault(INVALID_PARAMS, "a prompt cannot have audio in it")
         if not self._titled:
             self._titled = True
             await self.update({"sessionUpdate": "session_info_update", "title": " ".join(text.split())[:TITLE]})
@@ -120,6 +122,8 @@ class Served:
         """The turn that this starts; None when it was a command that is done already."""
         name, _, args = text.strip().removeprefix("/").partition(" ")
         if text.lstrip().startswith("/") and any(command.name == name for command in self.session.commands()):
+            if images:
+                raise Fault(INVALID_PARAMS, f"images came with the command /{name}, which takes none")
             result = await self.session.command(name, args.strip())
             if result is not None:
                 if result.turn is None:

@@ -14,13 +14,13 @@ from treadle.doors.oneshot.greeting import Heard
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.requests import HostRequests
 from treadle.doors.oneshot.run import OneShot
-from treadle.errors import NotFound, RemoteError, RemoteProtocolError, TreadleError
+from treadle.errors import NotFound, RemoteError, RemoteProtocolError, TreadleError, Unsupported
 from treadle.events import Answered, Asked
 from treadle.io.link import Link
 from treadle.io.streams import Stream
-from treadle.session import Answer, Change, Instructions, Prompt, Session, parse_mode
-from treadle.wire.common.images import decoded
+from treadle.session import Answer, Change, Instructions, Session, parse_mode
 from treadle.wire.oneshot import records as wire
+from treadle.wire.oneshot.content import prompt_of
 from treadle.wire.oneshot.names import THEIRS
 
 NO_INSTRUCTIONS = Instructions()
@@ -75,8 +75,8 @@ class StreamInput:
         self._wire = runner.wire
         self._link = Link(stream, self._wire)
         self._warn = warn
-        self._prompts: asyncio.Queue[tuple[str, Prompt] | None] = asyncio.Queue()
-        """Each prompt with its uuid; None is the end."""
+        self._prompts: asyncio.Queue[tuple[str, dict[str, Any]] | None] = asyncio.Queue()
+        """The message of each prompt with its uuid; None is the end."""
         self._asking: dict[str, Asked] = {}
 
     async def run(self) -> int:
@@ -105,14 +105,19 @@ class StreamInput:
         code = 0
         while (given := await self._prompts.get()) is not None:
             await self._initialized.wait()
-            uuid, prompt = given
+            uuid, message = given
+            try:
+                text, images = prompt_of(message.get("content"))
+            except Unsupported as error:
+                code = await self._runner.refuse(str(error))
+                continue
             if self._replay:
-                await self._write(wire.replayed(prompt.text, uuid, self._session.id))
-            reason, before = await self._may(prompt.text)
+                await self._write(wire.replayed(text, uuid, self._session.id))
+            reason, before = await self._may(text)
             if reason is not None:
                 code = await self._runner.refuse(reason)
                 continue
-            code = await self._runner.run(before + prompt.text, prompt.images)
+            code = await self._runner.run(before + text, images)
             if self._runner.turn is not None:
                 self._control.turns[uuid] = self._runner.turn
         return code
@@ -139,7 +144,7 @@ class StreamInput:
             return
         kind = record.get("type")
         if kind == "user":
-            await self._prompts.put((str(record.get("uuid") or wire.new_uuid()), self._prompt(record)))
+            await self._prompts.put((str(record.get("uuid") or wire.new_uuid()), _table(record.get("message"))))
         elif kind == "control_request":
             await self._take_request(record.get("request_id", ""), _table(record.get("request")))
         elif kind == "control_response":
@@ -225,19 +230,6 @@ class StreamInput:
                 await self._session.configure(Change(mode=parse_mode(str(update.get("mode")))))
             else:
                 self._warn("a permission update of the host is left out: such calls are asked about again")
-
-    def _prompt(self, record: dict[str, Any]) -> Prompt:
-        """The prompt of a user record, whose content is a string or a list of blocks."""
-        content = _table(record.get("message")).get("content")
-        if not isinstance(content, list):
-            return Prompt(text=content if isinstance(content, str) else "")
-        blocks = [_table(block) for block in content]
-        texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
-        sources = [_table(block.get("source")) for block in blocks if block.get("type") == "image"]
-        images = tuple(decoded(source.get("data")) for source in sources if source.get("type") == "base64")
-        if len(texts) + len(images) < len(content):
-            self._warn("a prompt has more than text and images in it: that is left out")
-        return Prompt(text="\n".join(texts), images=images)
 
     async def _write(self, record: wire.Record) -> None:
         await self._stream.write(self._wire.send(record))

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from treadle.doors.oneshot.ending import RunEnding, exit_code, failure, refusals, result_of
-from treadle.errors import ConfigError, PeerClosed, StorageError
+from treadle.errors import ConfigError, PeerClosed, StorageError, Unsupported
 from treadle.events import (
     FINISHED,
     AnyEvent,
@@ -234,6 +234,8 @@ class OneShot:
             if not prompt.strip() and not images:
                 return RunEnding(error=ErrorInfo(code="empty_prompt", message="the prompt is empty"))
             command = wire.command_of(prompt)
+            if command is not None and images:
+                raise Unsupported(f"images came with the command /{command[0]}, which takes none")
             if command is None:
                 self._turn = await self.session.prompt(Prompt(text=prompt, images=images))
             else:
