@@ -1,1 +1,1 @@
-"""For programs that put agents to work: one turn, a conversation, tools and hooks of their own."""
+"""The Python interface for programs that use agents: one turn, a conversation, their own tools and hooks."""

@@ -28,7 +28,7 @@ OnAsk: TypeAlias = Callable[[Asked], "Answer | bool | str | None | Awaitable[Ans
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn came to."""
+    """The result of a turn."""
 
     text: str
     outcome: Outcome | None
@@ -44,7 +44,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cost(self) -> float | None:
-        """In US dollars; None when a price is unknown."""
+        """The cost in US dollars; None when a price is unknown."""
         return self.usage.cost_usd
 
 
@@ -60,7 +60,7 @@ class Conversation:
         return self.session.id
 
     async def turn(self, prompt: str) -> AsyncIterator[AnyEvent]:
-        """The events of one turn, the last of them its TurnEnded. Leaving the loop early interrupts the turn."""
+        """The events of one turn, ending with its TurnEnded. Leaving the loop early interrupts the turn."""
         reader = self.session.events(after=-1)
         turn, ended = "", False
         try:
@@ -81,7 +81,7 @@ class Conversation:
         return _result([event async for event in self.turn(prompt)], self.session.id)
 
     async def steer(self, text: str) -> bool:
-        """More words for the turn that runs; False when there is none, or it is too late."""
+        """Send more text to the running turn; False when none is running or it is too late."""
         return await self.session.steer(self._turn, text) if self._turn else False
 
 
@@ -123,7 +123,7 @@ async def opened(
 
 
 open = opened
-"""Its public name."""
+"""The public name of `opened`."""
 
 
 async def query(prompt: str, **options: Any) -> AsyncIterator[AnyEvent]:
@@ -148,7 +148,7 @@ def run(prompt: str, **options: Any) -> Result:
 
 
 def _in_a_thread(once: Callable[[], Awaitable[Result]]) -> Result:
-    """Where a loop already runs, as in a notebook, another one has to run elsewhere."""
+    """Where an event loop already runs, as in a notebook, another one has to run in a thread."""
     box: list[Result | BaseException] = []
 
     def work() -> None:
@@ -187,7 +187,7 @@ async def _answer(session: Session, on_ask: OnAsk) -> None:
             except Exception as error:
                 log.exception("on_ask failed")
                 answer = Answer(decision="deny", text=f"nobody could answer: {error}", by="program")
-            with suppress(NotFound):  # its deadline was quicker
+            with suppress(NotFound):  # the deadline passed first
                 await session.answer(event.request, answer)
 
 

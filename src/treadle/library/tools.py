@@ -24,10 +24,11 @@ def tool(*, name: str | None = None, description: str | None = None, kind: ToolK
 def tool(
     function: F | None = None, *, name: str | None = None, description: str | None = None, kind: ToolKind = "other"
 ) -> F | Callable[[F], F]:
-    """Make a tool of a function: its annotations are the schema, its docstring the description.
+    """Make a function a tool: its annotations are the schema, its docstring is the description.
 
-    It stays a function. A synchronous one runs in a thread. `kind` says what it does, which decides when a person is
-    asked: `read` is never asked for, `other` is asked for like a command. What it raises the model reads as a failure.
+    It can still be called as a function. A synchronous one runs in a thread. `kind` says what it does, which decides
+    when a person is asked: `read` never needs approval, `other` needs it like a command. If it raises an exception, the
+    model reads that as a failure.
     """
 
     def mark(wanted: F) -> F:
@@ -65,7 +66,7 @@ def own_tool(function: Callable[..., Any], *, name: str | None, description: str
 
 
 def taken(tools: Any) -> tuple[tuple[str, ...] | None, tuple[OwnTool, ...]]:
-    """What was given as `tools`: the names to offer (None: all of ours), and the program's own."""
+    """Splits what was given as `tools` into the names to offer (None: all of ours) and the program's own tools."""
     if tools is None:
         return None, ()
     names = tuple(one for one in tools if isinstance(one, str))

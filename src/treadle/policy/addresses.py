@@ -8,7 +8,7 @@ from typing import TypeAlias
 Address: TypeAlias = IPv4Address | IPv6Address
 
 ALLOW_PRIVATE = "web_fetch_allow_private"
-"""Set this in the session's state, from the person's own configuration, to let private addresses be fetched."""
+"""Set this in the session's state, from the person's own configuration, to allow fetching from private addresses."""
 
 _NAT64 = IPv6Network("64:ff9b::/96")
 _LOCAL = tuple(map(IPv6Network, ("64:ff9b:1::/48", "fec0::/10", "100::/64", "2001:db8::/32", "5f00::/16")))
@@ -17,7 +17,7 @@ _LOCAL = tuple(map(IPv6Network, ("64:ff9b:1::/48", "fec0::/10", "100::/64", "200
 def is_public(address: Address) -> bool:
     """False for loopback, private, link-local (and so cloud metadata), shared, multicast, reserved, unspecified ones.
 
-    An IPv6 address that stands for an IPv4 one (mapped, 6to4, Teredo, NAT64) is judged by that one.
+    An IPv6 address that contains an IPv4 one (mapped, 6to4, Teredo, NAT64) is judged by the IPv4 address.
     """
     if isinstance(address, IPv6Address):
         inner = _embedded(address)
@@ -41,5 +41,5 @@ def _embedded(address: IPv6Address) -> tuple[IPv4Address, ...] | None:
 
 
 def parse(text: str) -> Address:
-    """An address as the resolver gives it, perhaps with a scope."""
+    """An address as the resolver gives it, possibly with a scope."""
     return ip_address(text.partition("%")[0])

@@ -1,6 +1,6 @@
-"""What rules need to know of the file system, handed in by whoever asks: policy itself opens and looks at nothing.
+"""What rules need to know about the file system. The caller passes it in, because policy itself does no I/O.
 
-`treadle.io.disk.DISK` looks at this machine's.
+`treadle.io.disk.DISK` reads the file system of this machine.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class Disk(Protocol):
         ...
 
     def found(self, base: str, pattern: str) -> Iterable[str]:
-        """The files that the shell puts in place of a word with wildcards, in the directory `base`."""
+        """The files in the directory `base` that a shell would put in place of a word with wildcards."""
         ...
 
 
 class AsWritten:
-    """No links, no wildcards looked up: for judging names alone."""
+    """Takes paths as they are written: no links are followed and no wildcards expanded."""
 
     def __init__(self, disk: Disk) -> None:
         self.expand = disk.expand

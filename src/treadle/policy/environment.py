@@ -1,4 +1,4 @@
-"""Which environment variables a child may see: what programs need to run, and no secret it was not given. Light."""
+"""Which environment variables a child may see: those that programs need, and no secret that it was not given. Light."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ PROVIDERS = (
     *("MISTRAL_*", "DEEPSEEK_*", "XAI_*", "AZURE_OPENAI_*", "VERTEX_*", "CLOUD_ML_REGION", "OLLAMA_*", "HEDDLE_*"),
     "TREADLE_*",
 )
-"""What an agent needs to reach its model. For agents only: a tool's child has no business with a key."""
+"""Variables with which an agent reaches its model. For agents only: a tool's child does not need a key."""
 
 
 def reduced(environ: Mapping[str, str], more: Iterable[str] = (), *, providers: bool = False) -> dict[str, str]:
     """The part of `environ` for a child; with `providers`, for a child that is an agent itself.
 
-    `more` are names from the settings, which may end in `*`. Only a name in full lets a secret through.
+    `more` are names from the settings, which may end in `*`. A secret is passed on only when its full name is given.
     """
     more = tuple(more)
     allowed = (*BASICS, *CONNECTIONS, *TOOLCHAINS, *more)

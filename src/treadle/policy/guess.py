@@ -1,6 +1,6 @@
-"""What a tool call of an agent that we do not know is about to touch, guessed from its name and its arguments.
+"""Guesses what a tool call of an unknown agent would touch, from the tool's name and arguments.
 
-A wrong guess is possible; it errs towards finding too much, because it is used to find what a policy forbids.
+The guess may be wrong. It errs towards finding too much, because it is used to find what a policy forbids.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _WORDS: dict[str, ToolKind] = {
     ),
     **dict.fromkeys(("read", "view", "cat", "open", "grep", "glob", "find", "list", "ls", "search", "stat"), "read"),
 }
-"""Looked up in this order of what could do most harm, not in the order of the name's words."""
+"""In this order, the most harmful first, whatever the order of the words in a tool's name."""
 _PATH_KEY = re.compile(r"path|file|dir|folder|notebook|destination|target", re.I)
 _COMMAND_KEY = re.compile(r"^(command|cmd|script|shell_command|commandline|command_line)$", re.I)
 _URL_KEY = re.compile(r"url|uri|href|endpoint", re.I)
@@ -44,7 +44,7 @@ _SIMPLE = frozenset((str, int, float, bool, type(None)))
 
 
 def access_of(name: str, args: Any) -> Access:
-    """`paths` are as they were written, since nobody here knows from where they count."""
+    """`paths` are as they were written, because the directory they are relative to is unknown here."""
     if type(args) is dict and all(type(value) in _SIMPLE for value in args.values()):
         return _simple(name, args)
     paths = tuple(_texts(args, _PATH_KEY))
@@ -58,7 +58,7 @@ def access_of(name: str, args: Any) -> Access:
 
 
 def _simple(name: str, args: dict[str, Any]) -> Access:
-    """The same for what nearly all calls are: a few names with texts and numbers."""
+    """A faster version for nearly all calls: a few arguments that are texts and numbers."""
     path_keys, command_keys, url_keys = _keys(tuple(args))
     paths = tuple([args[key] for key in path_keys if type(args[key]) is str])
     commands = [args[key] if type(args[key]) is str else None for key in command_keys]
@@ -73,7 +73,7 @@ def _simple(name: str, args: dict[str, Any]) -> Access:
 
 @lru_cache(maxsize=1024)
 def _keys(names: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Those of the names under which there are paths, commands and addresses."""
+    """Those of the names that hold paths, commands and addresses."""
     return tuple(tuple(name for name in names if key.search(name)) for key in (_PATH_KEY, _COMMAND_KEY, _URL_KEY))
 
 
@@ -84,7 +84,7 @@ def _kind(name: str) -> ToolKind | None:
 
 
 def _command(value: Any) -> str | None:
-    """A command may be one text, or its words."""
+    """A command is either one text or a list of words."""
     words = [*_strings(value)]
     return value if isinstance(value, str) else shlex.join(words) if words else None
 
@@ -95,7 +95,7 @@ def _texts(args: Any, key: re.Pattern[str]) -> Iterator[str]:
 
 
 def _values(args: Any, key: re.Pattern[str], depth: int = 0) -> Iterator[Any]:
-    """What is under keys of this kind: directly, in lists, and in the objects of a list of edits."""
+    """The values under keys of this kind: directly, in lists, and in the objects of a list of edits."""
     if depth > 4:
         return
     if isinstance(args, list):

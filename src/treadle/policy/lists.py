@@ -1,8 +1,8 @@
-"""A work order's policy: seven lists, as one judge. An empty list is no rule.
+"""A work order's policy: seven lists, combined into one guard. An empty list means no rule.
 
 Names of tools are compared without regard to case, `_` and `-`; `*` stands for anything, and the names read, write,
-edit, bash stand for every tool of that kind, as in permission rules. Paths are in the one dialect of `patterns.py`,
-relative to the workspace; a pattern without `/` is looked for at any depth. Hosts may have `*`.
+edit, bash stand for every tool of that kind, as in permission rules. Paths follow the dialect of `patterns.py` and are
+relative to the workspace; a pattern without `/` matches at any depth. Hosts may contain `*`.
 """
 
 from __future__ import annotations
@@ -85,14 +85,14 @@ class ListPolicy:
         return ALLOW
 
     def forbidden(self, access: Access) -> Decision | None:
-        """What a list names outright. For things that happened by a tool that nobody named."""
+        """Denies what a list forbids by name. Used for effects where it is unknown which tool caused them."""
         if any(_concerns(name, access) for name in self._disallowed):
             return _deny(f"the tool {access.tool} is disallowed")
         return self.denied_path(access) or self._denied_host(access)
 
     def happened(self, access: Access, *, asked: bool = False) -> Decision | None:
-        """Why what was seen to happen may not be, or None. Nobody says which tool did it, so some allowed tool must at
-        least be able to. `asked`: what requires approval has been asked for before it happened."""
+        """Why something that was seen to happen is forbidden; None if it is not. It is unknown which tool did it, so
+        at least one allowed tool must be able to. `asked`: approval was asked for before it happened."""
         forbidden = self.forbidden(access)
         if forbidden is not None:
             return forbidden
@@ -103,17 +103,17 @@ class ListPolicy:
         return None
 
     def denies_change(self, path: str) -> Decision | None:
-        """For a file in the workspace that was changed; if it is a link, where that leads does not matter."""
+        """For a file in the workspace that was changed. If it is a link, its target does not matter."""
         ruled = self._names.judge(Access(tool="writing", kind="write", paths=(path,)))
         return ruled if ruled is not None and ruled.verdict == "deny" else None
 
     @property
     def path_rules(self) -> RuleSet:
-        """What the policy says of paths, as rules: for a sandbox to keep."""
+        """The policy's rules about paths, for a sandbox to enforce."""
         return self._paths
 
     def denied_writes(self) -> Callable[[str], bool]:
-        """`denies_change` for many paths as they are listed: made ready once, and only yes or no."""
+        """`denies_change` for many paths of a listing: prepared once, and answers only yes or no."""
         everything = any(rule.pattern is None for rule in self._names.deny if rule.tool == "write")
         texts = [rule.pattern for rule in self._names.deny if rule.tool == "write" and rule.pattern is not None]
         regexes = [patterns.parse(one).regex for text in texts for one in self._names.candidates(text, wide=True)]
@@ -150,8 +150,8 @@ class ListPolicy:
 
 
 def _plainly_writes_nothing(command: str) -> bool:
-    """Whether it need not be parsed to know that no word of it is written to: nothing is quoted or redirected, and no
-    word names a program that writes."""
+    """Whether it is clear without parsing that the command writes to none of its words: nothing is quoted or
+    redirected, and no word names a program that writes."""
     return _PLAIN.fullmatch(command) is not None and _WRITING.isdisjoint(_BETWEEN.split(command))
 
 
@@ -160,7 +160,7 @@ def _deny(reason: str) -> Decision:
 
 
 def _named_hosts(command: str) -> list[list[str]]:
-    """For each command in it that goes to a network, the hosts that its words can mean: `curl example.com`."""
+    """For each command in it that uses the network, the hosts that its words can mean: `curl example.com`."""
     found = []
     for part in shell.read(command).parts:
         word = _HOST if part.name in _CALLERS else _REMOTE if part.name in _COPIERS else None
@@ -185,7 +185,7 @@ def _named(name: str) -> Rule | str:
 
 
 def _could(name: Rule | str, access: Access) -> bool:
-    """Whether a tool of this name may do such a thing: a command can do anything, and so can what nobody knows."""
+    """Whether a tool of this name could do this: a command can do anything, and so can an unknown tool."""
     kind = access_of(name if isinstance(name, str) else name.text, None).kind
     return kind in ("execute", "other") or kind == access.kind
 

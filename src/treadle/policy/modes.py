@@ -26,7 +26,7 @@ def stricter(a: Mode | None, b: Mode | None) -> Mode | None:
 
 
 def category(access: Access) -> Category:
-    """What is neither reading, writing nor network counts as executing: that is the most it could do."""
+    """Whatever is not reading, writing or network counts as executing, which is the most it could do."""
     return "execute" if access.kind == "other" else access.kind
 
 

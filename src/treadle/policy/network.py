@@ -1,4 +1,4 @@
-"""`--network on|off|HOST,...`: what confined programs may reach."""
+"""`--network on|off|HOST,...`: what programs in the sandbox may reach."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HOST = r"(?i)(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-
 
 
 def parse_network(text: str) -> tuple[Literal["on", "off"], tuple[str, ...]]:
-    """Whether the network is on, and when it is off, the hosts that may still be reached."""
+    """Whether the network is on, and if it is off, the hosts that may still be reached."""
     if text in ("on", "off"):
         return ("on" if text == "on" else "off"), ()
     hosts = tuple(host.strip().lower() for host in text.split(",") if host.strip())
@@ -25,7 +25,7 @@ def parse_network(text: str) -> tuple[Literal["on", "off"], tuple[str, ...]]:
 
 
 def permitted(hosts: tuple[str, ...], name: str, port: int) -> bool:
-    """Whether a host list has this one; `*.example.com` is every name below it, and a port in the list is that only."""
+    """Whether the list covers this host. `*.example.com` covers names below it; an entry may be limited to a port."""
     name = name.lower().rstrip(".")
     for host in hosts:
         wanted, _, only = host.partition(":")

@@ -1,7 +1,7 @@
-"""Options with which harmless programs run another program or write a file. Pure.
+"""Options that make harmless programs run another program or write a file. Pure.
 
-An allow rule such as `Bash(git log*)` means looking at the log, and not `git log --output=~/.bashrc`: it covers a
-command with one of these options only when its pattern has the option too.
+An allow rule such as `Bash(git log*)` is meant for reading the log, not for `git log --output=~/.bashrc`: it covers a
+command with one of these options only if its pattern contains the option too.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ SINGLE: dict[str, tuple[str, ...]] = {
     "openssl": ("-out", "-engine", "-config"),
     "java": ("-agentpath", "-javaagent"),
 }
-"""Programs whose long options have one dash."""
+"""Programs whose long options start with one dash."""
 GIT: dict[str, tuple[str, ...]] = {
     **{"grep": ("-O",), "rebase": ("-x", "-i"), "bisect": ("run",), "config": (), "remote": ("add", "set-url")},
     **{"branch": ("-D", "-d", "-m", "-M", "-C", "-f"), "diff": (), "archive": ("-o",), "tag": ("-d", "-f")},
     **{"stash": ("drop", "clear"), "worktree": ("add", "remove", "move"), "apply": ("--unsafe-paths",), "log": ()},
 }
-"""What a command of git can do beyond looking, by its own words."""
+"""The words with which a git command does more than look."""
 ALIASES = {
     "gmake": "make",
     "bsdtar": "tar",
@@ -96,11 +96,11 @@ _SED_ADDRESS = r"(\d+|\$|/[^/]*/)"
 _SED_WRITES = re.compile(
     rf"(^|[;{{}}\n])\s*{_SED_ADDRESS}?(,\+?{_SED_ADDRESS})?\s*!?\s*[wWeE]|s(?P<mark>[^\w\s]).*(?P=mark).*(?P=mark)[gpiImM0-9]*[we]"
 )
-"""The commands `w`, `W` and `e`, wherever a command can begin, and the flags of the same name behind `s`."""
+"""The commands `w`, `W` and `e` wherever a command can begin, and the flags of the same name after `s`."""
 
 
 def risky(words: Sequence[str]) -> list[str]:
-    """Those of the words with which this program runs or writes something."""
+    """Those of the words that make this program run or write something."""
     name = words[0].rpartition("/")[2]
     name = ALIASES.get(name, name)
     if name == "git":
@@ -138,7 +138,7 @@ def _git(words: Sequence[str]) -> list[str]:
 
 
 def _is_long(word: str, options: tuple[str, ...]) -> bool:
-    """Programs take the beginning of a long option for the whole of it."""
+    """Programs accept the beginning of a long option in place of all of it."""
     given = word.partition("=")[0]
     return given.startswith("--") and len(given) > 2 and any(option.startswith(given) for option in options)
 

@@ -5,9 +5,9 @@
     **       any characters, also across `/`; as a whole name, any number of directories, also none
     \\x       the character x itself
 
-`.`, `..`, `//` are worked out first. A pattern without wildcards, or one that ends in `/`, covers what it names and
-everything under it. `a/**` is what lies under `a`, without `a`. Relative patterns and absolute paths never meet:
-whoever has a base directory joins it first.
+`.`, `..` and `//` are resolved first. A pattern without wildcards, or one that ends in `/`, covers what it names and
+everything under it. `a/**` is everything under `a`, but not `a`. Relative patterns never match absolute
+paths: the caller joins its base directory first.
 
 Overlap is exact, and needs no search through the product of two automata. If both sides contain a star, a common
 word exists exactly when what comes before their first stars can agree and what comes after their last stars can:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Ranges: TypeAlias = tuple[tuple[int, int], ...]
     Name: TypeAlias = tuple[Ranges | None, ...]
-    """One name of a path: the characters possible at each place; None is a star."""
+    """One name of a path: the possible characters at each position; None is a star."""
     Path: TypeAlias = tuple[int, tuple["str | Name | None", ...]]
     """(-1 for absolute, else the number of leading `..`; the names, where a str is literal and None is `**`)."""
 
@@ -44,23 +44,23 @@ _SPECIAL = frozenset("*?[\\")
 
 
 def match(pattern: str, path: str) -> bool:
-    """Whether `path`, taken literally, is one of the paths that `pattern` stands for."""
+    """Whether the literal path `path` is covered by `pattern`."""
     subject = normalise(path)
     return parse(pattern).regex.fullmatch("" if subject == "." else subject) is not None
 
 
 def overlaps(a: str, b: str, files: Container[str] = ()) -> bool:
-    """Whether there is any path that both patterns stand for.
+    """Whether any path is covered by both patterns.
 
-    A literal pattern covers what lies under it, so `**/x.py` and `src/y.py` overlap in `src/y.py/x.py`. Where it is
-    known that nothing can lie under a literal pattern, because it is a file, it is to be listed in `files`.
+    A literal pattern covers what lies under it, so `**/x.py` and `src/y.py` overlap in `src/y.py/x.py`. A literal
+    pattern that is known to be a file, with nothing under it, should be listed in `files`.
     """
     ours, theirs = parse(a, a in files), parse(b, b in files)
     return any(_paths_meet(one, other) for one in ours.paths for other in theirs.paths)
 
 
 def normalise(path: str) -> str:
-    """A literal path without `.`, `//`, a trailing `/`, and any `..` that can be worked out. The empty path is `.`."""
+    """A literal path without `.`, `//`, a trailing `/` and any `..` that can be resolved. The empty path is `.`."""
     if path and not path.startswith(("./", "../")) and path.strip("/") not in (".", ".."):
         if "//" not in path and "/." not in path and not (path.endswith("/") and path != "/"):
             return path
@@ -75,7 +75,7 @@ def normalise(path: str) -> str:
 
 
 def escape(path: str) -> str:
-    """A pattern that stands for this very path (and, like any literal, for what is under it)."""
+    """A pattern that covers exactly this path (and, like any literal, what is under it)."""
     return "".join("\\" + char if char in "*?[]{},\\" else char for char in path)
 
 
@@ -87,7 +87,7 @@ def is_literal(pattern: str) -> bool:
 
 
 def starts(pattern: str) -> list[str]:
-    """For each alternative of an absolute pattern, the path below which all lies that it stands for."""
+    """For each alternative of an absolute pattern, the directory under which everything it covers lies."""
     found = []
     for _, names in parse(pattern).paths:
         wild = next((at for at, name in enumerate(names) if not isinstance(name, str)), len(names))
@@ -96,7 +96,7 @@ def starts(pattern: str) -> list[str]:
 
 
 def wildcard(pattern: str, text: str) -> bool:
-    """Plain text in which only `*` is special and stands for anything; for shell commands and host names."""
+    """Plain text in which only `*` is special and matches anything; for shell commands and host names."""
     return _wildcard(pattern).fullmatch(text) is not None
 
 
@@ -118,7 +118,7 @@ class Pattern:
     @property
     def regex(self) -> re.Pattern[str]:
         if self._regex is None:
-            import re  # costs a millisecond or two at start-up, and overlap does not need it
+            import re  # it costs a millisecond or two at start-up, and overlap does not need it
 
             self._regex = re.compile("|".join(map(_path_regex, self.paths)) or "(?!)", re.S)
         return self._regex
@@ -134,7 +134,7 @@ def parse(text: str, is_file: bool = False) -> Pattern:
     for alternative in filter(None, expand_braces(text)):
         for path in _parse_path(alternative, is_file):
             if all(isinstance(name, str) or name is None or () not in name for name in path[1]):
-                paths[path] = None  # a name with an empty class such as [z-a] is no name at all
+                paths[path] = None  # a name with an empty class such as [z-a] matches nothing
             _check_number(text, len(paths))
     return Pattern(text, tuple(paths))
 
@@ -145,7 +145,7 @@ def _check_number(text: str, number: int) -> None:
 
 
 def expand_braces(text: str) -> list[str]:
-    """What `a{b,c}` stands for: `ab` and `ac`."""
+    """The alternatives of `a{b,c}`: `ab` and `ac`."""
     if "{" not in text:
         return [text]
     done: dict[str, None] = {}
@@ -163,7 +163,7 @@ def expand_braces(text: str) -> list[str]:
 
 
 def _innermost_group(text: str) -> list[int] | None:
-    """Where the first `{`, `,`, ..., `}` that closes is; braces without a comma are ordinary characters."""
+    """The positions of the first `{`, `,`, ..., `}` that closes; braces without a comma are ordinary characters."""
     open_groups: list[list[int]] = []
     place = 0
     while place < len(text):
@@ -183,7 +183,7 @@ def _innermost_group(text: str) -> list[int] | None:
 
 
 def _parse_path(text: str, is_file: bool) -> list[Path]:
-    """The names of one brace-free alternative. `**` inside a name or before `..` makes several paths of it."""
+    """The names of one brace-free alternative. `**` inside a name or before `..` turns it into several paths."""
     results: list[tuple[int, list[str | Name | None]]] = [(-1 if text.startswith("/") else 0, [])]
     for part in text.split("/"):
         if not part:
@@ -229,7 +229,7 @@ def _name_choices(part: str) -> list[list[str | Name | None]]:
     if part.strip("*") == "" and len(part) > 1:
         return [[None]]
     choices: list[tuple[list[str | Name | None], Name]] = [([], ())]
-    """What is complete, and the name being built."""
+    """The names that are complete, and the name being built."""
     for piece, across in _pieces(part):
         choices = [(done, name + piece) for done, name in choices]
         if across:
@@ -241,7 +241,7 @@ def _name_choices(part: str) -> list[list[str | Name | None]]:
 
 
 def _pieces(part: str) -> list[tuple[Name, bool]]:
-    """What lies between the `**` of a name, and whether a `**` follows it."""
+    """The parts of a name between its `**`, and whether a `**` follows each."""
     pieces: list[list[Ranges | None]] = [[]]
     for token in _tokens(part):
         if token == "**":
@@ -252,7 +252,7 @@ def _pieces(part: str) -> list[tuple[Name, bool]]:
 
 
 def _tokens(part: str) -> list[str | Ranges]:
-    """`*`, `**`, or the characters possible at one place."""
+    """`*`, `**`, or the possible characters at one position."""
     tokens: list[str | Ranges] = []
     place = 0
     while place < len(part):
@@ -278,7 +278,7 @@ def _tokens(part: str) -> list[str | Ranges]:
 
 
 def _class_end(part: str, start: int) -> int:
-    """Where the `]` is, or 0 when there is none and the `[` is an ordinary character."""
+    """The position of the `]`, or 0 when there is none and the `[` is an ordinary character."""
     first = start + 1 if part.startswith(("!", "^"), start) else start
     return max(part.find("]", first + 1), 0)
 
@@ -321,7 +321,7 @@ def _common(a: Ranges, b: Ranges) -> Ranges:
 
 
 def _literal(name: Name) -> str | Name:
-    """A name that can only be one text is that text."""
+    """A name that can only be one text becomes that text."""
     if not all(place is not None and len(place) == 1 and place[0][0] == place[0][1] for place in name):
         return name
     return "".join(chr(place[0][0]) for place in name if place)
@@ -342,7 +342,7 @@ def _wild_names_meet(a: str | Name, b: str | Name) -> bool:
     a, b = _places(a), _places(b)
     if None in a and None in b or min(len(name) for name in (a, b) if None not in name) > 2:
         return _meet(a, b, _places_meet)
-    # One side is so short that the only common names may be `.` and `..`, which are not names of files.
+    # One side is so short that the only names in common may be `.` and `..`, which no file can have.
     fixed, other = (a, b) if None not in a else (b, a)
     return any(
         _meet((*fixed[:place], possible, *fixed[place + 1 :]), other, _places_meet)
@@ -403,7 +403,7 @@ def _fits(starred: Sequence[object], fixed: Sequence[object], agree: Callable[..
 
 
 _INSIDE = r"(?!/|\.\.(?:/|\Z))"
-"""What a relative pattern matches neither starts at the root nor climbs."""
+"""What a relative pattern matches must not start at the root or with `..`."""
 
 
 def _path_regex(path: Path) -> str:
@@ -433,9 +433,8 @@ def _place_regex(ranges: Ranges) -> str:
 
 
 def _starred(parts: list[str | None], star: str) -> str:
-    """Join regexes, with `star` for None. Between two stars the leftmost place that fits is as good as any other, so
-    that choice is never taken back: otherwise `*a*a*a*b` would take exponential time.
-    """
+    """Join regexes, with `star` for None. Between two stars the leftmost fit is as good as any other, so that choice
+    is atomic and never reconsidered: otherwise `*a*a*a*b` would take exponential time."""
     pieces = [""]
     for part in parts:
         if part is None:

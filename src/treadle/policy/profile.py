@@ -1,4 +1,4 @@
-"""The one judge of what a session may do: rules, mode, directories, what a person allowed, and any further guard."""
+"""The guard of a session. It combines rules, mode, directories, what a person allowed, and any further guard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _never() -> bool:
 
 
 class Profile:
-    """A Guard that remembers. Call it with an Access; the strictest of all that have a say wins."""
+    """A Guard that remembers a person's answers. Called with an Access; the strictest of all its parts wins."""
 
     def __init__(
         self,
@@ -34,14 +34,14 @@ class Profile:
         private: Iterable[str] = (),
         disk: Disk,
     ) -> None:
-        """`contained`: whether a command can reach nothing but the workspace, so that its mode need not ask. `private`:
-        what belongs to Treadle; without a mode, which would ask, it is denied unless a rule names it."""
+        """`contained`: whether commands can reach only the workspace, so that the mode need not ask about them.
+        `private`: Treadle's own files. Without a mode, which would ask, they are denied unless a rule names them."""
         self.contained = contained
         self.private = [*map(disk.real, private)]
         self.mode = mode
         self.rules = RuleSet(rules, disk.real(cwd), disk)
         self.denying = RuleSet(Rules(deny=rules.deny), disk.real(cwd), disk) if rules.ask or rules.allow else self.rules
-        """What holds in every mode."""
+        """The deny rules alone, which hold in every mode."""
         self.inside = [disk.real(posixpath.join(cwd, directory)) for directory in (cwd, *add_dirs)]
         self.readable = [*self.inside, *map(disk.real, readable)]
         self.extra = extra
@@ -100,7 +100,7 @@ class Profile:
         return Decision(verdict="ask", reason=reason, by="mode")
 
     def hides(self, path: str) -> bool:
-        """Whether a tool that looks at many files must leave this one out."""
+        """Whether a tool that looks at many files must skip this one."""
         rules = self.denying if self.mode == "yolo" else self.rules
         return rules.hides(path) or self.mode is None and self.is_private(path)
 
@@ -109,7 +109,7 @@ class Profile:
         return ours and not any(is_under(place, base) for base in self.readable)
 
     def remember(self, access: Access) -> None:
-        """A person allowed this for as long as the session lasts."""
+        """Remember that a person allowed this for the rest of the session."""
         self.remembered.update(_keys(access))
 
     def was_allowed(self, access: Access) -> bool:
@@ -129,7 +129,7 @@ def build_guard(
     private: Iterable[str] = (),
     disk: Disk,
 ) -> Profile:
-    """`mode` None: no mode decides, and what no rule forbids runs. `readable`: further directories, to read in only."""
+    """With `mode` None, whatever no rule forbids is allowed. `readable`: further directories that may only be read."""
     return Profile(cwd, rules, mode, add_dirs, extra_guard, readable, contained, private=private, disk=disk)
 
 
@@ -142,7 +142,7 @@ def is_under(path: str, base: str) -> bool:
 
 
 def _redirected(access: Access) -> list[Access]:
-    """`echo x > f` writes f as surely as any tool that writes files."""
+    """The writes of a command's redirections: `echo x > f` writes f as surely as a tool does."""
     if access.command is None:
         return []
     writes = shell.read(access.command).writes
@@ -150,14 +150,14 @@ def _redirected(access: Access) -> list[Access]:
 
 
 def _keys(access: Access) -> list[tuple[str, str]]:
-    """What exactly was allowed: this tool on this command, these paths, this host, or as a whole if it has none."""
+    """What exactly was allowed: this tool with this command, these paths or this host; else the whole tool."""
     if access.command is not None:
         return [(f"{access.tool} outside" if access.outside else access.tool, access.command)]
     return [(access.tool, target) for target in (*access.paths, *filter(None, [access.url]))] or [(access.tool, "")]
 
 
 def as_rules(access: Access) -> tuple[str, ...]:
-    """The allow rules that say exactly this for ever; none where they cannot: in a command a star is a wildcard."""
+    """Rules that allow exactly this for good; none for a command with a star, which a rule reads as a wildcard."""
     if access.command is not None:
         return () if access.outside or "*" in access.command else (f"Bash({access.command})",)
     if access.url is not None:

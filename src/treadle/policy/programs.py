@@ -1,4 +1,4 @@
-"""What is known of programs by their names: which run another, which write the files that they are given. Pure."""
+"""What is known about programs by name: which run another program, and which write files they are given. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WRAPPERS: dict[str, tuple[str, list[str], int]] = {
     "doas": ("nsu:C:", [], 0),
     "chroot": ("", ["userspec=", "groups=", "skip-chdir"], 1),
 }
-"""Programs that run another: their options, and how many operands come before it."""
+"""Programs that run another program: their options, and how many operands come before it."""
 RUNNERS = {
     "su",
     "watch",
@@ -61,30 +61,30 @@ RUNNERS = {
     "pkexec",
     "coproc",
 }
-"""Programs that run another in ways that are not followed here."""
+"""Programs that run another program in ways that are not analysed here."""
 INTERPRETERS = set(
     "bash sh dash zsh ksh ash fish python python2 python3 perl ruby node deno bun php lua awk gawk mawk R Rscript psql "
     "mysql sqlite3 ssh at batch ed ex vi vim make gdb bc dc m4 tclsh expect osascript pwsh".split()
 )
 """Programs that run what they read from their input."""
 POWERFUL = {"sudo", "doas", "chroot", "exec"}
-"""Wrappers that change what the inner command can do: they are judged themselves as well."""
+"""Wrappers that change what the inner command can do, so they are judged themselves as well."""
 LAUNCHERS = set(
     "npx npm pnpm yarn bun bunx uv uvx poetry pipenv pdm hatch conda mamba mise asdf direnv nix nix-shell docker "
     "podman kubectl tmux screen expect xterm hyperfine entr fd taskset chrt prlimit numactl valgrind ltrace gdb "
     "fakeroot firejail bwrap setarch linux32 linux64 torsocks proxychains proxychains4 faketime xvfb-run "
     "dbus-run-session cpulimit caffeinate catchsegv".split()
 )
-"""Programs that may run another, among much else: rules that forbid look at every word as if it did."""
+"""Programs that do many things and may run another program: deny rules are tried on every word as if it were one."""
 WRITERS = set("cp mv rm ln tee dd touch truncate install sed chmod chown mkdir rmdir".split())
-"""Programs whose operands are written to, or are checked against rules about writing."""
+"""Programs that write to their operands, or whose operands are checked against rules about writing."""
 CHANGERS = set(
     "unlink shred mkfifo mknod patch rsync split csplit sponge ed ex vi vim nvim nano emacs gzip gunzip bzip2 bunzip2 "
     "xz unxz zstd unzip".split()
 )
 """Further programs that may write a file they are given."""
 
-# git, whose options come in front of its command...
+# git, whose options come before its command...
 
 GIT_RUNNERS = {"submodule", "bisect", "rebase", "filter-branch", "difftool", "mergetool"}
 GIT_WRITERS = {"checkout", "restore", "rm", "mv", "clean", "apply", "am"}
@@ -97,7 +97,7 @@ _HARMLESS = ("", "cat", "less", "true", "false")
 
 
 def git_options(words: Sequence[str]) -> tuple[list[tuple[str, str]], int]:
-    """What `-c` sets, and where the command of git is among these words."""
+    """The settings given with `-c`, and the position of git's command among these words."""
     settings = []
     at = 1
     while at < len(words) and words[at].startswith("-"):
@@ -109,7 +109,7 @@ def git_options(words: Sequence[str]) -> tuple[list[tuple[str, str]], int]:
 
 
 def git_runs(key: str, value: str) -> bool:
-    """Whether git would run what this setting says."""
+    """Whether git would run the value of this setting."""
     return _GIT_PROGRAMS.fullmatch(key) is not None and value not in _HARMLESS
 
 
@@ -121,7 +121,7 @@ _HERE = re.compile(r"(\$\{PWD\}|\$PWD|~\+)(?=/)")
 
 
 def mentioned(words: Sequence[str]) -> Iterator[str]:
-    """Every file that these words could name: as they are, or behind what commonly comes before a name."""
+    """Every file that these words could name, as they are or after a common prefix."""
     for word in words:
         word = _HERE.sub(".", word)
         if not word.startswith("-"):
@@ -136,7 +136,7 @@ _PLAIN = re.compile("[^=@:]*")
 
 
 def written(words: Sequence[str]) -> Iterator[str]:
-    """Every file that a command could write, as far as its words tell."""
+    """Every file that a command could write, as far as its words show."""
     name = words[0].rpartition("/")[2]
     command = next(iter(words[1:2]), "")
     if (

@@ -1,4 +1,4 @@
-"""Files that decide what runs later, outside of any sandbox: an agent changes them only when a person says so. Pure."""
+"""Files that decide what runs later outside any sandbox: an agent needs a person's approval to change them. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import posixpath
 GIT = ("config", "config.worktree", "hooks", "info/attributes", "commondir")
 """Inside a repository's git directory."""
 WORKSPACE = (".treadle", ".claude", ".vscode", ".idea", ".envrc", ".mcp.json")
-"""At the top of a workspace. These and git's the sandbox keeps; the rest is kept by the judge of file tools."""
+"""At the top of a workspace. The sandbox protects these and git's; the guard of the file tools protects the rest."""
 HOME = (
     *(".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile"),
     *(".zlogin", ".gitconfig", ".ssh", ".config/git", ".config/fish", ".config/systemd", ".config/autostart"),
     ".local/bin",
 )
-"""In a home directory: the sandbox keeps these too when somebody works in the whole of it."""
+"""In a home directory. The sandbox also protects these when the workspace is the whole home directory."""
 DIRECTORIES = {*WORKSPACE, ".git", ".circleci", ".buildkite", ".husky", ".devcontainer", ".github/workflows"}
 NAMES = {
     *(".envrc", ".mcp.json", "AGENTS.md", "CLAUDE.md", "GEMINI.md", ".gitlab-ci.yml", "Jenkinsfile", ".travis.yml"),
@@ -24,7 +24,7 @@ NAMES = {
 
 
 def is_protected(path: str) -> bool:
-    """Whether writing this file is a question in every mode but yolo, wherever it lies."""
+    """Whether writing this file needs approval in every mode but yolo, wherever it lies."""
     if posixpath.basename(path) in NAMES:
         return True
     whole = posixpath.normpath(path) + "/"

@@ -1,11 +1,11 @@
 """Permission rules: `Bash(git status*)`, `Write(.env*)`, `Read(secrets/**)`, `WebFetch(*.example.com)`, `mcp__github`.
 
 A rule is a tool and, in parentheses, a pattern for what the tool touches: the command, the paths or the host. It looks
-at `session.Access` only, so it means the same whatever a tool calls its arguments. Deny beats ask beats allow. Whoever
-forbids is understood widely, whoever allows narrowly:
+at `session.Access` only, so it means the same whatever a tool calls its arguments. Deny beats ask beats allow. Rules
+that forbid are read broadly, rules that allow narrowly:
 
 - deny and ask match if any part of a shell command or any path matches; allow matches only if all of them do;
-- allow with a pattern never matches a command that could not be understood, unless it is that command, word for word.
+- an allow rule never matches a command that could not be understood, unless it is exactly that command.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SHELL_NAMES = {"bash", "shell", "sh", "execcommand", "localshell", "runshellcom
 
 
 def written(script: shell.ShellScript) -> list[str]:
-    """What a script writes, as far as its words say: redirections, and the operands that a command writes to."""
+    """The files that a script writes, as far as its words show: redirections, and operands that are written to."""
     found = [*script.writes]
     for part in script.parts:
         words = [word for word in part.words[1:] if not word.startswith("-")]
@@ -59,7 +59,7 @@ class Rule(msgspec.Struct, frozen=True):
     pattern: str | None
 
     def concerns(self, access: Access) -> bool:
-        """Whether it is about this tool at all."""
+        """Whether the rule is about this tool at all."""
         name = access.tool.lower()
         if self.tool == "*":
             return True
@@ -84,7 +84,7 @@ def parse_rule(text: str) -> Rule:
     if pattern in ("", "*", "**") and tool != "webfetch":
         pattern = None
     if pattern is not None and tool != "bash" and not tool.startswith("mcp__"):
-        patterns.parse(pattern)  # so that an invalid pattern is refused now
+        patterns.parse(pattern)  # refuses an invalid pattern early
     return Rule(text.strip(), tool, pattern)
 
 
@@ -93,7 +93,7 @@ def _plain(name: str) -> str:
 
 
 class RuleSet:
-    """Rules made ready for one working directory."""
+    """Rules prepared for one working directory."""
 
     def __init__(self, rules: Rules, cwd: str, disk: Disk) -> None:
         self.cwd = cwd
@@ -106,15 +106,15 @@ class RuleSet:
         self._hiding = [one for pattern in hiding for one in self.candidates(pattern, wide=True)]
 
     def hidden_patterns(self) -> list[str]:
-        """What deny rules keep from being read, as absolute patterns: for a sandbox to hide."""
+        """Absolute patterns of the files that deny rules keep from being read, for a sandbox to hide."""
         return self._denied("read", "readfile", "grep", "glob", "*")
 
     def kept_patterns(self) -> list[str]:
-        """What deny rules keep from being changed."""
+        """Absolute patterns of the files that deny rules keep from being changed."""
         return self._denied(*_WRITING, "*")
 
     def names_for_writing(self, path: str) -> bool:
-        """Whether an allow rule about writing names this very file, or all that lies in this directory."""
+        """Whether an allow rule about writing names exactly this file, or everything in this directory."""
         named = [rule.pattern for rule in self.allow if rule.pattern is not None and rule.tool in _WRITING]
         return any(
             self.path_matches(one, path) or one.endswith("/**") and self.path_matches(one.removesuffix("/**"), path)
@@ -126,7 +126,7 @@ class RuleSet:
         return list(dict.fromkeys(one for pattern in named for one in self.candidates(pattern, wide=True)))
 
     def judge(self, access: Access) -> Decision | None:
-        """What the rules say; None when no rule matches."""
+        """The decision of the rules; None when no rule matches."""
         if not (self.deny or self.ask or self.allow):
             return None
         script = shell.read(access.command) if access.command is not None else None
@@ -150,7 +150,7 @@ class RuleSet:
         return any(rule.pattern is not None and rule.tool in ("bash", "*") for rule in (*self.deny, *self.ask))
 
     def touches(self, rule: Rule, access: Access, script: shell.ShellScript | None) -> bool:
-        """Whether any part of what is about to happen matches: for rules that forbid."""
+        """Whether any part of the access matches. For rules that forbid."""
         if script is not None and rule.pattern is not None:
             if rule.tool in ("read", "write", "edit"):
                 return self.touches_in_shell(rule, script)
@@ -167,7 +167,7 @@ class RuleSet:
         )
 
     def touches_in_shell(self, rule: Rule, script: shell.ShellScript) -> bool:
-        """A rule about files also binds redirections, and words of commands that can only be meant as such files."""
+        """A rule about files also applies to redirections, and to words of a command that can only mean such files."""
         assert rule.pattern is not None
         reading = rule.tool == "read"
         named = [*script.reads] if reading else [*script.writes]
@@ -178,14 +178,14 @@ class RuleSet:
             try:
                 named += itertools.islice((path for glob in globs for path in self.found(glob)), MAX_FOUND)
             except ConfigError:
-                return True  # it stands for more than can be followed
+                return True  # it stands for more than we can follow
             if len(named) > MAX_FOUND:
                 return True
         unique = dict.fromkeys(path for path in named if "\0" not in path)
         return any(self.path_matches(rule.pattern, path, wide=True) for path in unique)
 
     def found(self, word: str) -> Iterator[str]:
-        """The files that the shell puts in the place of a word with wildcards."""
+        """The files that the shell would put in place of a word with wildcards."""
         for pattern in patterns.expand_braces(word):
             yield from self._disk.found(self.cwd, self._disk.expand(pattern))
 
@@ -204,28 +204,28 @@ class RuleSet:
         return access.url is not None and any(host_matches(text, access.url) for text in texts)
 
     def names_command(self, access: Access) -> bool:
-        """Whether an allow rule is this whole command, so that nothing in it is left to judge."""
+        """Whether an allow rule is exactly this command, so that nothing in it is left to judge."""
         if access.command is None:
             return False
         return any(rule.concerns(access) and rule.pattern == access.command for rule in self.allow)
 
     def names_paths(self, access: Access) -> bool:
-        """Whether allow rules name each of these very paths, so that it does not matter where they are."""
+        """Whether allow rules cover each of these paths, so that their location does not matter."""
         texts = [rule.pattern for rule in self.allow if rule.concerns(access) and rule.pattern is not None]
         return bool(access.paths) and all(any(self.path_matches(text, path) for text in texts) for path in access.paths)
 
     def hides(self, path: str) -> bool:
-        """Whether a rule keeps this file from being read without asking: then tools that look at many leave it out."""
+        """Whether a rule forbids reading this file without asking; tools that look at many files then skip it."""
         return any(patterns.match(pattern, path) for pattern in self._hiding)
 
     def path_matches(self, pattern: str, path: str, wide: bool = False) -> bool:
         candidates = self.candidates(pattern, wide)
-        # A path and where it really leads: either is enough to forbid, both are needed to allow.
+        # The path as written and its real location: one match is enough to forbid, both must match to allow.
         matched = (any(patterns.match(one, place) for one in candidates) for place in self.places(path))
         return any(matched) if wide else all(matched)
 
     def candidates(self, pattern: str, wide: bool) -> list[str]:
-        """The absolute patterns that a pattern means."""
+        """The absolute patterns that a rule's pattern stands for."""
         candidates = [self.absolute(pattern)]
         if wide and pattern.endswith("/**"):
             candidates.append(self.absolute(pattern.removesuffix("/**")))
@@ -234,7 +234,7 @@ class RuleSet:
         return candidates
 
     def places(self, path: str) -> tuple[str, ...]:
-        """As it is written, and where it really leads, if that is elsewhere."""
+        """The path as written, and its real location if that differs."""
         whole = posixpath.join(self.cwd, self._disk.expand(path))
         written = patterns.normalise(whole)
         real = self._disk.real(whole) if "\0" not in whole else written
@@ -247,19 +247,19 @@ class RuleSet:
 
 
 def command_matches(pattern: str, command: str) -> bool:
-    """`git status*` as it looks; `git *` and `npm run test:*` also match with nothing after the command."""
+    """`git status*` is matched literally; `git *` and `npm run test:*` also match the command without arguments."""
     if pattern.endswith(":*"):
         pattern = pattern.removesuffix(":*") + " *"
     return patterns.wildcard(pattern, command) or pattern.endswith(" *") and patterns.wildcard(pattern[:-2], command)
 
 
 def _words(part: shell.Part) -> tuple[str, ...]:
-    """All that it is given; a variable that is set can be read by what follows."""
+    """All words that it is given, including assignments, because later commands can read those variables."""
     return (*part.assignments, *part.words[(0 if "=" in part.words[0] else 1) :])
 
 
 def _part_allowed(part: shell.Part, allowed: list[str]) -> bool:
-    """Understood to the last word, and with no option that runs or writes unless the rule has that option itself."""
+    """Whether every word is known and no option runs or writes something, unless the rule itself has that option."""
     if not part.certain:
         return False
     forms = (part.text, part.full, part.source) if part.plain else (part.full, part.source)
@@ -273,12 +273,12 @@ def _names(pattern: str, option: str) -> bool:
 
 
 def _all_forms(part: shell.Part) -> tuple[str, ...]:
-    """Every way in which somebody may have written down what this is."""
+    """Every form in which a rule may name this command."""
     return part.text, part.full, part.source, " ".join((part.name, *part.words[1:]))
 
 
 def host_matches(pattern: str, url: str) -> bool:
-    from urllib.parse import urlsplit  # few sessions fetch a page
+    from urllib.parse import urlsplit  # rarely needed: few sessions fetch a page
 
     try:
         host = urlsplit(url).hostname or ""

@@ -1,9 +1,9 @@
 """What a shell command would run and write, as far as that can be known without running it. Pure.
 
 `read("cd a && sudo rm x > log")` gives one Part for every simple command in it, however deep: joined by any operator,
-in subshells, functions and `case`, in `$(...)` and backticks, behind `sudo`, `env`, `xargs`, `bash -c '...'`. What it
-cannot follow (a command whose name is a variable, a shell that reads its input) makes the whole script not
-`understood`; the parts are then a guess that errs towards finding too many.
+in subshells, functions and `case`, in `$(...)` and backticks, behind `sudo`, `env`, `xargs`, `bash -c '...'`. If it
+cannot follow something (a command whose name is a variable, a shell that reads its input), the whole script is not
+`understood`, and the parts are a guess that errs towards finding too many.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """One simple command."""
 
     words: tuple[str, ...]
-    """Without quotes and redirections, the program first."""
+    """The program and its arguments, without quotes and redirections."""
     assignments: tuple[str, ...] = ()
-    """What its environment is changed to."""
+    """Changes to its environment."""
     source: str = ""
-    """As it was written, when it was written as a command of its own."""
+    """The command as it was written, if it stood on its own."""
     wrapper: bool = False
-    """It adds nothing to what the other parts can do, so whoever allows need not look at it."""
+    """It adds nothing to what the other parts can do, so allow rules need not cover it."""
     globs: tuple[str, ...] = ()
-    """Those of its words of which the shell makes others."""
+    """Its words that the shell expands."""
     certain: bool = True
-    """Whether every word is known: no variable, no substitution, no braces, no text for an interpreter on its input."""
+    """Whether every word is known: no variable, substitution or braces, and no input for an interpreter."""
 
     @property
     def text(self) -> str:
@@ -50,7 +50,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def plain(self) -> bool:
-        """Whether its environment is changed in no way that can change what it does."""
+        """Whether its changes to the environment cannot change what it does."""
         return all(_HARMLESS.fullmatch(assignment.partition("=")[0]) for assignment in self.assignments)
 
     @property
@@ -62,9 +62,9 @@ class ShellScript(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...]
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
-    """Where redirections read and write, with every directory that a `cd` may have led to."""
+    """The files that redirections read and write, in every directory that a `cd` may have led to."""
     bases: tuple[str, ...] = ("",)
-    """Those directories; the first is where it starts."""
+    """Those directories; the first is the one it starts in."""
     understood: bool = True
     why: str = ""
     """What was not understood."""
@@ -85,7 +85,7 @@ def read(command: str) -> ShellScript:
 
 
 def joined(bases: Sequence[str], paths: Sequence[str]) -> list[str]:
-    """Each path from each of the directories."""
+    """Each path, relative to each of the directories."""
     return [path if path.startswith("~") else posixpath.join(base, path) for path in paths for base in bases]
 
 
@@ -98,7 +98,7 @@ _HARMLESS = re.compile(
 
 
 def is_names(word: Word) -> bool:
-    """Whether a word with wildcards can only become names of files: not options, and not the parts of braces."""
+    """Whether a word with wildcards can only expand to file names, not to options or brace alternatives."""
     return "{" not in word.raw and not word.raw.startswith(("*", "?", "["))
 
 
@@ -130,7 +130,7 @@ class _Reader:
             self.guess()
 
     def doubt(self, why: str) -> None:
-        """Not understood, but what follows still can be."""
+        """Mark the script as not understood, but go on reading."""
         self.why = self.why or why
 
     def guess(self) -> None:
@@ -138,7 +138,7 @@ class _Reader:
             self.every_ending(piece.translate({ord(quote): None for quote in "'\"\\"}).split(), piece.strip())
 
     def every_ending(self, words: list[str], source: str, *, wrapper: bool = False) -> None:
-        """Any of these words may be the program that runs."""
+        """Add a part for each suffix of the words, because any word may be the program that runs."""
         endings = (tuple(words[start:]) for start in range(min(len(words), 16)))
         self.parts += [Part(words=ending, source=source, wrapper=wrapper) for ending in endings]
 
@@ -157,7 +157,7 @@ class _Reader:
             if operator not in ("<", "<&"):
                 self.writes.append(target.text)
 
-    # What a simple command means: keywords, assignments, wrappers.
+    # The meaning of a simple command: keywords, assignments, wrappers.
 
     def script(self, text: str) -> None:
         inner = _Reader(text, self.depth + 1)
@@ -176,7 +176,7 @@ class _Reader:
                 found.words, assignments, found.source, certain=all(not one.dynamic for one in found.assignments)
             )
         elif assignments:
-            # They stay set for all that follows, so they are judged like a command.
+            # The assignments stay in force for everything after them, so they are judged like a command.
             self.parts.append(Part(words=tuple(assignments), source=found.source, certain=False))
 
     def program(
@@ -209,7 +209,7 @@ class _Reader:
         elif name == "git":
             self.git(words, assignments)
         elif name in programs.INTERPRETERS or name == "sed":
-            # Code in a word: whoever forbids a program forbids it there too, as far as its name can be read.
+            # Code inside a word: a rule that forbids a program also applies there, as far as the name can be read.
             named = re.findall(r"[\w./-]+", " ".join(text for text in texts[1:] if re.search(r"[\s(\"']", text)))
             self.every_ending(named, "", wrapper=True)
         elif name in programs.LAUNCHERS:
@@ -233,7 +233,7 @@ class _Reader:
         self.bases += [posixpath.join(base, target.text) for base in self.bases]
 
     def inner_shell(self, words: list[Word]) -> bool:
-        """Whether all it runs is the text given with -c."""
+        """Whether everything it runs is the text given with -c."""
         given = False
         while words and words[0].text.startswith(("-", "+")):
             option = words[0].text
@@ -250,7 +250,7 @@ class _Reader:
         return given
 
     def git(self, words: list[Word], assignments: list[str]) -> None:
-        """As without the options in front of its command, behind which no rule would see that, and what they run."""
+        """Add the git command without its leading options, which would hide it from rules, and what they run."""
         texts = [word.text for word in words]
         settings, at = programs.git_options(texts)
         command = texts[at:]
@@ -279,7 +279,7 @@ class _Reader:
         self.writes += [to for option, to in zip(texts, texts[1:], strict=False) if option in programs.FIND_WRITES]
 
     def inner_command(self, name: str, words: list[Word], assignments: list[str], wrapped: int) -> bool:
-        """Whether there is one."""
+        """Read the command that a wrapper runs. Returns whether there is one."""
         short, long, operands = programs.WRAPPERS[name]
         try:
             rest = getopt.getopt([word.text for word in words], short, long)[1]

@@ -1,8 +1,7 @@
-"""A shell command as tree-sitter reads it: every simple command in it, with its words, wherever it stands. Pure.
+"""A shell command as tree-sitter reads it: every simple command in it, with its words, however nested. Pure.
 
-tree-sitter says where commands, words, substitutions and redirections begin and end; what a word comes to without its
-quotes is worked out here. Whatever its grammar does not take makes the whole command `lost`: nobody guesses what bash
-would make of it.
+tree-sitter finds where commands, words, substitutions and redirections begin and end; this module removes the quotes.
+If the grammar cannot read part of a command, all of it is `Lost`: we do not guess what bash would do with it.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ class Word(msgspec.Struct):
     text: str = ""
     raw: str = ""
     dynamic: bool = False
-    """Only known when it runs: variables, substitutions."""
+    """Only known at run time: variables, substitutions."""
     glob: bool = False
-    """The shell may make other words of it."""
+    """The shell may expand it to other words."""
 
 
 class SimpleCommand(msgspec.Struct):
@@ -36,7 +35,7 @@ class SimpleCommand(msgspec.Struct):
     assignments: list[Word] = []
     source: str = ""
     document: bool = False
-    """It is given a here-document or here-string."""
+    """Whether it has a here-document or here-string."""
 
 
 class Redirection(msgspec.Struct):
@@ -45,7 +44,7 @@ class Redirection(msgspec.Struct):
 
 
 class Inner(msgspec.Struct):
-    """Text between backticks, which is a command of its own once its escapes are taken away."""
+    """Text between backticks, which is a command of its own once its escapes are removed."""
 
     text: str
 
@@ -74,11 +73,11 @@ _KEYWORDS = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "}"
 _STRUCTURES = {"case", "esac", "for", "select", "function", "in", ";;"}
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
 _BLANKS = b" \t\n"
-"""All that bash takes for blanks; other characters that look like one are part of a word."""
+"""The only characters that bash treats as blanks; others that look blank are part of a word."""
 _EACH_BLANK = (b" ", b"\t", b"\n")
 _BLANK = re.compile(rb"(?:[ \t\n]|\\\n)*")
 _WHOLE = {"string", "heredoc_body", "heredoc_redirect", "expansion", "regex", "translated_string", "ansi_c_string"}
-"""What is taken as one piece of text, with blanks that mean something."""
+"""Nodes that are taken as one piece of text, because blanks in them have a meaning."""
 _ESCAPES = {
     **{"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"},
     **{"\\": "\\", "'": "'", '"': '"', "?": "?"},
@@ -87,12 +86,13 @@ _ESCAPE = re.compile(r"\\(?:([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})
 
 
 _ASCII = bytes(byte if byte < 0x80 else ord("%") for byte in range(256))
-"""The grammar's scanner asks the C library about characters with functions for single bytes, and a character beyond
-U+10000 makes those read foreign memory. To a shell such a byte is part of a word and not of a name, like `%`."""
+"""Replaces bytes beyond ASCII with `%`. The grammar's scanner passes characters to C functions made for single
+bytes, and one beyond U+10000 makes them read foreign memory. To a shell such a byte is, like `%`, part of a word,
+never of a name."""
 
 
 def read(command: str) -> Iterator[SimpleCommand | Redirection | Inner]:
-    """What it runs, writes and holds, in the order in which it is written. Raises Lost."""
+    """The commands, redirections and backtick texts in it, in the order in which they are written. Raises Lost."""
     data = command.encode("utf-8", "surrogateescape")
     root = _parser().parse(data.translate(_ASCII)).root_node
     if root.has_error:
@@ -110,7 +110,7 @@ class _Walk:
         return self.data[start:end].decode("utf-8", "surrogateescape")
 
     def check(self, root: Node, start: int, end: int) -> None:
-        """The grammar passes over some text without a word, such as `\\ ` before a word: nothing may be left out."""
+        """The grammar silently skips some text, such as `\\ ` before a word: make sure that nothing was left out."""
         todo = [(root, start, end)]
         while todo:
             node, start, end = todo.pop()
@@ -156,7 +156,7 @@ class _Walk:
         return self.text(node.start_byte, node.end_byte).strip(" \t\n")
 
     def inside(self, node: Node, depth: int) -> Iterator[SimpleCommand | Redirection | Inner]:
-        """Commands that stand in its words."""
+        """The commands inside this node's words."""
         if depth > MAX_DEPTH:
             raise Lost("it is too deep")
         for child in node.children:
@@ -168,7 +168,7 @@ class _Walk:
                 yield from self.inside(child, depth + 1)
 
     def redirected(self, node: Node, depth: int) -> Iterator[SimpleCommand | Redirection | Inner]:
-        """`a > f b` is the command `a b`: what follows the first word after the arrow still belongs to the command."""
+        """`a > f b` is the command `a b`: words after a redirection's target belong to the command."""
         bodies = [child for child in node.children if not child.type.endswith("_redirect")]
         redirects = [child for child in node.children if child.type.endswith("_redirect")]
         for redirect in redirects:
@@ -177,7 +177,7 @@ class _Walk:
         for before, after in zip(node.children, node.children[1:], strict=False):
             if (
                 self.text(before.end_byte, after.start_byte).strip(" \t\n") == "-"
-            ):  # the grammar forgets it, as in `a - <<E`
+            ):  # the grammar drops it, as in `a - <<E`
                 surplus.insert(0, Word(text="-", raw="-"))
         document = any(redirect.type != "file_redirect" for redirect in redirects)
         if len(bodies) == 1 and bodies[0].type == "command":
@@ -206,7 +206,7 @@ class _Walk:
                 pieces.append(child)
         found.words = [*self.words(pieces), *surplus]
         while found.words and not found.assignments and found.words[0].raw in _KEYWORDS:
-            found.words.pop(0)  # the grammar takes some of them for programs, as in `! { a; }`
+            found.words.pop(0)  # the grammar takes some keywords for programs, as in `! { a; }`
         while node.type == "command" and found.words and _ASSIGNMENT.match(found.words[0].raw):
             found.assignments.append(found.words.pop(0))
         if found.words and found.words[0].raw in _STRUCTURES:
@@ -247,7 +247,7 @@ class _Walk:
                 yield from self.assigned(child)
 
     def words(self, nodes: list[Node]) -> list[Word]:
-        """Nodes that touch each other are one word."""
+        """Adjacent nodes form one word."""
         groups: list[list[Node]] = []
         for node in nodes:
             if groups and groups[-1][-1].end_byte == node.start_byte and not self.begins_with_blank(node):

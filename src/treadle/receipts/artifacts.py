@@ -1,4 +1,4 @@
-"""The files that a receipt names: copied out of the workspace before that goes, and known by their hash."""
+"""The files that a receipt names, copied out of the workspace before it is removed, and identified by their hash."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ MOST_FILES = 1000
 class Collected(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     path: str
-    """The path that the run gave it."""
+    """The path by which the run named it."""
     kept: str | None = None
-    """Where it is kept."""
+    """Where the copy is."""
     sha256: str | None = None
     bytes: int | None = None
     problem: str | None = None
-    """Why it is not kept."""
+    """Why there is no copy."""
 
 
 def collect(artifacts: Sequence[Artifact], root: str, directory: str) -> list[Collected]:
-    """Copy them from the workspace at `root` into `directory`, which is made when there are any."""
+    """Copy them from the workspace at `root` into `directory`, which is created if there are any."""
     found = []
     left = MOST_BYTES
     for number, artifact in enumerate(artifacts):
@@ -50,7 +50,7 @@ def _collect(artifact: Artifact, root: str, target: str, room: int) -> Collected
 
     if "\0" in artifact.path or not artifact.path:
         return missing("it is not the name of a file")
-    # Where it really is: a link must not bring anything out that lies elsewhere.
+    # Resolved first, so that a link cannot bring out a file from outside the workspace.
     place, base = os.path.realpath(os.path.join(root, artifact.path)), os.path.realpath(root)
     if not place.startswith(f"{base.rstrip('/')}/"):
         return missing("it is not in the workspace")

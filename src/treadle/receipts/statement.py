@@ -1,7 +1,7 @@
-"""A receipt for other people's tools: an in-toto statement (v1) in a DSSE envelope, signed with the person's key.
+"""A receipt for standard tools: an in-toto statement (v1) in a DSSE envelope, signed with the person's key.
 
-The subjects are what a verifier can hold in its hands: the patch and the other files that were kept of the run. The
-receipt itself is the predicate, whole, so its own hash can be checked from there.
+The subjects are files that a verifier may have: the patch and the other files that were kept of the run. The whole
+receipt is the predicate, so its own hash can be checked from there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PAYLOAD = "application/vnd.in-toto+json"
 
 
 def statement(receipt: Receipt) -> dict[str, Any]:
-    """Raises ValueError when the receipt has no hash, because then nothing in it is certain."""
+    """Raises ValueError when the receipt has no hash, because then nothing vouches for its content."""
     if receipt.receipt_sha256 is None:
         raise ValueError("the receipt has no hash")
     subjects = [{"name": f"receipt/{receipt.meta.run_id}", "digest": {"sha256": receipt.receipt_sha256}}]
@@ -38,7 +38,7 @@ def statement(receipt: Receipt) -> dict[str, Any]:
 
 
 def envelope(receipt: Receipt, sign: Callable[[bytes], str], public_key: str) -> dict[str, Any]:
-    """The signed envelope. `sign` gives base64; the id of the key is the SHA-256 of its public half."""
+    """The signed envelope. `sign` returns base64; the key's id is the SHA-256 of its public half."""
     payload = msgspec.json.encode(statement(receipt), order="sorted")
     return {
         "payloadType": PAYLOAD,
@@ -52,5 +52,5 @@ def key_id(public_key: str) -> str:
 
 
 def encoded(kind: str, payload: bytes) -> bytes:
-    """What is signed: the pre-authentication encoding of DSSE v1."""
+    """The bytes that are signed: the pre-authentication encoding of DSSE v1."""
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind.encode(), len(payload), payload)

@@ -1,8 +1,8 @@
-"""From what was seen of a run to its receipt. What the sidecar claims and what we observed are kept apart.
+"""Makes the receipt of a run from what was seen of it. What the sidecar claims and what we observed are kept apart.
 
-The contract's fields hold what was observed wherever it can be observed: the trace, the difference of the workspace,
-the result of the check. The rest (usage, artifacts) is the sidecar's word. What the contract has no field for is in
-`usage_raw.treadle`, which any verifier accepts, as `usage_raw` is free.
+The contract's fields hold what was observed wherever that is possible: the trace, the changes to the workspace, the
+result of the check. For the rest (usage, artifacts) we have only the sidecar's word. What the contract has no field for
+is in `usage_raw.treadle`, which any verifier accepts because `usage_raw` is free-form.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ DIFF_CAP = 4 * 1024 * 1024
 
 
 class Trace:
-    """The events of a run: only the first and the last when there are too many, none when they are too large."""
+    """The events of a run: only the first and the last if there are too many, and notes in place of huge ones."""
 
     def __init__(self, keep: int = TRACE_EVENTS, keep_bytes: int = TRACE_BYTES) -> None:
         self._keep = keep
@@ -70,7 +70,7 @@ class Trace:
         self.seen = 0
 
     def extend(self, events: Sequence[AnyAgentEvent], size: int = 0) -> None:
-        """`size` is how long they are as JSON, together; events that are huge are replaced by a word about them."""
+        """`size` is their total length as JSON. A huge event is replaced by a note about it."""
         self.seen += len(events)
         if size > BIG_EVENT:
             events = [_small(event) for event in events]
@@ -101,7 +101,7 @@ def _small(event: AnyAgentEvent) -> AnyAgentEvent:
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """The command that a person gave to find out whether the work is good."""
+    """The command with which a person checks whether the work is good."""
 
     command: str
     exit_code: int | None
@@ -128,7 +128,7 @@ class Observed:
         self.error: TreadleError | None = None
         self.handshaking = True
         self.stopped: TreadleError | None = None
-        """Why we cancelled it, when we did."""
+        """Why we cancelled it, if we did."""
         self.exit_code: int | None = None
         self.stderr_tail = ""
         self.commands_seen: Sequence[str] | None = None
@@ -139,18 +139,18 @@ class Observed:
         self.patch_path: str | None = None
         self.artifacts: list[Collected] = []
         self.attempts: list[dict[str, Any]] = []
-        """What came of attempts at the same order before this one."""
+        """The outcomes of earlier attempts at the same order."""
         self.command: Sequence[str] = ()
-        """The command line of the sidecar; an agent of ours has none."""
+        """The sidecar's command line; empty for an agent of ours."""
         self.order_path: str | None = None
-        """Where the whole order is kept."""
+        """The file with the whole order."""
         self.unmet: list[str] = []
         self.enforced: Literal["kernel", "guard", "observed"] | None = None
-        """How the policy was kept: by the kernel, by asking before each act, or by judging what was seen."""
+        """How the policy was enforced: by the kernel, by asking before each action, or by judging what was seen."""
         self.resumed = False
 
     def without_its_words(self, error: Exception) -> Observed:
-        """What we know ourselves: for when something that the sidecar said keeps a receipt from being made."""
+        """A copy without anything the sidecar said, for when something it said makes a receipt impossible."""
         made = Observed(self.run_id, self.order, self.backend, self.started)
         made.error = LocalError(f"what the sidecar said makes no receipt: {type(error).__name__}: {error}")
         made.handshaking, made.finished, made.exit_code = False, self.finished, self.exit_code
@@ -159,7 +159,7 @@ class Observed:
         return made
 
     def receipt(self, redactor: Redactor) -> Receipt:
-        """The receipt in normal form, without secrets. Its hash comes with its place in the chain."""
+        """The receipt in normal form, without secrets. It gets its hash when it is added to the chain."""
         started, finished = timestamp(self.started), timestamp(self.finished)
         claim = self.final.receipt if self.final else None
         trace = [_dated(event, finished) for event in self.trace.events(finished)]
@@ -188,7 +188,7 @@ class Observed:
 
     @property
     def failure(self) -> TreadleError | None:
-        """Why it did not end well. What we stopped it for comes before what it then did."""
+        """Why the run failed. Our reason for stopping it comes before what it did afterwards."""
         return self.stopped or self.error
 
     def _told(self, failure: TreadleError) -> str:
@@ -237,7 +237,7 @@ class Observed:
         return [*self.artifacts, ours]
 
     def _ordered(self) -> dict[str, Any]:
-        """What was asked for, so that two receipts can be compared by it."""
+        """What was ordered, so that two receipts can be compared by it."""
         order = self.order
         return {
             "task": order.task,
@@ -306,14 +306,14 @@ class Observed:
         }
 
     def _hidden(self) -> dict[str, Any]:
-        """What was changed beside the patch: ignored files, `.git`. Only names, and not all of very many."""
+        """Changes outside the patch: ignored files, `.git`. Names only, and not all if there are very many."""
         hidden = self.difference.hidden if self.difference else None
         if hidden is None:
             return {"hidden": None, "hidden_left_out": 0}
         return {"hidden": [*hidden[:NOTES]], "hidden_left_out": max(0, len(hidden) - NOTES)}
 
     def _differences(self) -> list[str]:
-        """Where the claim and what was seen do not agree, in words."""
+        """Where the claims and the observations disagree, in words."""
         if self.difference is None:
             return []
         real = {path for change in self.difference.changes for path in (change.path, change.old_path) if path}
@@ -356,7 +356,7 @@ def _claims(claim: Receipt | None, trace: Sequence[AnyAgentEvent], root: str) ->
 
 
 def _files(trace: Sequence[AnyAgentEvent], root: str) -> list[str]:
-    """The files that events say have changed, relative to the workspace."""
+    """The files that events report as changed, relative to the workspace."""
     found: dict[str, None] = {}
     for event in trace:
         if isinstance(event, FileChanged) and len(found) < NOTES:
@@ -366,7 +366,7 @@ def _files(trace: Sequence[AnyAgentEvent], root: str) -> list[str]:
 
 
 def _dated(event: AnyAgentEvent, now: str) -> AnyAgentEvent:
-    """An event whose time nobody can read is still an event."""
+    """An event with an unreadable time is kept and gets the current time."""
     try:
         normal_time(event.ts)
     except ValueError:
@@ -384,7 +384,7 @@ def _noted(note: Note) -> dict[str, Any]:
 
 def _redacted(receipt: Receipt, redactor: Redactor) -> Receipt:
     tree = msgspec.to_builtins(receipt)
-    # Names that the contract gives cannot be secrets, and ids that happen to look like one must stay ids.
+    # Names from the contract cannot be secrets, and ids that happen to look like one must stay as they are.
     kept = {name: tree[name] for name in ("meta", "capabilities", "mode", "outcome")}
     tree = mended(tree)
     join_deltas(tree["trace"], redactor)
@@ -393,7 +393,7 @@ def _redacted(receipt: Receipt, redactor: Redactor) -> Receipt:
 
 
 def join_deltas(events: list[dict[str, Any]], redactor: Redactor) -> None:
-    """Take secrets out of what was said piece by piece: no single piece may look like one."""
+    """Remove secrets from text that was streamed in pieces, none of which need look like a secret on its own."""
     for said, group in groupby(events, key=lambda event: event.get("type") == "assistant_delta"):
         if said:
             deltas = list(group)

@@ -1,7 +1,7 @@
 """A session's events: numbered, replayable, many readers, bounded memory.
 
-Readers are of two kinds. A lossless reader holds the session back when it is a window behind (`room` waits for it); an
-observer is never waited for and is told how much it missed.
+There are two kinds of readers. A lossless reader makes the session wait when it is a window behind (see `room`); an
+observer is never waited for, and is told how many events it missed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from treadle.events import (
 WINDOW = 4096
 KEEP = 8192
 MOST = 32 << 20
-"""Characters of long texts that are kept; beyond them, events that every lossless reader has seen are forgotten."""
+"""How many characters of long texts are kept. Beyond that, events that every lossless reader has seen are dropped."""
 
 LATEST = 64
 
@@ -72,7 +72,7 @@ class EventLog:
         return self._dropped + len(self._events)
 
     def append(self, event: Event, turn: str) -> None:
-        """Stamp the event and make it readable. An event already stamped with a turn keeps it."""
+        """Stamp the event and make it readable. An event that already names its turn keeps it."""
         assert not self.closed, "an event after Closed"
         events = self._events
         _stamp(event, "seq", self._dropped + len(events) + 1)
@@ -80,7 +80,7 @@ class EventLog:
         if turn and not event.turn:
             _stamp(event, "turn", turn)
         events.append(event)  # type: ignore[arg-type]
-        if type(event) in _LONG:  # the many small ones must cost nothing here
+        if type(event) in _LONG:  # the many small events must cost nothing here
             self._size += _size(event)
         if self._size > self._most:
             self._lighten()
@@ -90,9 +90,9 @@ class EventLog:
             _wake(self._waiting)
 
     def _lighten(self) -> None:
-        """Forget the oldest until half of what may be kept is left, but nothing that a lossless reader still needs.
+        """Drop the oldest events until half of the limit is left, but none that a lossless reader still needs.
 
-        The latest stay in any case, for observers that are about to look.
+        The latest events always stay, for observers that are about to read.
         """
         left, count = self._size, 0
         for event in self._events[: max(min(self._read_by_all() - self._dropped, len(self._events) - LATEST), 0)]:
@@ -109,7 +109,7 @@ class EventLog:
         self._dropped += count
 
     def _read_by_all(self) -> int:
-        """The last event that every lossless reader has taken."""
+        """The number of the last event that every lossless reader has taken."""
         return min((reader.cursor for reader in self._readers if not reader.observer), default=self.last)
 
     async def room(self) -> None:
@@ -125,7 +125,7 @@ class EventLog:
     def read(self, after: int = 0, *, observer: bool = False) -> LogReader:
         reader = LogReader(self, self.last if after < 0 else min(after, self.last), observer)
         self._readers.add(reader)
-        # A reader that starts in the past is now the slowest, and one that is forgotten must not hold the session.
+        # A reader that starts in the past is now the slowest. One that is garbage-collected must not hold the session.
         self._slowest = min(self._slowest, reader.cursor)
         weakref.finalize(reader, _wake, self._held)
         return reader
@@ -136,7 +136,7 @@ class EventLog:
         _wake(self._held)
 
     def take(self, reader: LogReader) -> list[AnyEvent]:
-        """What this reader has not seen, without waiting."""
+        """The events that this reader has not seen, without waiting."""
         first = self._dropped + 1
         missed = first - reader.cursor - 1
         if missed > 0:
@@ -157,7 +157,7 @@ class EventLog:
 
 
 class LogReader:
-    """See session.EventReader."""
+    """Implements session.EventReader."""
 
     def __init__(self, log: EventLog, cursor: int, observer: bool) -> None:
         self._log = log
@@ -186,7 +186,7 @@ class LogReader:
         return rest or self._log.take(self)
 
     def close(self) -> None:
-        """Stop holding the session back."""
+        """Stop making the session wait for this reader."""
         self.observer = True
         self._log.take(self)
 

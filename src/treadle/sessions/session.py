@@ -1,7 +1,7 @@
-"""What every session needs, native or driven, once: the event log, the turn queue, pending questions with deadlines,
-and the rule that every turn ends with exactly one TurnEnded.
+"""What every session has, native or driven: the event log, the turn queue, pending questions with deadlines, and the
+rule that every turn ends with exactly one TurnEnded.
 
-A kind of session says what a turn does (`_turn`) and how it ends its own things (`_close`); everything else is here.
+A kind of session defines what a turn does (`_turn`) and how it releases its resources (`_close`); the rest is here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def new_id(prefix: str) -> str:
 
 
 def error_info(error: BaseException) -> ErrorInfo:
-    """Any exception as the envelope. What is not ours is a bug in us, and says so."""
+    """Any exception as an ErrorInfo. One that is not a TreadleError is a bug of ours: an internal error."""
     if isinstance(error, TreadleError):
         return ErrorInfo(
             code=error.code,
@@ -58,7 +58,7 @@ def error_info(error: BaseException) -> ErrorInfo:
 
 
 class Turn:
-    """A turn under way or waiting. What was reached so far lives here, so that an interruption can still tell it."""
+    """A running or waiting turn. It holds what was reached so far, so that an interrupted turn can still report it."""
 
     def __init__(self, prompt: Prompt) -> None:
         self.id: TurnId = new_id("turn")
@@ -70,10 +70,10 @@ class Turn:
         self.iterations = 0
         self.steering: deque[str] = deque()
         self.hears = True
-        """Whether there is still a step to come, in front of which a person's further words can be put."""
+        """Whether another step will come, before which further text from a person can be inserted."""
 
     def steer(self, text: str) -> bool:
-        """Put text in front of the next step; False when there is none any more."""
+        """Insert text before the next step; False when there will be none."""
         if self.hears:
             self.steering.append(text)
         return self.hears
@@ -109,31 +109,31 @@ class BaseSession(ABC):
         self._log = EventLog(clock)
         self._current: Turn | None = None
         self._gate = asyncio.Lock()
-        """Held by the turn that runs, or by a command that must not meet one."""
+        """Held by the running turn, or by a command that must not run during a turn."""
         self._pump: asyncio.Task[None] | None = None
         self._questions: dict[str, asyncio.Future[Answer]] = {}
         self._commands: dict[asyncio.Task[CommandResult | None], str] = {}
         self._closing: asyncio.Future[None] | None = None
 
-    # What a kind of session says
+    # Defined by each kind of session
 
     @abstractmethod
     async def _turn(self, turn: Turn) -> TurnEnded:
-        """Do what the prompt asks, emitting events; keep turn.text and turn.iterations current.
+        """Do what the prompt asks and emit events; keep turn.text and turn.iterations current.
 
-        It may raise: a TreadleError is a failure with that code, anything else is a bug that is reported as one, and
-        cancellation is how an interrupt arrives. What is durable is on disk when this returns or raises.
+        It may raise: a TreadleError is a failure with that code, and anything else is reported as a bug. An interrupt
+        arrives as cancellation. Everything durable must be on disk when this returns or raises.
         """
 
     async def _command(self, name: str, args: str) -> CommandResult | None:
-        """Run a slash command. Cancellation is how an interrupt arrives; it may then still give what it has."""
+        """Run a slash command. An interrupt arrives as cancellation; the command may still return what it has."""
         return None
 
     async def _close(self) -> None:  # noqa: B027
-        """End what this kind of session holds, after its turns have ended."""
+        """Release what this kind of session holds. Its turns have ended by then."""
 
     async def _interrupt_other(self, target: str, reason: str) -> None:  # noqa: B027
-        """An interrupt that names no turn: perhaps a call or a task of this kind of session."""
+        """Handle an interrupt whose target is not a turn: it may be a call or a task of this kind of session."""
 
     # The contract
 
@@ -150,7 +150,7 @@ class BaseSession(ABC):
         return self._gate.locked() or bool(self._queue)
 
     def alone(self) -> asyncio.Lock:
-        """`async with session.alone():` for what must not meet a turn: those that come wait. Raises Busy during one."""
+        """`async with session.alone():` for work that must not overlap a turn: turns wait. Raises Busy during one."""
         if self.busy:
             raise Busy("Another prompt or command is already running", hint="wait for it to end, or interrupt it")
         return self._gate
@@ -163,7 +163,7 @@ class BaseSession(ABC):
             raise LocalError("this session is closed", hint="open a new one, or resume it by its id")
         if len(self._queue) >= self._queue_limit:
             raise Busy(f"{self._queue_limit} turns are waiting already", hint="wait for one to end")
-        # A prompt from a command line can hold half characters, which no wire and no file could carry.
+        # A prompt from a command line can hold lone surrogates, which no wire and no file could carry.
         text = mended(prompt.text)
         if prompt.images and self.info.capabilities.get("images", "unsupported") == "unsupported":
             raise Unsupported(
@@ -182,7 +182,7 @@ class BaseSession(ABC):
         return []
 
     async def command(self, name: str, args: str) -> CommandResult | None:
-        """It ends with whoever waits for it, and with the session."""
+        """The command is cancelled when its caller is, or when the session closes."""
         work = asyncio.create_task(self._command(name, args), name=f"/{name} of {self._id}")
         self._commands[work] = f"/{name}"
         work.add_done_callback(self._commands.pop)
@@ -242,22 +242,22 @@ class BaseSession(ABC):
     # For kinds of session
 
     def emit(self, event: Event, turn: TurnId | None = None) -> None:
-        """Put an event into the log, unless the session has closed: what a dying helper says then has no reader."""
+        """Put an event into the log, unless the session has closed: nobody would read it then."""
         if not self._log.closed:
             self._log.append(event, turn if turn is not None else (self._current.id if self._current else ""))
 
     async def room(self) -> None:
-        """Wait for lossless readers that are far behind. Call it wherever events are made in numbers."""
+        """Wait for lossless readers that are far behind. Call it wherever many events are made."""
         await self._log.room()
 
     async def ask(self, asked: Asked) -> Answer:
-        """Wait for a person's answer, at most until the deadline; then the answer is no."""
+        """Wait for a person's answer until the deadline; after it, the answer is no."""
         if not self._answers:
             return Answer(decision="deny", text="nobody can be asked in this session", by="nobody")
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._questions[asked.request] = future
         self.emit(asked)
-        # Nobody need answer any more when the one who asked was stopped.
+        # If whoever asked was stopped, no answer is needed any more.
         answer = Answer(decision="deny", text="what it was asked for was stopped", by="nobody")
         try:
             answer = await asyncio.wait_for(future, self._question_seconds)
@@ -273,13 +273,13 @@ class BaseSession(ABC):
         return answer
 
     def deadline(self) -> float:
-        """When a question asked now runs out."""
+        """The time at which a question that is asked now expires."""
         return self._clock() + self._question_seconds
 
     # Turns
 
     def _wake(self) -> None:
-        """See to it that what is in the queue runs."""
+        """Make sure that the queue is being processed."""
         if self._pump is None or self._pump.done():
             self._pump = asyncio.create_task(self._run_queue(), name=f"turns of {self._id}")
 
@@ -322,13 +322,13 @@ class BaseSession(ABC):
             await turn.ended.wait()
 
     def _skip(self, turn: Turn, reason: str) -> None:
-        """A turn that never ran still begins and ends."""
+        """A turn that never ran still gets its start and end events."""
         self.emit(TurnStarted(prompt=turn.prompt.text, source=turn.prompt.source), turn.id)
         self.emit(turn.ending("interrupted", error_info(Cancelled(reason or "cancelled"))), turn.id)
 
 
 async def settled(task: asyncio.Task[Any]) -> None:
-    """Wait for the end of a task that was cancelled, also when we are cancelled once more meanwhile."""
+    """Wait for the end of a cancelled task, even if we are cancelled again meanwhile."""
     again: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -340,7 +340,7 @@ async def settled(task: asyncio.Task[Any]) -> None:
 
 
 async def run_turn(session: Session, text: str, **more: Any) -> AsyncIterator[AnyEvent]:
-    """Prompt and iterate: the events of that one turn, the last of them its TurnEnded."""
+    """Prompt and iterate: the events of one turn, ending with its TurnEnded."""
     reader = session.events(after=-1)
     try:
         turn = await session.prompt(Prompt(text=text, **more))

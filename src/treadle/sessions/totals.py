@@ -1,4 +1,4 @@
-"""From the events of a turn to its totals: the one place final text, tool lists, usage and latencies come from."""
+"""Turns the events of a turn into its totals. Final text, tool lists, usage and latencies all come from here."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def prompt_tokens(self) -> int:
-        """All that went in, cached or not."""
+        """All input tokens, cached or not."""
         return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     @property
@@ -52,7 +52,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
         return totals
 
     def plus(self, usage: Usage) -> Totals:
-        # A price below nothing is no price: with it, a budget would never be reached.
+        # A negative price is ignored: with it, a budget would never be reached.
         priced = usage.cost_usd is not None and 0 <= usage.cost_usd < math.inf
         unknown = not priced or (self.calls > 0 and self.cost_usd is None)
         return Totals(
@@ -70,14 +70,14 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 class ToolUse(msgspec.Struct, frozen=True, kw_only=True):
     started: ToolStarted
     ended: ToolEnded | None = None
-    """None when the turn ended while it ran."""
+    """None when the turn ended while the tool ran."""
 
 
 class TurnSummary(msgspec.Struct, frozen=True, kw_only=True):
     turn: str = ""
     prompt: str = ""
     outcome: Outcome | None = None
-    """None while the turn runs."""
+    """None while the turn is running."""
     text: str = ""
     error: ErrorInfo | None = None
     stop_reason: str = ""
@@ -87,9 +87,9 @@ class TurnSummary(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[FileChanged, ...] = ()
     usage: Totals = Totals()
     counted: Totals = Totals()
-    """The part of it that services have counted: nothing that was estimated is in it."""
+    """The part of `usage` that services have counted, without estimates."""
     by_model: dict[str, Totals] = {}
-    """What is known of each model; a peer that does not name its model counts in `usage` alone."""
+    """What is known about each model. Usage without a model's name counts in `usage` only."""
     total_ms: int = 0
     tool_ms: int = 0
     """Wall time with at least one tool running: parallel tools count once."""
@@ -97,9 +97,9 @@ class TurnSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TurnTotals:
-    """Take events one by one; `summary()` at any time. Events of subagents count for usage and refusals only.
+    """Takes events one by one; call `summary()` at any time. Of subagents' events only usage and refusals count.
 
-    Several turns that make one run have one summary: times and totals over all, text and outcome of the last.
+    Several turns of one run share a summary: times and totals cover all of them, text and outcome are the last turn's.
     """
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class TurnTotals:
 
     @property
     def in_tools(self) -> bool:
-        """Whether a tool is running as far as we were told."""
+        """Whether a tool is running, as far as events tell."""
         return bool(self._running)
 
     def _note(self, event: Event) -> None:

@@ -1,8 +1,8 @@
 """Settings: defaults, then the user's `config.toml`, then the project's `.treadle/config.toml`, the environment, flags.
 
-A project's file comes with a cloned repository, so until a person trusts it (`work/trust.py`) it may only narrow what
-is allowed: forbid more, ask more, lower limits. What it asked for beyond that is ignored, and named in
-`LoadedSettings.ignored`. Keys never come from a project's file, trusted or not.
+A project's file comes with a cloned repository, so until a person trusts it (`settings/trust.py`) it may only narrow
+what is allowed: forbid more, ask more, lower limits. Anything beyond that is ignored and listed in
+`LoadedSettings.ignored`. API keys never come from a project's file, trusted or not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from treadle.settings import trust
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     matcher: str = "*"
-    """A permission rule; the hook runs for the tool calls that it matches."""
+    """A permission rule. The hook runs for the tool calls that match it."""
     timeout: float = 10.0
 
 
@@ -46,7 +46,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True):
     url: str = ""
     headers: dict[str, str] = {}
     type: str = ""
-    """As other programs write it: stdio, http, streamable-http. It follows from the rest and is not needed."""
+    """For files written for other programs: stdio, http, streamable-http. Not needed, because the rest implies it."""
     disabled: bool = False
 
 
@@ -61,24 +61,24 @@ class BackendCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """An outside agent, `[agents.NAME]`: one that we know, told differently, or one of the person's own."""
+    """An outside agent, `[agents.NAME]`: changes to one that we know, or an agent of the person's own."""
 
     speaks: str = ""
-    """The agent whose driver it is driven with, such as `acp` or `claude`; needed for a name that we do not know."""
+    """The agent whose driver to use, such as `acp` or `claude`; required for a name that we do not know."""
     command: str = ""
     arguments: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
     """Names of further environment variables that it may see."""
     set: dict[str, str] = {}
-    """Variables that are set for it."""
+    """Environment variables to set for it."""
     model: str | None = None
     models: dict[str, str] = {}
-    """Names that you use -> names that the agent knows."""
+    """Your name for a model -> the agent's name for it."""
     permission_mode: str | None = None
     options: dict[str, Any] = {}
-    """What only this agent understands; its page in the docs says which there are."""
+    """Options that only this agent understands; its page in the docs lists them."""
     writes: tuple[str, ...] = ()
-    """Directories of its own that it may write in a sandbox beside the workspace: `~/.x` or `$VARIABLE`."""
+    """Directories of its own that it may write in a sandbox, beside the workspace: `~/.x` or `$VARIABLE`."""
 
     @property
     def mode(self) -> Mode | None:
@@ -98,16 +98,16 @@ class ContextSettings(msgspec.Struct, frozen=True, kw_only=True):
     protect_tokens: Annotated[int, msgspec.Meta(ge=0)] = 40_000
     compact_at: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.8
     mcp_tokens: Annotated[int, msgspec.Meta(ge=0)] = 10_000
-    """The most that the tools of MCP servers may take before they are found by search instead."""
+    """If the tools of MCP servers take more tokens than this, the agent finds them by search instead."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     weak_model: str | None = None
     models: dict[str, Any] = {}
-    """base_url, api_key, headers, prices ...: for the providers, which check it."""
+    """base_url, api_key, headers, prices ...: checked by the providers that use them."""
     key_command: str | None = None
-    """Prints the API key; run when no variable and no setting has it."""
+    """A command that prints the API key; run when no variable and no setting has it."""
     system_prompt: str | None = None
     append_system_prompt: str | None = None
     permission_mode: str | None = None
@@ -117,9 +117,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The profile for small models: on, off, or the parts to leave out, as in `-caps,-vary`; None: by the model."""
     add_dirs: tuple[str, ...] = ()
     sandbox: bool | None = None
-    """True: always, or refuse; False: never; None: in auto-edit and full-auto, where the machine can."""
+    """True: always, else refuse to run; False: never; None: in auto-edit and full-auto, if the machine supports it."""
     network: str | None = None
-    """on, off, or the hosts that programs in the sandbox may reach, with commas between."""
+    """on, off, or a comma-separated list of the hosts that programs in the sandbox may reach."""
     web_fetch_private: bool = False
     """Whether web_fetch may reach this machine and the local network."""
     env: tuple[str, ...] = ()
@@ -140,10 +140,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 class LoadedSettings(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     files: tuple[str, ...] = ()
-    """What was read, in order."""
+    """The files that were read, in order."""
     warnings: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
-    """What an untrusted project asked for and did not get."""
+    """What an untrusted project asked for and was not given."""
     project: str | None = None
     """The directory that holds the project's `.treadle`."""
     trusted: bool = False
@@ -163,10 +163,10 @@ ENVIRONMENT: dict[str, tuple[str, ...]] = {
     "TREADLE_MAX_TOKENS": ("limits", "max_tokens"),
     "TREADLE_MAX_SECONDS": ("limits", "max_seconds"),
 }
-"""Variables that set something; those of the providers are read by the providers."""
+"""Environment variables for settings. Providers read their own variables themselves."""
 _SECRETS = (("key_command",), ("models", "api_key"), ("models", "headers"))
 _GROWING = ("permissions", "hooks", "mcp_servers")
-"""Tables in which the layers add up; in all others the later layer replaces the earlier."""
+"""Tables whose entries from all layers are combined; elsewhere a later layer replaces an earlier one."""
 
 
 def load(
@@ -176,7 +176,7 @@ def load(
     *,
     trusted: bool | None = None,
 ) -> LoadedSettings:
-    """All layers put together. `flags` has the shape of the file. `trusted` None: as `treadle trust` recorded it."""
+    """All layers combined. `flags` has the shape of the file. `trusted` None: as `treadle trust` recorded it."""
     environ = os.environ if environ is None else environ
     warnings: list[str] = []
     ignored: list[str] = []
@@ -200,7 +200,7 @@ def load(
         except TreadleError as error:
             if trusted:
                 raise
-            ignored.append(str(error))  # nobody has vouched for it, so it may not keep people from working either
+            ignored.append(str(error))  # the file is not trusted, so a mistake in it must not keep people from working
     merged = _merge(merged, _from_environment(environ))
     merged = _merge(merged, dict(flags or {}))
     return LoadedSettings(
@@ -223,7 +223,7 @@ def find_project(cwd: str) -> str | None:
 
 def read_file(path: str, warnings: list[str]) -> dict[str, Any]:
     """One file as a table that has only known keys, with the right types."""
-    import tomllib  # most projects have no such file
+    import tomllib  # imported late: most projects have no such file
 
     try:
         table = tomllib.loads(read(path).decode())
@@ -340,7 +340,7 @@ def _without_secrets(table: dict[str, Any], path: str, warnings: list[str]) -> d
 
 
 def _narrowed(base: dict[str, Any], table: dict[str, Any], path: str, ignored: list[str]) -> dict[str, Any]:
-    """What a file that nobody trusts may still say."""
+    """The part of an untrusted project's file that is applied."""
     kept: dict[str, Any] = {}
 
     def ignore(key: str) -> None:

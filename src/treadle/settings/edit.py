@@ -1,6 +1,6 @@
 """The one change that treadle makes to a person's own `config.toml`: adding allow rules.
 
-The text is theirs, with their comments and their order: what is not a rule of ours stays as it is.
+The file is theirs: comments, order and everything that is not one of our rules stay as they are.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from treadle.io.files import locked, write_atomic
 from treadle.io.paths import config_file, private_dir, state_dir
 from treadle.io.reading import read_if_there
 
-if TYPE_CHECKING:  # settings are read by every command, and changed by few
+if TYPE_CHECKING:  # every command reads settings, but few change them
     from tomlkit import TOMLDocument
 
 
 def add_allow_rules(rules: Iterable[str]) -> str:
-    """Put these into the user's settings, now and for every session to come; gives the path of the file."""
+    """Add these rules to the user's settings for all future sessions. Returns the path of the file."""
     path = config_file()
     if not os.path.isdir(os.path.dirname(path)):
         private_dir(os.path.dirname(path))
@@ -31,7 +31,7 @@ def add_allow_rules(rules: Iterable[str]) -> str:
 
 
 def _add(document: TOMLDocument, rules: list[str], path: str) -> bool:
-    """Whether there was one to add. New rules come first."""
+    """Returns whether any rule was new. New rules come first."""
     import tomlkit
 
     permissions = document.get("permissions")

@@ -1,7 +1,7 @@
-"""Which project directories a person trusts, and in which state: the path, and a hash of the files that matter.
+"""Which project directories a person trusts: the path, and a hash of the files that matter as they were then.
 
 Those are everything in `.treadle/`, `.mcp.json` and `backplane.toml`: files that can make programs run or widen what is
-allowed. When one of them changes, the directory is not trusted any more.
+allowed. When one of them changes, the directory is no longer trusted.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class TrustEntry(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     files: tuple[str, ...] = ()
     changed: bool = False
-    """Whether the files are no longer those that were trusted."""
+    """Whether the files differ from those that were trusted."""
 
 
 def up_to_top(cwd: str) -> Iterator[str]:
-    """The directories from here up to the top of the git repository; only this one outside of any."""
+    """The directories from here up to the top of the git repository; outside a repository, only this one."""
     here = os.path.realpath(cwd)
     chain = [here]
     while not os.path.exists(os.path.join(chain[-1], ".git")):
@@ -46,9 +46,9 @@ def up_to_top(cwd: str) -> Iterator[str]:
 
 
 def stranger(directory: str) -> str | None:
-    """Why the files of this project are not used, as git would not use them: the repository belongs to somebody else.
+    """Why this project's files are not used: the repository belongs to another user. git refuses such files too.
 
-    None when it is ours, or a person trusts it all the same.
+    None when it is ours, or when a person trusts it anyway.
     """
     if is_trusted(directory):
         return None
@@ -69,7 +69,7 @@ def stranger(directory: str) -> str | None:
 
 
 def is_trusted(directory: str) -> bool:
-    """Whether this very directory is trusted and its files are as they were then."""
+    """Whether exactly this directory is trusted and its files are unchanged since then."""
     entry = _read().get(os.path.realpath(directory))
     if entry is None:
         return False
@@ -94,7 +94,7 @@ def trust(directory: str) -> list[TrustEntry]:
 
 
 def remove(directory: str) -> bool:
-    """Stop trusting it; False when it was not."""
+    """Stop trusting the directory; False when it was not trusted."""
     with _changing() as entries:
         return entries.pop(os.path.realpath(directory), None) is not None
 
@@ -154,7 +154,7 @@ def _changing() -> Iterator[dict[str, Any]]:
 
 
 def register() -> str:
-    """The file of what a person has trusted."""
+    """The path of the file that records what a person trusts."""
     return os.path.join(state_dir(), "trust.json")
 
 
