@@ -4,8 +4,6 @@ Every ten seconds, and when another program has changed a file of theirs, a comm
 that is measured apart, by giving their directory another date before each command.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

@@ -1,7 +1,5 @@
 """The heimdall-* commands against bash and jq doing the same job, overlap decisions, a big ledger, tokens per wave."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

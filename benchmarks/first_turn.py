@@ -6,8 +6,6 @@ medians over interleaved rounds. The memory of workers is their proportional set
 warm parent and whatever else runs for them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -6,8 +6,6 @@ Set BENCH_PEERS to a Python that has `dbos`, `celery` and `redis` to measure the
 10,000 orders and 50 runs.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import statistics

@@ -5,8 +5,6 @@ The service runs in another process. The plain way is what most clients do: the 
 this process, so that the service and whatever else runs does not matter.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

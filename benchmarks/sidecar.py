@@ -4,8 +4,6 @@ The mix is that of an agent at work: of ten events, seven are deltas of varied t
 one is its result of a few lines, one tells of a changed file. Every line is different from the others.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

@@ -1,7 +1,5 @@
 """`python -m evals`: run tasks, compare results, list the tasks."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import sys

@@ -5,8 +5,6 @@ before, and every task. A verbatim brief restates all of it, as orchestrators do
 `treadle.coordination.briefs` makes for the one task. Both say the task in the same words.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Making a task's repository, and running its check in a process of its own: what a model wrote may do anything."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Running tasks: a fresh repository, a fresh session, one prompt, then the check."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """Intervals for few and unequal trials. Pure; the random numbers are the same each time."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from math import comb, sqrt

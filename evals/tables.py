@@ -1,7 +1,5 @@
 """Results in words and columns: one configuration by itself, and two side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from evals.results import Attempt, Results

@@ -1,7 +1,5 @@
 """What a task is: a small repository, a prompt, a check that runs, and a solution that proves the check."""
 
-from __future__ import annotations
-
 from textwrap import dedent
 from typing import Literal, TypeAlias
 

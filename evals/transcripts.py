@@ -1,7 +1,5 @@
 """A run as a person reads it: what the model said and called, and what came back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import msgspec

@@ -4,8 +4,6 @@ An interpreter is looked for on the PATH and among pyenv's; each gets an environ
 Arguments are passed to pytest: `make test-all-pythons TESTS=tests/wire`.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import shutil

@@ -5,8 +5,6 @@ with the marks of its own file alone: `wire/worker/codec.py` with those of `test
 another file reaches does not count, because whoever changes a module looks for its tests in one place.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import sys

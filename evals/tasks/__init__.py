@@ -1,7 +1,5 @@
 """The tasks, by size. A set is sizes, names of tasks or `all`, with commas between."""
 
-from __future__ import annotations
-
 from evals.task import SIZES, Task
 from evals.tasks.medium import MEDIUM
 from evals.tasks.small import SMALL

@@ -1,7 +1,5 @@
 """Ten medium tasks: several files that hang together, several steps, rules to keep."""
 
-from __future__ import annotations
-
 from evals.task import Task, task
 
 SHOP = {

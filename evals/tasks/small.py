@@ -1,7 +1,5 @@
 """Ten small tasks: a few files, a few steps, one thing to watch out for."""
 
-from __future__ import annotations
-
 from evals.task import Task, task
 
 SMALL: tuple[Task, ...] = (

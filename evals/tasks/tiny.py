@@ -1,7 +1,5 @@
 """Ten tiny tasks: one file or two, one step or two. A model of a billion parameters can do most of them."""
 
-from __future__ import annotations
-
 from evals.task import Task, task
 
 TINY: tuple[Task, ...] = (

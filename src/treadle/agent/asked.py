@@ -3,8 +3,6 @@
 The chat, the page, a phone and `treadle top` all show it like this; `Asked.text` keeps the words of the wire.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Limits of a turn and of its session: model calls, wall time, tokens, money."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

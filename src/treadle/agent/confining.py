@@ -1,7 +1,5 @@
 """What the native agent's programs are confined to: its workspace, its rules, and what a person asked for."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ provider says that it does not fit all the same, hand over to a fresh one.
 History on disk is never rewritten: pruning and compacting are records that change what the model sees.
 """
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence

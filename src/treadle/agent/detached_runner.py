@@ -1,7 +1,5 @@
 """The process that runs a detached group: `python -m treadle.agent.detached_runner DIR`, started by `detached.py`."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """A git worktree for one task: made for it, kept with its branch if anything changed there, removed if not."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

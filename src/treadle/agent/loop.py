@@ -5,8 +5,6 @@ happens around a tool (`hooks`). A tool that fails is a result for the model to 
 session turns that into the end of the turn.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence

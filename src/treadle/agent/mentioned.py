@@ -1,7 +1,5 @@
 """`@path` in a text: which file is meant. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

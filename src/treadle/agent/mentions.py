@@ -1,7 +1,5 @@
 """A prompt that comes with images, or mentions files as `@path`: they are shown with it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

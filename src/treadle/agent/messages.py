@@ -1,7 +1,5 @@
 """A conversation with a model, in no provider's dialect. This is also what session history stores."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import msgspec

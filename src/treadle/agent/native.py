@@ -1,7 +1,5 @@
 """The native agent: opens sessions of its own kind, new ones and kept ones."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 

@@ -1,7 +1,5 @@
 """Tools and hooks that live in the process of the program that opened the session (`session.OwnProgram`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ for from the working directory up to the top of the repository, and in the user'
 a symlink that leads out of the place where it lies is not followed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

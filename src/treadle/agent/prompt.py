@@ -1,7 +1,5 @@
 """The system prompt: who the agent is, where it works, what the project says, which skills there are."""
 
-from __future__ import annotations
-
 import platform
 from datetime import date
 

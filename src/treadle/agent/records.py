@@ -1,7 +1,5 @@
 """The lines of a session's history: one record each, told apart by its `type`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache

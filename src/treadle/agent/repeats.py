@@ -4,8 +4,6 @@ Waiting is not looping. The same calls with other results are progress, and some
 result for a while: what takes its time may come more often than what comes back at once.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Sequence
 

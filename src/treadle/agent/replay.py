@@ -1,7 +1,5 @@
 """A kept conversation told again as events, for whoever opens it anew and wants to see what was said."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import msgspec

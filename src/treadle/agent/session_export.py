@@ -3,8 +3,6 @@
 What is said here leaves the machine, so secrets are taken out, unlike in the history itself, which resume needs whole.
 """
 
-from __future__ import annotations
-
 import html
 import time
 from typing import Any

@@ -2,8 +2,6 @@
 listed (`transcript.Listing`), as of the last turn that ended.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import suppress

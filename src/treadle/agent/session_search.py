@@ -1,7 +1,5 @@
 """Finding kept sessions by what was said in them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import msgspec

@@ -1,7 +1,5 @@
 """The kinds of subagent there are, and what one is told to do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 

@@ -1,7 +1,5 @@
 """Tasks that were started together: their events, waiting for all of them, and their results in a few lines."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Sequence

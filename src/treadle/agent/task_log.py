@@ -1,7 +1,5 @@
 """What a subagent says and does, as text in a file that a person can read while it works."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -5,8 +5,6 @@ What cannot be used now is not offered: a tool that a rule forbids outright, `sk
 nobody there. When the tools of MCP servers would fill the context, they are found with `tool_search` instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`treadle acp`: an agent for editors that speak the Agent Client Protocol."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Awaitable
 

@@ -1,7 +1,5 @@
 """`treadle agents`: which agents can be put to work here, how, and what is lost with each."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Command lines of the small commands, which answer before click could be imported."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """`--json`: the same option and the same form for every command that has it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

@@ -1,7 +1,5 @@
 """`treadle coord NAME`: the `heimdall-*` commands under the one program."""
 
-from __future__ import annotations
-
 import click
 
 from treadle.cli.heimdall import COMMANDS, OF_TREADLE, run

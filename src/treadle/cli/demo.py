@@ -1,7 +1,5 @@
 """`treadle demo`: a fleet of agents, or one, at work on a temporary repository. No key, no network."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

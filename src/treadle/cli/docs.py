@@ -1,7 +1,5 @@
 """`treadle docs`: the documentation, as installed."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`treadle doctor`: what works on this machine, tried, and what to do about what does not."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 Programs that drive Claude Code give these. What we cannot keep is refused, never left out in silence.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """`treadle host`: give orders to sidecars, and keep their receipts."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

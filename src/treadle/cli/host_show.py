@@ -1,7 +1,5 @@
 """Runs, backends and receipts as a person reads them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any

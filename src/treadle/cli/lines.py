@@ -1,7 +1,5 @@
 """Lines that a person types, with editing and history, while the event loop goes on."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """`TREADLE_LOG=LEVEL[:FILE]`: what happened inside, as JSON lines, on stderr or in a file. Secrets are taken out."""
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

@@ -1,7 +1,5 @@
 """`treadle man`: a manual page of each command, made from its help."""
 
-from __future__ import annotations
-
 import os
 
 import click

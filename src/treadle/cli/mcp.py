@@ -1,7 +1,5 @@
 """`treadle mcp`: agents as tools of an MCP server."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Awaitable
 

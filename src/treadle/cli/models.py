@@ -1,7 +1,5 @@
 """`treadle models`: which models can be used right now."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

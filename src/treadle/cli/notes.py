@@ -1,7 +1,5 @@
 """What a person should know before the first turn: settings that were ignored, servers that did not start."""
 
-from __future__ import annotations
-
 from treadle.events import Warned
 from treadle.session import Session
 

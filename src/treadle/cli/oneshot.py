@@ -1,7 +1,5 @@
 """`treadle -p PROMPT`: run one prompt, print the answer, exit. The command for scripts and CI."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys

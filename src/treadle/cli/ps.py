@@ -1,7 +1,5 @@
 """`treadle ps`: what runs under treadle on this machine."""
 
-from __future__ import annotations
-
 import click
 
 from treadle.cli.as_json import json_option, show_json

@@ -1,7 +1,5 @@
 """`treadle receipt`: look at receipts, compare them, and find out whether anybody has been at them."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

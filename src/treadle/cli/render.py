@@ -1,7 +1,5 @@
 """Text of agents, made fit to be shown on a terminal."""
 
-from __future__ import annotations
-
 import os
 import re
 from typing import Any, TextIO

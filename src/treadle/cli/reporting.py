@@ -1,7 +1,5 @@
 """What a chat is doing, told to the supervisor that keeps its terminal, so that nobody guesses it from the screen."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """The command tree. A command is one line here and one file beside this one; it is imported when it is used."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """`treadle serve`: the page and the HTTP interface."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys

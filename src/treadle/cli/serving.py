@@ -1,7 +1,5 @@
 """Being a process that another program owns: a protocol on our stdin and stdout, until it is done or a signal comes."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import Awaitable, Callable

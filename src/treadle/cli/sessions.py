@@ -1,7 +1,5 @@
 """`treadle sessions`: the conversations kept on this machine."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

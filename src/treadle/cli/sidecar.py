@@ -1,7 +1,5 @@
 """`treadle sidecar`: an agent for a control plane that speaks abp."""
 
-from __future__ import annotations
-
 import sys
 
 import click

@@ -1,7 +1,5 @@
 """`treadle-sidecar`: one executable for control planes that start a sidecar without arguments."""
 
-from __future__ import annotations
-
 import os
 import sys
 

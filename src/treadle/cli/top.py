@@ -1,7 +1,5 @@
 """`treadle top`: the fleet at a glance, in a terminal."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

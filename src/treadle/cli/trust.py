@@ -1,7 +1,5 @@
 """`treadle trust`: say which project directories may change settings, run hooks and start servers."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,7 +1,5 @@
 """Commands that a warm parent (`io.process.warm`) does faster than we, who have loaded nothing yet."""
 
-from __future__ import annotations
-
 AGENT = "agent"
 """The name of the warm parent that `treadle warm` starts, for runs and workers."""
 PRELOAD = ("treadle.cli.preload:preload",)

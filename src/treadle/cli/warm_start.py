@@ -1,7 +1,5 @@
 """`treadle warm`: keep a process ready from which runs and workers start at once."""
 
-from __future__ import annotations
-
 import click
 
 from treadle.cli.as_json import json_option, show_json

@@ -4,8 +4,6 @@ Completion scripts and man pages are made from this, and this is made from the c
 from the help texts of those that parse their own arguments.
 """
 
-from __future__ import annotations
-
 import importlib
 import re
 from collections.abc import Iterator

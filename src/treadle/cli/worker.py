@@ -1,7 +1,5 @@
 """`treadle worker`: an agent as a process that another program owns."""
 
-from __future__ import annotations
-
 import sys
 
 import click

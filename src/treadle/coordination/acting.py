@@ -1,7 +1,5 @@
 """Who acts here: what `HEIMDALL_HAID` says, else the agent session that we are part of, else the checkout's person."""
 
-from __future__ import annotations
-
 import os
 
 from treadle.coordination import origin

@@ -1,7 +1,5 @@
 """The blackboard: facts that one agent found out and every other can read by key."""
 
-from __future__ import annotations
-
 from treadle.coordination.table import Table
 
 

@@ -1,7 +1,5 @@
 """Delta briefs: all that a spawned agent is told. The task, the symbols it names, what it builds on; never the plan."""
 
-from __future__ import annotations
-
 import os
 
 from treadle.coordination.capsules import Capsules, compact, split_ids, within

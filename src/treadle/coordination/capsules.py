@@ -1,7 +1,5 @@
 """Context capsules: what was done, in at most ten lines, given to an agent only when its task builds on it."""
 
-from __future__ import annotations
-
 import os
 
 from treadle.coordination.planning import Planning, read_text, write_text

@@ -1,7 +1,5 @@
 """What git says was changed, and whether somebody else's claim covers it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """decisions.md, the append-only record of why things are as they are, and the records of conflicts."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 

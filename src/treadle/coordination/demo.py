@@ -5,8 +5,6 @@ Verbatim, each of three spawns gets the whole plan, the reports of the finished 
 is a symbol table, each spawn gets a delta brief, and each answers with a typed message. The ledger works out the rest.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from typing import Any

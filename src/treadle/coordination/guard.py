@@ -4,8 +4,6 @@ Whoever opens a session makes a `Guarded` and gives its functions in: `judge` is
 session.Writing, and for commands whose writes nobody can foresee, what `watch()` gives before is `check`ed after.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

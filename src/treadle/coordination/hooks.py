@@ -6,8 +6,6 @@ package manager, or be missing in some worktree. Then git is pointed to a direct
 in every worktree, and nothing that is tracked is touched.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 

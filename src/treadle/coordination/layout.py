@@ -4,8 +4,6 @@ Clean, stash, checkout and a removed worktree reach `.planning`; they never reac
 that holds live state, as older versions left it, is moved once. What git brings back of it later is history.
 """
 
-from __future__ import annotations
-
 import os
 
 from treadle.errors import TreadleError

@@ -3,8 +3,6 @@
 Every answer is plain JSON; the server never speaks on its own, so there is no event stream to open.
 """
 
-from __future__ import annotations
-
 import hmac
 import secrets
 import sys

@@ -3,8 +3,6 @@
 The innermost one decides: an agent that another one started has the outer one's variables too.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 

@@ -1,7 +1,5 @@
 """Which live lines of work would conflict if they were merged now. Asks `git merge-tree`, which touches nothing."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any

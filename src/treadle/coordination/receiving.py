@@ -1,7 +1,5 @@
 """Messages taken as they arrive, one per line, with a line in the audit trail for how it ended."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator
 
 from treadle.coordination.planning import Planning

@@ -3,8 +3,6 @@
 Only what decides where agents meet: the top of this worktree, and the top of the main one, which all worktrees share.
 """
 
-from __future__ import annotations
-
 import os
 
 from treadle.errors import ConfigError

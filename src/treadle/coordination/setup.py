@@ -1,7 +1,5 @@
 """Making a planning directory, and telling MCP hosts where the ledger server is."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """The symbol table: short ids for artifacts that would otherwise be written out again and again."""
 
-from __future__ import annotations
-
 from treadle.coordination.table import Table
 from treadle.errors import NotFound
 

@@ -1,7 +1,5 @@
 """A table of short texts by key: the form that symbols and blackboard facts share."""
 
-from __future__ import annotations
-
 from treadle.coordination.planning import Document, Planning, one_line
 from treadle.errors import ConfigError, NotFound
 from treadle.wire.common.schema import shown

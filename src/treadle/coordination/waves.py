@@ -5,8 +5,6 @@ wave need in common (the invariants themselves, the symbols, the capsules) comes
 what is each one's own comes last. A single task is briefed by `briefs.build`, which leaves out what it does not name.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 

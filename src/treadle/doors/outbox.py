@@ -3,8 +3,6 @@
 Everything that is there goes out in one piece, and nothing waits for more to come. Who says much waits for room.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

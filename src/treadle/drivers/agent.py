@@ -1,7 +1,5 @@
 """What every driven agent has in common: how a session of it is prepared, and what a look at the program tells."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from abc import ABC, abstractmethod

@@ -4,8 +4,6 @@ A folder of `drivers` registers by having `CARDS` in its `__init__.py`. A card i
 is imported when somebody uses it.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

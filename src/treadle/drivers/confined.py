@@ -1,7 +1,5 @@
 """The sandbox of a driven agent. The whole program runs in it: what it never asks about is then kept by the kernel."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import os

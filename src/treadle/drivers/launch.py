@@ -1,7 +1,5 @@
 """How an outside agent is started: its command, what it may see of our environment, and what the settings say of it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from typing import Any

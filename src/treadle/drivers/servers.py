@@ -1,7 +1,5 @@
 """The MCP servers that whoever opens a session gives to a driven agent, beside those of the agent's own settings."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

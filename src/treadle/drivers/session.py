@@ -5,8 +5,6 @@ A kind of agent says how a turn begins (`_begin`), what each message means (`_he
 (`_stop`), and calls `over` when the turn has ended.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -8,8 +8,6 @@ A backup may be taken while the fleet works. The streams are taken one after the
 refers to it: an order that ended meanwhile is done again, and none that had ended when the backup began is.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable

@@ -6,8 +6,6 @@ counts only for the attempt that the order is at, on the node that it was placed
 number only grows.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple

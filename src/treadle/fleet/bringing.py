@@ -5,8 +5,6 @@ which is unpacked there: no package index is needed, and nothing is built. Any o
 fetches the libraries itself.
 """
 
-from __future__ import annotations
-
 import importlib.metadata
 import io
 import os

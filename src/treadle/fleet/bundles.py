@@ -1,7 +1,5 @@
 """A repository on its way to nodes that have no copy: everything up to the order's base commit, in one object."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 

@@ -4,8 +4,6 @@ The scheduler tells it with each answer to a beat. A tool that would write there
 is found when it has ended. The conflict radar is the other half: files that two orders both change are told to both.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

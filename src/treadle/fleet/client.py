@@ -7,8 +7,6 @@
 Everything that changes something returns when that is stored. An order is named by its id or the beginning of it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import getpass
 import time

@@ -1,7 +1,5 @@
 """What holds for the whole fleet: pauses, parked accounts, budgets, drained nodes. One record, `control`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -6,8 +6,6 @@ condition that it still is the last: so there is no gap and nothing twice, and w
 with `{"end": ...}`, its old runner can write no more.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What a process tree shows from outside: the time that it computed, and the connections that it has open."""
 
-from __future__ import annotations
-
 import os
 
 from treadle.io.process import table

@@ -4,8 +4,6 @@ Each order that is done leaves a capsule in its result: what was done, where, an
 comes after it is told the capsules of all that it builds on, oldest first, and never their whole conversations.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from typing import Any

@@ -1,7 +1,5 @@
 """The fleet at a glance, for a terminal: the same four sections as the page's board, worked out from one look."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -8,8 +8,6 @@ that is lost, damaged, or of another fleet or format is made anew from the first
     found = index.orders(OrderFilter(states=("failed",)), count=50)
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import threading

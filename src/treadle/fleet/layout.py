@@ -8,8 +8,6 @@
 docs/reference/fleet.md is the contract for other programs.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from treadle.errors import StorageError

@@ -1,7 +1,5 @@
 """Whether an order at work is working, waiting or stuck: judged from what its runner told last, with the evidence."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -4,8 +4,6 @@ It is looked at, given the program when it has none of this version, let in with
 node is started there. Where the engine listens on loopback only, this machine's node keeps a tunnel to it open.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Callable

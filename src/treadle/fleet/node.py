@@ -5,8 +5,6 @@ finds the runners of the one before at work and leaves them to it. Where the eng
 it also sees that there is one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

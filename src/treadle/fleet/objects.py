@@ -1,7 +1,5 @@
 """Large results in the engine's object store: patches, bundles, transcripts. Read by pull, checked by digest."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import secrets

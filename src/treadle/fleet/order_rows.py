@@ -1,7 +1,5 @@
 """Orders as lists show them: one row of each, which of them are wanted, and what is found in them."""
 
-from __future__ import annotations
-
 import msgspec
 
 from treadle.fleet.orders import Order, OrderHead

@@ -7,8 +7,6 @@ state/fleet/
     runs/ORDER.N/       an attempt at an order: its job, its events, its log
 """
 
-from __future__ import annotations
-
 import os
 
 import msgspec

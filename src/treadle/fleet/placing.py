@@ -1,7 +1,5 @@
 """Which order goes to which node, and why one waits. The same function decides and explains."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Orders given several times, to one agent or many, and compared: who won is read off what they left."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from treadle.errors import NotFound

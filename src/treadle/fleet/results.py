@@ -3,8 +3,6 @@
 Nothing is forced: a conflict, or a step that is not verified, ends it there, with what was merged before it kept.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 

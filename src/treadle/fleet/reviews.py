@@ -1,7 +1,5 @@
 """Comments on what an order changed, each on a line of it, sent back to the agent together."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

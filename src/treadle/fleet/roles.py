@@ -11,8 +11,6 @@ A node can be elected scheduler, so it can write the state of every order. A wor
 itself, on what was placed on it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from treadle.fleet.bus import EVENTS, STATE

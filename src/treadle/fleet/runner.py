@@ -5,8 +5,6 @@ engine is away it goes on, its events kept on disk; when it has not been heard f
 taken over, it stops before the agent's next step until it knows.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

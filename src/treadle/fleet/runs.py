@@ -1,7 +1,5 @@
 """The directory of an attempt on its node, by which a node that was restarted finds the runners of the one before."""
 
-from __future__ import annotations
-
 import os
 
 import msgspec

@@ -1,7 +1,5 @@
 """A small shop with four mistakes, and orders that mend them with a scripted model: no key, no account, no price."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

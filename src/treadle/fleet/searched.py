@@ -1,7 +1,5 @@
 """What of an order's events is searched, and which of them are errors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

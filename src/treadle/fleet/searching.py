@@ -1,7 +1,5 @@
 """The index for a command: brought up to date with the engine, then asked. A server that runs feeds the same file."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator

@@ -5,8 +5,6 @@ acknowledged, and the server itself does not look. Its port is chosen once and k
 come back only to an address that they know.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A node under the user's systemd: started with the machine, started again when it ends, without its runners."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

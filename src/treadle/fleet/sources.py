@@ -1,7 +1,5 @@
 """The files that an order works on, on this node: its own directory, or a repository brought here in a bundle."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Giving orders: stored when it returns, and the same key gives the same order for ever."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Sequence

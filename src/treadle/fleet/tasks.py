@@ -1,7 +1,5 @@
 """Ending tasks that use the engine's client, which may take a cancellation for a failure of its own and lose it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 

@@ -4,8 +4,6 @@ Where they are is on the agent's card (`Card.transcripts`); our own agent keeps 
 functions block.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import re

@@ -3,8 +3,6 @@
 There is a branch, `treadle/ORDER`, only when the attempt was the one that counted. All functions block.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 

@@ -1,7 +1,5 @@
 """The fleet of this machine: up, down, and what is up. Each finds and joins what is there already."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import platform

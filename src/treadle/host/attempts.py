@@ -1,7 +1,5 @@
 """One order, tried again and elsewhere: each attempt has a receipt of its own, and the last tells of them all."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any

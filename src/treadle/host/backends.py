@@ -5,8 +5,6 @@ and our own agents, each served by `treadle sidecar`. A `backplane.toml` that li
 whatever was cloned, so it counts only when it is named or the directory is trusted.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """Whether the work is good, by a command of the person's."""
 
-from __future__ import annotations
-
 import os
 
 from treadle.io.process import child as children

@@ -1,7 +1,5 @@
 """What is left of a run when the work is over: the receipt, its copy, and what of the workspace is worth keeping."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

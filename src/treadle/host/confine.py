@@ -1,7 +1,5 @@
 """The sandbox of a run: around its sidecar and around the check. An agent in this process sees to its own."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Whoever does an order: a sidecar process on its wire, or an agent of ours whose session lives in this process."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence

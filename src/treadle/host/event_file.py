@@ -1,7 +1,5 @@
 """The events of a run in a file, as they come."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -7,8 +7,6 @@ state/host/<run_id>/      one directory for each run under way
     workspace/, snapshots.git, workspace.json, patch.diff
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Receipts as rows of a list, and which of them somebody wants to see."""
 
-from __future__ import annotations
-
 import re
 import time
 from datetime import UTC, datetime

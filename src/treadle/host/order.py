@@ -1,7 +1,5 @@
 """Work orders and policies as people write them: flags, and files in JSON or TOML."""
 
-from __future__ import annotations
-
 import os
 import tomllib
 import uuid

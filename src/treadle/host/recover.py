@@ -1,7 +1,5 @@
 """After a control plane has died: every run it left behind gets its receipt, from what is on disk."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -4,8 +4,6 @@ When the host dies, its keeper ends the sidecar, and the next host, or `treadle 
 (`job.py`) without a holder of its lock and writes the receipt from what is there (`recover.py`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """The runs that are under way on this machine: which they are, what they say, and how to end one."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

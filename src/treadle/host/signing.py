@@ -1,7 +1,5 @@
 """Ed25519 signatures on receipts. The private key is a file that only its owner can read; needs the extra `signing`."""
 
-from __future__ import annotations
-
 import base64
 import os
 

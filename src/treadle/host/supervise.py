@@ -1,7 +1,5 @@
 """What a control plane holds a running sidecar to: its order's policy and limits, judged from the events it sends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

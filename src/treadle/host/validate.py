@@ -1,7 +1,5 @@
 """Whether a file is what a strict peer would take, and if not, why."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

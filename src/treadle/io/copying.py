@@ -1,7 +1,5 @@
 """Copy a file piece by piece: it can be stopped on the way, and holes in it stay holes."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

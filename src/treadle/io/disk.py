@@ -1,7 +1,5 @@
 """This machine's file system, as permission rules ask about it."""
 
-from __future__ import annotations
-
 import glob
 import os.path
 from collections.abc import Iterator

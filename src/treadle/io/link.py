@@ -5,8 +5,6 @@ await link.send(hello)
 async for message in link: ...
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Generic, Protocol, TypeVar

@@ -3,8 +3,6 @@
 Whole files are read by `reading.py`, and written safely by `files.py`.
 """
 
-from __future__ import annotations
-
 import io
 import os
 

@@ -1,7 +1,5 @@
 """Where things live on disk. Strings, not pathlib: the small commands import this."""
 
-from __future__ import annotations
-
 import os
 import stat
 import sys

@@ -24,8 +24,6 @@ its last words on stderr, and when that error is raised nothing of its process t
     RemoteProtocolError   it closed its output and went on running, or what `blame` was told
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections import deque

@@ -5,8 +5,6 @@ the whole way in one call; where it is missing (before Linux 5.6, and in some co
 root, directory by directory, which comes to the same.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -3,8 +3,6 @@
 Nothing is loaded where no proxy is set: what the standard library has for this comes with its own HTTP client.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import sys

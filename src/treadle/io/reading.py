@@ -1,7 +1,5 @@
 """Files read whole, with one kind of error, or followed as they grow. Writing, and finished logs, are in `files.py`."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator

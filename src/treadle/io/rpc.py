@@ -8,8 +8,6 @@
 It reads and writes nothing itself: `say` is how messages leave, `take` how they come in.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import logging

@@ -5,8 +5,6 @@ place = scratch.make("sandbox")
 scratch.remove(place)
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time

@@ -3,8 +3,6 @@
 Light: small commands and terminals use this.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import struct

@@ -1,7 +1,5 @@
 """A prompt from the command line and from stdin, without ever waiting for a stdin that says nothing."""
 
-from __future__ import annotations
-
 import os
 import select
 import stat

@@ -3,8 +3,6 @@
 Before that a limit inside of a clean-up came out as another CancelledError, and what was to follow it was left undone.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """One turn (`query`, `run`), or a conversation (`open`), with any agent."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import logging

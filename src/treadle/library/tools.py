@@ -1,7 +1,5 @@
 """`@treadle.tool`: a typed function as a tool that the agent can call."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable

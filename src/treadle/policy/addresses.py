@@ -1,7 +1,5 @@
 """Which addresses a tool may connect to: only those of the public internet."""
 
-from __future__ import annotations
-
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import TypeAlias
 

@@ -3,8 +3,6 @@
 `treadle.io.disk.DISK` reads the file system of this machine.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterable
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Which environment variables a child may see: those that programs need, and no secret that it was not given. Light."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from treadle.redact import is_secret_name

@@ -3,8 +3,6 @@
 The guess may be wrong. It errs towards finding too much, because it is used to find what a policy forbids.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

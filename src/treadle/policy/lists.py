@@ -5,8 +5,6 @@ edit, bash stand for every tool of that kind, as in permission rules. Paths foll
 relative to the workspace; a pattern without `/` matches at any depth. Hosts may contain `*`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit

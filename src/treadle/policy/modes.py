@@ -1,7 +1,5 @@
 """What each approval mode says about each kind of tool."""
 
-from __future__ import annotations
-
 from typing import Literal, TypeAlias
 
 from treadle.session import Access, Decision, Mode

@@ -1,7 +1,5 @@
 """`--network on|off|HOST,...`: what programs in the sandbox may reach."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

@@ -4,8 +4,6 @@ An allow rule such as `Bash(git log*)` is meant for reading the log, not for `gi
 command with one of these options only if its pattern contains the option too.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The guard of a session. It combines rules, mode, directories, what a person allowed, and any further guard."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Callable, Iterable
 

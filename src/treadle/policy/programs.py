@@ -1,7 +1,5 @@
 """What is known about programs by name: which run another program, and which write files they are given. Pure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Files that decide what runs later outside any sandbox: an agent needs a person's approval to change them. Pure."""
 
-from __future__ import annotations
-
 import posixpath
 
 GIT = ("config", "config.worktree", "hooks", "info/attributes", "commondir")

@@ -8,8 +8,6 @@ that forbid are read broadly, rules that allow narrowly:
 - an allow rule never matches a command that could not be understood, unless it is exactly that command.
 """
 
-from __future__ import annotations
-
 import itertools
 import posixpath
 import re

@@ -6,8 +6,6 @@ cannot follow something (a command whose name is a variable, a shell that reads 
 `understood`, and the parts are a guess that errs towards finding too many.
 """
 
-from __future__ import annotations
-
 import getopt
 import posixpath
 import re

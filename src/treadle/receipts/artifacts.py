@@ -1,7 +1,5 @@
 """The files that a receipt names, copied out of the workspace before it is removed, and identified by their hash."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@ The subjects are files that a verifier may have: the patch and the other files t
 receipt is the predicate, so its own hash can be checked from there.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Callable

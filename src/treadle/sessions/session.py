@@ -4,8 +4,6 @@ rule that every turn ends with exactly one TurnEnded.
 A kind of session defines what a turn does (`_turn`) and how it releases its resources (`_close`); the rest is here.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

@@ -5,8 +5,6 @@ nine of ten came out within 7 % of its count, the median exact, the worst 17 % t
 whose provider has not reported its own count, never a substitute for one that has. Light: small commands import it.
 """
 
-from __future__ import annotations
-
 import re
 
 _PIECE = re.compile(r"(?P<word>[^\w\n]?[^\W\d_]+)|(?P<number>\d{1,3})|(?P<marks> ?(?:[^\s\w]|_)+\n*)|\s*\n|\s+")

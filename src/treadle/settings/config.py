@@ -5,8 +5,6 @@ what is allowed: forbid more, ask more, lower limits. Anything beyond that is ig
 `LoadedSettings.ignored`. API keys never come from a project's file, trusted or not.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from functools import cache

@@ -4,8 +4,6 @@ Those are everything in `.treadle/`, `.mcp.json` and `backplane.toml`: files tha
 allowed. When one of them changes, the directory is no longer trusted.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator

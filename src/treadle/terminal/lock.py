@@ -1,7 +1,5 @@
 """One supervisor for one id. The lock is `flock` on the pid file, as other supervisors of this protocol do it."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time

@@ -1,7 +1,5 @@
 """Where a terminal's files are, and which terminals there are."""
 
-from __future__ import annotations
-
 import os
 
 from treadle.errors import ConfigError, NotFound

@@ -1,7 +1,5 @@
 """The last of the output, by offset: what a new subscriber is shown, and what a slow one still has to get."""
 
-from __future__ import annotations
-
 MERGE = 4096
 """Chunks are joined up to this size, so that a program that writes single bytes does not cost an object for each."""
 FRAME = 64 * 1024

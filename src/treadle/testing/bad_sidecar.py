@@ -6,8 +6,6 @@ row of steps for each thing that can be wrong; what a step says may have `$RUN`,
 `"$WORK_ORDER"` in it, which stand for what `begin` or `order` has heard.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,7 +1,5 @@
 """Ways in which a model service breaks, done for real on a socket."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import socket

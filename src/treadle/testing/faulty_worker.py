@@ -13,8 +13,6 @@ but a kill ends, and note its pid there; {"deaf": true} ignore SIGTERM; {"close"
 Plain Python, nothing imported from here: it stands for a program by somebody else.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -6,8 +6,6 @@ Each list is one turn, played in order; a turn beyond the script echoes its prom
 to ask and wait for, an asyncio.Event to wait for, an exception to raise, or an async function of session and turn.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """The contract of a wire, as checks that run over sample conversations. A check that fails says what went wrong."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import pkgutil

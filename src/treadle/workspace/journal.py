@@ -5,8 +5,6 @@ journal, and `settle` finishes what it says, or undoes it where that is not poss
     TARGET/.treadle-apply-XXXXXXXX  new-N: what is to be in place N, until it is there; old-N: what was there before
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

@@ -6,8 +6,6 @@ of an entry cannot be set by anybody but the kernel, so a file that was changed 
 the first look has seen stays in memory, where no other process can write.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """A real ToolContext over a directory: what it emits, asks, backs up and keeps can be looked at afterwards."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

@@ -22,8 +22,6 @@ Lines to the worker that follow each other are written together, before what com
 and `"<any>"` stand for values; `"<session>"` is the session's id.
 """
 
-from __future__ import annotations
-
 import json
 import textwrap
 from pathlib import Path

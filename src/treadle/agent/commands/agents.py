@@ -1,7 +1,5 @@
 """`/agent` and `/background`: start subagents, alone or together, and deal with whatever runs in the background."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Awaitable, Callable

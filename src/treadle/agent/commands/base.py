@@ -3,8 +3,6 @@
 Each group of commands says in a Protocol of its own what it needs of a session, and knows no more of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Generic, Literal, TypeVar
 

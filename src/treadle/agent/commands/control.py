@@ -1,7 +1,5 @@
 """Commands that change how the session goes on: its conversation, model, mode, permissions and memory."""
 
-from __future__ import annotations
-
 import os
 from typing import Protocol, get_args
 

@@ -7,8 +7,6 @@ Quotes are single or double. Inside them a backslash takes away the meaning of t
 anything else it is just a backslash. Newlines and runs of spaces inside quotes, and in an unquoted PROMPT, survive.
 """
 
-from __future__ import annotations
-
 import re
 
 import msgspec

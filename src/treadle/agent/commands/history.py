@@ -1,7 +1,5 @@
 """Commands about sessions on disk: list, resume, fork, rename, and go back in time."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

@@ -1,7 +1,5 @@
 """Commands that look and change nothing: they answer at once, also while a turn runs."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Protocol
 

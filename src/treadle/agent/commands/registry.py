@@ -1,7 +1,5 @@
 """All slash commands by name, and how one is run. `/help` and the reference page are written from this table."""
 
-from __future__ import annotations
-
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 

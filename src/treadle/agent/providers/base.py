@@ -1,7 +1,5 @@
 """What the loop asks of a model provider: stream one reply."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 

@@ -1,7 +1,5 @@
 """A model service's refusals, turned into our errors with the service's own words."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """What a model call cost, when the price is known. We ship no prices: a wrong one is worse than none."""
 
-from __future__ import annotations
-
 import msgspec
 
 from treadle.events import Usage

@@ -1,7 +1,5 @@
 """What the three readers share: decoding one event, tool arguments, token counts."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, TypeVar
 

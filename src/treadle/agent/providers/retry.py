@@ -1,7 +1,5 @@
 """Try again, politely: the one retry rule of every provider."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable

@@ -1,7 +1,5 @@
 """The scripted model without any network: plays a script into the loop."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import AsyncGenerator
 

@@ -4,8 +4,6 @@ Only `data` is kept: the APIs we speak repeat the event's name inside it. Lines 
 span many chunks, which are joined once at its end, never one by one.
 """
 
-from __future__ import annotations
-
 from treadle.errors import LineTooLong
 
 BOM = b"\xef\xbb\xbf"

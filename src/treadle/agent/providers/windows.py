@@ -1,7 +1,5 @@
 """How many tokens well-known models take. Settings override it; for every other model it is unknown."""
 
-from __future__ import annotations
-
 WINDOWS = {
     "claude-": 200_000,
     "gpt-4o": 128_000,

@@ -4,8 +4,6 @@ A call is one flat object, `{"tool": NAME, ARGUMENT: VALUE, ...}`. The end of a 
 there is only one form to learn. Only the arguments that a tool requires are offered.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Edits whose place is plain although their text is not exact: small models lose blank lines and indentation. Pure."""
 
-from __future__ import annotations
-
 import msgspec
 
 from treadle.agent.messages import ToolCall

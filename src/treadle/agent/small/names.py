@@ -1,7 +1,5 @@
 """Names that a Python file uses and nothing defines, as after half of a rename. Pure."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 

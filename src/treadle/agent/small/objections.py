@@ -3,8 +3,6 @@
 Nothing here forbids anything. After a few objections a call is made as it is, and its result says the rest.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,7 +1,5 @@
 """Any provider, with the profile for small models around it."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import AsyncGenerator, Sequence

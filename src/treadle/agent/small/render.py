@@ -3,8 +3,6 @@
 The same messages always give the same words, so what the service has read before it need not read again.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """A reply that goes on and on: one line after the other of the same form. Pure."""
 
-from __future__ import annotations
-
 import re
 
 LINES = 12

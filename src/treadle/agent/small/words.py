@@ -1,7 +1,5 @@
 """What a small model is told. Short: all of it is read again for every answer where nothing is cached."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """How the arguments that a model wrote are read: tolerantly, and with a right call spelled out when they do not fit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ask the person a question."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated

@@ -4,8 +4,6 @@ A tool says what it will touch (`access`) before it may run (`run`); the loop as
 the model should read and react to is a raised ToolError; anything else is a bug.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

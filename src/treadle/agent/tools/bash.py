@@ -4,8 +4,6 @@ When the shell exits, what it left running is stopped, and told; a server is for
 tool: stdin is /dev/null, time is limited, and a daemon that keeps the output pipe open is ended with the rest.
 """
 
-from __future__ import annotations
-
 import asyncio
 import codecs
 import shutil

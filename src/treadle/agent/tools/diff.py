@@ -1,7 +1,5 @@
 """What changed in a file, as a unified diff. Only the part that differs is compared, so a big file costs little."""
 
-from __future__ import annotations
-
 from difflib import SequenceMatcher
 from io import StringIO
 

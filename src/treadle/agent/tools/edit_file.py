@@ -1,7 +1,5 @@
 """Change one place in a file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated

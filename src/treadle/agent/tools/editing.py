@@ -5,8 +5,6 @@ space evened out; that match must be unique too. Then the file keeps its own ind
 own version of every line that the edit does not change.
 """
 
-from __future__ import annotations
-
 import heapq
 import re
 from difflib import SequenceMatcher, get_close_matches

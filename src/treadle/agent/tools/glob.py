@@ -1,7 +1,5 @@
 """Find files by the pattern of their names."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import os

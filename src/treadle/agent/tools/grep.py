@@ -1,7 +1,5 @@
 """Search the text of files for a regular expression. The same results with ripgrep and without it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -4,8 +4,6 @@ The work is done by a library whose time grows with the page's size and not fast
 Python's own parser it would. It is a reader, not a sanitiser.
 """
 
-from __future__ import annotations
-
 import html
 import re
 

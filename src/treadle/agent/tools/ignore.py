@@ -5,8 +5,6 @@ the first: a walk over 100,000 files asks one or two of them per name. Stars are
 hostile, backtracks more than once over a name. Light: also a child process without the rest of the agent uses this.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

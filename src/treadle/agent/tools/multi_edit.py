@@ -1,7 +1,5 @@
 """Change several places in one file, all or nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated

@@ -4,8 +4,6 @@ Text arrives in pieces (`add`) and memory stays bounded however much comes: a co
 the machine. On disk at most `DISK_CAP` bytes are kept.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from treadle.agent.tools.base import ToolContext

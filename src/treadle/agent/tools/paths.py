@@ -4,8 +4,6 @@ A name may hold any byte but `/` and NUL; what we tell a model must be printable
 a name as escapes, and `resolve` reads such an escape back when that is the file that exists.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

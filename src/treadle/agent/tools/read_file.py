@@ -1,7 +1,5 @@
 """Read a part of a text file. A window of a huge file costs its window: nothing is read into memory whole."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import os

@@ -1,7 +1,5 @@
 """Running a search: ripgrep when there is one, else our own `scan.py`, which prints the same. One reader for both."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import os

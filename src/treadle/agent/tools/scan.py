@@ -4,8 +4,6 @@ It is a process of its own because a regular expression can run for ever and can
 Light: run as `python -I -S`, with the request as JSON in its last argument.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

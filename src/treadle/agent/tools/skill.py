@@ -1,7 +1,5 @@
 """Load the instructions of a skill that the system prompt offers by name."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

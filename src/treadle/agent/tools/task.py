@@ -1,7 +1,5 @@
 """Give a piece of work to a subagent."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated

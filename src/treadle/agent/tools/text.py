@@ -1,7 +1,5 @@
 """Bytes of a file as text, and back without a byte changed that nobody edited."""
 
-from __future__ import annotations
-
 import codecs
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Keep a list of what is to be done."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """Find tools that are not shown because there are too many. Not in `BUILTIN`: the toolbox offers it when it must."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Write a whole file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated

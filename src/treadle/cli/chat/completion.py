@@ -1,7 +1,5 @@
 """What Tab offers: slash commands with their words at the start of the line, files after an @."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence

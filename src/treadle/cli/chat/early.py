@@ -1,7 +1,5 @@
 """What a person types while the agent is still starting: kept, and handed on when it has."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 

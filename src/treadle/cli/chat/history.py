@@ -1,7 +1,5 @@
 """What was typed in earlier chats: one private file for all of them. Secrets are not kept, answers never get here."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """What the keys do in a chat."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice

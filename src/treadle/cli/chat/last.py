@@ -1,7 +1,5 @@
 """What was said last in a session that goes on."""
 
-from __future__ import annotations
-
 from treadle.agent.messages import AssistantMessage, UserMessage
 from treadle.agent.session_list import find_session
 from treadle.agent.transcript import Transcript

@@ -1,7 +1,5 @@
 """Events as text for a terminal: finished blocks, which scroll away, and a live part, drawn again and again."""
 
-from __future__ import annotations
-
 import io
 import time
 from collections.abc import Callable

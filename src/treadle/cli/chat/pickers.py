@@ -1,7 +1,5 @@
 """`/model` and `/resume` without a word: choose from a list."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,7 +1,5 @@
 """What a turn is waiting for right now, and for how long."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Markdown that is still being written: what of it is finished, and how it looks on a terminal."""
 
-from __future__ import annotations
-
 import re
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """A question of the agent as a person sees it: what would happen, what the keys do, and the answer they make."""
 
-from __future__ import annotations
-
 import json
 from typing import Literal
 

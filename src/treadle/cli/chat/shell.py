@@ -1,7 +1,5 @@
 """`!command`: a command of the person's own, shown as it runs and told to the agent with the next prompt."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The line under the input: model, mode, how full the context is, tokens, cost, branch."""
 
-from __future__ import annotations
-
 from treadle.agent.providers.windows import window
 from treadle.events import AnyEvent, ModelRouted, Usage
 from treadle.session import Session

@@ -3,8 +3,6 @@
 It knows nothing of terminals: what it has to show and to ask goes to a View.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine

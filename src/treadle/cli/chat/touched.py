@@ -1,7 +1,5 @@
 """What a command would touch, as far as its text tells: for the person who is asked whether it may run."""
 
-from __future__ import annotations
-
 import os
 
 from treadle.policy.shell import read

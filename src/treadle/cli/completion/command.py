@@ -1,7 +1,5 @@
 """`treadle completion SHELL`."""
 
-from __future__ import annotations
-
 import click
 
 from treadle.cli.completion.lists import LISTS, SHELLS, rows

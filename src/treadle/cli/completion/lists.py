@@ -1,7 +1,5 @@
 """What completion offers that no script can know: terminals, sessions, agents, orders."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from treadle.cli.render import one_line

@@ -1,7 +1,5 @@
 """Completion scripts, made from the commands (`words.every`): a Tab starts no program but to list what exists now."""
 
-from __future__ import annotations
-
 import re
 
 from treadle.cli.words import VALUES, CommandWords, Option

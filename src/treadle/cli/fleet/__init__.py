@@ -1,7 +1,5 @@
 """`treadle fleet`: many agents on one machine or many. One module for each group of commands."""
 
-from __future__ import annotations
-
 import click
 
 from treadle.cli.fleet import away, keeping, looking, machines, orders, results, steering, terminals

@@ -1,7 +1,5 @@
 """`treadle fleet search` and `phone`: finding again, and being reached."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import click

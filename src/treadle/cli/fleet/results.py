@@ -1,7 +1,5 @@
 """`treadle fleet diff`, `merge`, `discard`, `compare`, `receipt`: what came of orders."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

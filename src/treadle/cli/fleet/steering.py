@@ -1,7 +1,5 @@
 """`treadle fleet cancel`, `pause`, `retry`, `set`, `answer`, `say`...: changing what happens."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

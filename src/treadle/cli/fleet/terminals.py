@@ -1,7 +1,5 @@
 """`treadle fleet shell` and `attach`: terminals of orders, on whatever machine they are."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

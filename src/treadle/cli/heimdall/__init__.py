@@ -1,7 +1,5 @@
 """The `heimdall-*` commands. Each is one module here; this one is all that they share, and it imports nothing heavy."""
 
-from __future__ import annotations
-
 import sys
 
 from treadle.cli.arguments import Arguments as Arguments

@@ -6,8 +6,6 @@ heimdall-blackboard del KEY          forget it
 heimdall-blackboard list [--json]    print all, KEY and VALUE with a tab between
 """
 
-from __future__ import annotations
-
 from treadle.cli.heimdall import Arguments, UsageError, out
 from treadle.cli.heimdall.resolve import show_table
 from treadle.coordination.blackboard import Blackboard

@@ -11,8 +11,6 @@ heimdall-brief wave FILE [--task ID] [--invariants PATH[#HEADING]] [--budget TOK
     prints {"shared": TEXT, "briefs": {ID: TEXT}}; with --task ID, that one's brief alone
 """
 
-from __future__ import annotations
-
 import sys
 
 from treadle.cli.heimdall import Arguments, UsageError, put

@@ -10,8 +10,6 @@ heimdall-capsule show ID             print one
 heimdall-capsule list [--json]       print all ids
 """
 
-from __future__ import annotations
-
 from treadle.cli.heimdall import Arguments, UsageError, out, put
 from treadle.coordination.capsules import Capsules
 from treadle.coordination.planning import Planning

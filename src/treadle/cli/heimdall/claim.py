@@ -22,8 +22,6 @@ Who acts is HEIMDALL_HAID, else the agent session that the command runs in, else
 --role R: the agent with that role in this checkout.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 

@@ -5,8 +5,6 @@ heimdall-gate to-message --report PATH --from ROLE --msg-id ID [--wave W]
     exit 1: there is no usable report, which is neither a pass nor a fail
 """
 
-from __future__ import annotations
-
 from treadle.cli.heimdall import Arguments, UsageError, err, out
 from treadle.coordination.gate import to_message
 from treadle.coordination.planning import Planning

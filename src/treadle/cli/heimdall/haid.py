@@ -12,8 +12,6 @@ heimdall-haid get [HAID]                    its entry as JSON; null when there i
 heimdall-haid trailer                       the line that signs a commit
 """
 
-from __future__ import annotations
-
 import os
 
 from treadle.cli.heimdall import Arguments, UsageError, err, out

@@ -4,8 +4,6 @@ treadle coord hook claude|codex|gemini|qwen|copilot|opencode|cursor
     reads the call on standard input, and prints why it is refused; nothing when it may go on
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 

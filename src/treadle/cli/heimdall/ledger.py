@@ -9,8 +9,6 @@ heimdall-ledger delta [--role R] [--run ID] [--json]     against the baselines
 HEIMDALL_RUN sets the run that lines are logged for, and that report and delta are about; --run '' is all of them.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

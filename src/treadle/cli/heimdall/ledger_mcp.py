@@ -8,8 +8,6 @@ heimdall-ledger-mcp --http [--port N] [--project DIR] [--extended]
 --extended adds heartbeat, messages, facts, symbols, capsules and briefs to the six tools of 1.0.0
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

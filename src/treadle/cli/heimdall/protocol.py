@@ -10,8 +10,6 @@ heimdall-protocol NAME ...           the same as heimdall-NAME ...: validate, re
                                      ledger, gate, claim, haid, ledger-mcp
 """
 
-from __future__ import annotations
-
 from treadle.cli.heimdall import COMMANDS, Arguments, UsageError, out, run
 from treadle.coordination.planning import Planning, read_text
 from treadle.errors import NotFound

@@ -7,8 +7,6 @@ heimdall-resolve --reverse VALUE     print the first ID that stands for exactly 
 heimdall-resolve list [--json]       print all, ID and VALUE with a tab between
 """
 
-from __future__ import annotations
-
 from treadle.cli.heimdall import Arguments, UsageError, out
 from treadle.coordination.planning import Planning, one_line
 from treadle.coordination.symbols import Symbols

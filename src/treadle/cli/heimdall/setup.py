@@ -8,8 +8,6 @@ treadle coord setup PROGRAM --remove [--dry-run]
     takes it all out again; what nobody has changed since is as it was before, byte for byte
 """
 
-from __future__ import annotations
-
 import os
 from hashlib import sha256
 

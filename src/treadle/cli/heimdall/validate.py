@@ -9,8 +9,6 @@ heimdall-validate --schema
     prints the contract as JSON Schema (draft-07)
 """
 
-from __future__ import annotations
-
 import sys
 
 from treadle.cli.heimdall import Arguments, err, out

@@ -5,8 +5,6 @@
 Only looks unless --force is given. DURATION is 24h unless told; also 90s, 5m, 2h30m, 7d.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

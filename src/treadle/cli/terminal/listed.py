@@ -1,7 +1,5 @@
 """The same commands as click commands, so that `treadle --help` lists them. They parse their own arguments."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 

@@ -5,8 +5,6 @@
 Text as a person would see it; with --json also size, cursor and title; with --png a picture in FILE.
 """
 
-from __future__ import annotations
-
 import sys
 
 from treadle.cli.arguments import Arguments

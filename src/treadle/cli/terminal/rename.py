@@ -5,8 +5,6 @@ treadle rename ID NEW-ID
 Who is attached stays so. Its files move too; the program's own variable with the id keeps the old one.
 """
 
-from __future__ import annotations
-
 from treadle.cli.arguments import Arguments
 from treadle.cli.terminal import WHERE, connect, place
 from treadle.errors import LocalError

@@ -5,8 +5,6 @@
 The exit code is the one that was recorded.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 

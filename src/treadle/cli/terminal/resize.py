@@ -3,8 +3,6 @@
 treadle resize ID COLSxROWS
 """
 
-from __future__ import annotations
-
 from treadle.cli.arguments import Arguments, UsageError
 from treadle.cli.terminal import WHERE, connect, place
 from treadle.errors import PeerStalled

@@ -3,8 +3,6 @@
 Agents name their arguments differently and mean the same few things: the whole new content, or texts to replace.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any

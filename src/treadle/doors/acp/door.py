@@ -4,8 +4,6 @@ Sessions run side by side; each call of the editor is answered in a task of its 
 turns are interrupted and its sessions closed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """What a session asks, put to the person at the editor, and what they chose as our answer."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One open session of an editor: its prompts, questions, modes and commands."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress

@@ -4,8 +4,6 @@ Calls run side by side. A call that the client cancels stops what it started; wh
 stops.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os

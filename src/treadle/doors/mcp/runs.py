@@ -1,7 +1,5 @@
 """Agents at work for an MCP client: each run is a session that takes prompts, and is known by an id."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Runs as a client is told them: what happened, what is asked, and what came of it. Plain JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The tools of the server: what each takes, in words that a model understands."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from treadle.wire.common.schema import NON_EMPTY, TEXT, Schema, one_of, record

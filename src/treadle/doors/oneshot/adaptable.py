@@ -1,7 +1,5 @@
 """What a host may want of a session beyond the contract: the native agent has it, an agent that we drive need not."""
 
-from __future__ import annotations
-
 from typing import Protocol, runtime_checkable
 
 from treadle.session import Instructions, OwnTool, Subagent, TurnId

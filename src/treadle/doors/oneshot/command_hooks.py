@@ -6,8 +6,6 @@ A command reads one JSON object. Exit 0 with a JSON object on stdout is an answe
 blocks, with stderr as the reason; any other exit is a warning. One that takes too long blocks.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """How a run ended, as an exit code and as the record that it ends with."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a host says first. A session of any agent is opened with what the host's `initialize` asks for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """The runner under names that other hosts know: a headless runner, and a transport that gets its session later."""
 
-from __future__ import annotations
-
 from treadle.doors.oneshot.run import OneShot, Sink
 from treadle.errors import LocalError
 from treadle.session import Session

@@ -5,8 +5,6 @@ A hook may be there to forbid something, so everything fails closed: an event th
 refuses `initialize`; a callback that fails, or that does not answer in time, blocks the tool call.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Awaitable, Callable

@@ -4,8 +4,6 @@ The host names the servers in `initialize`, or in `--mcp-config` with the type `
 `mcp_message` request a message, and its tools become tools of the session as those of any other server would.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable

@@ -4,8 +4,6 @@ A program that drives Claude Code through `claude-agent-sdk` can drive any sessi
 mode, model, and permission questions that its own callback answers.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any

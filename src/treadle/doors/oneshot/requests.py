@@ -1,7 +1,5 @@
 """The control requests of Claude Code's SDKs, each answered from the session: what cannot be done is refused."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The lines that --verbose and --include-partial-messages add to stream-json, for scripts that look for them."""
 
-from __future__ import annotations
-
 from treadle import __version__
 from treadle.events import (
     AnyEvent,

@@ -5,8 +5,6 @@ end right after `run`. And it kills us the moment it reads `final`, so before th
 processes are gone, and all that is to last is on disk.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

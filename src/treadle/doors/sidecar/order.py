@@ -1,7 +1,5 @@
 """Between work orders and our sessions: what an order asks for, and what an agent can be said to offer."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 The door writes this on a wire; the control plane reads it directly when the agent works in its own process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 import uuid

@@ -5,8 +5,6 @@ runs: `cancel`, `status`, `answer` and `steer`. The wire's own rules are in wire
 answered in its turn and changes nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

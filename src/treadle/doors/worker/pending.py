@@ -1,7 +1,5 @@
 """What a client has asked of a worker and waits for its turn. A client that writes ahead without end is refused."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Between the worker wire and our sessions: what an init asks for, and what a finished turn amounts to."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """Any program that speaks the Agent Client Protocol as an Agent."""
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """How agents say that something went wrong, which each says in its own way, as our errors."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

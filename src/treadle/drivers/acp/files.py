@@ -1,7 +1,5 @@
 """Files that an agent reads and writes through us: inside our rules, and told as what they are."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from contextlib import nullcontext

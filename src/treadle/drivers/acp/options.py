@@ -1,7 +1,5 @@
 """What an agent lets be chosen when a session is opened: modes, models, settings, sessions, options of a question."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any, Literal
 

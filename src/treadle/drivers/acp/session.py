@@ -4,8 +4,6 @@ Its updates become our events, what it asks permission for is judged by our rule
 wants from its client it gets inside the workspace, under the same rules.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os.path
 from functools import partial

@@ -1,7 +1,5 @@
 """Commands that an agent runs through us: judged by our rules, run under our keeper, ended with the session."""
 
-from __future__ import annotations
-
 import asyncio
 import codecs
 import os

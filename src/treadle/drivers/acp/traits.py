@@ -3,8 +3,6 @@
 All of it was seen by running them. An agent that nobody knows is taken at its word.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from treadle.wire.acp.usage import Span

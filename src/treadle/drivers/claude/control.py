@@ -1,7 +1,5 @@
 """The control requests between Claude Code and us, in both directions: who waits for which answer."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable

@@ -4,8 +4,6 @@ No prompt, system prompt or key is on its command line, where every user of the 
 input and its environment.
 """
 
-from __future__ import annotations
-
 import re
 import uuid
 from typing import Any

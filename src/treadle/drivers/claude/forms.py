@@ -1,7 +1,5 @@
 """What a session is given and tells, in the words of Claude Code."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -4,8 +4,6 @@ Every call is announced by a hook before it runs, also one that Claude Code woul
 of the program that opened the session judge it there.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from treadle.agent.program import judged, use_of

@@ -3,8 +3,6 @@
 Claude Code speaks MCP to such a server over its control records, one `mcp_message` a message, and starts nothing.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from treadle import __version__

@@ -1,7 +1,5 @@
 """What Claude Code asks a person, and how the answer goes back: questions, plans, permissions that last."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from treadle.session import Answer

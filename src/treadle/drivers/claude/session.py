@@ -4,8 +4,6 @@ Every tool call is announced to us by a hook before it runs, also those that Cla
 what our rules deny is denied, and so that a tool is told as started when it really starts.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 import uuid

@@ -1,7 +1,5 @@
 """Claude Code's tools: what each is about to touch, and their names beside ours."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from treadle.events import ToolKind

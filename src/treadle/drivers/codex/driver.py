@@ -1,7 +1,5 @@
 """Codex as an Agent: each session has an app-server of its own, and shares nothing with another but Codex's home."""
 
-from __future__ import annotations
-
 from treadle.drivers.agent import DrivenAgent
 from treadle.drivers.codex.exec import ExecSession
 from treadle.drivers.codex.session import CodexSession

@@ -3,8 +3,6 @@
 What the rules deny cannot be denied here; Codex's own sandbox is chosen by the mode, and that is said at the start.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable
 from typing import Any
 

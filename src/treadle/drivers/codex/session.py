@@ -4,8 +4,6 @@ Codex is told to ask about everything that it does not know to be harmless, and 
 where they say so. What it does not ask about runs in its own sandbox, which the mode chooses.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from typing import Any

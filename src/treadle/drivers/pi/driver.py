@@ -1,7 +1,5 @@
 """pi as an Agent. Prompts and instructions go over its input, not on its command line."""
 
-from __future__ import annotations
-
 import os.path
 
 from treadle.drivers.agent import DrivenAgent

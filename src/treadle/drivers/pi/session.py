@@ -1,7 +1,5 @@
 """A session of pi. It asks nobody by itself; an extension that we load into it asks us before each tool."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os.path

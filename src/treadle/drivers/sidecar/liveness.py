@@ -1,7 +1,5 @@
 """How long a sidecar is given for what, and when it counts as stalled."""
 
-from __future__ import annotations
-
 import msgspec
 
 

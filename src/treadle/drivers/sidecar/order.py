@@ -1,7 +1,5 @@
 """A turn of ours as a work order: the prompt, and what of our rules the contract's policy can say."""
 
-from __future__ import annotations
-
 import uuid
 
 from treadle.policy.rules import parse_rule

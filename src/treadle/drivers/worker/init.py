@@ -1,7 +1,5 @@
 """What a session spec asks of a worker, in its own words."""
 
-from __future__ import annotations
-
 from treadle.session import Rules, SessionSpec
 from treadle.wire.worker.messages import Budget, InitConfig, Permissions
 

@@ -1,7 +1,5 @@
 """A worker process and the conversation that opens and closes a session with it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from treadle.drivers.worker.init import init_config

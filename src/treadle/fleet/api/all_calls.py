@@ -1,7 +1,5 @@
 """Every call of the HTTP interface. Importing this imports the modules that hold them."""
 
-from __future__ import annotations
-
 from treadle.fleet.api import devices, machines, order_terminals, orders, push, questions, reviews, terminals
 from treadle.fleet.api.calls import TABLE, ApiCall
 

@@ -1,7 +1,5 @@
 """The page as a process of its own: `treadle fleet up` starts it, and `treadle fleet down` ends it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -3,8 +3,6 @@
 {"error": {"code": "not_found", "message": "there is no order 'x'", "retryable": false, "details": null}}
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

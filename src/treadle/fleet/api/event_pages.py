@@ -1,7 +1,5 @@
 """An order's events as pages: read from the end, long texts cut, pieces of a text joined where the whole follows."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -3,8 +3,6 @@
 What a watcher is told of can therefore be looked up, and nobody who watches costs the engine or a run anything more.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The page's own files, read once and packed once. Only what is in the list is served: no path is ever looked up."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import os

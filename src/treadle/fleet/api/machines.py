@@ -1,7 +1,5 @@
 """Nodes, claims, money, pauses: what holds for the whole fleet."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Annotated, Any
 

@@ -10,8 +10,6 @@
 Every button is a link that shows the question; only the button on its page answers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """The table of calls as an OpenAPI 3.1 document, made from the same types that requests are checked by."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Any

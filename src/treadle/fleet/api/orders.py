@@ -1,7 +1,5 @@
 """Orders: give, list, look at, change; their events, receipts and messages."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

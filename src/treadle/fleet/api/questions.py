@@ -1,7 +1,5 @@
 """What agents ask, and what people say to them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """What orders left: to read as a diff, to send back with comments, to merge with verify running, to throw away."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time

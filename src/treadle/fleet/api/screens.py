@@ -4,8 +4,6 @@ A watcher is sent the whole screen once and then the rows that changed, always a
 states in between and never falls behind. Nobody who watches is waited for by the program.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

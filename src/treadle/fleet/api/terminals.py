@@ -1,7 +1,5 @@
 """Kept programs: look, type, set the size, end. They need no fleet."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Annotated, Any
 

@@ -8,8 +8,6 @@ A link carries a code in its fragment, which no server and no log sees; the page
 own. Tokens, codes and the key that signs answer links are in one private file.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import os

@@ -7,8 +7,6 @@ A group was given to us if systemd says so (`Delegate=yes`), or if it is the top
 takes tens of milliseconds, so a helper process does it while the keeper works. Light: the keeper lives on this.
 """
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,7 +1,5 @@
 """A program that is told something on its stdin and says something back: a hook, a judge. It gets so much time."""
 
-from __future__ import annotations
-
 import asyncio
 
 import msgspec

@@ -6,8 +6,6 @@
 when the program exits, what it left running is ended.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping, Sequence

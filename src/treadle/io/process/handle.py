@@ -1,7 +1,5 @@
 """This process's end of its keeper, which is started for the first tree and again when somebody has killed it."""
 
-from __future__ import annotations
-
 import atexit
 import marshal
 import os

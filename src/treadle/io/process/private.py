@@ -1,7 +1,5 @@
 """Keep what this process holds in memory from other programs of the same user: keys above all."""
 
-from __future__ import annotations
-
 import ctypes
 import resource
 import sys

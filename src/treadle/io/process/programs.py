@@ -3,8 +3,6 @@
 Small commands use this too, so it imports nothing that is slow to import.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

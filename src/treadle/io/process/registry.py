@@ -5,8 +5,6 @@ time, the command's number, when it was started, and the command. Notes of reape
 finds them.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Signals for small processes that wait in `poll`: bytes in a pipe, held back across a fork, reset before an exec."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ A process is known by its number and its start time together, since numbers are 
 (macOS) the table is empty. Light: the keeper and its reapers live on this.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -10,8 +10,6 @@ ends, however it ends. This is the plain, blocking face; `child.py` has the asyn
 We never call `waitpid(-1)` and never adopt orphans in this process: embedders share it.
 """
 
-from __future__ import annotations
-
 import atexit
 import marshal
 import os

@@ -4,8 +4,6 @@ The order of the options is the order of the mounts, so a later one lies on top 
 machine read-only, then the private places, what is hidden of ours, what may be written, and inside that what may not.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 

@@ -4,8 +4,6 @@ A directory is read again only when its time of change says that a name in it ca
 look took 0.7 s and each later one 16 ms on a busy machine.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 

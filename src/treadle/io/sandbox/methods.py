@@ -1,7 +1,5 @@
 """What this machine can confine a program with, found by trying it."""
 
-from __future__ import annotations
-
 import os
 import sys
 from functools import cache

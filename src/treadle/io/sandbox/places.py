@@ -1,7 +1,5 @@
 """Which places a confinement is about: git's own files, Unix sockets, what is private to this user or to us."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import sys

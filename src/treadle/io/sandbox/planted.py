@@ -5,8 +5,6 @@ that a command made is moved aside, where a person finds it, before anything out
 a link that it changed is put back.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

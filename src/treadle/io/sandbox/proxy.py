@@ -5,8 +5,6 @@ what they lead to must be a public address: a listed name that points into the l
 that do not heed these variables (ssh, databases, ping, `fetch` of older Node versions) reach nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -3,8 +3,6 @@
 A program of its own, `python -I -S relay.py SOCKET PORT COMMAND...`; imports nothing of ours.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

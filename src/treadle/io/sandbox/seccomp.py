@@ -5,8 +5,6 @@ in a directory that a user outside of the container can run it from. A filter is
 filter machine; see seccomp(2).
 """
 
-from __future__ import annotations
-
 import platform
 import struct
 from functools import cache

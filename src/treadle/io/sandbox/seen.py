@@ -5,8 +5,6 @@ can put a link in its place. So each place in the workspace is opened as the pro
 way, and must be the one that we meant: the same file, read-only, or hidden.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 

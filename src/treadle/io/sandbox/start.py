@@ -8,8 +8,6 @@ go. Whoever of us is killed at whatever moment, it either never begins or ends w
 bubblewrap, bubblewrap with the reaper that started it, and the kernel ends all that is inside with the first process.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

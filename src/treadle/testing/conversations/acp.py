@@ -1,7 +1,5 @@
 """The Agent Client Protocol: a turn with a permission, one that is cancelled, a greeting that fails at first."""
 
-from __future__ import annotations
-
 from treadle.wire.common.connection import Conversation
 from treadle.wire.common.rpc import Call, Notice, Refused, Returned
 

@@ -1,7 +1,5 @@
 """Sample conversations with Claude Code."""
 
-from __future__ import annotations
-
 from treadle.wire.claude.records import (
     Assistant,
     ControlCancel,

@@ -1,7 +1,5 @@
 """Sample conversations with Codex's app-server."""
 
-from __future__ import annotations
-
 from treadle.wire.common.connection import Conversation
 from treadle.wire.common.rpc import Call, Notice, Refused, Returned
 

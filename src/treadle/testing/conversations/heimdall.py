@@ -1,7 +1,5 @@
 """What a sender of typed messages may say: one message of each type, each accepted at once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from treadle.wire.common.connection import Conversation

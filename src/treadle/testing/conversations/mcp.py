@@ -1,7 +1,5 @@
 """The Model Context Protocol: a call of a tool with progress and a question, and a client that looks around first."""
 
-from __future__ import annotations
-
 from treadle.wire.common.connection import Conversation
 from treadle.wire.common.rpc import Call, Notice, Refused, Returned
 

@@ -1,7 +1,5 @@
 """One-shot conversations: a prompt with every kind of record, prompts written ahead, and a host that takes part."""
 
-from __future__ import annotations
-
 import msgspec
 
 from treadle.wire.common.connection import Conversation

@@ -1,7 +1,5 @@
 """Sample conversations with pi."""
 
-from __future__ import annotations
-
 from treadle.wire.common.connection import Conversation
 from treadle.wire.pi.connection import Command, Piece, Said
 

@@ -1,7 +1,5 @@
 """Sidecar conversations: a run with every kind of event and its receipt, a cancelled one, and runs written ahead."""
 
-from __future__ import annotations
-
 from treadle.wire.common.connection import Conversation
 from treadle.wire.sidecar.connection import (
     Cancel,

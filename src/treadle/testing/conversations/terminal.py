@@ -1,7 +1,5 @@
 """Terminal conversations: a question and an order, a program watched to its end, and the additions of ours."""
 
-from __future__ import annotations
-
 from treadle.wire.common.connection import Conversation
 from treadle.wire.terminal.frames import (
     ACTIVE,

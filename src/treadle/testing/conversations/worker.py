@@ -1,7 +1,5 @@
 """Worker conversations: the one in the specification, a refused version, and everything that our extensions add."""
 
-from __future__ import annotations
-
 from treadle.wire.common.connection import Conversation
 from treadle.wire.worker.messages import (
     Answer,

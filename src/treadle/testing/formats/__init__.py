@@ -4,8 +4,6 @@ Every module has `asked(body)`, what the request asks; `events(play)`, the reply
 the same reply as one JSON document; and `failure(status, message)`, the body of an error.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Anthropic Messages, as a server speaks it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

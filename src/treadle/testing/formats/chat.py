@@ -1,7 +1,5 @@
 """OpenAI chat completions, as a server speaks it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from treadle.agent.providers.script import Cue

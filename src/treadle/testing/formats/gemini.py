@@ -1,7 +1,5 @@
 """Google's generateContent, as a server speaks it. The model and whether to stream are in the path, not in the body."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

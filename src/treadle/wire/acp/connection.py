@@ -1,7 +1,5 @@
 """Who may say what in the Agent Client Protocol. Protocol version 1, as its schema of November 2026 has it."""
 
-from __future__ import annotations
-
 from treadle.wire.common.rpc import OPENER_SAYS, OTHER_SAYS, RpcConnection
 
 PROTOCOL_VERSION = 1

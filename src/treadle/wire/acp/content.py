@@ -1,7 +1,5 @@
 """Content blocks of the Agent Client Protocol, read as text and written from text."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from treadle.wire.common.images import decoded, encoded, media_type

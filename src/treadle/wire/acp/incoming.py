@@ -1,7 +1,5 @@
 """An agent's updates as our events. One instance reads one session."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -3,8 +3,6 @@
 Only what the schema has is written. Events that it has no word for (retries, warnings, subagents) are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """MCP servers, converted between this protocol's list and the table of a `.mcp.json`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

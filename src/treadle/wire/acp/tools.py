@@ -4,8 +4,6 @@ Agents differ in what they send and when: a call may first appear as a tool_call
 request, and its arguments may come later or only as text. So everything that names the call is merged field by field.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

@@ -4,8 +4,6 @@
 `session` so far, which is what the schema says. `none` is for agents that give no counts there.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal, TypeAlias
 
 import msgspec

@@ -1,7 +1,5 @@
 """One end of a conversation with Claude Code."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from treadle.wire.claude.records import (

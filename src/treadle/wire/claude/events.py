@@ -1,7 +1,5 @@
 """What Claude Code's records mean in our events. Pure: records in, events out."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, Literal
 

@@ -4,8 +4,6 @@ The envelope is decoded into one of the types below; what is inside stays as it 
 An unknown type becomes `Unknown`. Keys may come in any order.
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import msgspec

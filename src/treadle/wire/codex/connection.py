@@ -1,7 +1,5 @@
 """Who may call what in Codex's app-server protocol."""
 
-from __future__ import annotations
-
 from treadle.wire.common.jsonline import json_line
 from treadle.wire.common.rpc import OPENER_SAYS, OTHER_SAYS, RpcConnection, RpcMessage, as_json
 

@@ -1,7 +1,5 @@
 """What Codex's items, usage and errors mean in our events. Pure."""
 
-from __future__ import annotations
-
 import shlex
 from typing import Any, Literal
 

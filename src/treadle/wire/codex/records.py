@@ -3,8 +3,6 @@
 The prompt goes in as plain text up to the end of input; one JSON object per line comes out.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

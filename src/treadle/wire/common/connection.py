@@ -5,8 +5,6 @@ test finds it by listing the folders and reads its sample conversations from `tr
 kept elsewhere is checked with `treadle.testing.wires.check_protocol`. `docs/how-to/add-a-wire.md` has the steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 

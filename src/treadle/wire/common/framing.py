@@ -6,8 +6,6 @@ place in the order: nothing before or after it is lost, memory stays bounded, an
 the error and go on or to raise it.
 """
 
-from __future__ import annotations
-
 from treadle.errors import LineTooLong, LocalProtocolError, RemoteProtocolError
 
 LINE_CAP = 16 * 1024 * 1024

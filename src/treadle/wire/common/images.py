@@ -1,7 +1,5 @@
 """Images as the wires carry them: base64 with a media type."""
 
-from __future__ import annotations
-
 import binascii
 from typing import Any
 

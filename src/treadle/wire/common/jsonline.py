@@ -1,7 +1,5 @@
 """A message as one line of JSON, whatever characters its strings hold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -5,8 +5,6 @@ here. Anything listed in neither is native: the agent reports it and the wire ca
 `treadle agents --losses` and the receipt of a run are all made from this.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 

@@ -4,8 +4,6 @@
 end may have several calls open at once. A protocol built on it lists the methods that each role may call.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from types import NoneType
 from typing import Any, ClassVar, TypeAlias

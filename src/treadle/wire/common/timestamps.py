@@ -1,7 +1,5 @@
 """A point in time as records and logs write it. Light: the terminal supervisor imports this."""
 
-from __future__ import annotations
-
 import time
 
 

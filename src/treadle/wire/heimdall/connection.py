@@ -4,8 +4,6 @@ The sender writes lines until one is accepted. The receiver sends nothing on thi
 own output and to the audit trail.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Who may say what in the Model Context Protocol, between a client and a server of tools."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from treadle.wire.common.connection import Transitions

@@ -1,7 +1,5 @@
 """The names under which an agent sees the tools of MCP servers."""
 
-from __future__ import annotations
-
 import re
 
 NAME_CAP = 64

@@ -5,8 +5,6 @@ written ahead of it. What `--output-format json` and `stream-json` write is the 
 is given on the command line, which `prompted` records.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -4,8 +4,6 @@ The contract is `Result` with its first four keys and `stream_event`. The other 
 scripts and libraries written for Claude Code find what they expect.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias

@@ -1,7 +1,5 @@
 """Subagents as Claude Code defines them, in `--agents` and in `initialize`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from treadle.errors import ConfigError

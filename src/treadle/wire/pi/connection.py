@@ -1,8 +1,6 @@
 """The messages of pi's RPC mode, and one end of the conversation. Host and agent each have one message shape, whose
 `type` tells which fields matter."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, TypeAlias
 
 import msgspec

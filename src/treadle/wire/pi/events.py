@@ -1,7 +1,5 @@
 """What pi's messages mean in our events. Pure."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

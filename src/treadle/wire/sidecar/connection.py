@@ -7,8 +7,6 @@ Reading is tolerant: a line that deviates from the contract is read by `repair.p
 `Connection.notes`. Writing is strict: only what the contract names.
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The sidecar protocol's ten events, converted from and to our own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

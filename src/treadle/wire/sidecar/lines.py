@@ -1,7 +1,5 @@
 """Faults of a line that decoding into types does not find: a repeated name, half a character, an incomplete receipt."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any, NoReturn

@@ -6,8 +6,6 @@ options null, `mode` filled in, times and ids written in one way, numbers as a p
 holds them. `normal` makes it, `canonical` writes it with sorted keys, `receipt_hash` is the SHA-256 of that.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

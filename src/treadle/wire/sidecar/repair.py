@@ -5,8 +5,6 @@ capability, field or error code, a missing value that has an obvious blank. An u
 that carries the original in `ext`. Only what cannot be understood at all raises `msgspec.ValidationError`.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, get_args, get_origin
 

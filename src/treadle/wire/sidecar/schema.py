@@ -1,7 +1,5 @@
 """JSON Schemas of the sidecar protocol, made from its types. `make docs` writes the published files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The bytes of the worker wire: one JSON object per line, read tolerantly and written strictly."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from typing import Any, get_args

@@ -4,8 +4,6 @@ The client asks (`init`, `send`, `status`, `cancel`, `shutdown`), the worker ans
 an answer before its next request.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from enum import Enum

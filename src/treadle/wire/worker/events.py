@@ -1,7 +1,5 @@
 """Converts our events to those of the worker wire and back."""
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Any

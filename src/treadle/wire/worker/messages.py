@@ -4,8 +4,6 @@ Base version 0.2.0. A number under a field or a type is the version that added i
 which a client turns on by naming it in `config.capabilities`. Fields without a default are always on the wire.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec

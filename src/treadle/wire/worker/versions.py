@@ -3,8 +3,6 @@
 Versions with the same major number are compatible; a client is sent nothing newer than the version it declared.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any

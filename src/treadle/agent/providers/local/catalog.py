@@ -4,8 +4,6 @@ The one place that says where the weights of a model come from. What is fetched 
 that is pinned here or that the person gave.
 """
 
-from __future__ import annotations
-
 import os
 import re
 

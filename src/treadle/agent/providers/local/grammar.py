@@ -5,8 +5,6 @@ which cost up to half of the tokens of a short call. This knows what schemas of 
 whose values are constants, choices of texts, texts with a greatest length, numbers, truth values, and lists of these.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

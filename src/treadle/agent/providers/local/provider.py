@@ -1,7 +1,5 @@
 """What the loop talks to: the chat format over a private socket; the model behind it is started when it is needed."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator
 
 from treadle.agent.messages import ModelRequest

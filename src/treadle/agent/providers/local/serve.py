@@ -4,8 +4,6 @@ It says `ready` on stdout when the model can be asked, over HTTP on a Unix socke
 enter. Whoever started it ends it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

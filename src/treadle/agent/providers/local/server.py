@@ -1,7 +1,5 @@
 """One process per model, for all who use it: started at the first use, ended after the last."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets

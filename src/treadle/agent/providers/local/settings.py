@@ -1,7 +1,5 @@
 """What a person can set about local models, `[models.local]`."""
 
-from __future__ import annotations
-
 import os
 
 import msgspec
