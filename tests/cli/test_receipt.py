@@ -74,7 +74,7 @@ def test_other_failures_are_named(tmp_path: Path) -> None:
     done = treadle("verify", str(path))
     assert "no hash" in done.stdout and "no error" in done.stdout
     path.write_text("nonsense")
-    assert "no receipt" in treadle("verify", str(path)).stderr
+    assert "not a receipt" in treadle("verify", str(path)).stderr
     assert treadle("verify").returncode == 2
 
 
@@ -83,7 +83,7 @@ def test_what_is_no_receipt_is_not_shown_as_one(store: ReceiptStore, tmp_path: P
     for text in ('{"t": "run", "id": "x"}', "[]", "[" * 200_000):
         path.write_text(text)
         done = treadle("show", str(path))
-        assert done.returncode == 1 and "is no receipt" in done.stderr and "Traceback" not in done.stderr
+        assert done.returncode == 1 and "is not a receipt" in done.stderr and "Traceback" not in done.stderr
     assert "there are no receipts in" in treadle("verify", "--chain", "--store", str(tmp_path / "nowhere")).stderr
 
 

@@ -1,17 +1,17 @@
-"""The command line. What people run in loops answers here, before anything heavy is imported."""
+"""The command line. Commands that people run in loops are answered here, before anything heavy is imported."""
 
 import sys
 
 
 def main() -> None:
-    """Do what was typed, and end this process."""
+    """Run the command that was typed, then end this process."""
     from treadle.io.process import lifetime
 
     lifetime.begin()
     try:
         _main()
         lifetime.leave(0)
-    except KeyboardInterrupt:  # before there is anything to interrupt
+    except KeyboardInterrupt:  # Ctrl-C before there was anything to interrupt
         lifetime.leave(130)
     except SystemExit as ended:
         lifetime.leave_by(ended)
@@ -37,7 +37,7 @@ def _main() -> None:
         from treadle.cli.terminal import main as run_terminal
 
         sys.exit(run_terminal(arguments[0], arguments[1:]))
-    if arguments[:2] == ["coord", "hook"]:  # before each tool call of an outside agent
+    if arguments[:2] == ["coord", "hook"]:  # runs before each tool call of an outside agent, so it must be fast
         from treadle.cli.heimdall import run as run_heimdall
 
         sys.exit(run_heimdall("hook", arguments[2:]))

@@ -11,7 +11,7 @@ from treadle.io.streams import FdStream
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--model", metavar="NAME", help="The model that sessions begin with.")
+@click.option("--model", metavar="NAME", help="The model that new sessions use.")
 @click.option("--permission-mode", "mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo.")
 @serving_options
 def acp(agent: str, sandbox: bool | None, network: str | None, model: str | None, mode: str | None) -> None:

@@ -37,11 +37,11 @@ class FoundAgent(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     recorded: tuple[str, ...] = ()
     newer: bool = False
-    """Than any recording that its driver was made with."""
+    """Whether it is newer than every version that its driver was recorded with."""
     answers: bool | None = None
-    """Whether its handshake was answered, or with --ask a prompt; None when nobody asked."""
+    """Whether it answered its handshake, or with --ask a prompt. None when it was not asked."""
     account: str | None = None
-    """How it is signed in; empty when it is not, None when it cannot be told."""
+    """How it is signed in: empty when it is not, None when that cannot be found out."""
     models: tuple[str, ...] = ()
     capabilities: dict[str, Level] = {}
     error: str = ""
@@ -77,13 +77,13 @@ def agents(name: str | None, losses: str | None, over: str | None, ask: bool, as
 
 
 def installed(settings: Mapping[str, AgentSettings] | None = None, *, greet: bool = False) -> list[FoundAgent]:
-    """Every agent that is a program: asked for its version, and with `greet` also started and greeted."""
+    """Look at every agent that is a program: ask for its version, and with `greet` also start and greet it."""
     found = asyncio.run(_look(agent_settings() if settings is None else settings, None, False if greet else None))
     return [each for each in found if each.name != "native"]
 
 
 async def _look(settings: Mapping[str, AgentSettings], name: str | None, ask: bool | None) -> list[FoundAgent]:
-    """`ask` None: do not even greet them."""
+    """With `ask` None the agents are not even greeted."""
     names = [card.name for card in cards().values() if not card.prefix]
     names += [each for each in settings if each not in cards()]
     if name is not None:

@@ -1,11 +1,11 @@
-"""Command lines of the small commands, which answer before click could be imported."""
+"""Reads the command lines of small commands, which must answer faster than click can be imported."""
 
 import sys
 from collections.abc import Callable
 
 
 def exit_code(program: str, work: Callable[[], int]) -> int:
-    """What the work gives, or what says that its output could not be written, or that Ctrl-C was pressed."""
+    """Run the work and return its exit code, also when its output could not be written or Ctrl-C was pressed."""
     if None in (sys.stdin, sys.stdout, sys.stderr):
         from treadle.io.standard_streams import fill_gaps
 
@@ -28,11 +28,11 @@ def exit_code(program: str, work: Callable[[], int]) -> int:
 def _forget_output() -> None:
     from treadle.io.standard_streams import forget
 
-    forget(1)  # or the interpreter complains when it flushes at exit
+    forget(1)  # otherwise the interpreter complains when it flushes at exit
 
 
 MOST = 1e9
-"""The largest number that an option takes. As seconds it is thirty years, and more than some clocks can count."""
+"""The largest number that an option takes: thirty years in seconds. Some clocks cannot count further."""
 
 
 class UsageError(Exception):
@@ -40,10 +40,10 @@ class UsageError(Exception):
 
 
 class Arguments:
-    """Options with a value, flags, and the rest, from a command line.
+    """A command line read into options with a value, flags, and the remaining words.
 
-    An option in `many` may come again and again. With `stop` the first word that is no option begins the rest, as when
-    it is a command with options of its own.
+    An option in `many` may be repeated. With `stop`, reading ends at the first word that is not an option: the rest is
+    a command with options of its own.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Arguments:
         self.flags: set[str] = set()
         self.lists: dict[str, list[str]] = {name: [] for name in many.split()}
         if not any(word.startswith("-") for word in arguments):
-            return  # as most are typed: importing argparse would then be a third of all that the command does
+            return  # The usual case. Importing argparse would take a third of the command's whole time
         from treadle.cli.parser import parse
 
         try:

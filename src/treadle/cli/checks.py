@@ -1,4 +1,4 @@
-"""What the doctor looks at. Each function tries one area and gives what it found."""
+"""What the doctor looks at. Each function tries one area and returns what it found."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool
     says: str
     needed: bool = False
-    """Whether Treadle is of little use without it."""
+    """Whether Treadle is of little use while this fails."""
     fix: str = ""
     """What to do about it, in one line; empty when there is nothing to do."""
 
@@ -76,7 +76,7 @@ def state(offline: bool) -> Iterator[Finding]:
 
 @lru_cache(maxsize=1)
 def _configuration() -> Configuration:
-    """All that a run here would be opened with; raises what the run would be refused for."""
+    """Everything that a run here would be opened with. Raises whatever error the run would be refused with."""
     from treadle.agent.configuration import Configuration
     from treadle.cli.options import RunOptions
     from treadle.io.disk import DISK
@@ -90,14 +90,14 @@ def _configuration() -> Configuration:
 
 
 def settings(offline: bool) -> Iterator[Finding]:
-    """Read as every run reads them here; what a run would refuse is broken."""
+    """Read the settings as every run here reads them; settings that a run would refuse are broken."""
     from treadle.settings import config
 
     try:
         _configuration()
         loaded = config.load(paths.here())
     except TreadleError as error:
-        fix = error.hint or "mend the settings: every run refuses them"
+        fix = error.hint or "fix the settings: every run refuses to start with them"
         yield Finding(area="settings", name="here", ok=False, says=error.message, needed=True, fix=f"settings: {fix}")
         return
     read = ", ".join(loaded.files) or f"none at {paths.config_file()}: defaults hold"
@@ -131,7 +131,7 @@ def models(offline: bool) -> Iterator[Finding]:
 
 
 def _service(name: str, told: list[str], table: ModelSettings, offline: bool) -> Finding:
-    """Where it is, and whether it answers."""
+    """Where the service is, and whether it answers."""
     from treadle.agent.providers.names import endpoint
     from treadle.cli.models import ask
 
@@ -156,7 +156,7 @@ def agents(offline: bool) -> Iterator[Finding]:
 
     try:
         every = installed(greet=not offline)
-    except TreadleError as error:  # told under settings
+    except TreadleError as error:  # already reported under settings
         yield Finding(area="agents", name="all", ok=False, says=error.message)
         return
     for found in every:

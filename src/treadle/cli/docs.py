@@ -25,7 +25,7 @@ class DocsPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _root() -> str:
-    """In the package as it is installed; in a checkout, beside the sources."""
+    """Where the pages are: in the installed package, or in a checkout beside the sources."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     for place in (os.path.join(package, "docs"), os.path.join(os.path.dirname(os.path.dirname(package)), "docs")):
         if os.path.isdir(os.path.join(place, "reference")):

@@ -34,7 +34,7 @@ def doctor(offline: bool, as_json: bool) -> None:
 
 
 def _all(offline: bool) -> Iterator[Finding]:
-    """Each as soon as it is known; on a terminal, what is being tried is said meanwhile."""
+    """Yield each check as soon as it is done; a terminal shows meanwhile what is being tried."""
     for name, area in AREAS.items():
         if sys.stderr.isatty():
             click.echo(f"trying {name}...", err=True, nl=False)
@@ -47,7 +47,7 @@ def _all(offline: bool) -> Iterator[Finding]:
 
 
 def _next(found: list[Finding]) -> None:
-    """One line for each thing to do, what is needed first."""
+    """One line for each thing to do, required things first."""
     todo = [check for check in found if not check.ok and check.fix]
     if not todo:
         click.echo("\nNothing to do. `treadle` opens a chat, `treadle -p PROMPT` runs one prompt.")

@@ -1,6 +1,6 @@
-"""Options whose value is a file or JSON of its own: subagents, MCP servers, settings as Claude Code has them.
+"""Options whose value is a file or JSON: subagents, MCP servers, settings in the form of Claude Code.
 
-Programs that drive Claude Code give these. What we cannot keep is refused, never left out in silence.
+Programs that drive Claude Code give these. What we cannot honour is refused, never silently ignored.
 """
 
 import os
@@ -18,12 +18,12 @@ from treadle.wire.oneshot.names import OURS
 from treadle.wire.oneshot.subagents import subagent
 
 VARIADIC = ("--allowedTools", "--allowed-tools", "--disallowedTools", "--denied-tools", "--disallowed-tools")
-"""Options after which several words may stand."""
+"""Options that take several words."""
 _RULE = re.compile(r"([\w*-]+)(\(.*\))?", re.S)
 
 
 def joined(arguments: list[str]) -> list[str]:
-    """`--allowedTools A B C` as one value: each further word that names a tool belongs to it, and nothing else does."""
+    """Join `--allowedTools A B C` into one value: only further words that name a tool belong to it."""
     out: list[str] = []
     words = iter(arguments)
     word = next(words, None)
@@ -49,13 +49,13 @@ def _names_tools(word: str) -> bool:
 
 
 def subagents(text: str) -> tuple[Subagent, ...]:
-    """`--agents`: an object of name -> description, prompt and perhaps tools, disallowedTools, model, maxTurns."""
+    """`--agents`: an object of name -> description and prompt, optionally tools, disallowedTools, model, maxTurns."""
     table = _object(text, "--agents")
     return tuple(subagent(name, entry) for name, entry in table.items())
 
 
 def servers(texts: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """`--mcp-config`: files or JSON with `mcpServers`, or that table alone."""
+    """`--mcp-config`: files or JSON with `mcpServers`, or only that table."""
     found: dict[str, dict[str, Any]] = {}
     for text in texts:
         table = _object(text, "--mcp-config")
@@ -79,11 +79,11 @@ class ClaudeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claude_settings(text: str) -> ClaudeSettings:
-    """`--settings`: a file or JSON. What could forbid something and cannot be kept is refused."""
+    """`--settings`: a file or JSON. A setting that could forbid something and cannot be honoured is refused."""
     table = _object(text, "--settings")
     if table.get("sandbox"):
         raise ConfigError(
-            "--settings has a sandbox, which is asked for in another way here", hint="`treadle docs sandbox` says how"
+            "--settings has a sandbox, which is set up differently here", hint="`treadle docs sandbox` says how"
         )
     permissions = table.get("permissions") or {}
     known = ("permissions", "model", "env", "hooks", "disableAllHooks", "sandbox", "$schema")

@@ -222,7 +222,7 @@ async def _run(options: dict[str, Any]) -> int:
 
 
 class _Printing:
-    """Events as JSON lines, without secrets."""
+    """Prints events as JSON lines, without secrets."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redacted = RedactedEvents(redactor)
@@ -248,7 +248,7 @@ def _warn(text: str) -> None:
 
 
 def _check_place(option: str, path: str | None) -> None:
-    """Better told before the work than after it."""
+    """Check that the file can be written, before the work rather than after it."""
     if path is not None and (os.path.isdir(path) or not os.path.isdir(os.path.dirname(os.path.abspath(path)))):
         why = "is a directory" if os.path.isdir(path) else "is in a directory that does not exist"
         raise ConfigError(f"--{option}: {path} {why}")
@@ -303,7 +303,7 @@ def _variable(text: str) -> tuple[str, str]:
 
 
 def _vendor(params: tuple[str, ...], *, best_effort: bool = False) -> dict[str, Any]:
-    """`abp.mode=passthrough` as a nested table. A value that is JSON is taken as such."""
+    """`abp.mode=passthrough` as a nested table. A value that is JSON is parsed."""
     made: dict[str, Any] = {"abp": {"best_effort_policy": True}} if best_effort else {}
     for param in params:
         key, given, value = param.partition("=")

@@ -1,4 +1,4 @@
-"""Runs, backends and receipts as a person reads them."""
+"""Prints runs, backends and receipts for people."""
 
 import os
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ WIDTH = 160
 
 
 def show_events(events: Sequence[AnyAgentEvent]) -> None:
-    """On stderr, so that stdout has only the result."""
+    """Print events on stderr, so that stdout has only the result."""
     for event in events:
         line = _line(event)
         if line:

@@ -1,4 +1,4 @@
-"""Lines that a person types, with editing and history, while the event loop goes on."""
+"""Reads lines that a person types, with editing and history, while the event loop keeps running."""
 
 import asyncio
 import contextlib
@@ -12,14 +12,14 @@ from treadle.wire.common.jsontext import mended
 
 
 class TypedLines:
-    """One line at a time from the terminal. Giving up waiting for a line does not lose what is being typed."""
+    """One line at a time from the terminal. Whoever stops waiting for a line does not lose what is being typed."""
 
     def __init__(self) -> None:
         self._pending: asyncio.Future[str] | None = None
         self._ahead: deque[str] = deque()
-        """Typed while nobody asked."""
+        """Lines typed while nobody was reading."""
         self._begun = ""
-        """The beginning of the line after those."""
+        """The unfinished line after those."""
         self._ended = False
         try:
             self._terminal = termios.tcgetattr(0)
@@ -27,16 +27,16 @@ class TypedLines:
             self._terminal = []
 
     async def line(self, prompt: str, *, fresh: bool = False) -> str:
-        """The next line; raises EOFError at the end of input, from then on always.
+        """The next line. Raises EOFError at the end of input, and at every call after that.
 
-        A `fresh` one was not typed before it was asked for.
+        With `fresh`, what was typed before this call is dropped.
         """
         self._take_what_is_there()
         if fresh:
             self._ahead.clear()
             self._begun = ""
             with contextlib.suppress(termios.error):
-                termios.tcflush(0, termios.TCIFLUSH)  # and what has no Enter behind it yet
+                termios.tcflush(0, termios.TCIFLUSH)  # also drops what was typed without Enter
         if self._ahead or self._ended:
             print(prompt + (self._ahead[0] if self._ahead else ""))
             if not self._ahead:
@@ -45,7 +45,7 @@ class TypedLines:
         if self._pending is None:
             loop = asyncio.get_running_loop()
             self._pending = loop.create_future()
-            # A daemon, not the loop's executor: a person who never presses Enter must not keep us from exiting.
+            # A daemon thread, not the loop's executor: a person who never presses Enter must not keep us from exiting.
             threading.Thread(target=_read, args=(prompt, self._begun, loop, self._pending), daemon=True).start()
             self._begun = ""
         else:
@@ -54,14 +54,14 @@ class TypedLines:
         return self._take()
 
     def _take(self) -> str:
-        """The line that the thread has read."""
+        """Take the line that the thread has read."""
         assert self._pending is not None
         line, self._pending = self._pending, None
         self._ended = self._ended or line.exception() is not None
         return line.result()
 
     def _take_what_is_there(self) -> None:
-        """Between two questions the terminal itself collects lines, and what Ctrl-D said."""
+        """Take what the terminal itself collected between two questions: lines, and a Ctrl-D."""
         if self._pending is not None:
             if self._pending.done():
                 with contextlib.suppress(EOFError):
@@ -73,12 +73,12 @@ class TypedLines:
             except OSError:  # the terminal is gone
                 said = b""
             self._ended = not said
-            # Enter is still a CR in what came before the line editor gave the terminal back.
+            # Enter arrives as CR in what was typed before the line editor restored the terminal.
             *lines, self._begun = (self._begun + said.decode(errors="replace")).replace("\r", "\n").split("\n")
             self._ahead += lines
 
     def close(self) -> None:
-        """Leave the terminal as it was: a line still being typed is edited without the terminal's own echo."""
+        """Restore the terminal: while a line is being edited, its own echo is off."""
         with contextlib.suppress(termios.error):
             termios.tcsetattr(0, termios.TCSADRAIN, self._terminal)
 
@@ -90,10 +90,10 @@ def _read(prompt: str, begun: str, loop: asyncio.AbstractEventLoop, future: asyn
 
     try:
         with contextlib.suppress(ImportError):
-            import readline  # line editing and history for input()
+            import readline  # gives input() line editing and history
 
             readline.set_startup_hook(lambda: readline.insert_text(begun))
-        # What a terminal sends need not be UTF-8, and half a character could not be kept or sent on.
+        # A terminal may send bytes that are not UTF-8, and half a character can be neither kept nor sent on.
         text: str | None = mended(input(prompt))
     except (EOFError, KeyboardInterrupt, ValueError):
         text = None

@@ -1,4 +1,4 @@
-"""`TREADLE_LOG=LEVEL[:FILE]`: what happened inside, as JSON lines, on stderr or in a file. Secrets are taken out."""
+"""`TREADLE_LOG=LEVEL[:FILE]`: what happens inside, as JSON lines on stderr or in a file. Secrets are removed."""
 
 import logging
 import os
@@ -36,7 +36,7 @@ class JsonLines(logging.Formatter):
 
 
 def set_up(wanted: str | None = None) -> None:
-    """As the variable says; without it nothing is written: what a person needs to know is an event or an error."""
+    """Set up logging as the variable says, or not at all: what a person must know is an event or an error."""
     wanted = os.environ.get("TREADLE_LOG", "") if wanted is None else wanted
     root = logging.getLogger("treadle")
     root.propagate = False

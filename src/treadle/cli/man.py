@@ -1,4 +1,4 @@
-"""`treadle man`: a manual page of each command, made from its help."""
+"""`treadle man`: a manual page for each command, made from its help."""
 
 import os
 
@@ -42,7 +42,7 @@ def man(words: tuple[str, ...], directory: str | None) -> None:
 
 
 def page(command: CommandWords, commands: list[CommandWords]) -> str:
-    """In the language of man(7)."""
+    """A page in the language of man(7)."""
     name = "-".join(command.path)
     parts = [f'.TH {_quoted(name.upper())} 1 "" {_quoted(f"treadle {__version__}")}\n.SH NAME\n']
     parts.append(f"{_text(name)} \\- {_text(command.summary)}\n.SH SYNOPSIS\n.B {_text(command.name)}\n")
@@ -71,6 +71,6 @@ def _quoted(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Text for a manual page, escaped: nothing in it is read as a command, and dashes stay plain dashes."""
+    """Text escaped for a manual page: nothing in it is read as a request, and dashes stay plain dashes."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     return "\n".join(f"\\&{line}" if line[:1] in (".", "'") else line for line in escaped.split("\n"))

@@ -11,7 +11,7 @@ from treadle.io.streams import FdStream
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--model", metavar="NAME", help="The model that runs begin with, unless the client names one.")
+@click.option("--model", metavar="NAME", help="The model of runs, unless the client names one.")
 @click.option(
     "--permission-mode",
     "mode",
@@ -41,7 +41,7 @@ def mcp(agent: str, sandbox: bool | None, network: str | None, model: str | None
     most = parse_mode(mode) if mode else config.load(here()).settings.mode or "suggest"
     confined = confinement(sandbox, network)
     base = SessionSpec(cwd=here(), model=model, mode=most, answers=True, confinement=confined)
-    find_agent(agent)  # a name that is wrong is said now, and not to the client's model
+    find_agent(agent)  # report a wrong name now, to the person, and not later to the client's model
 
     def door(stream: FdStream) -> Awaitable[int]:
         return McpDoor(find_agent, agent, stream, base=base, warn=_warn).run()

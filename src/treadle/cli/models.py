@@ -24,7 +24,7 @@ class ListedModels(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Models(click.Group):
-    """`treadle models` lists, and so does every word after it that is not a command."""
+    """`treadle models` lists, and so does any word after it that is not a command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or args[0] not in (*self.commands, "-h", "--help"):
@@ -74,7 +74,7 @@ def _show(found: list[ListedModels], asked: bool) -> None:
 
 
 async def ask(name: str, settings: ModelSettings | None = None) -> ListedModels | None:
-    """What this service offers; None when nothing is set up for it."""
+    """The models that this service offers; None when the service is not set up."""
     if name == "local":
         here = [record.name for record in fetched()]
         return ListedModels(name=name, models=here) if here else None
@@ -132,7 +132,7 @@ async def _pull(model: str, sha256: str, name: str) -> Record:
 
 
 def _before(known: KnownModel) -> str:
-    """What a person wants to know before a gigabyte is fetched."""
+    """What a person wants to know before fetching a gigabyte."""
     extra = "" if find_spec("xllamacpp") else "; to run it: pip install 'treadle[local]'"
     return (
         f"{known.title}: {known.size / 1e9:.1f} GB to fetch, {known.memory / 1e9:.1f} GB of memory while it runs;"
@@ -141,7 +141,7 @@ def _before(known: KnownModel) -> str:
 
 
 class DownloadBar:
-    """How far a download is, on a terminal; nothing in a pipe."""
+    """Shows how far a download is on a terminal; silent in a pipe."""
 
     def __init__(self) -> None:
         self._shown = sys.stderr.isatty()

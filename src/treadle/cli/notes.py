@@ -1,4 +1,4 @@
-"""What a person should know before the first turn: settings that were ignored, servers that did not start."""
+"""What a person should know before the first turn: ignored settings, servers that did not start."""
 
 from treadle.events import Warned
 from treadle.session import Session

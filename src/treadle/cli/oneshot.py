@@ -40,7 +40,7 @@ NOT_USED = {
     **dict.fromkeys(["task-budget", "debug-file"], False),
     **dict.fromkeys(["include-hook-events", "session-mirror", "debug", "debug-to-stderr"], True),
 }
-"""Options of Claude Code that programs driving it may give, and whether each is a flag."""
+"""Options of Claude Code that programs driving it may give; the value says whether it is a flag."""
 
 
 def accepted_and_not_used(command: Any) -> Any:
@@ -99,7 +99,7 @@ def oneshot(prompt: str | None, **values: Any) -> None:
     options = take(values)
     talk = values["input_format"] == "stream-json"
     if talk and prompt is not None:
-        raise ConfigError("prompts come on stdin with --input-format stream-json", hint="leave the other one out")
+        raise ConfigError("with --input-format stream-json, prompts come on stdin", hint="leave the other one out")
     text = None if talk else stdin.prompt(prompt, note=_note)
     hold_secrets()
     sys.exit(asyncio.run(_run(text, options, **values)))
@@ -123,7 +123,7 @@ async def _run(
     check = SchemaCheck.load(json_schema) if json_schema else None
     commands = options.theirs().hooks
     spec = options.spec(answers=permission_prompt_tool is not None, default_mode="suggest", hooks=True)
-    if commands and options.agent != "native":  # they may be there to forbid something
+    if commands and options.agent != "native":  # they may be there to forbid something: never skip them
         raise ConfigError(f"{options.agent} cannot run the hooks of --settings", hint="the native agent can")
     for event in {hook.event for hook in commands} & set(ONLY_LOOK):
         _note(f"hooks of the event {event} are not called here")
@@ -186,14 +186,14 @@ async def _one(text: str, runner: OneShot, hooks: HostHooks | None) -> int:
         return await runner.run(text)
     reason, before = await hooks.prompted(text)
     if runner.interrupted:
-        reason = "it was interrupted before the prompt was asked"
+        reason = "it was interrupted before the prompt was sent"
     return await runner.refuse(reason) if reason is not None else await runner.run(before + text)
 
 
 async def _tell_warnings(events: EventReader) -> None:
-    """What a person should know of, as it comes, until the session is closed."""
+    """Print warnings as they come, until the session is closed."""
     async for event in events:
-        with suppress(OSError):  # nobody reads it any more
+        with suppress(OSError):  # nobody reads stderr any more
             if isinstance(event, Warned) and event.code != "gap":
                 _note(event.message)
             elif isinstance(event, Retrying):
@@ -201,7 +201,7 @@ async def _tell_warnings(events: EventReader) -> None:
 
 
 async def _told(work: Coroutine[Any, Any, int], runner: OneShot) -> int:
-    """The work; what it leaves behind is named, since it ends with the session."""
+    """Run the work, then name the background tasks that end with the session."""
     code = await work
     for task in runner.unfinished:
         _note(f"{task.id} ({task.label}) was not finished and ends with this run")
@@ -209,7 +209,7 @@ async def _told(work: Coroutine[Any, Any, int], runner: OneShot) -> int:
 
 
 async def _opened(opening: Coroutine[Any, Any, Session]) -> Session:
-    """The session. A signal that comes before there is one ends everything: there is no turn yet to tell of."""
+    """Open the session. A signal before that ends everything at once, because there is no turn yet to report."""
     task = asyncio.create_task(opening)
     signals: list[int] = []
 
@@ -229,12 +229,12 @@ async def _opened(opening: Coroutine[Any, Any, Session]) -> Session:
 def _on_signals(do: Callable[[int], object]) -> None:
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup, and shells for their background jobs, mean it
+        if signal.getsignal(signum) is not signal.SIG_IGN:  # nohup and shells (for background jobs) do this on purpose
             loop.add_signal_handler(signum, do, signum)
 
 
 async def _until_done(work: Coroutine[Any, Any, int], interrupt: Interrupt, stream: FdStream, broken: int) -> int:
-    """The exit code of the work. A signal interrupts the turn; a reader that went away ends everything, quietly."""
+    """Return the exit code of the work. A signal interrupts the turn; a reader that is gone ends everything quietly."""
     _on_signals(lambda signum: _interrupt(interrupt, signum))
     working, gone = asyncio.create_task(work), asyncio.create_task(stream.abandoned())
     try:

@@ -1,4 +1,4 @@
-"""The options that every way of running an agent shares, and the SessionSpec they make."""
+"""The options shared by every way of running an agent, and the SessionSpec they make."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from treadle.session import (
 )
 from treadle.wire.oneshot.names import OURS
 
-if TYPE_CHECKING:  # the options are there before the settings are read
+if TYPE_CHECKING:  # the options exist before the settings are read
     from treadle.settings.config import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -82,7 +82,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         return given.claude_settings(self.claude_settings) if self.claude_settings else given.ClaudeSettings()
 
     def spec(self, *, answers: bool, default_mode: Mode, hooks: bool = False) -> SessionSpec:
-        """`hooks`: whether those of --settings will be run."""
+        """`hooks` says whether the hooks of --settings will be run."""
         self._agree()
         theirs = self.theirs()
         if theirs.hooks and not hooks:
@@ -144,10 +144,12 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
         return names
 
     def _agree(self) -> None:
-        """Refuse what would otherwise be ignored in silence."""
+        """Refuse combinations that would otherwise be silently ignored."""
         going_on = self.continue_last or self.resume is not None
         if "" in (self.resume, self.session_id):
-            raise ConfigError("a session has no empty id", hint="perhaps a variable of your script is not set")
+            raise ConfigError(
+                "the id of a session cannot be empty", hint="perhaps a variable of your script is not set"
+            )
         if self.continue_last and self.resume is not None:
             raise ConfigError("--continue and --resume name two sessions", hint="give one of them")
         if self.fork_session and not going_on:
@@ -157,28 +159,28 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def confinement(sandbox: bool | None, network: str | None = None) -> Confinement:
-    """What was asked for on the command line. A limited network can only be kept in a sandbox, so it asks for one.
+    """The confinement asked for on the command line. Only a sandbox can limit the network, so a limit asks for one.
 
-    Raises ConfigError when this machine cannot keep it.
+    Raises ConfigError when this machine cannot provide it.
     """
     from treadle.policy.network import parse_network
 
     reach, hosts = parse_network(network or "on")
     if reach == "off":
         if sandbox is False:
-            raise ConfigError("--no-sandbox leaves nobody to limit the network", hint="leave out --network")
+            raise ConfigError("with --no-sandbox nothing can limit the network", hint="leave out --network")
         sandbox = True
     use: Literal["auto", "on", "off"] = "auto" if sandbox is None else "on" if sandbox else "off"
     asked = Confinement(use=use, network=reach, hosts=hosts)
     if use == "on":
         from treadle.io.sandbox import methods
 
-        methods.wanted(asked, None)  # refused now, and not at the first command
+        methods.wanted(asked, None)  # refuse now rather than at the first command
     return asked
 
 
 def _split(values: tuple[str, ...]) -> tuple[str, ...]:
-    """Rules may be given one by one or with commas or spaces between; inside parentheses those belong to the rule."""
+    """Split rules at commas and spaces, except inside parentheses, where they belong to the rule."""
     found, depth, word = [], 0, ""
     for character in ",".join(values) + ",":
         depth += (character == "(") - (character == ")")
@@ -192,14 +194,14 @@ def _split(values: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def run_options(command: F) -> F:
-    """Add the shared options to a click command, which makes RunOptions of them with `take`."""
+    """Add the shared options to a click command; `take` then makes RunOptions of them."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def serving_options(command: F) -> F:
-    """What the commands that offer an agent on their standard streams take."""
+    """Options of the commands that serve an agent on their standard streams."""
     command = click.version_option(package_name="treadle", message="%(prog)s %(version)s")(command)
     command = click.option("--network", metavar="WHAT", help=NETWORK)(command)
     command = click.option("--sandbox/--no-sandbox", default=None, help=SANDBOX)(command)
@@ -218,7 +220,7 @@ def take(values: dict[str, Any]) -> RunOptions:
 
 
 class Amount(click.FloatRange):
-    """More than nothing, and a number: `nan` would be a limit that is never reached."""
+    """A positive number. `nan` is refused: it would be a limit that is never reached."""
 
     def __init__(self) -> None:
         super().__init__(0, min_open=True)
@@ -254,7 +256,12 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--permission-mode", metavar="MODE", help="suggest, auto-edit, full-auto, plan or yolo."),
     click.option("--dangerously-skip-permissions", is_flag=True, help="The same as --permission-mode yolo."),
     click.option("--effort", metavar="LEVEL", help="How hard to think: none, minimal, low, medium, high, xhigh, max."),
-    click.option("--max-thinking-tokens", type=click.IntRange(0), metavar="N", help="Think at most so long; 0: not."),
+    click.option(
+        "--max-thinking-tokens",
+        type=click.IntRange(0),
+        metavar="N",
+        help="At most this many tokens of thinking; 0: none.",
+    ),
     click.option("--thinking", type=click.Choice(["adaptive", "enabled", "disabled"]), hidden=True),
     click.option(
         "--agents", metavar="JSON", help='Subagents: {"NAME": {"description": ..., "prompt": ...}}, or a file.'

@@ -1,4 +1,4 @@
-"""Options, flags and words of a small command's line, read with argparse. Imported only when there are options."""
+"""Reads the options, flags and words of a small command with argparse. Imported only when there are options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
-    """Each command writes its own help; argparse only checks with this, and with a width it does not ask for one."""
+    """Each command prints its own help, so argparse needs none; the fixed width keeps it from asking the terminal."""
     return argparse.HelpFormatter(prog, width=80)
 
 
@@ -31,7 +31,7 @@ def parse(
         parser.add_argument(name, dest=name, action="store_true")
     for name in many:
         parser.add_argument(name, dest=name, action="append", default=[])
-    # Versions of argparse differ in what `--` means between words and options, so it is cut off here.
+    # Versions of argparse disagree on what `--` means between words and options, so it is cut off here.
     end = arguments.index("--") if "--" in arguments else len(arguments)
     before, behind = arguments[:end], arguments[end + 1 :]
     if not stop:
@@ -42,5 +42,5 @@ def parse(
     parser.add_argument("more", nargs=argparse.REMAINDER)
     found = vars(parser.parse_args(before))
     words = [found["command"], *found["more"]] if found["command"] is not None else []
-    own = arguments[end : end + 1] if len(words) > 1 else []  # among a command's arguments, `--` is the command's own
+    own = arguments[end : end + 1] if len(words) > 1 else []  # after a command to run, `--` is the command's own
     return found, [*words, *own, *behind]

@@ -1,4 +1,4 @@
-"""`treadle receipt`: look at receipts, compare them, and find out whether anybody has been at them."""
+"""`treadle receipt`: look at receipts, compare them, and find out whether anybody has changed them."""
 
 import os
 import sys
@@ -54,7 +54,7 @@ def _read(name: str, store: ReceiptStore, notes: list[Note], *, as_abp: bool = F
     try:
         return receipts.normal(read_receipt(read(path), notes, as_abp=as_abp))
     except (ValueError, msgspec.MsgspecError) as error:
-        raise ConfigError(f"{path} is no receipt: {error}") from error
+        raise ConfigError(f"{path} is not a receipt: {error}") from error
 
 
 @receipt.command("list")

@@ -1,4 +1,4 @@
-"""Text of agents, made fit to be shown on a terminal."""
+"""Makes text from agents safe to show on a terminal."""
 
 import os
 import re
@@ -14,11 +14,11 @@ def colourful(stream: TextIO) -> bool:
 
 
 ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Control characters but newline and tab, those that turn the direction of writing, and halves of characters."""
+"""Control characters except newline and tab, characters that change the writing direction, and lone surrogates."""
 
 
 def printable(text: str) -> str:
-    """What an agent says may act on the terminal, or make a command look like another: show it, do not obey it."""
+    """Text that cannot act on the terminal or disguise a command: control characters are shown, not obeyed."""
     return ACTING.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -33,7 +33,7 @@ def brief(event: ToolStarted) -> str:
     if isinstance(event.args, dict):
         named = event.args.get("file_path")
         if event.kind == "write" and isinstance(named, str):
-            return first_line(named)  # what it becomes is in the diff
+            return first_line(named)  # the diff shows what it becomes
         return first_line(" ".join(_value(value) for value in event.args.values()))
     return ""
 

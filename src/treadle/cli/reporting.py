@@ -1,4 +1,4 @@
-"""What a chat is doing, told to the supervisor that keeps its terminal, so that nobody guesses it from the screen."""
+"""Tells the supervisor of a chat's terminal what the chat is doing, so that it need not guess from the screen."""
 
 import asyncio
 import os
@@ -12,12 +12,12 @@ from treadle.terminal.reports import compose
 from treadle.terminal.settings import STATE_FILE_VARIABLE
 
 PAUSE = 10.0
-"""Seconds between two reports of the same work: a supervisor believes in work for 30 s when nothing moves."""
+"""Seconds between reports of the same work: a supervisor believes in work for 30 s when nothing changes."""
 MESSAGE_MAX = 200
 
 
 class Reporter:
-    """Writes OSC 7501 reports, which do not show, and only where a supervisor of ours reads them."""
+    """Writes OSC 7501 reports, which are invisible, and only where a supervisor of ours reads them."""
 
     def __init__(self, out: TextIO | None = None, env: Mapping[str, str] = os.environ) -> None:
         self._out = out or sys.stdout
@@ -35,7 +35,7 @@ class Reporter:
         self.say("blocked", kind=kind, message=asked.text)
 
     def event(self, event: AnyEvent) -> None:
-        """What happens in a turn. What happens in its tasks does not count."""
+        """Report what happens in a turn. What happens in its tasks does not count."""
         if event.parent is not None:
             return
         if isinstance(event, ToolStarted):
@@ -44,14 +44,14 @@ class Reporter:
             self.say("working")
 
     def at_rest(self, waiting: Sequence[Asked]) -> None:
-        """The turn is over, and this is what tasks in the background still ask."""
+        """Report that the turn is over, and what background tasks still ask."""
         if waiting:
             self.asked(waiting[0])
         else:
             self.say("done")
 
     async def remind(self) -> None:
-        """Work that shows nothing for long is still work."""
+        """Report again: work that shows nothing for a long time is still work."""
         while True:
             await asyncio.sleep(PAUSE)
             if self._said.startswith("state=working"):

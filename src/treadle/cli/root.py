@@ -1,4 +1,4 @@
-"""The command tree. A command is one line here and one file beside this one; it is imported when it is used."""
+"""The command tree. A command is one line here and one module beside this one, imported when it is used."""
 
 import importlib
 import os
@@ -45,7 +45,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "warm": "treadle.cli.warm_start:warm_start",
     },
 }
-"""What the commands are for -> name -> "module:attribute" of a click command."""
+"""Heading -> command name -> "module:attribute" of a click command."""
 COMMANDS = {name: place for group in GROUPS.values() for name, place in group.items()}
 
 HELP = ["-h", "--help"]
@@ -73,7 +73,7 @@ class LazyGroup(click.Group):
 
 
 def _meant(word: str) -> str:
-    """What somebody wanted who typed this where a command belongs."""
+    """Guess what was meant by a word that is not a command."""
     import shlex
     from difflib import get_close_matches
 
@@ -85,7 +85,7 @@ def _meant(word: str) -> str:
 
 
 def _piped() -> bool:
-    """Whether something other than a terminal or nothing at all is on stdin: then it is the prompt."""
+    """Whether stdin is a pipe or a file: then it is the prompt."""
     try:
         mode = os.fstat(0).st_mode
     except OSError:
@@ -115,7 +115,7 @@ def treadle() -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Run a command; what fails in a way we know, or for want of a file, is one line on stderr and exit code 1."""
+    """Run a command. A known error, or a missing file, becomes one line on stderr and exit code 1."""
     try:
         logs.set_up()
         sys.exit(_run(arguments))

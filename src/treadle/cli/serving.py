@@ -1,4 +1,4 @@
-"""Being a process that another program owns: a protocol on our stdin and stdout, until it is done or a signal comes."""
+"""Speaks a protocol on stdin and stdout as a process that another program owns, until it is done or a signal comes."""
 
 import asyncio
 import signal
@@ -10,7 +10,7 @@ from treadle.io.streams import FdStream, take_stdio
 
 
 def serve(work: Callable[[FdStream], Awaitable[int]]) -> int:
-    """The exit code of the work, or 128 and the signal that ended it."""
+    """Return the exit code of the work, or 128 plus the signal that ended it."""
 
     async def run() -> int:
         stopped: list[int] = []

@@ -1,4 +1,4 @@
-"""`treadle-sidecar`: one executable for control planes that start a sidecar without arguments."""
+"""`treadle-sidecar`: an executable for control planes that start a sidecar without arguments."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ def main() -> None:
 
 
 def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None) -> int:
-    """Be a sidecar on our own stdin and stdout until there are no more orders; the exit code."""
+    """Be a sidecar on stdin and stdout until there are no more orders. Returns the exit code."""
     from treadle.agents import find_agent
     from treadle.cli import serving
     from treadle.cli.options import confinement

@@ -1,6 +1,6 @@
-"""What each command is for, in a line: `treadle --help` shows it without importing the commands.
+"""A one-line summary of each command: `treadle --help` shows it without importing the commands.
 
-Each is the first line of what the command says of itself; a test holds that they agree.
+Each is the first line of the command's docstring; a test checks that they agree.
 """
 
 SUMMARIES = {

@@ -43,7 +43,7 @@ def top(once: bool) -> None:
 
 
 def _attach(name: str, what: str) -> str:
-    """Show its terminal until it is left; gives what went wrong."""
+    """Show its terminal until the person leaves it. Returns what went wrong."""
     from treadle.cli.fleet.terminals import attach_order
     from treadle.errors import TreadleError
 
@@ -55,7 +55,7 @@ def _attach(name: str, what: str) -> str:
 
 
 def lines(glance: Any, width: int) -> list[tuple[str, str]]:
-    """What is shown: each line, with the order that it is about."""
+    """Each line to show, with the order it is about."""
     from treadle.cli.fleet.common import age
     from treadle.cli.render import one_line
 
@@ -70,7 +70,7 @@ def lines(glance: Any, width: int) -> list[tuple[str, str]]:
 
 
 Wish: TypeAlias = tuple[str, str]
-"""An order, and what of it is to be shown instead of this: its terminal (`agent`) or a `shell`."""
+"""An order, and what to show of it: its terminal (`agent`) or a `shell`."""
 
 
 async def _watch(bus: Any, chosen: str, said: str) -> Wish | None:
@@ -152,7 +152,7 @@ async def _act(bus: Any, screen: Any, glance: Any, name: str, key: str) -> str:
 
 
 def _typed(screen: Any, question: str) -> str:
-    """A line that a person types at the bottom."""
+    """A line typed by the person at the bottom of the screen."""
     import curses
 
     rows, cols = screen.getmaxyx()
@@ -186,5 +186,5 @@ def _draw(screen: Any, glance: Any, chosen: str, said: str) -> None:
             screen.addnstr(number, 0, text, cols - 1, look)
         screen.addnstr(rows - 1, 0, one_line(said) or KEYS, cols - 1)
     except curses.error:
-        pass  # smaller than the least that can be drawn
+        pass  # the terminal is too small to draw on
     screen.refresh()

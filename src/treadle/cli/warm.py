@@ -1,10 +1,10 @@
-"""Commands that a warm parent (`io.process.warm`) does faster than we, who have loaded nothing yet."""
+"""Commands that a warm parent (`io.process.warm`) runs faster than this process, which has loaded nothing yet."""
 
 AGENT = "agent"
 """The name of the warm parent that `treadle warm` starts, for runs and workers."""
 PRELOAD = ("treadle.cli.preload:preload",)
 DECLINED = -1
-"""It is not for a copy of the warm parent: nothing has been done."""
+"""The command is not for a copy of the warm parent; nothing has been done."""
 QUICK = frozenset(("ls", "status"))
 MODULES = (
     *("ctypes", "json", "signal", "treadle.cli.parser", "treadle.cli.preload"),
@@ -17,7 +17,7 @@ MODULES = (
 
 
 def run_warm(name: str, arguments: list[str]) -> int | None:
-    """The exit code of a command that a copy of the warm parent has done; None when it is still to be done."""
+    """The exit code of a command that a copy of the warm parent ran; None when nobody has run it yet."""
     starts = name == "run" and "--detach" in arguments
     if not starts and (name not in QUICK or "--watch" in arguments):
         return None
@@ -28,7 +28,7 @@ def run_warm(name: str, arguments: list[str]) -> int | None:
 
 
 def run_once(arguments: list[str]) -> int | None:
-    """The exit code of `treadle -p ...`, done by a copy of what `treadle warm` started; None when there is none."""
+    """The exit code of `treadle -p ...` run by a copy of the warm parent; None when there is no warm parent."""
     from treadle.io.process import warm
 
     if not warm.there_is(AGENT):

@@ -1,4 +1,4 @@
-"""Every command of the installation as data: what it is called, what it takes, what its help says.
+"""Every installed command as data: its name, what it takes, what its help says.
 
 Completion scripts and man pages are made from this, and this is made from the commands themselves: from click, and
 from the help texts of those that parse their own arguments.
@@ -23,7 +23,7 @@ WORDS = {
     "SHELL": "shells",
     "ORDER": "orders",
 }
-"""What a command's words are -> what `treadle completion --list` gives for them."""
+"""Name of a command's argument -> the list that `treadle completion --list` prints for it."""
 VALUES = {"--agent": "agents", "--resume": "sessions", "-r": "sessions", "--permission-mode": "modes"}
 """Options whose value can be completed."""
 _OPTION = re.compile(r"(?<![\w-])(--?[a-z][a-z-]*)(?:[ =]([A-Z][A-Z=]*))?")
@@ -33,12 +33,12 @@ _SUBCOMMAND = r"(?m)^{} \[?([a-z][a-z-]+)\b"
 class Option(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     value: str = ""
-    """What it takes, as its help names it; empty for a flag."""
+    """The value it takes, as its help names it; empty for a flag."""
     help: str = ""
 
 
 WHERE = (Option(("--socket-dir",), "DIR", "Where the terminals are."), Option(("--config",), "FILE", "Their settings."))
-"""What every command for terminals takes."""
+"""Options of every terminal command."""
 
 
 class CommandWords(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class CommandWords(msgspec.Struct, frozen=True, kw_only=True):
     options: tuple[Option, ...] = ()
     commands: tuple[str, ...] = ()
     words: str = ""
-    """What `treadle completion --list` completes its words with; empty: files."""
+    """The list that `treadle completion --list` prints for its arguments; empty: files."""
 
     @property
     def name(self) -> str:
@@ -58,7 +58,7 @@ class CommandWords(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def every() -> list[CommandWords]:
-    """All commands, each before those below it."""
+    """All commands, each before its subcommands."""
     return [*_treadle(), *_small("worker", "sidecar"), *_heimdall()]
 
 
@@ -67,7 +67,7 @@ def _treadle() -> Iterator[CommandWords]:
 
     once = load("treadle.cli.oneshot:oneshot")
     prompt = Option(("-p", "--print"), help="Run one prompt and print the answer.")
-    # Bare `treadle` is a chat, and with -p a run: both take their options without a command.
+    # Bare `treadle` is a chat, and with -p a one-shot run: both take their options without a command.
     options = {option.names: option for option in [prompt, *_options(load(COMMANDS["chat"])), *_options(once)]}
     yield CommandWords(
         path=("treadle",),
@@ -107,7 +107,7 @@ def _heimdall() -> Iterator[CommandWords]:
 def _from_click(path: tuple[str, ...], command: click.Command) -> Iterator[CommandWords]:
     below = command.commands if isinstance(command, click.Group) else {}
     arguments = [one for one in command.params if isinstance(one, click.Argument)]
-    # The name below `treadle` tells sessions from terminals: both are an ID to whoever reads the help.
+    # The command above tells sessions from terminals: in the help, both are called ID.
     names = [(one.metavar or one.human_readable_name).strip("[].") for one in arguments]
     kind = "SESSION" if path[1:2] == ("sessions",) and names[:1] == ["ID"] else "".join(names[:1])
     yield CommandWords(
@@ -138,7 +138,7 @@ def _heimdall_command(path: tuple[str, ...], name: str) -> Iterator[CommandWords
 
 
 def _from_text(path: tuple[str, ...], text: str) -> CommandWords:
-    """From a help text that a command wrote by itself: its options are all that look like one."""
+    """Read a help text that a command wrote itself: everything that looks like an option is one."""
     options: dict[str, str] = {}
     for name, value in _OPTION.findall(text):
         options[name] = options.get(name) or value

@@ -1,4 +1,4 @@
-"""`treadle-worker`: one executable for programs that start a worker without arguments. Imports wait until needed."""
+"""`treadle-worker`: an executable for programs that start a worker without arguments. Imports wait until needed."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def main() -> None:
 
 
 def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None) -> int:
-    """Be a worker on our own stdin and stdout until the client is done; the exit code."""
+    """Be a worker on stdin and stdout until the client is done. Returns the exit code."""
     never_wait_for_stderr()
-    gc.disable()  # what is loaded now stays: to look for garbage in it would take a tenth of the time
+    gc.disable()  # what is loaded now stays loaded; searching it for garbage would take a tenth of the time
     from treadle.agents import find_agent
     from treadle.cli.serving import serve as on_stdio
     from treadle.doors.worker.door import Worker
@@ -43,7 +43,7 @@ def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None
     from treadle.io.paths import here
 
     try:
-        here()  # a working directory that is gone is told now, and not to the first client that asks
+        here()  # report a missing working directory now, rather than to the first client that asks
         offered = find_agent(agent)
         gc.freeze()
         gc.enable()
@@ -64,7 +64,7 @@ def serve(agent: str, *, sandbox: bool | None = None, network: str | None = None
 
 
 def _settle(root: str) -> Callable[[str], str]:
-    """Keep all state of this process below `root`; gives where the history of a session is then."""
+    """Keep all state of this process below `root`. Returns where the history of a session is then."""
     os.environ["TREADLE_HOME"] = root
     from treadle.agent.transcript import directory_of
 

@@ -34,8 +34,8 @@ def test_a_no_with_a_reason_is_read_by_the_model(chat: Chat) -> None:
     terminal = chat()
     terminal.say("list it")
     seen = terminal.until("y yes · n no")
-    assert "May this command run?\n  echo a; echo b; echo c\n" in seen and "names no file that is here" in seen
-    assert "not confined: it can do all that you can" in seen
+    assert "May this command run?\n  echo a; echo b; echo c\n" in seen and "names no file that exists here" in seen
+    assert "not confined: it can do anything that you can" in seen
     terminal.asked()
     terminal.keys("n")
     terminal.until("why not?")
@@ -195,7 +195,7 @@ def test_resume_is_a_picker(chat: Chat) -> None:
 def test_a_picker_with_nothing_to_pick_says_so(chat: Chat) -> None:
     terminal = chat()
     terminal.say("/resume")
-    terminal.until(r"Which session\? There is none to choose from\.")
+    terminal.until(r"Which session\? There is nothing to choose from\.")
     terminal.ready()
 
 

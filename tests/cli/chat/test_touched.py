@@ -16,8 +16,8 @@ from treadle.cli.chat.touched import touched
         ("echo a >> there.txt", "writes there.txt"),
         ("rm -rf folder && sed -i s/a/b/ there.txt", "names folder, there.txt"),
         ("cat there.txt | tee out.txt", "writes out.txt (new); names there.txt"),
-        ("pytest -q", "names no file that is here"),
-        ("ls | sh", "not all of it can be read: a shell that reads its commands from its input"),
+        ("pytest -q", "names no file that exists here"),
+        ("ls | sh", "not all of it can be understood: a shell that reads its commands from its input"),
         ("cp " + " ".join(f"f{number}" for number in range(10)), "names f0, f1, f2, f3, f4, f5, f6, f7 and 2 more"),
     ],
 )

@@ -39,4 +39,4 @@ def test_a_look_that_takes_too_long_refuses_the_write(
     heimdall("claim", "claim", "docs", "--task", "T", HEIMDALL_HAID="haid:bob.box-0002")
     os.mkfifo(project / ".git/heimdall/ledger/claims/haid_x.json")
     monkeypatch.setattr(hook, "SECONDS", 1)
-    assert "could not be looked at" in heimdall("hook", "claude", stdin=call(project)).stdout
+    assert "could not be checked" in heimdall("hook", "claude", stdin=call(project)).stdout

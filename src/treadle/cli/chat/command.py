@@ -20,7 +20,7 @@ from treadle.cli.render import colourful, printable
 from treadle.io.paths import here
 from treadle.io.process.private import hold_secrets
 
-if TYPE_CHECKING:  # `treadle --help` lists this command: it must not load what draws the chat
+if TYPE_CHECKING:  # `treadle --help` loads this module to list the command, so it must not load what draws the chat
     from treadle.cli.chat.early import Early
     from treadle.cli.chat.page import Page
     from treadle.cli.chat.plain import Lines
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # `treadle --help` lists this command: it must not load what 
 
 @click.command("chat")
 @click.argument("prompt", required=False)
-@click.option("--plain", is_flag=True, help="Line by line, nothing drawn twice, as screen readers want it.")
+@click.option("--plain", is_flag=True, help="Print line by line and redraw nothing, for screen readers.")
 @run_options
 def chat(prompt: str | None, plain: bool, **values: Any) -> None:
     """Talk with an agent in this directory.
@@ -54,7 +54,7 @@ def chat(prompt: str | None, plain: bool, **values: Any) -> None:
 
 
 async def _chat(first: str | None, options: RunOptions, plain: bool) -> int:
-    """The input is there first: what an agent needs to start is loaded while the person begins to type."""
+    """Show the input first, and load what the agent needs while the person begins to type."""
     from treadle.cli.chat.early import Early
     from treadle.cli.chat.progress import Progress
 
@@ -76,7 +76,7 @@ async def _chat(first: str | None, options: RunOptions, plain: bool) -> int:
         for one in opened:
             await one.session.close()
     if not opened and talking.cancelled() and not killed:
-        return 0  # left before it began
+        return 0  # the person left before the agent had started
     return _leave(talking, opened[0] if opened else None, options.agent, killed)
 
 
@@ -141,7 +141,7 @@ def _view(progress: Progress, options: RunOptions, plain: bool) -> ChatScreen | 
 
 
 def _signals(talking: asyncio.Task[None], interrupt: Callable[[], bool] | None) -> list[int]:
-    """A signal to leave closes the session and gives the terminal back. The list has the signal that came, if any."""
+    """Close the session and restore the terminal on a signal. The yielded list holds that signal, if one came."""
     came: list[int] = []
     loop = asyncio.get_running_loop()
 
@@ -194,7 +194,7 @@ def _leave(talking: asyncio.Task[None], talk: Talk | None, agent: str, killed: l
 
 
 def _forgotten(session: str) -> bool:
-    """A session in which nothing was said is nothing to go on with: it is removed."""
+    """Remove a session in which nothing was said: there is nothing to continue."""
     from treadle.agent.transcript import Transcript, remove
     from treadle.errors import TreadleError
 

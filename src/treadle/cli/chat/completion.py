@@ -1,4 +1,4 @@
-"""What Tab offers: slash commands with their words at the start of the line, files after an @."""
+"""What Tab offers: slash commands and their arguments at the start of the line, files after an @."""
 
 import os
 import re
@@ -34,7 +34,7 @@ class ChatCompleter(Completer):
                 yield Completion(command.name, -len(begun), display=f"/{command.name}", display_meta=meta)
 
     def _paths(self, begun: str) -> Iterable[Completion]:
-        if self._files is None or not begun:  # files come and go: each new @ looks again
+        if self._files is None or not begun:  # files come and go, so each new @ lists them again
             self._files = listed(self._cwd)
         wanted = begun.lower()
         hits = [path for path in self._files if wanted in path.lower()]
@@ -44,7 +44,7 @@ class ChatCompleter(Completer):
 
 
 def listed(cwd: str) -> list[str]:
-    """The files of a directory, without what git ignores; without git, without hidden ones."""
+    """The files of a directory except those that git ignores; without git, all but hidden ones."""
     from treadle.workspace.git import git
 
     found = git("ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=cwd, timeout=5, check=False)

@@ -1,10 +1,10 @@
-"""What a person types while the agent is still starting: kept, and handed on when it has."""
+"""Keeps what a person types while the agent is still starting, and passes it on once it has started."""
 
 from collections.abc import Callable
 
 
 class Early:
-    """The Actions of a chat that has no conversation yet."""
+    """The `Actions` of a chat whose agent has not started yet."""
 
     busy = False
 
@@ -30,4 +30,4 @@ class Early:
     quit = leave
 
     async def rest(self) -> None:
-        """There is nothing to wait for."""
+        """Return at once: nothing runs yet."""

@@ -1,4 +1,4 @@
-"""What was typed in earlier chats: one private file for all of them. Secrets are not kept, answers never get here."""
+"""What was typed in earlier chats, in one private file for all. Secrets and answers to questions are left out."""
 
 import json
 import os
@@ -15,7 +15,7 @@ KEPT = 5000
 
 
 class Typed(History):
-    """The newest first, as prompt_toolkit wants them. A full or read-only disk costs the history, not the chat."""
+    """Newest first, as prompt_toolkit wants them. With a full or read-only disk the chat works without a history."""
 
     def __init__(self, path: str | None = None, environ: dict[str, str] | None = None) -> None:
         super().__init__()

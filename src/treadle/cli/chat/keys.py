@@ -15,7 +15,7 @@ from treadle.cli.chat.question import Question
 from treadle.session import Answer
 
 AGAIN = 2.0
-"""Seconds in which a second Ctrl-C leaves."""
+"""A second Ctrl-C within this many seconds leaves the chat."""
 
 
 class Actions(Protocol):
@@ -30,12 +30,12 @@ class Actions(Protocol):
     def leave(self) -> None: ...
     def quit(self) -> None: ...
     async def rest(self) -> None:
-        """Until nothing runs and nothing is queued."""
+        """Wait until nothing runs and nothing is queued."""
         ...
 
 
 class Keyboard(Protocol):
-    """What the keys need to know of the screen, and do to it."""
+    """What the keys need to know about the screen, and may do to it."""
 
     actions: Actions
     input: Buffer
@@ -77,7 +77,7 @@ def _question(keys: KeyBindings, screen: Keyboard) -> None:
 
     @keys.add("enter", filter=one_key, eager=True)
     def wait(event: KeyPressEvent) -> None:
-        screen.hint = "one of the keys above answers; what you typed stays"
+        screen.hint = "answer with one of the keys above; what you typed is kept"
 
     @keys.add("enter", filter=field, eager=True)
     def answer(event: KeyPressEvent) -> None:

@@ -1,4 +1,4 @@
-"""What was said last in a session that goes on."""
+"""Shows the end of a session that is resumed."""
 
 from treadle.agent.messages import AssistantMessage, UserMessage
 from treadle.agent.session_list import find_session
@@ -10,7 +10,7 @@ from treadle.errors import TreadleError
 
 
 def last_words(session_id: str, page: Page) -> str:
-    """The last prompt and the last answer, ready to print; empty for sessions that are kept elsewhere."""
+    """The last prompt and the last answer, ready to print; empty for sessions that another program stores."""
     try:
         messages = Transcript.read(find_session(session_id)).view()
     except TreadleError:

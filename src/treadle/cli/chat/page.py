@@ -1,4 +1,4 @@
-"""Events as text for a terminal: finished blocks, which scroll away, and a live part, drawn again and again."""
+"""Turns events into terminal text: finished blocks, which scroll away, and a live part, which is redrawn."""
 
 import io
 import time
@@ -40,16 +40,16 @@ KEPT_CALLS = 50
 KEPT_BYTES = 256 << 10
 LIVE_LINES = 12
 STYLES = {"markdown.code": "cyan", "markdown.code_block": "cyan", "markdown.item.number": "bold"}
-"""Code without a background of its own: terminals are light or dark."""
+"""Code has no background of its own, because terminals may be light or dark."""
 BOXES = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 SPOKEN = {"●": "tool:", "└": "result:", "✗": "failed:", "↻": "retry:", "!": "note:", "◇": "task:", "✻": ""}
-"""What is said instead of a mark where the text may be read aloud."""
+"""Words that replace the marks where the text may be read aloud."""
 SPOKEN_BOXES = {"pending": "to do:", "in_progress": "doing:", "completed": "done:"}
 PROMPT_LINES = 12
 
 
 class Folded:
-    """Something shown as one line, which a key opens."""
+    """Something shown folded to one line; a key unfolds it."""
 
     def __init__(self, title: str, text: str) -> None:
         self.title = title
@@ -57,9 +57,9 @@ class Folded:
 
 
 class Page:
-    """Feed it events; it gives what is finished, as text with colours, and what is live now.
+    """Takes events, and returns what is finished as coloured text, and what is live now.
 
-    With `flowing` nothing is ever live: text comes out as it streams, and a tool when it starts.
+    With `flowing` nothing is ever live: text is printed as it streams, and a tool call when it starts.
     """
 
     def __init__(
@@ -83,19 +83,19 @@ class Page:
         self._clock = clock
         self._calls: dict[str, ToolStarted] = {}
         self._asking: dict[str, str | None] = {}
-        """Open questions, and the calls that wait for them."""
+        """Open questions, and the calls that wait for their answers."""
         self._changed: dict[str | None, str] = {}
-        """How many lines each call added to files and took out."""
+        """How many lines each call added and removed."""
         self._tight = False
-        """Whether the line above is not a blank one."""
+        """Whether the line above has text on it."""
         self.folded: list[Folded] = []
         self.seen: set[str | None] = set()
-        """Calls whose diff was shown in the question."""
+        """Calls whose diff was already shown with the question."""
 
     # Drawing
 
     def draw(self, *what: RenderableType) -> str:
-        """Anything that rich can draw, as text of this page's width, without trailing blanks on its lines."""
+        """Anything that rich can draw, as text of this page's width, without trailing spaces."""
         out = io.StringIO()
         console = Console(
             file=out,
@@ -118,9 +118,9 @@ class Page:
         return self.draw(Padding(said, (0, 0, 0, indent)) if indent else said)
 
     def prompt(self, text: str) -> str:
-        """What the person said; of a long paste its beginning."""
+        """What the person said; a long paste is cut to its beginning."""
         if self._flowing:
-            return ""  # it is there as it was typed
+            return ""  # it stands there as it was typed
         lines = text.split("\n")
         more = len(lines) - PROMPT_LINES
         said = "\n".join(lines[:PROMPT_LINES]) if more > 1 else text
@@ -128,11 +128,11 @@ class Page:
         return self.note("bold", f"> {said}") + (self.note("dim", f"  … {more} more lines") if more > 1 else "") + "\n"
 
     def waits(self) -> str:
-        """A line that the model has been asked, for output that shows no live progress."""
+        """Say that the model was asked, for output that shows no live progress."""
         return self.note("dim", "waiting for the model") if self._flowing else ""
 
     def gap(self) -> str:
-        """A blank line, unless there is one."""
+        """A blank line, unless there is one already."""
         tight, self._tight = self._tight, False
         return "\n" if tight else ""
 
@@ -142,7 +142,7 @@ class Page:
     # Events
 
     def feed(self, event: AnyEvent) -> str:
-        """What is finished with this event, ready to print; often nothing."""
+        """What this event finishes, ready to print; often nothing."""
         self.progress.feed(event)
         if event.parent is not None:
             return ""
@@ -166,7 +166,7 @@ class Page:
     def _message(self, event: Message) -> str:
         if event.kind == "thinking":
             if any(one.text == printable(event.text) for one in self.folded[-1:]):
-                return ""  # it was shown as it streamed, and the text behind it has begun
+                return ""  # it was shown as it streamed, and the text after it has begun
             self._thinking = self._thinking or printable(event.text)
             return self._end_thinking()
         if not self._streamed:
@@ -185,7 +185,7 @@ class Page:
         return self.note("dim italic", f"thought{took}" if self._flowing else f"✻ thought{took} (Ctrl-O shows it)")
 
     def _finished_blocks(self) -> str:
-        """Cut at the last blank line outside of a code fence: what comes before it cannot change any more."""
+        """Cut at the last blank line outside of a code block: what comes before can no longer change."""
         end = len(self._text) if self._flowing else finished(self._text)
         done, self._text = self._text[:end], self._text[end:]
         return done if self._flowing else self._block(done)
@@ -273,7 +273,7 @@ class Page:
         return self.draw(text) if rows else ""
 
     def diff(self, text: str, most: int | None = None) -> str:
-        """A unified diff in colours, without its file heads."""
+        """A unified diff in colours, without its file headers."""
         lines = [line for line in printable(text).split("\n") if line and not line.startswith(("---", "+++"))]
         shown = lines if most is None else lines[:most]
         styles = {"+": "green", "-": "red", "@": "cyan"}
@@ -290,7 +290,7 @@ class Page:
         tokens = f"{about}{usage.prompt_tokens} tokens in, {usage.output_tokens} out · {cost}"
         said = tokens if usage.calls else "tokens unknown"
         calls = _many(len(summary.tools), "tool")
-        if summary.iterations:  # agents over ACP do not tell how often they asked their model
+        if summary.iterations:  # agents over ACP do not report how often they called their model
             calls = f"{_many(summary.iterations, 'model call')} · {calls}"
         return self.note("dim", f"{summary.total_ms / 1000:.1f} s · {calls} · {said}") + "\n"
 
@@ -301,7 +301,7 @@ class Page:
     # What is live now
 
     def live(self) -> str:
-        """The unfinished paragraph, the thinking, the running tools with the end of their output, and the wait."""
+        """The unfinished paragraph, the thinking, running tools with the end of their output, and what is awaited."""
         parts = []
         if self._thinking.strip():
             parts.append(self.draw(Text(_tail(self._thinking, 3), style="dim italic")))
@@ -309,7 +309,7 @@ class Page:
             parts.append(self._markdown(unfinished(self._text)))
         for call in self._calls.values():
             if call.call in self._asking.values():
-                continue  # it has not begun: the question says what it is about
+                continue  # it has not begun; the question shows what it is about
             parts.append(self.note("cyan", f"◐ {one_line(call.name + ' ' + brief(call))}"))
             if output := self.progress.output(call.call):
                 parts.append(self.draw(Padding(Text(printable(_tail(output, 5)), style="dim"), (0, 0, 0, 4))))

@@ -1,4 +1,4 @@
-"""`/model` and `/resume` without a word: choose from a list."""
+"""`/model` and `/resume` without an argument: choose from a list."""
 
 import asyncio
 import time
@@ -9,7 +9,7 @@ from treadle.cli.chat.talk import Picker
 from treadle.session import Session
 
 Choose = Callable[[str, Sequence[tuple[str, str]]], Awaitable[str | None]]
-"""Shows (value, words) under a title; gives the value, or None when the person wants none of them."""
+"""Show (value, label) pairs under a title. Returns the chosen value, or None when the person chose nothing."""
 MOST = 50
 
 

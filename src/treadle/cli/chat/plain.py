@@ -1,4 +1,4 @@
-"""The same conversation line by line: nothing is drawn twice. For screen readers and terminals that only know lines."""
+"""The same conversation line by line, nothing redrawn: for screen readers and terminals without cursor movement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORDS = {"yes": "y", "session": "s", "always": "a", "no": "n", "": "n"}
 
 
 class Lines:
-    """The View of a conversation that only writes on, and reads whole lines when nothing runs."""
+    """A View that only appends lines, and reads whole lines while nothing runs."""
 
     actions: Actions
     _page: Page
@@ -40,7 +40,7 @@ class Lines:
         self._begun.set()
 
     def pickers(self, session: Session, cwd: str) -> dict[str, Picker]:
-        """None: a list that one moves in cannot be read out line by line."""
+        """Always None: a list to move around in cannot be read out line by line."""
         return {}
 
     def print(self, text: str) -> None:
@@ -78,7 +78,7 @@ class Lines:
         return answer or Answer(decision="deny", text=word)
 
     async def run(self) -> None:
-        """Read prompts, one at a time, until the input ends. Then the conversation ends too."""
+        """Read prompts one at a time until the input ends, and end the conversation then."""
         await self._begun.wait()
         try:
             while True:

@@ -1,4 +1,4 @@
-"""Markdown that is still being written: what of it is finished, and how it looks on a terminal."""
+"""Markdown that is still being written: which part is finished, and how it looks on a terminal."""
 
 import re
 from typing import ClassVar
@@ -8,7 +8,7 @@ from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
 from rich.syntax import Syntax
 
 LIVE_LINES = 40
-"""Lines of an unfinished block that are drawn: more would not fit, and all of it again for each word is slow."""
+"""How many lines of an unfinished block are drawn: more would not fit, and redrawing all for each word is slow."""
 ITEM = re.compile(r" {0,3}(?:[-*+]|\d+[.)])\s")
 FENCE = re.compile(r"`{3,}|~{3,}")
 BLANK = re.compile(r"(?:\x1b\[[0-9;]*m|\s)*")
@@ -19,7 +19,7 @@ class _Heading(Heading):
 
 
 class _Code(CodeBlock):
-    """Without a margin, so that it can be copied."""
+    """A code block without a margin, so that it can be copied."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Syntax(str(self.text).rstrip(), self.lexer_name, theme=self.theme, word_wrap=True)
@@ -38,7 +38,7 @@ class Prose(Markdown):
 
 
 def trimmed(drawn: str) -> str:
-    """Without the lines at both ends in which nothing is seen."""
+    """Remove blank lines at both ends, also those that hold only invisible characters."""
     lines = drawn.split("\n")
     while lines and BLANK.fullmatch(lines[-1]):
         lines.pop()
@@ -48,9 +48,9 @@ def trimmed(drawn: str) -> str:
 
 
 def finished(text: str) -> int:
-    """Up to where the text cannot change its look any more: a blank line outside of a code fence, or a fence's end.
+    """How far the look of the text is final: up to a blank line outside of a code block, or the end of a code block.
 
-    In a list that is known only when the next line is there: an indented one still belongs to the item.
+    In a list this is known only once the next line is there: an indented line still belongs to the item.
     """
     end = at = last = 0
     fence, item = "", False
@@ -74,7 +74,7 @@ def finished(text: str) -> int:
 
 
 def unfinished(text: str) -> str:
-    """The end of a block that is being written, so that it looks as it will when it is finished."""
+    """The end of a block that is still being written, drawn as it will look when it is finished."""
     lines = text.split("\n")
     if len(lines) <= LIVE_LINES:
         return text

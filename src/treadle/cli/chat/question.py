@@ -1,4 +1,4 @@
-"""A question of the agent as a person sees it: what would happen, what the keys do, and the answer they make."""
+"""A question of the agent as a person sees it: what would happen, what the keys do, and the answer they give."""
 
 import json
 from typing import Literal
@@ -8,13 +8,13 @@ from treadle.events import Asked
 from treadle.session import Answer
 
 Want = Literal["keys", "reason", "change", "words"]
-"""What is typed now: one key, why not, other arguments, or an answer in words."""
+"""What is being typed: a single key, a reason for a no, changed arguments, or an answer in words."""
 
 SCOPES: dict[str, Literal["once", "session", "always"]] = {"y": "once", "s": "session", "a": "always"}
 
 
 class Question:
-    """One open question. `press` and `enter` give the answer when there is one, and None while more is to be typed."""
+    """One open question. `press` and `enter` return the answer once there is one, and None while more must be typed."""
 
     def __init__(self, asked: Asked, cwd: str) -> None:
         self.asked = asked
@@ -22,7 +22,7 @@ class Question:
         self.want: Want = "words" if asked.kind == "question" else "keys"
         self.problem = ""
         self.chosen = 0
-        """Which of the matching options the arrow keys stand on."""
+        """Which of the matching options the arrow keys have selected."""
 
     @property
     def headline(self) -> str:
@@ -49,13 +49,13 @@ class Question:
 
     @property
     def rule(self) -> str:
-        """Which rule "always" makes, in words; empty when there is none to make now."""
+        """The rule that "always" would make, in words; empty when it would make none."""
         if self.want != "keys" or self.asked.kind != "permission" or not self.asked.always:
             return ""
         return f"a keeps this rule: {', '.join(self.asked.always)}"
 
     def press(self, key: str) -> Answer | None:
-        """A single key, while keys are wanted."""
+        """Handle a single key, in the state where keys are expected."""
         key = key.lower()
         if key in SCOPES and (self.asked.kind == "permission" or key == "y"):
             return Answer(decision="allow", scope=SCOPES[key])
@@ -66,7 +66,7 @@ class Question:
         return None
 
     def begin(self) -> str:
-        """What the field holds when typing begins."""
+        """What the field holds when the person begins to type."""
         if self.want != "change":
             return ""
         if self._has_command():
@@ -86,14 +86,14 @@ class Question:
         return Answer(decision="allow", changed_args=changed)
 
     def back(self) -> bool:
-        """Esc: from a field to the keys. False when there is nothing to go back to."""
+        """Esc: go back from the field to the keys. False when there is nothing to go back to."""
         if self.want not in ("reason", "change"):
             return False
         self.want, self.problem = "keys", ""
         return True
 
     def matching(self, text: str) -> list[str]:
-        """The options that what was typed so far leaves."""
+        """The options that match what was typed so far."""
         return [option for option in self.asked.options if text.strip().lower() in option.lower()]
 
     def move(self, by: int, text: str) -> None:
@@ -112,7 +112,7 @@ class Question:
 
 
 def confinement_words(confined: str) -> tuple[str, str]:
-    """A style, and what is said of how a command would be confined."""
+    """The style and the text that say how a command would be confined."""
     if confined:
         return "green", f"confined {confined}"
-    return "yellow", "not confined: it can do all that you can"
+    return "yellow", "not confined: it can do anything that you can"

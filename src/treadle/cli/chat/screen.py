@@ -1,4 +1,4 @@
-"""What a person sees and types: finished text scrolls up, the live part, the input and a status line stay below it."""
+"""What a person sees and types: finished text scrolls up; the live part, input and status line stay at the bottom."""
 
 from __future__ import annotations
 
@@ -45,25 +45,25 @@ from treadle.cli.render import printable
 from treadle.events import Asked
 from treadle.session import Answer, Session
 
-if TYPE_CHECKING:  # the input is drawn before what draws a conversation is loaded
+if TYPE_CHECKING:  # the input is shown before the modules that draw a conversation are loaded
     from treadle.cli.chat.page import Page
     from treadle.cli.chat.talk import Picker, Talk
 
 INPUT_LINES = 10
 FRAMES = 12
-"""Times a second that the live part is drawn again while something runs."""
+"""How many times a second the live part is redrawn while something runs."""
 CALM = 0.8
-"""Seconds without a key before a question takes keys: what was being typed for the agent must not answer it."""
+"""A question takes keys only after this many seconds without one: typing for the agent must not answer it."""
 OPTIONS = 8
 GLANCE = 0.2
-"""Seconds that a question is there before it takes keys."""
+"""How many seconds a question is shown before it takes keys."""
 STYLE = Style.from_dict(
     {"status": "ansibrightblack", "queued": "ansibrightblack", "keys": "bold", "problem": "ansired"}
 )
 
 
 class ChatScreen:
-    """The View of a conversation on a terminal. `actions` is what the keys do; it is set before `run`."""
+    """The View on a terminal. `actions` is what the keys do; it is set before `run`."""
 
     actions: Actions
     glance = GLANCE + 0.05
@@ -90,7 +90,7 @@ class ChatScreen:
         self._answer: asyncio.Future[Answer] | None = None
         self._status = status
         self._typed_at = 0.0
-        """When the text in the input was last changed by hand."""
+        """When the person last changed the text in the input."""
         self._asked_at = 0.0
         self._unprinted: list[str] = []
         self._something = asyncio.Event()
@@ -121,7 +121,7 @@ class ChatScreen:
         self.input.on_text_changed += lambda _: self.typed()
 
     def connect(self, talk: Talk) -> None:
-        """From now on there is a conversation."""
+        """Show a conversation from now on."""
         self.actions, self.page = talk, talk.page
         self._status = talk.status.words
         self.queued = lambda: list(talk.queued)
@@ -183,7 +183,7 @@ class ChatScreen:
         return parts
 
     def _options(self, question: Question) -> list[tuple[int, str]]:
-        """The options to show: those that match what was typed, around the chosen one."""
+        """The options to show: those that match what was typed, near the selected one."""
         matching = list(enumerate(question.matching(self.field.text)))
         first = max(0, min(question.chosen - OPTIONS // 2, len(matching) - OPTIONS))
         return matching[first : first + OPTIONS] if question.want == "words" else []
@@ -195,7 +195,7 @@ class ChatScreen:
         return [("class:status", wrapped(self.hint or " · ".join([*left, *self._status()])))]
 
     def _bounded(self, app: Application[None]) -> None:
-        """Never taller than the terminal: prompt_toolkit would scroll the rest away."""
+        """Never taller than the terminal, because prompt_toolkit would scroll the rest out of sight."""
         rows = app.output.get_size().rows
         for window in (self._input, self._field):
             window.height = Dimension(min=1, max=max(1, min(INPUT_LINES, rows - 4)))
@@ -213,7 +213,7 @@ class ChatScreen:
     async def ask(self, question: Question) -> Answer:
         self._answer = asyncio.get_running_loop().create_future()
         self.print(self._whole(question))
-        await self._print_now()  # nobody can say yes to what is not on the screen yet
+        await self._print_now()  # nobody may say yes to something that is not on the screen yet
         self.question, self._asked_at = question, time.monotonic()
         self.field.reset()
         self.focus()
@@ -224,9 +224,9 @@ class ChatScreen:
             self.focus()
 
     async def choose(self, title: str, rows: Sequence[tuple[str, str]]) -> str | None:
-        """One of (value, words), or None."""
+        """Let the person choose from (value, label) pairs; None when they choose nothing."""
         if not rows and self.page is not None:
-            self.print(self.page.note("dim", f"{title} There is none to choose from.") + "\n")
+            self.print(self.page.note("dim", f"{title} There is nothing to choose from.") + "\n")
             return None
         words = {label: value for value, label in rows}
         asked = Asked(request="", kind="question", text=title, options=tuple(words))
@@ -237,9 +237,9 @@ class ChatScreen:
         return words.get(answer.text, answer.text) if answer.decision == "allow" else None
 
     def _whole(self, question: Question) -> str:
-        """All that would happen: the whole command and where, or the whole diff."""
+        """Everything that would happen: the whole command and its directory, or the whole diff."""
         asked, page = question.asked, self.page
-        assert page is not None, "questions come from a conversation"
+        assert page is not None, "only a conversation asks questions"
         parts = [page.gap(), page.note("bold yellow", f"? {question.headline}")]
         if question.why:
             parts.append(page.note("yellow", question.why, 2))
@@ -262,8 +262,8 @@ class ChatScreen:
 
     @property
     def armed(self) -> bool:
-        """Whether the key that was just pressed is meant for the question: it was there for a moment, and the person
-        was not in the middle of typing something else.
+        """Whether the key that was just pressed is meant for the question: the question has been visible for a
+        moment, and the person was not in the middle of typing something else.
         """
         if self.question is None:
             return False
@@ -277,7 +277,7 @@ class ChatScreen:
         self._typed_at = time.monotonic()
 
     def sent(self) -> None:
-        """What was being typed is finished: the next key is not part of it."""
+        """Note that the person finished typing: the next key is not part of it."""
         self._typed_at = 0.0
 
     def answered(self, answer: Answer | None) -> None:
@@ -290,7 +290,7 @@ class ChatScreen:
             self.question.move(by, self.field.text)
 
     def unfold(self) -> None:
-        """Show the newest folded thing; asked again, the one before it."""
+        """Unfold the newest folded thing; called again, the one before it."""
         if self.page is None or self._opened >= len(self.page.folded):
             self.hint = "nothing more to show"
             self.app.invalidate()
@@ -307,7 +307,7 @@ class ChatScreen:
         return picking
 
     def give_up(self) -> None:
-        """The person leaves in the middle of a question."""
+        """The person leaves while a question is open."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(EOFError())
 
@@ -324,7 +324,7 @@ class ChatScreen:
     # Running
 
     async def run(self) -> None:
-        """Until `close`. What is printed meanwhile goes above."""
+        """Show the screen until `close`. What is printed meanwhile goes above it."""
         beside = [asyncio.create_task(self._printing()), asyncio.create_task(self._ticking())]
         try:
             await self.app.run_async(handle_sigint=False, set_exception_handler=False)
@@ -372,7 +372,7 @@ def _text(content: Callable[[], object], shown: Condition) -> ConditionalContain
 
 
 def wrapped(text: str) -> str:
-    """At words, as wide as the terminal."""
+    """Wrap at words, to the width of the terminal."""
     return textwrap.fill(printable(text), max(shutil.get_terminal_size().columns, 20), break_on_hyphens=False)
 
 

@@ -1,4 +1,4 @@
-"""`!command`: a command of the person's own, shown as it runs and told to the agent with the next prompt."""
+"""`!command`: a command that the person runs, shown as it runs and reported to the agent with the next prompt."""
 
 import os
 from collections.abc import Callable
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from treadle.io.process.child import Tail, start
 
 TOLD = 16 << 10
-"""Bytes of the output that the agent is told; of a longer one the end."""
+"""How many bytes of the output the agent gets; of a longer one, the end."""
 
 
 @dataclass(frozen=True)
 class CommandDone:
     code: int
     told: str
-    """What the agent is told of it."""
+    """What the agent is told about the command."""
 
 
 async def own_command(command: str, cwd: str, show: Callable[[str], None]) -> CommandDone:
-    """Run it, show its lines, and give what the agent is told of it. Cancelling this ends the command."""
+    """Run the command, show its lines, and return what the agent is told about it. Cancelling this ends the command."""
     shell = os.environ.get("SHELL") or "/bin/sh"
     said, begun = Tail(TOLD), b""
     async with await start([shell, "-c", command], cwd=cwd, env=os.environ, stderr="stdout") as child:

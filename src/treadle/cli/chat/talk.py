@@ -1,6 +1,6 @@
-"""The conversation: prompts one after the other, what steers the running one, questions, commands of one's own.
+"""The conversation: prompts one after the other, words for the running one, questions, the person's own commands.
 
-It knows nothing of terminals: what it has to show and to ask goes to a View.
+It knows nothing about terminals: it shows and asks through a View.
 """
 
 import asyncio
@@ -26,23 +26,23 @@ class View(Protocol):
     """Where a conversation is shown."""
 
     glance: float
-    """Seconds that a question is there before it can be answered."""
+    """How many seconds a question is shown before it can be answered."""
 
     def print(self, text: str) -> None:
-        """Show finished text, above whatever is live."""
+        """Show finished text above the live part."""
         ...
 
     def changed(self) -> None:
-        """Something live is different now."""
+        """Something in the live part has changed."""
         ...
 
     async def ask(self, question: Question) -> Answer:
-        """Put a question. Cancelled when it was answered elsewhere or its turn is over. EOFError: the person left."""
+        """Ask a question; cancelled when it was answered elsewhere or its turn is over. EOFError: the person left."""
         ...
 
 
 Picker = Callable[[str], Awaitable[str | None]]
-"""Chooses the argument of a command that was typed without one; None: the command runs as it was typed."""
+"""Choose the argument of a command that was typed without one. None: run the command as it was typed."""
 
 
 class Talk:
@@ -54,15 +54,15 @@ class Talk:
         self.cwd = cwd
         self.reporter = Reporter()
         self.queued: deque[str] = deque()
-        """Prompts for after this turn, as they were typed."""
+        """Prompts to send after this turn, as they were typed."""
         self.waiting: list[Asked] = []
-        """Questions of background tasks that nobody has answered yet."""
+        """Unanswered questions of background tasks."""
         self.pickers: dict[str, Picker] = {}
         self._ran: list[str] = []
-        """Commands of the person's own and what came of them: the agent reads them with the next prompt."""
+        """Commands that the person ran, with their output; the agent reads them with the next prompt."""
         self._turn: str | None = None
         self._busy: str | None = None
-        """The command that runs, as it was typed."""
+        """The running command, as it was typed."""
         self._own: asyncio.Task[CommandDone] | None = None
         self._leaving = False
         self._more = asyncio.Event()
@@ -77,25 +77,25 @@ class Talk:
         return self._turn is not None or self._busy is not None or self._own is not None
 
     def enter(self, text: str) -> None:
-        """Enter: a prompt when nothing runs, otherwise more words for the running turn."""
+        """Enter: send a prompt when nothing runs, otherwise add words to the running turn."""
         if self._turn is not None and not text.startswith(("/", "!", "#")):
             self._start(self._steer(self._turn, text))
         else:
             self.queue(text)
 
     def queue(self, text: str) -> None:
-        """Tab: for after this turn."""
+        """Tab: queue a prompt for after this turn."""
         self.queued.append(text)
         self._rest.clear()
         self._more.set()
         self.view.changed()
 
     def unqueue(self) -> str | None:
-        """The last queued prompt, back into the input."""
+        """Take the last queued prompt back into the input."""
         return self.queued.pop() if self.queued else None
 
     def interrupt(self) -> bool:
-        """End what runs; False when nothing does."""
+        """End what runs. False when nothing runs."""
         if self._own is not None:
             return self._own.cancel()
         target = self._turn or self._busy
@@ -104,12 +104,12 @@ class Talk:
         return target is not None
 
     def leave(self) -> None:
-        """After what runs and what is queued."""
+        """Leave once everything that runs or is queued is done."""
         self._leaving = True
         self._more.set()
 
     def quit(self) -> None:
-        """At once: what runs is ended, what is queued is dropped."""
+        """Leave at once: end what runs, drop what is queued."""
         self.queued.clear()
         self.interrupt()
         self.leave()
@@ -131,7 +131,7 @@ class Talk:
     # The conversation
 
     async def run(self) -> None:
-        """Until the person leaves."""
+        """Hold the conversation until the person leaves."""
         self.reporter.say("idle")
         while True:
             while not self.queued:
@@ -227,7 +227,7 @@ class Talk:
             self._complain(result.message or "interrupted")
 
     async def _until_answered(self, name: str, args: str) -> CommandResult | None:
-        """The command's result. Meanwhile `watch` tells of its tasks, and their questions are put."""
+        """The command's result. While it runs, show what its tasks do and ask their questions."""
         self._busy = f"/{name}"
         self.page.progress.begin(f"/{name}")
         asking = asyncio.create_task(self._put_questions())
@@ -240,7 +240,7 @@ class Talk:
             await asyncio.wait([asking])
 
     async def _put_questions(self) -> None:
-        """Ask the person what comes up while a command runs. A question still open when the command ends must wait."""
+        """Ask the person what comes up while a command runs. A question still open at its end is kept for later."""
         asked: Asked | None = None
         try:
             while True:
@@ -262,7 +262,7 @@ class Talk:
                 totals.add(event)
                 self._show(event)
                 if isinstance(event, Asked) and not await self._ask(event) and event.parent is not None:
-                    self._put_aside(event)  # the turn is over, the task that asks is not
+                    self._put_aside(event)  # the turn is over, but the task that asks still runs
                 if isinstance(event, TurnEnded):
                     break
         finally:
@@ -280,7 +280,7 @@ class Talk:
     # Beside the turns
 
     async def watch(self) -> None:
-        """What happens outside of turns: what background tasks come to, and what they ask."""
+        """Show what happens outside of turns: how background tasks end, and what they ask."""
         async for event in self.session.events(after=-1, observer=True):
             if isinstance(event, Answered):
                 self.waiting = [asked for asked in self.waiting if asked.request != event.request]
@@ -295,7 +295,7 @@ class Talk:
                 self.view.print(self.page.note("dim", said))
 
     def _put_aside(self, asked: Asked) -> None:
-        """Keep a question until the person has time for it; while a command runs, that is at once."""
+        """Keep a question until the person has time for it; while a command runs, they have time now."""
         if self._busy is not None:
             self._fresh.put_nowait(asked)
             return
@@ -310,8 +310,9 @@ class Talk:
         self.view.print(self.page.note("yellow", f"{who} asks: {asks} (press Enter to answer)"))
 
     async def _ask(self, asked: Asked) -> bool:
-        """Put a question, as long as it is open. Says whether the person answered it."""
-        # A program that drives the chat answers as soon as it is told: tell it when keys are taken.
+        """Ask a question for as long as it is open. Returns whether the person answered it."""
+        # A program that drives the chat answers as soon as it hears of the question, so tell it only when keys are
+        # accepted.
         telling = asyncio.get_running_loop().call_later(self.view.glance, self.reporter.asked, asked)
         question = asyncio.create_task(self._answer(Question(asked, self.cwd)))
         gone = asyncio.create_task(self._gone(asked))
@@ -339,7 +340,7 @@ class Talk:
             return Answer(decision="deny", text="the person left")
 
     async def _gone(self, asked: Asked) -> None:
-        """Until the question is answered in another way: by its deadline, or because the turn ended."""
+        """Wait until the question is settled in another way: by its deadline, or because the turn ended."""
         async for event in self.session.events(after=asked.seq, observer=True):
             over = isinstance(event, TurnEnded) and event.turn == asked.turn
             if over or getattr(event, "request", None) == asked.request:

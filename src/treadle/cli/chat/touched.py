@@ -1,4 +1,4 @@
-"""What a command would touch, as far as its text tells: for the person who is asked whether it may run."""
+"""What a command would touch, as far as its text shows it, for the person who is asked whether it may run."""
 
 import os
 
@@ -8,7 +8,7 @@ SHOWN = 8
 
 
 def touched(command: str, cwd: str) -> str:
-    """One line: where it writes, and which files and directories it names that are there."""
+    """One line: where the command writes, and which existing files and directories it names."""
     script = read(command)
     writes = list(dict.fromkeys(script.writes))
     named = [word for part in script.parts for word in part.words[1:] if _is_there(word, cwd)]
@@ -16,8 +16,8 @@ def touched(command: str, cwd: str) -> str:
     parts = [f"writes {_listed([one + ('' if _is_there(one, cwd) else ' (new)') for one in writes])}"] if writes else []
     parts += [f"names {_listed(named)}"] if named else []
     if not script.understood:
-        parts.append(f"not all of it can be read: {script.why}")
-    return "; ".join(parts) or "names no file that is here"
+        parts.append(f"not all of it can be understood: {script.why}")
+    return "; ".join(parts) or "names no file that exists here"
 
 
 def _is_there(word: str, cwd: str) -> bool:

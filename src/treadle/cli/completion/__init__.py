@@ -1,1 +1,1 @@
-"""Completion for bash, zsh and fish: `scripts` writes what a shell reads, `lists` what it asks at run time."""
+"""Completion for bash, zsh and fish: `scripts` writes what a shell reads, `lists` answers what it asks at run time."""

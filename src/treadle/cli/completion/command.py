@@ -22,7 +22,7 @@ def completion(shell: str | None, kind: str | None) -> None:
     if kind is not None:
         try:
             click.echo(rows(kind), nl=False)
-        except (TreadleError, OSError):  # nothing to offer; a shell must not be shown why in the middle of a line
+        except (TreadleError, OSError):  # offer nothing: a shell must not print an error in the middle of a line
             pass
         return
     if shell is None:

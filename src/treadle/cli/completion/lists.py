@@ -1,4 +1,4 @@
-"""What completion offers that no script can know: terminals, sessions, agents, orders."""
+"""Completions that a script cannot know: terminals, sessions, agents, orders."""
 
 from collections.abc import Callable, Iterable
 
@@ -6,7 +6,7 @@ from treadle.cli.render import one_line
 
 SHELLS = ("bash", "zsh", "fish")
 Row = tuple[str, str]
-"""A word and what it is."""
+"""A word and its description."""
 
 
 def terminals() -> Iterable[Row]:
@@ -28,7 +28,7 @@ def agents() -> Iterable[Row]:
 
 
 def orders() -> Iterable[Row]:
-    """The latest of this fleet; none when there is no fleet or it does not answer at once: a Tab must not wait."""
+    """The latest orders of this fleet; none when it does not answer at once, because a Tab must not wait."""
     import asyncio
 
     from treadle.errors import TreadleError
@@ -75,5 +75,5 @@ LISTS: dict[str, Callable[[], Iterable[Row]]] = {
 
 
 def rows(kind: str) -> str:
-    """One a line: the word, a tab, what it is."""
+    """One per line: the word, a tab, its description."""
     return "".join(f"{word}\t{one_line(what)[:60]}\n" for word, what in LISTS[kind]())

@@ -1,4 +1,4 @@
-"""Completion scripts, made from the commands (`words.every`): a Tab starts no program but to list what exists now."""
+"""Completion scripts, made from the commands (`words.every`). A Tab starts a program only to list what exists now."""
 
 import re
 
@@ -111,13 +111,13 @@ def _programs(commands: list[CommandWords]) -> str:
 
 
 def choices(option: Option) -> list[str]:
-    """What it takes, when its help lists all of that: `[markdown|html|json]`."""
+    """The values an option takes, when its help lists all of them: `[markdown|html|json]`."""
     found = re.fullmatch(r"\[([\w|-]+)\]", option.value)
     return found[1].split("|") if found and "|" in found[1] else []
 
 
 def _below(command: CommandWords, commands: list[CommandWords]) -> list[tuple[str, str]]:
-    """The commands under this one and what they are for."""
+    """The commands under this one, with their summaries."""
     summaries = {one.path: one.summary for one in commands}
     return [(name, summaries.get((*command.path, name), "")) for name in command.commands]
 

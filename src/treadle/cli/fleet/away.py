@@ -1,4 +1,4 @@
-"""`treadle fleet search` and `phone`: finding again, and being reached."""
+"""`treadle fleet search` and `phone`: find old work again, and be reached when away."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from treadle.errors import ConfigError
 @click.option("-n", "--count", default=25, show_default=True, help="How many.")
 @json_option
 def search(words: tuple[str, ...], kind: str | None, count: int, as_json: bool) -> None:
-    """Search what orders were asked, what was said and run in them, and the files they touched. The best hits first."""
+    """Search what orders were asked, what was said and run in them, and the files they touched. Best hits first."""
     from treadle.fleet.searching import up_to_date
 
     async def work(bus: Any) -> Any:

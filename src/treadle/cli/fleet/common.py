@@ -21,7 +21,7 @@ ORDER = "ORDER"
 
 
 def with_bus(work: Callable[[Bus], Awaitable[T]]) -> T:
-    """Run this with a connection to the fleet of this machine."""
+    """Call `work` with a connection to this machine's fleet."""
     from treadle.fleet.client import connected
 
     async def run() -> T:
@@ -47,7 +47,7 @@ def age(then: float) -> str:
 
 
 def table(rows: list[list[str]]) -> None:
-    """Columns as wide as they need to be, the last one as long as it is."""
+    """A table: columns are as wide as they need to be, and the last one is not padded."""
     if not rows:
         return
     rows = [[one_line(cell) for cell in row] for row in rows]
@@ -58,7 +58,7 @@ def table(rows: list[list[str]]) -> None:
 
 
 def money(used: Any) -> str:
-    """Tokens, and money where the price is known."""
+    """Tokens, and the cost where the price is known."""
     if not used.tokens:
         return "-"
     tokens = f"{used.tokens / 1000:.1f}k" if used.tokens >= 1000 else str(used.tokens)

@@ -1,4 +1,4 @@
-"""The fleet's demo: four orders, a collision that waits, a question, a runner that is killed, and a merged result."""
+"""The fleet's demo: four orders, a collision that has to wait, a question, a killed runner, and the merged result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECONDS = 110.0
 
 
 def run() -> int:
-    """In a state directory of its own, which goes with everything else when it is over."""
+    """Run the demo in a state directory of its own, which is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="treadle-demo-") as place:
         before = os.environ.get("TREADLE_HOME")
         os.environ["TREADLE_HOME"] = os.path.join(place, "state")
@@ -185,7 +185,7 @@ def _check(repository: Path) -> str:
 
 
 def _card(orders: list[Any], by_id: dict[str, str], say: Callable[[str], None]) -> None:
-    say("tokens, as the provider told them (its price is unknown, so no money is named):")
+    say("tokens, as the provider reported them (its price is unknown, so no cost is shown):")
     for order in orders:
         used, tries = order.used, len(order.attempts)
         told = f"{used.input_tokens:6} in {used.output_tokens:5} out"

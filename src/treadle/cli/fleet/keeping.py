@@ -54,7 +54,9 @@ def _say(text: str) -> None:
 
 @click.command("clean")
 @click.option("--older-than", metavar="TIME", help="Remove orders that ended longer ago, such as 30d.")
-@click.option("--archive", metavar="FILE", help="First append all that is stored of them to this file, a line each.")
+@click.option(
+    "--archive", metavar="FILE", help="First append everything stored about them to this file, one line each."
+)
 @click.option("--keep", metavar="TIME", help="From now on, remove by itself after this time: 90d, or `forever`.")
 @click.option("--keep-size", metavar="GB", type=float, help="Remove the oldest earlier while the state is larger.")
 @click.option("--dry-run", is_flag=True, help="Say what would be removed.")
@@ -67,9 +69,9 @@ def clean(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Remove what is stored of orders that ended long ago, or say for how long it is kept. A key stays used for ever.
+    """Remove what is stored of orders that ended long ago, or say for how long it is kept. Their --key stays used.
 
-    Without an option, it says what holds. Events and results of runs go after 30 days or at 8 GB, whatever holds here.
+    Without an option, it shows the setting. Events and results of runs are always removed after 30 days or at 8 GB.
     """
     from treadle.cli.terminal import duration
     from treadle.fleet import client

@@ -24,7 +24,7 @@ from treadle.errors import TimedOut
 @click.option("--label", default="", metavar="L", help="Only with this label.")
 @click.option("--project", default="", metavar="NAME", help="Only of this project.")
 @click.option("--active", is_flag=True, help="Only what has not ended.")
-@click.option("--watch", is_flag=True, help="Go on: a line for each change.")
+@click.option("--watch", is_flag=True, help="Keep running and print a line for each change.")
 @json_option
 def ls(as_json: bool, watch: bool, **options: Any) -> None:
     """List orders, the one that changed last first."""
@@ -132,7 +132,7 @@ def _attempt(attempt: dict[str, Any]) -> str:
 
 @click.command("logs")
 @click.argument("name", metavar=ORDER)
-@click.option("-f", "--follow", is_flag=True, help="Go on until the order has ended.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing until the order has ended.")
 @click.option("--from", "start", default=1, metavar="SEQ", help="From this place on, as --json tells it in `at`.")
 @json_option
 def logs(name: str, follow: bool, start: int, as_json: bool) -> None:
@@ -153,7 +153,7 @@ def logs(name: str, follow: bool, start: int, as_json: bool) -> None:
 
 
 async def _follow(bus: Any, order: str, start: int, show: _Shown) -> None:
-    """Until the order has ended and all of its events were shown."""
+    """Print until the order has ended and all of its events were shown."""
     import asyncio
 
     from treadle.fleet import client

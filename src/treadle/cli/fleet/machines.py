@@ -175,7 +175,7 @@ def nodes(as_json: bool) -> None:
 @click.argument("name", metavar="NODE")
 @click.option("--undo", is_flag=True, help="Let it take orders again.")
 @click.option("--why", default="", metavar="TEXT", help="Kept with it.")
-@click.option("--wait", is_flag=True, help="Until nothing is at work there.")
+@click.option("--wait", is_flag=True, help="Wait until nothing is at work there.")
 @json_option
 def drain(name: str, undo: bool, why: str, wait: bool, as_json: bool) -> None:
     """Let a node finish what it has and take nothing more."""

@@ -68,7 +68,7 @@ KEYS = "the keys of an order are those of `treadle fleet submit --dry-run`"
     "--park", is_flag=False, flag_value="10s", metavar="TIME", help="Give the slot back while a question waits."
 )
 @click.option("--idempotency-key", default="", metavar="KEY", help="The same key gives the same order, for ever.")
-@click.option("--wait", is_flag=True, help="Until it has ended; the exit code says how.")
+@click.option("--wait", is_flag=True, help="Wait until it has ended; the exit code says how.")
 @click.option("--timeout", type=float, metavar="S", help="With --wait: give up after this time (exit code 124).")
 @click.option("--dry-run", is_flag=True, help="Show the order and submit nothing.")
 @json_option
@@ -112,7 +112,7 @@ def submit(as_json: bool, wait: bool, timeout: float | None, dry_run: bool, **op
 
 
 async def _with_names(bus: Any, spec: Any, bundle: bool) -> Any:
-    """With whole ids where the beginning was given, and with its repository where that is to travel."""
+    """Replace shortened ids with whole ones, and add the repository where it is to travel."""
     from treadle.fleet import bundles, client
 
     after = tuple([await client.resolve(bus, name) for name in spec.after])
@@ -141,7 +141,7 @@ def _specs(options: dict[str, Any]) -> Iterator[Any]:
 
 
 def _defaults(options: dict[str, Any]) -> dict[str, Any]:
-    """What the options say; an order in a file says the rest."""
+    """What the options say; an order in a file overrides it."""
     from treadle.cli.terminal import duration
     from treadle.host.order import read_policy
 
@@ -178,7 +178,7 @@ def _defaults(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _schedule(text: str, zone: str | None) -> dict[str, Any]:
-    """An interval, or the five fields of crontab."""
+    """An interval, or the five fields of a crontab line."""
     from treadle.cli.terminal import duration
     from treadle.fleet.schedules import local_zone
 
@@ -215,7 +215,7 @@ def _spec(fields: dict[str, Any]) -> Any:
     try:
         return msgspec.convert(fields, Spec, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"this is no order: {error}", hint=KEYS) from error
+        raise ConfigError(f"this is not an order: {error}", hint=KEYS) from error
 
 
 def _tables(path: str) -> list[dict[str, Any]]:
@@ -226,7 +226,7 @@ def _tables(path: str) -> list[dict[str, Any]]:
         try:
             found = [msgspec.json.decode(line) for line in sys.stdin.buffer if line.strip()]
         except msgspec.MsgspecError as error:
-            raise ConfigError(f"a line is no JSON: {error}") from error
+            raise ConfigError(f"a line is not JSON: {error}") from error
     else:
         tree = read_tree(path)
         found = tree.get("order", [tree]) if isinstance(tree, dict) else tree

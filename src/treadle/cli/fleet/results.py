@@ -1,4 +1,4 @@
-"""`treadle fleet diff`, `merge`, `discard`, `compare`, `receipt`: what came of orders."""
+"""`treadle fleet diff`, `merge`, `discard`, `compare`, `receipt`: the results of orders."""
 
 import sys
 from typing import Any

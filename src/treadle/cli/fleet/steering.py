@@ -57,7 +57,7 @@ def pause(scope: str, now: bool, why: str, as_json: bool) -> None:
 
 
 async def _whole(bus: Any, scope: str) -> str:
-    """A scope with the whole id of an order where the beginning was given."""
+    """The scope, with an order's whole id in place of a shortened one."""
     from treadle.fleet import client
 
     kind, _, name = scope.partition(":")

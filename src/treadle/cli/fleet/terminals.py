@@ -32,7 +32,7 @@ def attach(name: str, read_only: bool) -> None:
 
 
 def attach_order(name: str, what: str, *, read_only: bool) -> int:
-    """Show an order's terminal (`agent`) or a shell in its worktree (`shell`) on this terminal, until it is left."""
+    """Show an order's terminal (`agent`) or a shell in its worktree (`shell`) here, until the person leaves it."""
     from treadle.terminal.attach import attach as show
     from treadle.terminal.places import Place
 
@@ -50,7 +50,7 @@ def attach_order(name: str, what: str, *, read_only: bool) -> int:
 
 
 class _Carrier(threading.Thread):
-    """The connection to the fleet, in a thread of its own: what shows a terminal waits on the terminal."""
+    """The connection to the fleet, in a thread of its own, because the main thread waits on the terminal."""
 
     def __init__(self, name: str, what: str, path: str) -> None:
         super().__init__(daemon=True)
@@ -89,7 +89,7 @@ class _Carrier(threading.Thread):
             if not node:
                 raise LocalError(f"the order {order.id} was on no node yet: it is {order.state}")
             carried = Carried(bus, node, order.id, self._what, client.me())
-            await carried.ask(do="close", id=await carried.open())  # so that what is wrong is said here
+            await carried.ask(do="close", id=await carried.open())  # try it once, so that an error is reported here
             serving: Any = await asyncio.start_unix_server(carried.carry, self._path)
             self._ready.set()
             async with serving:

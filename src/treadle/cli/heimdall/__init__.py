@@ -1,4 +1,4 @@
-"""The `heimdall-*` commands. Each is one module here; this one is all that they share, and it imports nothing heavy."""
+"""The `heimdall-*` commands, one module each. This module holds what they share and imports nothing heavy."""
 
 import sys
 
@@ -26,11 +26,11 @@ OF_TREADLE = {
     "who": "who is here, on what, since when, who waits for whom",
     "hook": "what their hooks run before a tool call",
 }
-"""What only `treadle coord` has."""
+"""Commands that exist only under `treadle coord`."""
 
 
 def out(text: str) -> None:
-    """Print to standard output, in UTF-8 whatever the locale is; bytes that came in as they are go out so."""
+    """Print to standard output in UTF-8, whatever the locale. Input bytes that are not UTF-8 come out unchanged."""
     put(text + "\n")
 
 
@@ -51,7 +51,7 @@ def _bytes(text: str) -> bytes:
 
 
 def run(name: str, arguments: list[str]) -> int:
-    """Run one command and give its exit code: 0 done, 1 not found or not valid, 2 wrongly used, 3 somebody else's."""
+    """Run one command and return its exit code: 0 done, 1 not found or not valid, 2 wrong usage, 3 held by another."""
     return exit_code(f"heimdall-{name}", lambda: _run(name, arguments))
 
 
@@ -84,7 +84,7 @@ _ALWAYS = ("haid", "ledger-mcp", "hook")
 
 
 def _refuse_revoked() -> None:
-    """Who acts here is worked out, by starting git, only where somebody was revoked at all."""
+    """Refuse a revoked identity. Finding out who acts here starts git, so it is done only if anybody was revoked."""
     from treadle.coordination.planning import Planning, read_text
 
     planning = Planning()
@@ -96,7 +96,7 @@ def _refuse_revoked() -> None:
 
 
 def _end(name: str) -> None:
-    """Run the command that was typed, and be gone: what Python takes down on its way out is a tenth of the time."""
+    """Run the command, then exit without Python's own cleanup, which takes a tenth of the time."""
     from treadle.io.process import lifetime
 
     lifetime.leave(run(name, sys.argv[1:]))

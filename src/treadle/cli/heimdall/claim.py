@@ -139,7 +139,7 @@ def _diff(claims: Claims, haid: str, rest: list[str]) -> list[Overlap]:
 
 
 def _verdict(claims: Claims, found: list[Overlap], args: Arguments) -> int:
-    """Clear only when all could be seen: exit 2 when a file or the directory of claims could not."""
+    """Say "clear" only when all could be checked: exit 2 when a file or the directory of claims was unreadable."""
     unseen = claims.unseen()
     fresh = not unseen and not claims.exists()
     if fresh:

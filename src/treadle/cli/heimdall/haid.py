@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
 
 
 _CHANGES = {"spawn", "register", "revoke", "reinstate"}
-"""What a revoked identity may not do even to others."""
+"""What a revoked identity may not do, even to others."""
 _ACTIONS = {"current", "register", "heartbeat", "revoke", "reinstate", "check", "get", "trailer"}
 
 

@@ -13,7 +13,7 @@ from treadle.errors import TreadleError
 from treadle.wire.common.jsontext import dumps, loads
 
 SECONDS = 8
-"""Less than what `treadle coord setup` allows the hook: a program lets the call go on when its hook is too slow."""
+"""Less than `treadle coord setup` allows the hook: a program lets the call go on when its hook is too slow."""
 CAP = 64 * 1024 * 1024
 
 
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     try:
         reason, note = judge(call)
     except (TreadleError, _Late) as error:
-        reason = f"what others hold could not be looked at: {error}" if call.writes() else ""
+        reason = f"the claims of others could not be checked: {error}" if call.writes() else ""
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)

@@ -45,7 +45,7 @@ def _http(planning: Planning, extended: bool, port: str) -> int:
     def make() -> Server:
         return Server(planning, extended=extended, remote=True)
 
-    make().close()  # what is wrong here is said now, and not to the first client
+    make().close()  # try it once, so that an error is reported now and not to the first client
     token = os.environ.get("HEIMDALL_MCP_TOKEN") or secrets.token_urlsafe(32)
     try:
         listener = HttpListener(make, token, int(port))

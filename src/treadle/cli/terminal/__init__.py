@@ -1,5 +1,4 @@
-"""The commands for terminals. Each is one module here; this one is all that they share, and it imports nothing
-heavy."""
+"""The commands for terminals, one module each. This module holds what they share and imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -15,11 +14,11 @@ if TYPE_CHECKING:
     from treadle.terminal.places import Place
 
 WHERE = "--socket-dir --config"
-"""Options that every one of them takes: where the terminals are."""
+"""Options of every terminal command: where the terminals are."""
 NEEDS_A_PERSON, NOT_SUBMITTED, TURN_FAILED = 3, 4, 5
 TIMED_OUT = 124
 SOCKET_AGAIN = 6.0
-"""Seconds in which a supervisor that lives, as its locked pid file says, makes a socket anew that was removed."""
+"""A supervisor that lives (its pid file is locked) makes a removed socket again within this many seconds."""
 
 
 def main(name: str, arguments: list[str]) -> int:
@@ -57,7 +56,7 @@ def warn(text: str) -> None:
 
 
 def directory(arguments: Arguments) -> str:
-    """Where the terminals are: as told, as configured, or in the state directory."""
+    """The directory of the terminals: as told, as configured, or in the state directory."""
     from treadle.terminal import config
     from treadle.terminal.places import default_directory
     from treadle.terminal.settings import TerminalSettings
@@ -65,7 +64,7 @@ def directory(arguments: Arguments) -> str:
     if named := arguments.get("--socket-dir"):
         return os.path.expanduser(named)
     if not arguments.get("--config") and os.path.exists(config.NAME):
-        return default_directory()  # a file here beats the others, and has no say in this: not even a broken one
+        return default_directory()  # the file here overrides the others but cannot set this, and may even be broken
     settings = TerminalSettings()
     config.load(settings, arguments.get("--config"))
     return settings.directory or default_directory()
@@ -78,7 +77,7 @@ def place(arguments: Arguments, name: str) -> Place:
 
 
 def connect(where: Place, timeout: float | None = 10.0) -> Client:
-    """A connection to a living supervisor; NotFound for one that is gone."""
+    """Connect to a living supervisor. NotFound for one that is gone."""
     import time
 
     from treadle.io.files import is_locked
@@ -111,7 +110,7 @@ def duration(text: str) -> float:
             digits = "?"
             break
     if digits or total <= 0:
-        raise ConfigError(f"{text!r} is no duration", hint="write 90s, 5m, 2h30m or 1d")
+        raise ConfigError(f"{text!r} is not a duration", hint="write 90s, 5m, 2h30m or 1d")
     return total
 
 

@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _choose(where: str) -> Place:
-    """The only terminal that runs, or the one that the person picks."""
+    """The only running terminal, or the one that the person chooses."""
     from treadle.cli.terminal.ls import words
     from treadle.terminal.listing import rows
     from treadle.terminal.places import Place

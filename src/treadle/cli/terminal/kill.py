@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from treadle.terminal.places import Place
 
-SUPERVISOR, REAPER = "treadle-termina", "treadle-reaper"  # the kernel keeps 15 bytes of a name
+SUPERVISOR, REAPER = "treadle-termina", "treadle-reaper"  # the kernel keeps only 15 bytes of a name
 
 
 def main(arguments: list[str]) -> int:
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _end(where: Place, grace: float) -> dict[str, Any]:
-    if _is_stopped(where):  # it cannot answer, so it is not asked
+    if _is_stopped(where):  # it is stopped and cannot answer
         return _from_outside(where, grace)
     try:
         with connect(where, timeout=5.0) as client:
@@ -82,8 +82,8 @@ def _tell(name: str, report: dict[str, Any]) -> None:
 
 
 def _of_a_lost_one(where: Place, grace: float) -> dict[str, Any]:
-    """Supervisor and reaper were killed at the same moment. Its processes are known by a variable of theirs, not by
-    numbers, which may be another's by now."""
+    """Supervisor and reaper were killed at the same moment. The processes are found by a variable in their environment:
+    their pids may belong to others by now."""
     from treadle.io.process import strays, table
     from treadle.terminal.settings import STATE_FILE_VARIABLE
 
@@ -109,7 +109,7 @@ def _left(left: list[tuple[int, str]]) -> list[dict[str, Any]]:
 
 
 def _from_outside(where: Place, grace: float) -> dict[str, Any]:
-    """For a supervisor without our additions, or one that does not answer: the same steps from here."""
+    """For a supervisor without our additions, or one that does not answer: take the same steps from here."""
     from treadle.io.process import strays, table
     from treadle.terminal.history import exit_record
     from treadle.terminal.settings import STATE_FILE_VARIABLE
@@ -135,5 +135,5 @@ def _from_outside(where: Place, grace: float) -> dict[str, Any]:
         "code": code,
         "ended": _named(ended),
         "survivors": _left(left),
-        "unseen": not adopts,  # what leaves the tree becomes a supervisor's child, if it is one of ours
+        "unseen": not adopts,  # what leaves the tree becomes a child of the supervisor, if that is one of ours
     }

@@ -1,4 +1,4 @@
-"""The same commands as click commands, so that `treadle --help` lists them. They parse their own arguments."""
+"""The terminal commands as click commands, so that `treadle --help` lists them. They parse their own arguments."""
 
 import importlib
 import sys

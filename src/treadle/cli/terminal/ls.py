@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _watch(where: str, everything: bool) -> int:
-    """The list, drawn anew over itself on a terminal, or one below the other in a pipe."""
+    """On a terminal, redraw the list in place; in a pipe, print one below the other."""
     import time
 
     before = None
@@ -81,7 +81,7 @@ def words(row: dict[str, Any]) -> str:
 
 
 def span(milliseconds: int) -> str:
-    """A time in its largest unit, as people say it."""
+    """A time span in its largest unit, as people say it."""
     seconds = milliseconds // 1000
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= size:

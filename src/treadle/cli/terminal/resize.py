@@ -13,12 +13,12 @@ def main(arguments: list[str]) -> int:
     name, size = given.exactly(2, "an id and a size such as 120x40")
     cols, x, rows = size.partition("x")
     if not (cols.isdigit() and x and rows.isdigit() and int(cols) <= 0xFFFF and int(rows) <= 0xFFFF):
-        raise UsageError(f"{size!r} is no size; write 120x40")
+        raise UsageError(f"{size!r} is not a size; write 120x40")
     with connect(place(given, name), timeout=2.0) as client:
         try:
             client.hello()
         except PeerStalled:
-            pass  # a supervisor without our additions takes the frame all the same
+            pass  # a supervisor without our additions accepts the frame too
         client.resize(int(cols), int(rows))
         client.status()
     return 0

@@ -65,11 +65,11 @@ OPTIONS = " ".join([*TEXT, *NUMBERS, "--linger --kill-process-group", WHERE])
 
 
 def attaches(arguments: list[str]) -> bool:
-    """Whether it stays in this terminal, rather than only to start something in the background."""
+    """Whether the command attaches to this terminal, rather than only starting something in the background."""
     try:
         return "--detach" not in _parsed(arguments).flags
     except UsageError:
-        return False  # which is said without one
+        return False  # the error is reported without a terminal
 
 
 def _parsed(arguments: list[str]) -> Arguments:
@@ -110,7 +110,7 @@ def _settings(given: Arguments) -> TerminalSettings:
     settings = TerminalSettings()
     for line in config.load(settings, given.get("--config")):
         warn(f"treadle: {line}")
-    if "--classifier" in given.values:  # the file's thresholds belong to the file's classifier
+    if "--classifier" in given.values:  # the thresholds in the file are meant for the classifier in the file
         settings.idle_threshold_ms, settings.debounce_ms = 3000, 200
     for option, name in TEXT.items():
         if option in given.values:

@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     from treadle.terminal.places import Place
 
 BEGIN = 20.0
-"""Seconds in which a program that was given a prompt has begun to work. Agents take seconds on a busy machine.
-TREADLE_SUBMIT_SECONDS sets another limit."""
+"""How many seconds a program may take to begin work after a prompt; agents need seconds on a busy machine.
+TREADLE_SUBMIT_SECONDS sets another limit.
+"""
 
 LOOK_PAUSE = 2.0
 
@@ -86,7 +87,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _detail(client: Client, where: Place) -> dict[str, Any] | None:
-    """All that is known; None from a supervisor without our additions."""
+    """Everything the supervisor knows; None from one without our additions."""
     before, client.timeout = client.timeout, where.patience
     try:
         return client.detail()
@@ -100,7 +101,7 @@ def _send_plainly(client: Client, where: Place, data: bytes, enter: bool, anyway
     if enter and not anyway:
         return _refuse(where, {"name": "unknown"}, "unknown")
     client.input(data)
-    client.status()  # answered after the input was taken
+    client.status()  # the answer comes after the input was taken
     if enter:
         typing.settle(client)
         client.input(b"\r")
@@ -109,7 +110,7 @@ def _send_plainly(client: Client, where: Place, data: bytes, enter: bool, anyway
 
 
 def _type(client: Client, where: Place, detail: dict[str, Any], data: bytes, enter: bool, anyway: bool) -> int:
-    """0, or the exit code that says why it was not typed."""
+    """Type the text. Returns 0, or the exit code that says why nothing was typed."""
     refused = typing.type_text(client, detail, data, enter, anyway)
     return 0 if refused is None else _refuse(where, refused["state"], refused["why"])
 
@@ -183,7 +184,7 @@ def _not_submitted(where: Place, why: str) -> int:
 
 
 def _begun(before: dict[str, Any], state: dict[str, Any]) -> bool:
-    """Whether work was seen since: it is at work, was so for a moment, or shows another prompt than before."""
+    """Whether work was seen since: it is working, was for a moment, or shows another prompt than before."""
     old = before["state"]
     if state["name"] in ("thinking", "streaming", "tool_use", "active", "working"):
         return True
@@ -194,7 +195,7 @@ def _begun(before: dict[str, Any], state: dict[str, Any]) -> bool:
 
 
 def _taken(client: Client, data: bytes) -> bool:
-    """Whether the text has left the input box for the transcript: some turns are over before anybody sees them run."""
+    """Whether the text has moved from the input box to the transcript: some turns are too short to be seen running."""
     return typing.in_box(client, data) is False and typing.first_words(data) in client.explain()["screen"]
 
 

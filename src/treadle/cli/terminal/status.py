@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _detail(client: Client, where: Place) -> dict[str, Any]:
-    """All that is known; from a supervisor that has only the protocol, what STATUS says."""
+    """Everything that is known; from a supervisor with only the basic protocol, what STATUS says."""
     client.timeout = 2.0
     try:
         return client.detail()
@@ -66,7 +66,7 @@ def _detail(client: Client, where: Place) -> dict[str, Any]:
 
 
 def _state(client: Client, status: StatusReply) -> tuple[str, str]:
-    """The state in words, and what is asked of a person. The bare protocol has no word for that."""
+    """The state in words, and what is asked of a person, for which the basic protocol has no word."""
     client.timeout = 2.0
     try:
         found = client.detail()["state"]

@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _end(where: Place, count: int) -> bytes:
-    """The last lines: from the file, or from a supervisor that keeps none. Says when the file is behind."""
+    """The last lines, from the file or from a supervisor that keeps no file. Warns when the file is behind."""
     try:
         with connect(where) as client:
             client.timeout = 2.0
@@ -69,7 +69,7 @@ def _warn_of_loss(output: dict[str, Any]) -> None:
 
 
 def _warn_of_lost_end(where: Place) -> None:
-    """For a terminal that has ended: its last words are nowhere if the disk was full then."""
+    """For a terminal that has ended: if the disk was full then, its last output is lost."""
     from treadle.terminal.history import exit_record
 
     try:
@@ -81,11 +81,11 @@ def _warn_of_lost_end(where: Place) -> None:
 
 
 def _follow(where: Place, count: int, write: Callable[[bytes], None]) -> int:
-    """The file has all up to an offset, the socket all from there on: nothing is missing and nothing comes twice."""
+    """The file has everything up to an offset, and the socket everything after it: nothing is missing or repeated."""
     with connect(where) as client:
         try:
             output = client.detail()["output"]
-        except PeerStalled:  # a supervisor without our additions: its scrollback has to do
+        except PeerStalled:  # a supervisor without our additions offers only its scrollback
             output = None
         if output:
             _warn_of_loss(output)
@@ -101,7 +101,7 @@ def _follow(where: Place, count: int, write: Callable[[bytes], None]) -> int:
 
 
 def last_lines(where: Place, count: int, size: int | None) -> bytes:
-    """The last lines of what is on disk, of the current file up to `size`, and of the one before it if need be."""
+    """The last lines on disk: of the current file up to `size`, and of the one before it when needed."""
     found = _end_of(where.out, count, size)
     lines = found.count(b"\n") + (not found.endswith(b"\n") and bool(found))
     if lines < count and os.path.exists(f"{where.out}.1"):
@@ -115,7 +115,7 @@ def _end_of(path: str, count: int, size: int | None) -> bytes:
     try:
         with opened(path) as file:
             at = file.seek(0, os.SEEK_END) if size is None else size
-            wanted = count + 1  # the newline before the first of them; the last line may or may not end with one
+            wanted = count + 1  # and the newline before the first of them; the last line may or may not end with one
             while at > 0 and wanted > 0 < count:
                 step = min(BLOCK, at)
                 at -= step
@@ -142,7 +142,7 @@ def _writer(strip: bool) -> Callable[[bytes], None]:
 
     def write(data: bytes) -> None:
         view = memoryview(clean(data))
-        while view:  # not through sys.stdout: unbuffered, as with PYTHONUNBUFFERED, it drops what a pipe does not take
+        while view:  # sys.stdout may be unbuffered (PYTHONUNBUFFERED), and would then drop what a pipe does not take
             view = view[os.write(1, view) :]
 
     return write

@@ -43,9 +43,9 @@ STATES = (
 AT_WORK = ("thinking", "streaming", "tool_use", "active", "working")
 AT_REST = ("idle", "waiting", "error", "dead")
 ANSWER = 2.0
-"""Seconds that a supervisor has to show that it knows our additions."""
+"""How many seconds a supervisor has to show that it knows our additions."""
 PAUSE = 0.2
-"""Seconds between two looks at a state that nobody announces."""
+"""Seconds between two looks at a state whose changes are not announced."""
 
 
 def main(arguments: list[str]) -> int:
@@ -77,9 +77,9 @@ def _wait_for_exit(where: Place, deadline: float | None) -> int:
         with connect(where) as client:
             client.timeout = ANSWER
             try:
-                client.hello(wire.READ_ONLY | wire.FROM, 1 << 62)  # only the end of it
+                client.hello(wire.READ_ONLY | wire.FROM, 1 << 62)  # only to learn of its end: no output
             except PeerStalled:
-                pass  # a supervisor without our additions gives all of it
+                pass  # a supervisor without our additions sends all of its output
             client.subscribe()
             for message in client.messages(left(deadline)):
                 if isinstance(message, wire.Exit):
@@ -101,7 +101,7 @@ class Watched:
 
     def __init__(self, where: Place) -> None:
         self.where = where
-        self.plain = False  # its supervisor has the protocol and nothing more
+        self.plain = False  # whether its supervisor has only the basic protocol
         self.client: Client | None = None
         try:
             self.client = connect(where)
@@ -136,7 +136,7 @@ class Watched:
 def wait_for_state(
     places: Sequence[Place], states: tuple[str, ...], deadline: float | None, *, anyway: bool, name_it: bool = False
 ) -> int:
-    """0 when one of the terminals is in one of the states; another code when it got somewhere else for good."""
+    """Return 0 when one of the terminals is in one of the states; another code when it ended up elsewhere for good."""
     watched = [Watched(where) for where in places]
     try:
         while True:
@@ -153,7 +153,7 @@ def wait_for_state(
 
 
 def _verdict(one: Watched, states: tuple[str, ...], anyway: bool) -> int | None:
-    """The exit code, or None while nothing is decided."""
+    """The exit code, or None while undecided."""
     state = one.state()
     if state.get("settling"):
         return None
@@ -168,7 +168,7 @@ def _verdict(one: Watched, states: tuple[str, ...], anyway: bool) -> int | None:
 
 
 def instead_of_idle(name: str, state: dict[str, Any]) -> int | None:
-    """The exit code for a terminal that will not get idle by itself."""
+    """The exit code for a terminal that will not become idle by itself."""
     if state["name"] in ("permission", "question"):
         sys.stdout.write(f"{state['name']}: {state.get('message') or ''}\n")
         return NEEDS_A_PERSON
@@ -183,7 +183,7 @@ def instead_of_idle(name: str, state: dict[str, Any]) -> int | None:
 
 
 def _until_something(watched: Sequence[Watched], deadline: float | None) -> None:
-    """Wait for word from one of them, or long enough to look again."""
+    """Wait until one of them reports something, or until it is time to look again."""
     remaining = left(deadline)
     if remaining == 0.0:
         raise TimedOut("it took too long")
