@@ -31,7 +31,8 @@ def ask(**request: Any) -> None:
 def responses() -> Iterator[dict[str, Any]]:
     for line in replies:
         yield json.loads(line)
-    raise SystemExit(f"the worker exited with code {worker.wait()}")
+    worker.communicate()
+    raise SystemExit(f"the worker exited with code {worker.returncode}")
 
 
 def show(event: dict[str, Any]) -> None:
@@ -63,7 +64,7 @@ except KeyboardInterrupt:
     ask(type="cancel", id="3", target_id="2")
     result = run()
 ask(type="shutdown", id="4")
-worker.wait()
+worker.communicate()  # also drops what a worker that has ended did not take
 if result["status"] == "ok":
     tokens = result.get("usage", {}).get("total_tokens", "an unknown number of")
     print(f"\n({result['iterations']} model calls, {tokens} tokens, {result['total_latency_ms']} ms)")
