@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -70,13 +70,16 @@ class OrderIndex:
         for anew in (False, True):
             if anew:
                 _forget(self.path)
-            try:
-                db = _connect(self.path)
+            with suppress(sqlite3.DatabaseError), ExitStack() as unusable:
+                db = sqlite3.connect(self.path, timeout=10.0, isolation_level=None, check_same_thread=False)
+                unusable.callback(db.close)
+                if self.path != ":memory:":
+                    os.chmod(self.path, 0o600)
+                db.execute("PRAGMA journal_mode = WAL")
+                db.execute("PRAGMA synchronous = OFF")  # a power cut may damage it, and then it is made anew
                 if _belongs(db, fleet):
+                    unusable.pop_all()
                     return db
-                db.close()
-            except sqlite3.DatabaseError:
-                continue
         raise StorageError(f"the index {self.path} cannot be made", hint="is the disk full?")
 
     def close(self) -> None:
@@ -309,15 +312,6 @@ class OrderIndex:
 
 
 # The file...
-
-
-def _connect(path: str) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=10.0, isolation_level=None, check_same_thread=False)
-    if path != ":memory:":
-        os.chmod(path, 0o600)
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = OFF")  # a power cut may damage it, and then it is made anew
-    return db
 
 
 def _belongs(db: sqlite3.Connection, fleet: str) -> bool:
