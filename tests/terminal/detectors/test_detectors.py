@@ -58,7 +58,7 @@ def test_another_program_is_none_of_them(text: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_table_is_whole(name: str) -> None:
     detector = named(name)
-    assert isinstance(detector, Detector) and detector.name == name and name in detector.programs
+    assert isinstance(detector, Detector) and detector.name == name == by_command([name])
     assert all(sign.pattern.search("") is None for sign in detector.signs), "a sign that an empty screen has"
     states = {sign.state for sign in detector.signs}
     assert {"question", "working", "error"} <= states and (name == "pi" or "permission" in states)

@@ -17,6 +17,12 @@ import re
 TYPE_CHECKING = False  # `typing` would cost every supervisor a megabyte
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Literal
+
+    State = Literal[
+        "idle", "error", "permission", "question", "starting", "working", "thinking", "streaming", "tool_use"
+    ]
+    Where = Literal["title", "dialog", "footer", "status", "turn", "last", "box", "progress"]
 
 NAMES = ("claude", "codex", "gemini", "opencode", "kimi", "copilot", "pi", "qwen")
 
@@ -50,9 +56,9 @@ class Sign:
 
     __slots__ = ("_compiled", "state", "text", "where")
 
-    def __init__(self, state: str, where: str, pattern: str) -> None:
-        self.state = state
-        self.where = where
+    def __init__(self, state: State, where: Where, pattern: str) -> None:
+        self.state: str = state
+        self.where: str = where
         self.text = pattern
         self._compiled: re.Pattern[str] | None = None
 
@@ -89,7 +95,6 @@ class Box:
 class Detector:
     """One agent's table.
 
-    - `programs`: the names it is started by. `apps`: the names it reports itself by (OSC 7501).
     - `known_by`: signs, of title or whole screen, that this is the agent, whatever it was started by.
     - `box`: its input box.
     - `signs`: in the order in which they count within each question that the judge asks.
@@ -106,13 +111,11 @@ class Detector:
         self,
         name: str,
         *,
-        programs: Sequence[str],
         known_by: Sequence[str],
         box: Box,
         signs: Sequence[Sign],
         prompt: str,
         block: str,
-        apps: Sequence[str] = (),
         skip: str = NEVER,
         end: str = NEVER,
         ready: str = "",
@@ -121,8 +124,6 @@ class Detector:
     ) -> None:
         self.name = name
         self.alone = list(alone)
-        self.programs = frozenset(programs)
-        self.apps = frozenset(apps)
         self.known_by = re.compile("|".join(known_by), re.MULTILINE)
         self.box = box
         self.signs = tuple(signs)
@@ -135,12 +136,12 @@ class Detector:
 
 
 COMMON_DIALOGS = (
-    Sign(QUESTION, DIALOG, r"(?i)\b(press )?enter to (confirm|select|submit|continue|save|choose)\b"),
-    Sign(QUESTION, DIALOG, r"(?i)\(use enter to select\)|\benter (select|continue|confirm|submit|choose)\b"),
-    Sign(QUESTION, DIALOG, r"(?i)enter: select|: enter\b|↵ (choose|confirm)|\besc: cancel"),
+    Sign("question", "dialog", r"(?i)\b(press )?enter to (confirm|select|submit|continue|save|choose)\b"),
+    Sign("question", "dialog", r"(?i)\(use enter to select\)|\benter (select|continue|confirm|submit|choose)\b"),
+    Sign("question", "dialog", r"(?i)enter: select|: enter\b|↵ (choose|confirm)|\besc: cancel"),
     # A spinner offers that too, while there is nothing to answer.
-    Sign(QUESTION, DIALOG, rf"(?i)^(?!\s*{BRAILLE} ).*\besc to (cancel|go back|exit|quit)\b"),
-    Sign(QUESTION, DIALOG, r"^[ │┃|]*([❯›▶→>] ?(\[?\d[\].)] |[A-Z])|● ?\d+\. )"),
+    Sign("question", "dialog", rf"(?i)^(?!\s*{BRAILLE} ).*\besc to (cancel|go back|exit|quit)\b"),
+    Sign("question", "dialog", r"^[ │┃|]*([❯›▶→>] ?(\[?\d[\].)] |[A-Z])|● ?\d+\. )"),
 )
 """How dialogs look that a table does not know, such as one of a later version: an offer of keys, or a marked option.
 They count only where there is no input box."""
@@ -156,26 +157,7 @@ def named(name: str) -> Detector:
     return _loaded[name]
 
 
-WRAPPERS = frozenset(
-    (
-        "npx",
-        "bunx",
-        "pnpm",
-        "pnpx",
-        "yarn",
-        "node",
-        "bun",
-        "deno",
-        "uvx",
-        "env",
-        "sudo",
-        "nice",
-        "exec",
-        "dlx",
-        "x",
-        "run",
-    )
-)
+WRAPPERS = frozenset("npx bunx pnpm pnpx yarn node bun deno uvx env sudo nice exec dlx x run".split())
 
 
 def by_command(command: Sequence[str]) -> str:

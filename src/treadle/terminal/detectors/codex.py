@@ -1,25 +1,6 @@
 """Codex. While it streams an answer its screen equals an idle one with growing text: only title and reports tell."""
 
-from treadle.terminal.detectors import (
-    BRAILLE,
-    COMMON_DIALOGS,
-    DIALOG,
-    ERROR,
-    IDLE,
-    LAST,
-    PERMISSION,
-    QUESTION,
-    STATUS,
-    STREAMING,
-    THINKING,
-    TITLE,
-    TOOL,
-    TURN,
-    WORKING,
-    Box,
-    Detector,
-    Sign,
-)
+from treadle.terminal.detectors import BRAILLE, COMMON_DIALOGS, Box, Detector, Sign
 
 BUSY = r"^[•◦] (?!Running |Ran )\S.*(\(\d+\w*( \d+\w*)* • esc to interrupt\)|\(\d+\w*( \d+\w*)* • .*…)"
 
@@ -27,8 +8,6 @@ MODEL_LINE = r"^  \S.* · [~/…]"
 
 DETECTOR = Detector(
     "codex",
-    programs=("codex",),
-    apps=("codex",),
     known_by=(
         r"^\[ [!.] \] Action Required",
         r"^ *>_ OpenAI Codex\b",
@@ -51,25 +30,25 @@ DETECTOR = Detector(
     # Else the first session starts a server that all sessions of this CODEX_HOME use, and takes it along when it ends.
     alone=("-c", "features.daemon_auto_start=false"),
     signs=(
-        Sign(PERMISSION, TITLE, r"^\[ [!.] \] Action Required"),
-        Sign(WORKING, TITLE, rf"^{BRAILLE} "),
-        Sign(IDLE, TITLE, r"^\S"),
+        Sign("permission", "title", r"^\[ [!.] \] Action Required"),
+        Sign("working", "title", rf"^{BRAILLE} "),
+        Sign("idle", "title", r"^\S"),
         # Dialogs
-        Sign(QUESTION, DIALOG, r"^\s*Question \d+/\d+ \(\d+ unanswered\)"),
-        Sign(QUESTION, DIALOG, r"^\s*tab to add notes \| enter to submit"),
-        Sign(QUESTION, DIALOG, r"Trust this folder\?|Sign in with ChatGPT|Paste or type your API key"),
-        Sign(PERMISSION, DIALOG, r"^\s*Would you like to (run|make|apply|grant|allow)\b"),
-        Sign(PERMISSION, DIALOG, r"^\s*Press enter to confirm or esc to (cancel|go back)"),
-        Sign(PERMISSION, DIALOG, r"\b(needs|wants|would like) your (approval|permission)\b"),
+        Sign("question", "dialog", r"^\s*Question \d+/\d+ \(\d+ unanswered\)"),
+        Sign("question", "dialog", r"^\s*tab to add notes \| enter to submit"),
+        Sign("question", "dialog", r"Trust this folder\?|Sign in with ChatGPT|Paste or type your API key"),
+        Sign("permission", "dialog", r"^\s*Would you like to (run|make|apply|grant|allow)\b"),
+        Sign("permission", "dialog", r"^\s*Press enter to confirm or esc to (cancel|go back)"),
+        Sign("permission", "dialog", r"\b(needs|wants|would like) your (approval|permission)\b"),
         *COMMON_DIALOGS,
         # At work
-        Sign(WORKING, STATUS, BUSY),
-        Sign(TOOL, TURN, r"^[•◦] (Running|Calling|Searching the web)\b"),
-        Sign(THINKING, STATUS, BUSY),
-        Sign(THINKING, LAST, r"\A[•◦] .*…\s*\Z"),
-        Sign(THINKING, LAST, r"\A([•◦] (Ran|Exited|Explored|Edited|Called|Added|Updated|Read|Searched)\b|[✔✗✘])"),
-        Sign(STREAMING, LAST, r"\A[•◦] "),
+        Sign("working", "status", BUSY),
+        Sign("tool_use", "turn", r"^[•◦] (Running|Calling|Searching the web)\b"),
+        Sign("thinking", "status", BUSY),
+        Sign("thinking", "last", r"\A[•◦] .*…\s*\Z"),
+        Sign("thinking", "last", r"\A([•◦] (Ran|Exited|Explored|Edited|Called|Added|Updated|Read|Searched)\b|[✔✗✘])"),
+        Sign("streaming", "last", r"\A[•◦] "),
         # Over
-        Sign(ERROR, LAST, r"\A■ (?!Conversation interrupted)"),
+        Sign("error", "last", r"\A■ (?!Conversation interrupted)"),
     ),
 )

@@ -1,32 +1,10 @@
 """Gemini CLI. Its title is good, except that it says Ready in all start dialogs. It draws without synchronised output,
 so a screen read in the middle of a redraw lacks the line that tells that it works."""
 
-from treadle.terminal.detectors import (
-    BRAILLE,
-    COMMON_DIALOGS,
-    DIALOG,
-    ERROR,
-    IDLE,
-    LAST,
-    PERMISSION,
-    QUESTION,
-    RULE,
-    STARTING,
-    STATUS,
-    STREAMING,
-    TITLE,
-    TOOL,
-    TURN,
-    WORKING,
-    Box,
-    Detector,
-    Sign,
-)
+from treadle.terminal.detectors import BRAILLE, COMMON_DIALOGS, RULE, Box, Detector, Sign
 
 DETECTOR = Detector(
     "gemini",
-    programs=("gemini",),
-    apps=("gemini-cli", "gemini"),
     known_by=(
         r"^[◇✦✋⏲]\s+(Ready|Working…|Action Required|Silent).*\(",
         r"\bGemini CLI v\d",
@@ -40,21 +18,21 @@ DETECTOR = Detector(
     skip=r" *\? for shortcuts$|Press Ctrl\+O to |─{8,}|\s*Shift\+Tab to |\s*(YOLO|auto-accept|plan)\b.*|▄{8,}|▀{8,}",
     settle_ms=800,
     signs=(
-        Sign(PERMISSION, TITLE, r"^✋"),
-        Sign(WORKING, TITLE, r"^(✦|⏲)"),
-        Sign(IDLE, TITLE, r"^◇\s+Ready"),
+        Sign("permission", "title", r"^✋"),
+        Sign("working", "title", r"^(✦|⏲)"),
+        Sign("idle", "title", r"^◇\s+Ready"),
         # Dialogs
-        Sign(STARTING, DIALOG, r"^ ?Gemini CLI is restarting to apply .*\s*\Z"),
-        Sign(QUESTION, DIALOG, r"^[ │]*(Answer Questions|Do you trust the files in this folder\?)"),
-        Sign(PERMISSION, DIALOG, r"^[ │]*(Allow execution of|Apply this change\?|Do you want to (proceed|allow))"),
-        Sign(PERMISSION, DIALOG, r"^[ │]*● 1\. Allow\b"),
+        Sign("starting", "dialog", r"^ ?Gemini CLI is restarting to apply .*\s*\Z"),
+        Sign("question", "dialog", r"^[ │]*(Answer Questions|Do you trust the files in this folder\?)"),
+        Sign("permission", "dialog", r"^[ │]*(Allow execution of|Apply this change\?|Do you want to (proceed|allow))"),
+        Sign("permission", "dialog", r"^[ │]*● 1\. Allow\b"),
         *COMMON_DIALOGS,
         # At work
-        Sign(WORKING, STATUS, rf"^ ?{BRAILLE} .*\(esc to cancel"),
-        Sign(TOOL, LAST, r"^\s*│ [⊶⊷⠀-⣿]"),
-        Sign(TOOL, TURN, r"^\s*│ [⊶⊷]"),
-        Sign(STREAMING, LAST, r"\A✦ "),
+        Sign("working", "status", rf"^ ?{BRAILLE} .*\(esc to cancel"),
+        Sign("tool_use", "last", r"^\s*│ [⊶⊷⠀-⣿]"),
+        Sign("tool_use", "turn", r"^\s*│ [⊶⊷]"),
+        Sign("streaming", "last", r"\A✦ "),
         # Over
-        Sign(ERROR, TURN, r"^✕ (?![\s\S]*^(✦ |ℹ Request cancelled))"),
+        Sign("error", "turn", r"^✕ (?![\s\S]*^(✦ |ℹ Request cancelled))"),
     ),
 )

@@ -1,26 +1,9 @@
 """pi. It asks for no permissions, and has no dialogs but its pickers, which replace the input box."""
 
-from treadle.terminal.detectors import (
-    BRAILLE,
-    COMMON_DIALOGS,
-    ERROR,
-    LAST,
-    NEVER,
-    RULE,
-    STATUS,
-    STREAMING,
-    THINKING,
-    TOOL,
-    WORKING,
-    Box,
-    Detector,
-    Sign,
-)
+from treadle.terminal.detectors import BRAILLE, COMMON_DIALOGS, NEVER, RULE, Box, Detector, Sign
 
 DETECTOR = Detector(
     "pi",
-    programs=("pi",),
-    apps=("pi",),
     known_by=(r"^π - ", r"^ pi v\d+\.\d+"),
     box=Box(RULE, r"(?! ?[─╌━]{8,})", RULE),
     prompt=NEVER,
@@ -29,11 +12,11 @@ DETECTOR = Detector(
     signs=(
         *COMMON_DIALOGS,
         # At work
-        Sign(WORKING, STATUS, rf"^ {BRAILLE} \S"),
-        Sign(TOOL, LAST, r"^ Elapsed \d"),
-        Sign(THINKING, STATUS, rf"^ {BRAILLE} (Retrying|Thinking)"),
-        Sign(STREAMING, LAST, r"\S"),
+        Sign("working", "status", rf"^ {BRAILLE} \S"),
+        Sign("tool_use", "last", r"^ Elapsed \d"),
+        Sign("thinking", "status", rf"^ {BRAILLE} (Retrying|Thinking)"),
+        Sign("streaming", "last", r"\S"),
         # Over
-        Sign(ERROR, LAST, r"^ Error: |^ Use /login to log into a provider"),
+        Sign("error", "last", r"^ Error: |^ Use /login to log into a provider"),
     ),
 )
