@@ -351,6 +351,9 @@ class CommandInfo(msgspec.Struct, frozen=True, kw_only=True):
 class Prompt(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     source: Literal["user", "agent", "task"] = "user"
+    verbatim: bool = False
+    """Whether it is for the model as it stands: no `/command`, and no `@file` is read. An outside agent
+    that cannot be told so refuses one that begins with a slash."""
     images: tuple[bytes, ...] = ()
     """PNG, JPEG, GIF or WebP, for an agent whose `capabilities` have `images`; others refuse the prompt."""
 

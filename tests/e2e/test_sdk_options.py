@@ -293,3 +293,11 @@ async def test_a_service_that_is_down_is_told_of_each_time_it_is_asked_again(hos
     [told] = [m for m in messages if isinstance(m, sdk.SystemMessage) and m.subtype == "api_retry"]
     assert (told.data["attempt"], told.data["error_status"]) == (1, 529) and messages[-1].result == "It is done."
     assert any("overloaded" in line and "trying again" in line for line in host.said)
+
+
+async def test_a_prompt_that_nobody_typed_runs_no_command_and_reads_no_file(host: Host) -> None:
+    (host.work / "secret.txt").write_text("the secret")
+    said = await host.play(DONE, "/clear and look at @secret.txt", verbatim_prompts=True)
+    assert said[-1].result == "It is done."
+    [message] = [message for message in host.sent()["messages"] if message["role"] == "user"]
+    assert message["content"] == "/clear and look at @secret.txt"

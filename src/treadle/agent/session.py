@@ -63,13 +63,13 @@ NAME = "native"
 IDLE = 0.02
 """Seconds after the start in which nobody asked anything: then there is time to load what a turn needs."""
 GOES_ON = 8  # times in a turn that a hook may make the agent go on when it is done
-CAPABILITIES: Mapping[str, Any] = {
-    name: "native"
-    for name in (
+CAPABILITIES: Mapping[str, Any] = dict.fromkeys(
+    (
         *("streaming", "thinking", "tools", "steer", "interrupt", "questions", "resume", "fork", "usage", "cost"),
         *("tasks", "commands", "guards", "hooks", "own_tools", "subagents", "servers", "servers_alone", "images"),
-    )
-}
+    ),
+    "native",
+)
 
 
 class NativeSession(BaseSession):
@@ -228,13 +228,13 @@ class NativeSession(BaseSession):
 
     async def _prompt(self, turn: Turn) -> UserMessage:
         """What was asked, with its images, and the files that it mentions where the model could read them itself."""
-        mentions = "@" in turn.prompt.text and self._parent is None and "read_file" in self.tools
-        if not mentions and not turn.prompt.images:
-            return UserMessage(text=turn.prompt.text)
+        given = turn.prompt
+        mentions = "@" in given.text and self._parent is None and not given.verbatim and "read_file" in self.tools
+        if not mentions and not given.images:
+            return UserMessage(text=given.text)
         from treadle.agent.mentions import with_all
 
-        context = self._tool_context(turn, turn.id)
-        return await with_all(turn.prompt, context, self.permissions.guard if mentions else None)
+        return await with_all(given, self._tool_context(turn, turn.id), self.permissions.guard if mentions else None)
 
     async def _work(self, turn: Turn, message: UserMessage, budget: TurnBudget) -> TurnEnded:
         from treadle.agent.loop import TurnLoop  # a session is open before all that a turn needs is loaded

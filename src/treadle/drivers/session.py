@@ -31,6 +31,7 @@ from treadle.errors import (
     RemoteProtocolError,
     TimedOut,
     TreadleError,
+    Unsupported,
 )
 from treadle.events import (
     Asked,
@@ -78,6 +79,8 @@ class Work:
 class DrivenSession(BaseSession):
     FATAL: ClassVar[tuple[type[RemoteProtocolError], ...]] = (LineTooLong,)
     """A line that cannot be read may have been the end of the turn, so nobody waits for the end."""
+    OBEYS: ClassVar[bool] = False
+    """Whether it takes every prompt that begins with a slash for a command, and cannot be told not to."""
 
     def __init__(self, session_id: str, card: Card, spec: SessionSpec, peer: Peer[Any, Any], version: str = "") -> None:
         info = AgentInfo(
@@ -114,6 +117,10 @@ class DrivenSession(BaseSession):
     async def prompt(self, prompt: Prompt) -> TurnId:
         for number, data in enumerate(prompt.images, 1):
             look(data, f"image {number}")  # a service that cannot read one refuses the whole conversation from then on
+        if prompt.verbatim and prompt.text.lstrip().startswith("/") and self.OBEYS:
+            raise Unsupported(
+                f"{self.card.name} would take this prompt for one of its commands: it begins with a slash"
+            )
         return await super().prompt(prompt)
 
     # What a kind of agent says

@@ -74,7 +74,7 @@ class StreamInput:
         self._link = Link(stream, self._wire)
         self._warn = warn
         self._prompts: asyncio.Queue[tuple[str, dict[str, Any]] | None] = asyncio.Queue()
-        """The message of each prompt with its uuid; None is the end."""
+        """The record of each prompt with its uuid; None is the end."""
         self._asking: dict[str, Asked] = {}
 
     async def run(self) -> int:
@@ -103,9 +103,9 @@ class StreamInput:
         code = 0
         while (given := await self._prompts.get()) is not None:
             await self._initialized.wait()
-            uuid, message = given
+            uuid, record = given
             try:
-                text, images = prompt_of(message.get("content"))
+                text, images = prompt_of(_table(record.get("message")).get("content"))
             except Unsupported as error:
                 code = await self._runner.refuse(str(error))
                 continue
@@ -115,7 +115,8 @@ class StreamInput:
             if reason is not None:
                 code = await self._runner.refuse(reason)
                 continue
-            code = await self._runner.run(before + text, images)
+            # With `client_composed` the host has put it together from what nobody typed.
+            code = await self._runner.run(before + text, images, verbatim=bool(record.get("client_composed")))
             if self._runner.turn is not None:
                 self._control.turns[uuid] = self._runner.turn
         return code
@@ -142,7 +143,7 @@ class StreamInput:
             return
         kind = record.get("type")
         if kind == "user":
-            await self._prompts.put((str(record.get("uuid") or wire.new_uuid()), _table(record.get("message"))))
+            await self._prompts.put((str(record.get("uuid") or wire.new_uuid()), record))
         elif kind == "control_request":
             await self._take_request(record.get("request_id", ""), _table(record.get("request")))
         elif kind == "control_response":

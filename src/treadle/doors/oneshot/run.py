@@ -93,6 +93,7 @@ class OneShot:
         """The kinds of events that this run had."""
         self._images: tuple[bytes, ...] = ()
         """What comes with the prompt, the first time that it is asked."""
+        self._verbatim = False
         self._turn: str | None = None
         self._command: str | None = None
         self._operation: asyncio.Task[RunEnding | None] | None = None
@@ -134,10 +135,13 @@ class OneShot:
         """Background tasks that are still under way, and will end with the session."""
         return [task for task in self._tasks.values() if task.status not in FINISHED and task.id not in self._detached]
 
-    async def run(self, prompt: str, images: tuple[bytes, ...] = ()) -> int:
-        """Do what the prompt says; returns when the session has settled and its history is on disk."""
+    async def run(self, prompt: str, images: tuple[bytes, ...] = (), *, verbatim: bool = False) -> int:
+        """Do what the prompt says; returns when the session has settled and its history is on disk.
+
+        With `verbatim` it is no command, whatever it begins with, and no file that it mentions is read.
+        """
         self._totals, self._turn, self._ends, self._early = TurnTotals(), None, {}, []
-        self._images = images
+        self._images, self._verbatim = images, verbatim
         self._seen.clear()
         self._started = time.monotonic()
         self._interrupted, self._in_tools = None, False
@@ -233,11 +237,11 @@ class OneShot:
             images, self._images = self._images, ()
             if not prompt.strip() and not images:
                 return RunEnding(error=ErrorInfo(code="empty_prompt", message="the prompt is empty"))
-            command = wire.command_of(prompt)
+            command = None if self._verbatim else wire.command_of(prompt)
             if command is not None and images:
                 raise Unsupported(f"images came with the command /{command[0]}, which takes none")
             if command is None:
-                self._turn = await self.session.prompt(Prompt(text=prompt, images=images))
+                self._turn = await self.session.prompt(Prompt(text=prompt, images=images, verbatim=self._verbatim))
             else:
                 self._command = command[0]
                 result = await self.session.command(*command)

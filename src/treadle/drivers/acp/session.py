@@ -61,6 +61,8 @@ UNASKED = 0.5
 
 
 class AcpSession(DrivenSession):
+    OBEYS = True
+
     def __init__(self, card: Card, spec: SessionSpec, peer: Peer[Any, Any], *, name: str, confining: Confining) -> None:
         super().__init__(spec.start.resume or "", card, spec, peer)
         self._name = name
@@ -111,8 +113,7 @@ class AcpSession(DrivenSession):
         told = told if isinstance(told, dict) else {}
         if (speaks := told.get("protocolVersion")) != PROTOCOL_VERSION:
             raise VersionMismatch(f"{self._name} speaks version {speaks!r} of the protocol, we {PROTOCOL_VERSION}")
-        info = told.get("agentInfo") if isinstance(told.get("agentInfo"), dict) else {}
-        assert isinstance(info, dict)
+        info: dict[str, Any] = found if isinstance(found := told.get("agentInfo"), dict) else {}
         self._traits = traits_of(str(info.get("name") or ""))
         self._can = told["agentCapabilities"] if isinstance(told.get("agentCapabilities"), dict) else {}
         self._incoming.meter.span = self._traits.counts

@@ -177,7 +177,8 @@ class ClaudeSession(GatedSession):
         if turn.prompt.images:
             text = [{"type": "text", "text": said}] if said.strip() else []  # the service takes no empty block
             said = [*text, *map(image_block, turn.prompt.images)]
-        await self.peer.say(User(message={"role": "user", "content": said}, uuid=self._prompt_id))
+        message = {"role": "user", "content": said}
+        await self.peer.say(User(message=message, uuid=self._prompt_id, client_composed=turn.prompt.verbatim))
 
     async def _stop(self, turn: Turn) -> None:
         self._stopping = True

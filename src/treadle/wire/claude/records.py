@@ -43,6 +43,7 @@ class User(Record, frozen=True, kw_only=True, tag="user"):
     uuid: str = ""
     isReplay: bool = False
     isSynthetic: bool = False
+    client_composed: bool = False
     tool_use_result: Any = None
 
 
