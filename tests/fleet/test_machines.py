@@ -1,7 +1,6 @@
 """Another machine over SSH: a real sshd on loopback with a state directory of its own stands for it."""
 
 import asyncio
-import configparser
 import os
 import shutil
 import signal
@@ -16,9 +15,9 @@ import pytest
 from tests.conftest import need
 from tests.fleet.conftest import Start, await_node, give, spec
 from treadle import __version__
-from treadle.errors import ConfigError, Denied, LocalError, TreadleError
-from treadle.fleet import client, joining, machines, places, server, services
-from treadle.fleet.bus import Bus, Unreachable
+from treadle.errors import ConfigError, LocalError
+from treadle.fleet import client, machines, places, server
+from treadle.fleet.bus import Bus
 from treadle.io.process import table
 
 
@@ -86,49 +85,6 @@ async def test_a_machine_is_added_over_ssh_and_does_what_asks_for_it(bus: Bus, s
             await asyncio.sleep(0.05)
 
 
-async def test_a_machine_that_comes_before_anybody_lets_it_in_waits(bus: Bus, start_node: Start) -> None:
-    found = joining.read(joining.invite("second"))
-    with pytest.raises(Unreachable, match="nobody there lets machines in"):
-        await joining._ask_in(found, "", 0.0)
-    asking = asyncio.create_task(joining._ask_in(found, "", 60.0))
-    await start_node("n1")
-    assert (await asking).name == "second"
-
-
-async def test_a_code_lets_one_machine_in_and_then_nobody(bus: Bus, start_node: Start, fleet: places.Fleet) -> None:
-    await start_node("n1")
-    code = joining.invite("second")
-    found = joining.read(code)
-    given = await joining._ask_in(found, "", 5.0)
-    assert given.name == "second" and set(given.users) == {"worker:second", "watch"}
-    with pytest.raises((Denied, TreadleError), match="used already"):
-        await joining._ask_in(found, "", 5.0)
-    async with asyncio.timeout(60):
-        while any(role.startswith("enrol:") for role in places.load().users):
-            await asyncio.sleep(0.05)
-    with pytest.raises(Denied, match="used already"):
-        await joining._ask_in(found, "", 5.0)
-    trusted = await joining._ask_in(joining.read(joining.invite("mine", may="submit")), "", 5.0)
-    assert set(trusted.users) == {"worker:mine", "submit"}
-    late = joining.read(joining.invite("third", seconds=-1))
-    with pytest.raises(Denied, match="time is up"):
-        await joining._ask_in(late, "", 5.0)
-
-
-async def test_a_code_may_do_nothing_but_ask(bus: Bus, fleet: places.Fleet) -> None:
-    found = joining.read(joining.invite("second"))
-    role = f"enrol:{found.id}"
-    asking = await Bus.connect(
-        places.Fleet(url=found.url, users={role: found.secret}).address(role), name="thief", lasting=False
-    )
-    try:
-        with pytest.raises(TreadleError):
-            await asking.put("spec.stolen", b"{}", expect=0)
-    finally:
-        await asking.close()
-    assert await bus.get("spec.stolen") is None
-
-
 def test_what_is_no_machine_or_cannot_be_reached_is_said() -> None:
     with pytest.raises(ConfigError, match="names no machine"):
         machines.Machine("https://host")
@@ -142,21 +98,3 @@ def test_a_machine_without_python_is_told_what_it_lacks() -> None:
         machines._bring(machine, {"python": "3.9"}, lambda text: None)
     with pytest.raises(LocalError, match="has no Python"):
         machines._bring(machine, {}, lambda text: None)
-
-
-def test_the_unit_of_a_node_is_one_that_systemd_takes(tmp_path: Path) -> None:
-    text = services.unit("n1")
-    assert "TREADLE_HOME=" in text
-    found = configparser.ConfigParser(interpolation=None)
-    found.optionxform = str  # type: ignore[assignment,method-assign]
-    found.read_string(text)
-    assert found["Service"]["KillMode"] == "process", "runners outlive the node"
-    assert found["Service"]["Restart"] == "always" and found["Install"]["WantedBy"] == "default.target"
-    assert found["Service"]["ExecStart"].split()[-2:] == ["treadle.fleet.node", "n1"]
-    if shutil.which("systemd-analyze"):
-        path = tmp_path / "treadle-node-n1.service"
-        path.write_text(text)
-        argv = ["systemd-analyze", "--user", "verify", path]
-        env = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
-        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60)
-        assert "treadle-node-n1.service" not in done.stderr, done.stderr

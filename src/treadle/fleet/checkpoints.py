@@ -10,19 +10,16 @@ import asyncio
 import logging
 import os
 import time
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from treadle.errors import NotFound, StorageError, TreadleError
 from treadle.events import AnyEvent, Message, ToolEnded, ToolStarted, TurnEnded
 from treadle.fleet import objects, transcripts, trees
+from treadle.fleet.attempt import RunningAttempt
 from treadle.fleet.bus import Bus, Unreachable
 from treadle.io.files import write_atomic
 from treadle.io.reading import read_if_there
-
-if TYPE_CHECKING:
-    from treadle.fleet.execute import Execution
 
 log = logging.getLogger(__name__)
 
@@ -85,8 +82,8 @@ def read_state(directory: str) -> RunState | None:
 class Checkpoints:
     """The checkpoints of one run: it hears the run's events, and keeps one after something was done, not too often."""
 
-    def __init__(self, execution: Execution) -> None:
-        self.execution = execution
+    def __init__(self, attempt: RunningAttempt) -> None:
+        self._attempt = attempt
         self.session = ""
         self.changed: tuple[str, ...] = ()
         """What is different in the worktree, as of the last checkpoint."""
@@ -108,11 +105,11 @@ class Checkpoints:
 
     def opened(self, session: str) -> None:
         """The agent has a session of this name: from now on it can be gone on with."""
-        tree = self.execution.tree
+        tree = self._attempt.tree
         if session != self.session and session and tree is not None:
             self.session = session
-            state = RunState(agent=self.execution.spec.agent, tree=tree, session=session)
-            write_atomic(os.path.join(self.execution.runner.directory, "state.json"), msgspec.json.encode(state))
+            state = RunState(agent=self._attempt.spec.agent, tree=tree, session=session)
+            write_atomic(os.path.join(self._attempt.directory, "state.json"), msgspec.json.encode(state))
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._keep_on())
@@ -130,17 +127,17 @@ class Checkpoints:
 
     async def keep(self) -> bool:
         """Store how far it is; False when that is not possible now. The run goes on either way."""
-        if self.execution.tree is None or self.execution.runner.superseded.is_set():
+        if self._attempt.tree is None or self._attempt.superseded.is_set():
             return False
         async with self._keeping:
             try:
                 began = time.monotonic()
-                data = msgspec.msgpack.encode(await asyncio.to_thread(self._made, self.execution.tree))
+                data = msgspec.msgpack.encode(await asyncio.to_thread(self._made, self._attempt.tree))
                 if len(data) > MOST:
                     log.warning("the checkpoint has %d bytes, which are too many", len(data))
                     return False
-                name = name_of(self.execution.spec.id, self.execution.runner.job.attempt)
-                await objects.put(self.execution.runner.bus, name, data, slot=self._slot)
+                name = name_of(self._attempt.spec.id, self._attempt.job.attempt)
+                await objects.put(self._attempt.bus, name, data, slot=self._slot)
                 self._slot = "b" if self._slot == "a" else "a"
                 log.info("checkpoint of %d bytes in %.2f s", len(data), time.monotonic() - began)
                 return True
@@ -149,7 +146,7 @@ class Checkpoints:
                 return False
 
     def _made(self, tree: trees.WorkTree) -> Checkpoint:
-        spec, runner = self.execution.spec, self.execution.runner
+        spec = self._attempt.spec
         # The session first: an agent may find more done than it remembers, but not less.
         files = transcripts.collect(spec.agent, self.session, tree.root, os.environ)
         head = commit = ""
@@ -159,7 +156,7 @@ class Checkpoints:
             commit = trees.snapshot(tree, spec.bring)
             self.changed = trees.changed(tree, commit)
             if commit != tree.start:
-                bundle = trees.bundle(tree, commit, os.path.join(runner.directory, "checkpoint.bundle"))
+                bundle = trees.bundle(tree, commit, os.path.join(self._attempt.directory, "checkpoint.bundle"))
         return Checkpoint(
             agent=spec.agent,
             cwd=tree.root,

@@ -11,18 +11,16 @@ import asyncio
 import contextlib
 import os
 import time
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
 from treadle.errors import Busy, StorageError, TreadleError
 from treadle.fleet import client, runs, transcripts, trees
+from treadle.fleet.attempt import RunningAttempt
 from treadle.fleet.checkpoints import Checkpoint, RunState, fetch, read_state
 from treadle.io.files import locked
 from treadle.io.process import table
-
-if TYPE_CHECKING:
-    from treadle.fleet.execute import Execution
 
 SETTLE_SECONDS = 5.0
 """How long the one before may take to let go of its worktree."""
@@ -44,50 +42,50 @@ class Before(msgspec.Struct, frozen=True, kw_only=True):
     tree: trees.WorkTree | None = None
 
 
-async def prepare(execution: Execution, source: str) -> Before:
+async def prepare(attempt: RunningAttempt, source: str) -> Before:
     """The worktree for this attempt, with all of the one before that can be had."""
-    for order, attempt in await _earlier(execution):
-        if (found := await _here(execution, order, attempt, source)) is not None:
+    for order, number in await _earlier(attempt):
+        if (found := await _here(attempt, order, number, source)) is not None:
             return found
-        if (kept := await fetch(execution.runner.bus, order, attempt)) is not None:
-            return await _elsewhere(execution, kept, source)
-    tree = await asyncio.to_thread(trees.prepare, execution.spec, source, execution.new_place())
-    return Before(how="brief" if execution.earlier else "", tree=tree)
+        if (kept := await fetch(attempt.bus, order, number)) is not None:
+            return await _elsewhere(attempt, kept, source)
+    tree = await asyncio.to_thread(trees.prepare, attempt.spec, source, attempt.new_place())
+    return Before(how="brief" if attempt.earlier else "", tree=tree)
 
 
-async def _earlier(execution: Execution) -> list[tuple[str, int]]:
+async def _earlier(attempt: RunningAttempt) -> list[tuple[str, int]]:
     """The attempts that this one could go on from, the latest first."""
-    spec = execution.spec
-    found = [(spec.id, attempt.number) for attempt in reversed(execution.earlier)]
+    spec = attempt.spec
+    found = [(spec.id, each.number) for each in reversed(attempt.earlier)]
     if spec.continues:
         with contextlib.suppress(TreadleError):
-            order = await client.get_order(execution.runner.bus, spec.continues)
+            order = await client.get_order(attempt.bus, spec.continues)
             found.append((order.id, order.attempt))
     return found
 
 
-async def _here(execution: Execution, order: str, attempt: int, source: str) -> Before | None:
+async def _here(attempt: RunningAttempt, order: str, number: int, source: str) -> Before | None:
     """Its own worktree and session on this machine; None when there is none, or somebody may still be at it."""
-    directory = runs.directory(order, attempt)
+    directory = runs.directory(order, number)
     state = read_state(directory)
-    if state is None or state.agent != execution.spec.agent:
+    if state is None or state.agent != attempt.spec.agent:
         return None
     holding = locked(runs.lock_of(directory), SETTLE_SECONDS)
     try:
         await asyncio.to_thread(holding.__enter__)
     except (Busy, StorageError):
         return None
-    execution.held.callback(holding.__exit__, None, None, None)
+    attempt.locks.callback(holding.__exit__, None, None, None)
     if not await asyncio.to_thread(_left_alone, state.tree.top or state.tree.root):
         return None
-    tree = await asyncio.to_thread(_tree_of, execution, state, order, source)
-    how: Literal["session", "brief"] = "session" if execution.can_resume and state.session else "brief"
+    tree = await asyncio.to_thread(_tree_of, attempt, state, order, source)
+    how: Literal["session", "brief"] = "session" if attempt.can_resume and state.session else "brief"
     return Before(how=how, session=state.session, cwd=tree.root, restored=True, tree=tree)
 
 
-def _tree_of(execution: Execution, state: RunState, order: str, source: str) -> trees.WorkTree:
+def _tree_of(attempt: RunningAttempt, state: RunState, order: str, source: str) -> trees.WorkTree:
     """The worktree in its old place: as it was left, or made anew when its order has ended and it was removed."""
-    old, spec = state.tree, execution.spec
+    old, spec = state.tree, attempt.spec
     if old.top and not os.path.isdir(old.top):
         return trees.prepare(spec, source, old.top)
     if order != spec.id and old.top:
@@ -114,21 +112,21 @@ def _inside(pid: int, place: str) -> bool:
     return cwd == place or cwd.startswith(place + "/")
 
 
-async def _elsewhere(execution: Execution, kept: Checkpoint, source: str) -> Before:
+async def _elsewhere(attempt: RunningAttempt, kept: Checkpoint, source: str) -> Before:
     """From the object store."""
-    spec, runner = execution.spec, execution.runner
-    tree = await asyncio.to_thread(trees.prepare, spec, source, execution.new_place())
+    spec = attempt.spec
+    tree = await asyncio.to_thread(trees.prepare, spec, source, attempt.new_place())
     restored = False
     if tree.top and kept.commit and kept.start == tree.start:
         try:
             if kept.bundle:
-                path = os.path.join(runner.directory, "in.bundle")
+                path = os.path.join(attempt.directory, "in.bundle")
                 await asyncio.to_thread(trees.fetch, tree, kept.bundle, path)
             await asyncio.to_thread(trees.restore, tree, kept.head, kept.commit)
             restored = True
         except TreadleError:
             await asyncio.to_thread(trees.restore, tree, tree.start, tree.start)
-    goes_on = bool(kept.session) and kept.agent == spec.agent and execution.can_resume
+    goes_on = bool(kept.session) and kept.agent == spec.agent and attempt.can_resume
     # A session that remembers changes which are not there would build on nothing.
     if goes_on and (restored or kept.commit in ("", kept.start) or bool(spec.continues)):
         goes_on = await asyncio.to_thread(transcripts.put_back, kept.files, spec.agent, tree.root, os.environ)
@@ -137,7 +135,7 @@ async def _elsewhere(execution: Execution, kept: Checkpoint, source: str) -> Bef
     return Before(
         how="session" if goes_on else "brief",
         session=kept.session,
-        fork=execution.can_fork,
+        fork=attempt.can_fork,
         cwd=kept.cwd,
         words=kept.words,
         done=kept.done,
@@ -146,13 +144,13 @@ async def _elsewhere(execution: Execution, kept: Checkpoint, source: str) -> Bef
     )
 
 
-def told(execution: Execution, before: Before) -> str:
+def told(attempt: RunningAttempt, before: Before, brief: str) -> str:
     """What the agent is told first: the task; or, where something came before, how to go on from that."""
-    spec = execution.spec
-    lost = "; ".join(f"attempt {each.number} on {each.node}: {each.outcome} ({each.why})" for each in execution.earlier)
+    spec = attempt.spec
+    lost = "; ".join(f"attempt {each.number} on {each.node}: {each.outcome} ({each.why})" for each in attempt.earlier)
     if before.how == "session":
-        return _going_on(execution, before, lost)
-    parts = [spec.task, execution.brief] if execution.brief else [spec.task]
+        return _going_on(attempt, before, lost)
+    parts = [spec.task, brief] if brief else [spec.task]
     if spec.comments:
         where = "its files are as that left them" if spec.base else "its files may be as that left them"
         parts.append(f"This was done before, and {where}. A reviewer says:\n\n{spec.comments}")
@@ -166,8 +164,8 @@ def told(execution: Execution, before: Before) -> str:
     return "\n\n".join(parts)
 
 
-def _going_on(execution: Execution, before: Before, lost: str) -> str:
-    spec = execution.spec
+def _going_on(attempt: RunningAttempt, before: Before, lost: str) -> str:
+    spec = attempt.spec
     parts = []
     if lost:
         parts.append(f"You were interrupted and go on now: {lost}. The files are as you left them.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import math
 import os
 import time
@@ -16,6 +15,7 @@ from treadle.coordination.surfaces import Surface
 from treadle.errors import Cancelled, NotFound, StorageError, TimedOut, TreadleError, WorkspaceError
 from treadle.events import AnyEvent, Asked, Failed, Retrying, ToolEnded, ToolStarted, TurnEnded, Usage, Warned
 from treadle.fleet import continuing, evidence, frugal, null, objects, sources, trees
+from treadle.fleet.attempt import Ended, RunningAttempt
 from treadle.fleet.checkpoints import Checkpoints
 from treadle.fleet.claimed import Claimed
 from treadle.fleet.messages import Messages
@@ -25,7 +25,6 @@ from treadle.fleet.questions import Questions
 from treadle.session import Agent, Answer, Confinement, SessionSpec
 
 if TYPE_CHECKING:
-    from treadle.fleet.runner import Runner
     from treadle.host.run import HostRun
 
 RECEIPT_MAX = 1024 * 1024
@@ -38,39 +37,19 @@ PARK_SECONDS = 60.0
 """How long an account waits when its provider says "too many" and not until when."""
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    outcome: str
-    why: str = ""
-    retryable: bool = False
-    used: Used = Used()
-    result: dict[str, Any] = {}
-    receipt: Any = None
-    approvals: list[dict[str, Any]] = []
-
-
 class Execution:
-    def __init__(self, runner: Runner) -> None:
-        self.runner = runner
-        self.spec = runner.job.spec
-        self.limits: OrderLimits = runner.job.order.limits
-        self.root = self.spec.root
-        self.tree: trees.WorkTree | None = None
+    def __init__(self, attempt: RunningAttempt) -> None:
+        self.attempt = attempt
+        self.spec = attempt.spec
         self.result: dict[str, Any] = {}
-        self.meter = Meter(self)
-        self.questions = Questions(self)
-        self.messages = Messages(self)
-        self.checkpoints = Checkpoints(self)
-        self.earlier = [each for each in runner.job.order.attempts[:-1] if each.outcome != NOT_HERE]
+        self.meter = Meter(attempt, self.stop)
+        self.questions = Questions(attempt, self.answer, self.park)
+        self.messages = Messages(attempt, self.steer, self.say_next)
+        self.checkpoints = Checkpoints(attempt)
         self.before = continuing.Before()
         self.brief = ""
         """What it builds on, beside the task."""
-        self.can_resume = self.can_fork = False
-        self.parked = False
-        self.held = contextlib.ExitStack()
-        """Locks on what earlier runs left, for as long as we use it."""
         self._host: HostRun | None = None
-        self.stopped: TreadleError | None = None
-        self.stopping = asyncio.Event()
         self._doing = "starting"
         self._since = time.time()
         self._tools: dict[str, str] = {}
@@ -106,7 +85,7 @@ class Execution:
             "asks": len(self.questions.open),
             "used": msgspec.to_builtins(self.used),
             "repeats": self._repeats,
-            "held": self.runner.held,
+            "held": self.attempt.held,
             "tree": self._tree_seen,
             "busy": self._busy,
             "resumed": self.before.how,
@@ -127,7 +106,14 @@ class Execution:
     def _do(self, what: str) -> None:
         self._doing, self._since = what, time.time()
 
-    async def look(self, event: AnyEvent) -> None:
+    async def take(self, event: AnyEvent) -> None:
+        """Each event of the agent's session; while we wait here, the agent is held back."""
+        if not self.attempt.superseded.is_set():
+            self.attempt.log.append(self.attempt.redacted(msgspec.json.encode(event)))
+            await self._look(event)
+            await self.attempt.may_go_on.wait()
+
+    async def _look(self, event: AnyEvent) -> None:
         """Take from an event what the fleet has to know."""
         self._last_event = time.time()
         self._began = True
@@ -153,21 +139,21 @@ class Execution:
             self.questions.ask(event)
         elif isinstance(event, Retrying | Failed) and event.error.code == "rate_limited":
             seconds = (event.error.retry_after_ms or PARK_SECONDS * 1000) / 1000
-            await self.runner.report(
+            await self.attempt.report(
                 "rate", account=self.spec.account, until=time.time() + seconds, why=event.error.message[:300]
             )
 
     async def learn(self, answer: dict[str, Any]) -> None:
         """What the scheduler tells with each beat: its limits, and of others who work on the same repository."""
         if "limits" in answer:
-            self.limits = msgspec.convert(answer["limits"], OrderLimits)
+            self.attempt.limits = msgspec.convert(answer["limits"], OrderLimits)
         self._others = answer.get("claims") or {}
         self._may_begin.set()
         if self.claimed is None:
             return
         self.claimed.learn(self._others)
         if text := self.claimed.collisions(answer.get("collisions") or {}):
-            self.runner.log.append(msgspec.json.encode(Warned(message=text, code="collision", ts=time.time())))
+            self.attempt.log.append(msgspec.json.encode(Warned(message=text, code="collision", ts=time.time())))
             await self.steer(text)
 
     async def nudge(self, why: str) -> None:
@@ -177,21 +163,21 @@ class Execution:
     # Being steered...
 
     async def stop(self, why: TreadleError) -> None:
-        if self.stopped is None:
-            self.stopped = why
-            self.stopping.set()
+        if self.attempt.stopped is None:
+            self.attempt.stopped = why
+            self.attempt.stopping.set()
             self._may_begin.set()
-            self.runner.may_go_on.set()
+            self.attempt.may_go_on.set()
             if self._host is not None:
                 await self._host.stop(why)
 
     async def park(self) -> None:
         """Stop here, and have another runner go on when the question is answered."""
-        self.parked = True
+        self.attempt.parked = True
         await self.stop(Cancelled("it waits for an answer and gave its slot back"))
 
     def kill(self) -> None:
-        self.stopping.set()
+        self.attempt.stopping.set()
         self._may_begin.set()
         if self._host is not None:
             self._host.kill()
@@ -213,7 +199,7 @@ class Execution:
         timer = asyncio.create_task(self._time_out())
         try:
             if self.spec.agent.partition(":")[0] == null.NAME:
-                return await null.run(self)
+                return await null.run(self.attempt, self.take)
             return await self._run()
         except sources.NotHere as error:
             return Ended(outcome=NOT_HERE, why=str(error), used=self.used)
@@ -230,9 +216,9 @@ class Execution:
     async def _time_out(self) -> None:
         """The limit may be changed meanwhile."""
         began = time.monotonic()
-        while (left := began + (self.limits.seconds or math.inf) - time.monotonic()) > 0:
+        while (left := began + (self.attempt.limits.seconds or math.inf) - time.monotonic()) > 0:
             await asyncio.sleep(min(left, 1.0))
-        await self.stop(TimedOut(f"the order did not end within {self.limits.seconds:g} s"))
+        await self.stop(TimedOut(f"the order did not end within {self.attempt.limits.seconds:g} s"))
 
     async def _run(self) -> Ended:
         from treadle.agents import find_agent
@@ -243,14 +229,14 @@ class Execution:
             able = (await agent.probe()).capabilities if not self.spec.terminal else {}
         except NotFound as error:
             raise sources.NotHere(str(error)) from error
-        self.can_resume = able.get("resume") == "native" and not self.spec.terminal
-        self.can_fork = able.get("fork") == "native"
-        source = await sources.find(self.runner.bus, self.spec)
-        self.before = await continuing.prepare(self, source)
-        self.brief = await frugal.brief(self.runner.bus, self.spec, source)
+        self.attempt.can_resume = able.get("resume") == "native" and not self.spec.terminal
+        self.attempt.can_fork = able.get("fork") == "native"
+        source = await sources.find(self.attempt.bus, self.spec)
+        self.before = await continuing.prepare(self.attempt, source)
+        self.brief = await frugal.brief(self.attempt.bus, self.spec, source)
         assert self.before.tree is not None
-        self.tree = self.before.tree
-        self.root = self.tree.root
+        self.attempt.tree = self.before.tree
+        self.attempt.root = self.attempt.tree.root
         await self._know_claims()
         if self.before.how != "session":
             await self.questions.forget()
@@ -262,11 +248,14 @@ class Execution:
             self._do("a terminal")
             self.checkpoints.opened("terminal")
             self.checkpoints.start()
-            return await interactive.run(self, continuing.told(self, self.before))
+            words = continuing.told(self.attempt, self.before, self.brief)
+            ended = await interactive.run(self.attempt, words, self.seen_in_terminal)
+            await self.keep_result(ended.result)
+            return replace(ended, result=self.result, used=self.used)
         self.messages.start()
         self.checkpoints.start()
         receipt = await self._run_once(agent)
-        if self.before.how == "session" and not self._began and self.stopped is None:
+        if self.before.how == "session" and not self._began and self.attempt.stopped is None:
             # The agent does not know that session any more: it gets the files and the brief.
             self.before = replace(self.before, how="brief")
             receipt = await self._run_once(agent)
@@ -276,17 +265,14 @@ class Execution:
 
     async def _know_claims(self) -> None:
         """What others hold binds from the agent's first step on, so nothing is done before that was told once."""
-        assert self.tree is not None
-        if not self.tree.top:
+        assert self.attempt.tree is not None
+        if not self.attempt.tree.top:
             return
         await self._may_begin.wait()
-        if self.runner.superseded.is_set():
+        if self.attempt.superseded.is_set():
             raise Cancelled("another attempt has the order")
-        self.claimed = Claimed(self.tree.top, self.root)
+        self.claimed = Claimed(self.attempt.tree.top, self.attempt.root)
         self.claimed.learn(self._others)
-
-    def new_place(self) -> str:
-        return os.path.join(self.runner.directory, "work")
 
     async def _run_once(self, agent: Agent) -> Any:
         from treadle.host.job import Job
@@ -295,27 +281,27 @@ class Execution:
         from treadle.host.store import ReceiptStore
         from treadle.workspace.workspace import WorkspaceMode
 
-        assert self.tree is not None
-        words = [continuing.told(self, self.before), await self.questions.before()]
+        assert self.attempt.tree is not None
+        words = [continuing.told(self.attempt, self.before, self.brief), await self.questions.before()]
         order = make_order(
             "\n\n".join(filter(None, words)),
-            self.root,
+            self.attempt.root,
             model=self.spec.model,
-            max_turns=self.limits.turns,
+            max_turns=self.attempt.limits.turns,
             policy=sources.policy_of(self.spec),
         )
-        mode: WorkspaceMode = "pass_through" if self.tree.top or self.spec.in_place else "staged"
+        mode: WorkspaceMode = "pass_through" if self.attempt.tree.top or self.spec.in_place else "staged"
         use: Literal["possible", "off"] = "off" if self.spec.mode == "yolo" else "possible"
         confinement = Confinement(use=use)
         self._host = HostRun(
             Job(order=order, backend=agent, mode=mode, check=self.spec.verify or None, confinement=confinement),
-            ReceiptStore(os.path.join(self.runner.directory, "receipts")),
-            sink=self.runner.sink,
+            ReceiptStore(os.path.join(self.attempt.directory, "receipts")),
+            sink=self.take,
             adjust=self._adjusted,
         )
         self._do("model")
-        if self.stopped is not None:
-            await self._host.stop(self.stopped)
+        if self.attempt.stopped is not None:
+            await self._host.stop(self.attempt.stopped)
         return await self._host.run()
 
     async def _set_up(self) -> None:
@@ -324,7 +310,7 @@ class Execution:
 
         self._do("setup")
         run = run_check if self.spec.mode == "yolo" else confined_check
-        done = await run(self.spec.setup, self.root)
+        done = await run(self.spec.setup, self.attempt.root)
         if not done.ok:
             raise WorkspaceError(f"the setup failed with code {done.exit_code}: {done.output_tail[-1000:]}")
 
@@ -359,10 +345,10 @@ class Execution:
         text = encode_receipt(receipt)
         kept: Any = msgspec.Raw(text)
         if len(text) > RECEIPT_MAX:
-            name = f"receipt.{self.spec.id}.{self.runner.job.attempt}"
-            await objects.put(self.runner.bus, name, text)
+            name = f"receipt.{self.spec.id}.{self.attempt.job.attempt}"
+            await objects.put(self.attempt.bus, name, text)
             kept = {"object": name}
-        cancelled = self.stopped is not None and self.stopped.code == "cancelled"
+        cancelled = self.attempt.stopped is not None and self.attempt.stopped.code == "cancelled"
         state = "done" if outcome == "complete" else "cancelled" if cancelled else "failed"
         if verified is False and outcome != "failed":
             why = why or f"its work was not verified: {self.spec.verify} failed"
@@ -380,13 +366,13 @@ class Execution:
     async def keep_result(self, result: dict[str, Any]) -> None:
         """What came of it, with the work as a commit, a patch and a bundle."""
         self.result = result
-        if self.tree is not None and self.tree.top and not self.runner.superseded.is_set():
-            title = f"{self.runner.job.order.title}\n\nOrder {self.spec.id}, attempt {self.runner.job.attempt}."
+        if self.attempt.tree is not None and self.attempt.tree.top and not self.attempt.superseded.is_set():
+            title = f"{self.attempt.job.order.title}\n\nOrder {self.spec.id}, attempt {self.attempt.job.attempt}."
             await self.checkpoints.keep()
-            self.result |= await asyncio.to_thread(trees.commit, self.tree, title, self.spec.bring)
+            self.result |= await asyncio.to_thread(trees.commit, self.attempt.tree, title, self.spec.bring)
             self._compare_with_claims()
             await self._store_result()
-        self.result["capsule"] = frugal.capsule(self.spec, self.runner.job.order.title, self.result)
+        self.result["capsule"] = frugal.capsule(self.spec, self.attempt.job.order.title, self.result)
 
     def seen_in_terminal(self, state: str, quiet: float) -> None:
         """What the program in the order's terminal seems to do, and since when it has written nothing."""
@@ -406,8 +392,8 @@ class Execution:
             self.result["under_claims_of"] = held
 
     def _why(self, host: HostRun) -> str:
-        if self.stopped is not None:
-            return str(self.stopped)
+        if self.attempt.stopped is not None:
+            return str(self.attempt.stopped)
         if host.observed.error is not None:
             return str(host.observed.error)
         if host.observed.stopped is not None:
@@ -415,27 +401,27 @@ class Execution:
         return ""
 
     async def _store_result(self) -> None:
-        assert self.tree is not None
+        assert self.attempt.tree is not None
         if self.result.get("commit"):
-            name = f"{self.spec.id}.{self.runner.job.attempt}"
-            data = await asyncio.to_thread(trees.patch, self.tree, self.result)
-            await objects.put(self.runner.bus, f"patch.{name}", data)
-            path = os.path.join(self.runner.directory, "result.bundle")
+            name = f"{self.spec.id}.{self.attempt.job.attempt}"
+            data = await asyncio.to_thread(trees.patch, self.attempt.tree, self.result)
+            await objects.put(self.attempt.bus, f"patch.{name}", data)
+            path = os.path.join(self.attempt.directory, "result.bundle")
             await objects.put(
-                self.runner.bus,
+                self.attempt.bus,
                 f"bundle.{name}",
-                await asyncio.to_thread(trees.bundle, self.tree, str(self.result["commit"]), path),
+                await asyncio.to_thread(trees.bundle, self.attempt.tree, str(self.result["commit"]), path),
             )
-            self.result |= {"patch": f"patch.{name}", "bundle": f"bundle.{name}", "node": self.runner.job.node}
+            self.result |= {"patch": f"patch.{name}", "bundle": f"bundle.{name}", "node": self.attempt.job.node}
             self.result["branch"] = trees.branch_name(self.spec.id)
 
     async def settle(self, counted: bool) -> None:
-        if self.tree is not None:
-            await asyncio.to_thread(trees.settle, self.tree, self.spec.id, self.result, counted=counted)
-            if counted and self.tree.source:
+        if self.attempt.tree is not None:
+            await asyncio.to_thread(trees.settle, self.attempt.tree, self.spec.id, self.result, counted=counted)
+            if counted and self.attempt.tree.source:
                 kept = self.result.get("capsule") or {}
-                await asyncio.to_thread(frugal.leave, self.spec, self.tree.source, kept, self.used)
-        self.held.close()
+                await asyncio.to_thread(frugal.leave, self.spec, self.attempt.tree.source, kept, self.used)
+        self.attempt.locks.close()
 
 
 def _last_words(receipt: Any) -> str:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from treadle.errors import TreadleError
 from treadle.fleet import terminals
+from treadle.fleet.attempt import Ended, RunningAttempt
 from treadle.io.process.programs import run_program
 from treadle.terminal.client import Client
 from treadle.terminal.places import Place
 
-if TYPE_CHECKING:
-    from treadle.fleet.execute import Ended, Execution
-
 READY_SECONDS = 60.0
 LOOK_SECONDS = 0.5
+Seen = Callable[[str, float], None]
+"""Told what the program seems to do, and for how many seconds it has written nothing."""
 
 
 def command(agent: str) -> list[str]:
@@ -34,21 +35,20 @@ def command(agent: str) -> list[str]:
     return [launch_of(card, settings.get(card.name), given).program()]
 
 
-async def run(execution: Execution, words: str) -> Ended:
+async def run(attempt: RunningAttempt, words: str, seen: Seen) -> Ended:
     """Start it in the worktree, type the task, and wait for its end."""
-    from treadle.fleet.execute import Ended
     from treadle.host.confine import confined_check
 
-    spec = execution.spec
+    spec = attempt.spec
     place = terminals.place_of(spec.id, "agent")
-    options = ["--foreground", "--id", place.id, "--workdir", execution.root, "--linger", "0"]
-    record = os.path.join(execution.runner.directory, "terminal.cast")
+    options = ["--foreground", "--id", place.id, "--workdir", attempt.root, "--linger", "0"]
+    record = os.path.join(attempt.directory, "terminal.cast")
     argv = terminals.treadle("run", *options, "--record", record, "--", *command(spec.agent))
     kept = await terminals.start(argv, place)
     try:
         await _type(place, words)
-        watching = asyncio.create_task(_watch(execution, place.sock))
-        stopping = asyncio.create_task(execution.stopping.wait())
+        watching = asyncio.create_task(_watch(seen, place.sock))
+        stopping = asyncio.create_task(attempt.stopping.wait())
         ending = asyncio.create_task(kept.wait())
         await asyncio.wait({stopping, ending}, return_when=asyncio.FIRST_COMPLETED)
         for task in (watching, stopping, ending):
@@ -56,11 +56,11 @@ async def run(execution: Execution, words: str) -> Ended:
         await asyncio.gather(watching, stopping, ending, return_exceptions=True)
     finally:
         await kept.stop()
-    stopped = execution.stopped
+    stopped = attempt.stopped
     verified = None
     if spec.verify and stopped is None:
-        verified = (await confined_check(spec.verify, execution.root)).ok
-    await execution.keep_result({"verified": verified, "exit_code": kept.exit_code, "terminal": True})
+        verified = (await confined_check(spec.verify, attempt.root)).ok
+    result = {"verified": verified, "exit_code": kept.exit_code, "terminal": True}
     if stopped is not None:
         outcome, why = ("cancelled" if stopped.code == "cancelled" else "failed"), str(stopped)
     elif verified is False:
@@ -69,7 +69,7 @@ async def run(execution: Execution, words: str) -> Ended:
         outcome, why = "failed", f"the program ended with code {kept.exit_code}"
     else:
         outcome, why = "done", ""
-    return Ended(outcome=outcome, why=why, result=execution.result, used=execution.used)
+    return Ended(outcome=outcome, why=why, result=result)
 
 
 async def _type(place: Place, words: str) -> None:
@@ -90,13 +90,13 @@ def _idle(path: str) -> bool:
         return False
 
 
-async def _watch(execution: Execution, path: str) -> None:
+async def _watch(seen: Seen, path: str) -> None:
     """Tell with each beat what the terminal's program seems to do."""
     while True:
         try:
             detail = await asyncio.to_thread(_detail, path)
             state = detail.get("state") or {}
-            execution.seen_in_terminal(str(state.get("name") or "?"), float(detail.get("idle_ms") or 0.0) / 1000)
+            seen(str(state.get("name") or "?"), float(detail.get("idle_ms") or 0.0) / 1000)
         except TreadleError:
             pass
         await asyncio.sleep(LOOK_SECONDS)

@@ -13,7 +13,7 @@ import msgspec
 
 from treadle import __version__
 from treadle.errors import ConfigError, LocalError
-from treadle.fleet import bringing, joining, places
+from treadle.fleet import bringing, invitations, places
 from treadle.io.files import write_atomic
 from treadle.io.process.programs import command_words, run_program
 from treadle.io.reading import read_if_there
@@ -93,7 +93,7 @@ def add(
         say(f"tunnel  {machine.where} port {port} leads to the engine here")
     words = ["--service", "--patience=60", "--slots", str(slots), *(f"--label={label}" for label in labels)]
     script = f'PATH="$HOME/{bringing.PLACE}/bin:$PATH"; treadle fleet join - {shlex.join(words)} 2>&1'
-    told = machine.run(script, stdin=joining.invite(name, url=address, may=may).encode() + b"\n")
+    told = machine.run(script, stdin=invitations.invite(name, url=address, may=may).encode() + b"\n")
     say(told.strip().splitlines()[-1] if told.strip() else f"{name} has joined")
     return name
 
@@ -144,4 +144,4 @@ def _keep_tunnel(tunnel: Tunnel) -> None:
 def remove(name: str) -> bool:
     """Take a machine out: its credentials and its tunnel go."""
     write_atomic(_path(), msgspec.json.encode([each for each in tunnels() if each.name != name]))
-    return joining.remove(name)
+    return invitations.remove(name)

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
 import msgspec
 
 from treadle.errors import TreadleError
+from treadle.fleet.attempt import RunningAttempt
 from treadle.fleet.bus import STATE, Stale
 from treadle.fleet.pull import Pull
 
-if TYPE_CHECKING:
-    from treadle.fleet.execute import Execution
+
+class SayNext(Protocol):
+    async def __call__(self, text: str, *, now: bool) -> bool: ...
 
 
 class Messages:
-    def __init__(self, execution: Execution) -> None:
-        self.execution = execution
+    def __init__(self, attempt: RunningAttempt, steer: Callable[[str], Awaitable[bool]], say_next: SayNext) -> None:
+        self._attempt = attempt
+        self._steer = steer
+        self._say_next = say_next
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -33,7 +38,7 @@ class Messages:
             self._task.cancel()
 
     async def _deliver(self) -> None:
-        bus, name = self.execution.runner.bus, self.execution.spec.id
+        bus, name = self._attempt.bus, self._attempt.spec.id
         pull = Pull(bus, STATE, filters=(f"$KV.fleet.say.{name}.*",))
         try:
             while True:
@@ -48,33 +53,33 @@ class Messages:
             await pull.close()
 
     async def _give(self, key: str, said: dict[str, Any], revision: int) -> None:
-        bus, text, when = self.execution.runner.bus, str(said.get("text", "")), said.get("when", "")
+        bus, text, when = self._attempt.bus, str(said.get("text", "")), said.get("when", "")
         if when == "turn":
             return  # it is looked for when the turn has ended, and can be changed until then
         taken = await self._take(key, said, revision)
         if taken is None:
             return
-        done = when != "now" and await self.execution.steer(text)
-        if done or await self.execution.say_next(text, now=when == "now"):
+        done = when != "now" and await self._steer(text)
+        if done or await self._say_next(text, now=when == "now"):
             await bus.put(key, msgspec.json.encode({**taken, "state": "in turn"}))
 
     async def _take(self, key: str, said: dict[str, Any], revision: int) -> dict[str, Any] | None:
         """Marked before it is given, so that what the agent has heard cannot be changed any more."""
-        taken = {**said, "state": "delivered", "attempt": self.execution.runner.job.attempt, "delivered": time.time()}
+        taken = {**said, "state": "delivered", "attempt": self._attempt.job.attempt, "delivered": time.time()}
         try:
-            await self.execution.runner.bus.put(key, msgspec.json.encode(taken), expect=revision)
+            await self._attempt.bus.put(key, msgspec.json.encode(taken), expect=revision)
         except Stale:
             return None  # changed just now: it comes again
         return taken
 
     async def turn_ended(self) -> None:
         """Give on what was left for the end of the turn, and what came too late for a step of it."""
-        bus, name = self.execution.runner.bus, self.execution.spec.id
+        bus, name = self._attempt.bus, self._attempt.spec.id
         try:
             for key, entry in sorted((await bus.named([f"say.{name}.*"])).items()):
                 said = msgspec.json.decode(entry.value)
                 taken = await self._take(key, said, entry.revision) if said.get("state") == "queued" else None
-                if taken is not None and await self.execution.say_next(str(said.get("text", "")), now=False):
+                if taken is not None and await self._say_next(str(said.get("text", "")), now=False):
                     await bus.put(key, msgspec.json.encode({**taken, "state": "in turn"}))
         except TreadleError:
             pass  # the engine is away: the turn was the last

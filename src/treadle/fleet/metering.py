@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-from treadle.errors import BudgetExceeded
+from treadle.errors import BudgetExceeded, TreadleError
 from treadle.events import Usage
 from treadle.fleet.accounts import beyond
+from treadle.fleet.attempt import RunningAttempt
 from treadle.fleet.orders import Used
-
-if TYPE_CHECKING:
-    from treadle.fleet.execute import Execution
 
 
 class Meter:
@@ -20,8 +19,9 @@ class Meter:
     passed and then noticed. Other agents only tell what they have used, and are stopped at the limit.
     """
 
-    def __init__(self, execution: Execution) -> None:
-        self.execution = execution
+    def __init__(self, attempt: RunningAttempt, stop: Callable[[TreadleError], Awaitable[None]]) -> None:
+        self._attempt = attempt
+        self._stop = stop
         self.used = Used()
         self.asks_for_more: dict[str, Any] = {}
         self._marks: list[Used] = []
@@ -39,11 +39,11 @@ class Meter:
             )
         )
         if not self._marks and (why := self._beyond(self.used, Used())):
-            await self.execution.stop(self._ask(why))
+            await self._stop(self._ask(why))
 
     async def before_call(self, tokens: int, usd: float | None) -> None:
         """Held back while the run is paused; ends the turn where the next call does not fit."""
-        await self.execution.runner.may_go_on.wait()
+        await self._attempt.may_go_on.wait()
         now = Used(input_tokens=tokens, usd=usd)
         first, before = self._marks or (now, now)
         self._marks = [first, now]
@@ -51,14 +51,14 @@ class Meter:
             raise self._ask(why)
 
     def _beyond(self, used: Used, next_call: Used) -> str:
-        if self.execution.stopped is not None or self.asks_for_more:
+        if self._attempt.stopped is not None or self.asks_for_more:
             return ""
-        return beyond(self.execution.limits, self.execution.runner.job.order.used.plus(used), next_call)
+        return beyond(self._attempt.limits, self._attempt.job.order.used.plus(used), next_call)
 
     def _ask(self, why: str) -> BudgetExceeded:
         text = f"{why}. Allow as much again?"
         self.asks_for_more = {"request": "budget", "kind": "budget", "text": text, "tool": "budget"}
-        self.execution.parked = True
+        self._attempt.parked = True
         return BudgetExceeded(why)
 
 

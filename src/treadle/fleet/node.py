@@ -20,7 +20,7 @@ import msgspec
 
 from treadle import __version__
 from treadle.errors import LocalError, StorageError, TreadleError
-from treadle.fleet import layout, null, places, runs, server, tasks
+from treadle.fleet import invitations, layout, machines, null, places, runs, server, tasks
 from treadle.fleet.bus import STATE, Bus, Unreachable
 from treadle.fleet.orders import encode, read_order, read_spec
 from treadle.fleet.pull import Pull
@@ -75,7 +75,7 @@ class Node:
         self._taking: set[tuple[str, int]] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._reports: set[asyncio.Task[None]] = set()
-        self.terminals = OrderTerminals(self)
+        self.terminals = OrderTerminals(self.name, self.report)
         self._wrong = ""
         self._wrong_until = 0.0
         self._not_stored = 0
@@ -91,9 +91,7 @@ class Node:
         told = await self.bus.serve(f"fleet.tell.{self.name}.node", self._told)
         await self.terminals.serve(self.bus)
         if self.fleet.private:
-            from treadle.fleet import joining
-
-            await joining.serve(self.bus)
+            await invitations.serve(self.bus)
             self._tasks.append(asyncio.create_task(self._keep_tunnels()))
         scheduler = Scheduler(self.bus, self.name, self.fleet.lease)
         if self.settings.schedule:
@@ -146,8 +144,6 @@ class Node:
 
     async def _keep_tunnels(self) -> None:
         """One for each machine that was added over SSH: started again when it ends, ended when it is taken out."""
-        from treadle.fleet import machines
-
         kept: dict[machines.Tunnel, asyncio.Task[None]] = {}
         try:
             while True:

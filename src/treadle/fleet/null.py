@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 from treadle.events import Message
-
-if TYPE_CHECKING:
-    from treadle.fleet.execute import Ended, Execution
+from treadle.fleet.attempt import Ended, RunningAttempt
 
 NAME = "null"
 
 
-async def run(execution: Execution) -> Ended:
-    from treadle.fleet.execute import Ended
-
-    _, _, rest = execution.spec.agent.partition(":")
+async def run(attempt: RunningAttempt, take: Callable[[Message], Awaitable[None]]) -> Ended:
+    _, _, rest = attempt.spec.agent.partition(":")
     seconds, _, count = rest.partition(":")
     events = int(count or 1) if rest else 0
     for number in range(events):
-        await execution.runner.sink(Message(text=f"{number + 1} of {events}", seq=number + 1))
+        await take(Message(text=f"{number + 1} of {events}", seq=number + 1))
         try:
             async with asyncio.timeout(float(seconds or 0) / events):
-                await execution.stopping.wait()
+                await attempt.stopping.wait()
         except TimeoutError:
             continue
         break
-    if execution.stopped is not None:
-        outcome = "cancelled" if execution.stopped.code == "cancelled" else "failed"
-        return Ended(outcome=outcome, why=str(execution.stopped))
+    if attempt.stopped is not None:
+        outcome = "cancelled" if attempt.stopped.code == "cancelled" else "failed"
+        return Ended(outcome=outcome, why=str(attempt.stopped))
     return Ended(outcome="done", result={"says": "nothing was to be done"})

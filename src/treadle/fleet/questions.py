@@ -5,32 +5,38 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 
 from treadle.agent.asked import diff_of, headline, reason
 from treadle.errors import TreadleError
 from treadle.events import Asked
+from treadle.fleet.attempt import RunningAttempt
 from treadle.fleet.bus import STATE, Stale, Unreachable
 from treadle.fleet.pull import Pull
 from treadle.io.disk import DISK
 from treadle.policy.rules import RuleSet
 from treadle.session import Access, Answer, Rules
 
-if TYPE_CHECKING:
-    from treadle.fleet.execute import Execution
-
 
 class Questions:
-    def __init__(self, execution: Execution) -> None:
-        self.execution = execution
+    def __init__(
+        self,
+        attempt: RunningAttempt,
+        answer: Callable[[str, Answer], Awaitable[None]],
+        park: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._attempt = attempt
+        self._answer = answer
+        self._give_back = park
         self.given: list[dict[str, Any]] = []
         """Who answered what, when; for the receipt."""
         self.open: dict[str, Asked] = {}
         self._numbers: dict[str, asyncio.Future[str]] = {}
         self._count = 0
-        self._left_open = execution.runner.job.order.open_ask
+        self._left_open = attempt.job.order.open_ask
         self._tasks: set[asyncio.Task[None]] = set()
 
     def numbered(self, request: str, key: str) -> None:
@@ -68,13 +74,13 @@ class Questions:
             }
         )
         try:
-            await self.execution.answer(asked.request, answer)
+            await self._answer(asked.request, answer)
         except TreadleError:
             pass  # the agent does not wait for it any more
 
     def _by_rule(self, asked: Asked) -> Answer | None:
         """The first rule that matches, deny before allow."""
-        spec = self.execution.spec
+        spec = self._attempt.spec
         access = Access(
             tool=asked.name or "", kind=asked.tool_kind, paths=asked.paths, command=asked.command, args=asked.args
         )
@@ -82,7 +88,7 @@ class Questions:
             words = tuple(rule.partition(" ")[2] for rule in spec.rules if rule.partition(" ")[0] == verdict)
             if not words:
                 continue
-            rules = RuleSet(Rules(**{verdict: words}), self.execution.root, DISK)
+            rules = RuleSet(Rules(**{verdict: words}), self._attempt.root, DISK)
             decision = rules.judge(access)
             if decision is not None and decision.verdict == verdict:
                 return Answer(
@@ -91,7 +97,7 @@ class Questions:
         return None
 
     async def _by_somebody(self, asked: Asked) -> Answer:
-        runner, spec, root = self.execution.runner, self.execution.spec, self.execution.root
+        spec, root = self._attempt.spec, self._attempt.root
         number = self._numbers[asked.request] = asyncio.get_running_loop().create_future()
         content = {
             "request": asked.request,
@@ -114,15 +120,15 @@ class Questions:
         again = await self._asked_before(content)
         self._count += 1
         nth = self._count
-        await runner.report("asked", ask=content, number=asked.request, again=again, nth=nth)
+        await self._attempt.report("asked", ask=content, number=asked.request, again=again, nth=nth)
         key = again or await self._key(number)
-        parking = asyncio.create_task(self._park()) if spec.park is not None and self.execution.can_resume else None
+        parking = asyncio.create_task(self._park()) if spec.park is not None and self._attempt.can_resume else None
         try:
             answer = await self._answered(key)
         finally:
             if parking is not None:
                 parking.cancel()
-        await runner.report("resumed", number=asked.request, nth=nth)
+        await self._attempt.report("resumed", number=asked.request, nth=nth)
         decision = "allow" if answer.get("decision") == "allow" else "deny"
         return Answer(
             decision=decision,  # type: ignore[arg-type]
@@ -134,7 +140,7 @@ class Questions:
     async def _asked_before(self, content: dict[str, Any]) -> str:
         """The key of the question that was open when the attempt before ended, if this is the same one."""
         key, self._left_open = self._left_open, ""
-        entry = await self.execution.runner.bus.get(f"ask.{key}") if key else None
+        entry = await self._attempt.bus.get(f"ask.{key}") if key else None
         before = msgspec.json.decode(entry.value) if entry is not None else {}
         same = all(before.get(name) == content[name] for name in ("kind", "tool", "command", "text"))
         return key if before and same else ""
@@ -143,12 +149,12 @@ class Questions:
         """Who starts over has not asked what the one before did."""
         if self._left_open:
             self._left_open = ""
-            await self.execution.runner.report("resumed", number="before")
+            await self._attempt.report("resumed", number="before")
 
     async def before(self) -> str:
         """What the agent is told of the question that it had asked when it was cut off."""
         key = self._left_open
-        bus = self.execution.runner.bus
+        bus = self._attempt.bus
         ask, answer = (await bus.get(f"ask.{key}"), await bus.get(f"answer.{key}")) if key else (None, None)
         if ask is None or answer is None:
             return ""
@@ -163,12 +169,12 @@ class Questions:
 
     async def _park(self) -> None:
         """Give the slot back when nobody answers for a while; the session goes on when somebody has."""
-        await asyncio.sleep(self.execution.spec.park or 0.0)
-        await self.execution.park()
+        await asyncio.sleep(self._attempt.spec.park or 0.0)
+        await self._give_back()
 
     async def _key(self, number: asyncio.Future[str]) -> str:
         """Told by the scheduler; looked up where that was lost on the way."""
-        name = self.execution.spec.id
+        name = self._attempt.spec.id
         while True:
             try:
                 async with asyncio.timeout(1.0):
@@ -176,30 +182,30 @@ class Questions:
             except TimeoutError:
                 pass
             try:
-                entry = await self.execution.runner.bus.get(f"order.{name}")
+                entry = await self._attempt.bus.get(f"order.{name}")
             except Unreachable:
                 continue
             found = msgspec.json.decode(entry.value) if entry else {}
-            if found.get("open_ask") and found.get("attempt") == self.execution.runner.job.attempt:
+            if found.get("open_ask") and found.get("attempt") == self._attempt.job.attempt:
                 return str(found["open_ask"])
 
     async def _take(self, key: str, revision: int) -> bool:
         """Have this answer for good; False when whoever gave it has withdrawn it."""
-        runner = self.execution.runner
-        mine = msgspec.json.encode({"by": runner.job.node, "attempt": runner.job.attempt})
+        job, bus = self._attempt.job, self._attempt.bus
+        mine = msgspec.json.encode({"by": job.node, "attempt": job.attempt})
         while True:
             try:
-                await runner.bus.put(f"taken.{key}.{revision}", mine, expect=0)
+                await bus.put(f"taken.{key}.{revision}", mine, expect=0)
                 return True
             except Stale:
                 # Ours from a try whose answer was lost, or of the attempt before, which did not come to act on it.
-                entry = await runner.bus.get(f"taken.{key}.{revision}")
+                entry = await bus.get(f"taken.{key}.{revision}")
                 return entry is not None and "withdrawn" not in msgspec.json.decode(entry.value)
             except Unreachable:
                 await asyncio.sleep(0.2)
 
     async def _answered(self, key: str) -> dict[str, Any]:
-        bus = self.execution.runner.bus
+        bus = self._attempt.bus
         pull = Pull(bus, STATE, filters=(f"$KV.fleet.answer.{key}",))
         try:
             while True:

@@ -17,87 +17,41 @@ from typing import Any
 import msgspec
 
 from treadle.errors import Cancelled, TreadleError
-from treadle.events import AnyEvent
 from treadle.fleet import places, runs, tasks
+from treadle.fleet.attempt import OUTAGE_SECONDS, Ended, RunningAttempt
 from treadle.fleet.bus import Bus, Unreachable
-from treadle.fleet.events import AttemptLog
-from treadle.fleet.execute import Ended, Execution
-from treadle.fleet.orders import encode
+from treadle.fleet.execute import Execution
 from treadle.io.files import locked
 from treadle.io.process import warm_parent
 from treadle.io.process.private import hold_secrets
-from treadle.redact import Redactor
 
 log = logging.getLogger(__name__)
 
-OUTAGE_SECONDS = 3600.0
-"""How long a runner goes on, or waits to tell how it ended, while the engine is away."""
 SEND_SECONDS = 60.0
 
 
-class Superseded(Exception):
-    """Another attempt has the order: nothing that we do counts any more."""
-
-
 class Runner:
-    def __init__(self, directory: str, job: runs.RunJob, bus: Bus) -> None:
-        self.directory = directory
-        self.job = job
-        self.bus = bus
-        spec = job.spec
-        self.log = AttemptLog(
-            os.path.join(directory, "events.jsonl"), bus, f"fleet.ev.{spec.id}.{job.attempt}.{job.node}"
-        )
-        self.execution = Execution(self)
-        self.superseded = asyncio.Event()
-        self.may_go_on = asyncio.Event()
-        self.may_go_on.set()
+    def __init__(self, attempt: RunningAttempt) -> None:
+        self.attempt = attempt
+        self.job = attempt.job
+        self.bus = attempt.bus
+        self.execution = Execution(attempt)
         self.leaving = ""
         """Why the order is to be given back."""
-        self._redactor = Redactor.of_environment(os.environ)
-        self.held = ""
-        """Why it stops before the agent's next step, when it does."""
         self._heard = time.monotonic()
         self._paused = False
 
     # Talking to the scheduler...
 
-    async def report(self, kind: str, **content: Any) -> None:
-        """Say something that is kept until the scheduler has dealt with it; waits out an engine that is away."""
-        spec, attempt = self.job.spec.id, self.job.attempt
-        body = self.redacted(encode({"order": spec, "attempt": attempt, **content}))
-        name = f"{spec}.{attempt}.{kind}.{content.get('number', 0)}"
-        deadline = time.monotonic() + OUTAGE_SECONDS
-        while not self.superseded.is_set():
-            try:
-                await self.bus.publish(f"fleet.in.node.{self.job.node}.{kind}", body, {"Nats-Msg-Id": name})
-                return
-            except Unreachable:
-                if time.monotonic() > deadline:
-                    raise
-                await asyncio.sleep(0.2)
-
-    def redacted(self, data: bytes) -> bytes:
-        """JSON without the keys of this machine: they stay here, whatever an agent prints."""
-        text = data.decode()
-        found = self._redactor.text(text)
-        if found == text:
-            return data
-        try:
-            msgspec.json.decode(found)
-            return found.encode()
-        except msgspec.MsgspecError:  # a secret that looks like a part of the notation
-            return encode(self._redactor.tree(msgspec.json.decode(data)))
-
     async def _beat(self) -> None:
         subject = f"fleet.beat.{self.job.node}.{self.job.spec.id}.{self.job.attempt}"
-        while not self.superseded.is_set():
+        while not self.attempt.superseded.is_set():
             try:
                 answer = await self.bus.ask(subject, self.execution.activity(), timeout=self.job.lease / 3)
                 self._heard = time.monotonic()
                 await self._obey(answer)
             except (Unreachable, msgspec.MsgspecError):
-                if self.log.closed_by_another:
+                if self.attempt.log.closed_by_another:
                     self._supersede()
             silent = time.monotonic() - self._heard
             if silent > OUTAGE_SECONDS:
@@ -108,23 +62,23 @@ class Runner:
 
     def _gate(self, alone: bool) -> None:
         if alone or self._paused:
-            self.may_go_on.clear()
+            self.attempt.may_go_on.clear()
         else:
-            self.may_go_on.set()
+            self.attempt.may_go_on.set()
 
     async def _obey(self, answer: dict[str, Any]) -> None:
         if not answer.get("holds"):
             return self._supersede()
         parked = float(answer.get("hold_until") or 0.0) > time.time()
         self._paused = bool(answer.get("paused")) or parked
-        self.held = "a rate limit of its account" if parked else "it is paused" if self._paused else ""
+        self.attempt.held = "a rate limit of its account" if parked else "it is paused" if self._paused else ""
         await self.execution.learn(answer)
         if why := answer.get("cancel"):
             await self.execution.stop(Cancelled(str(why)))
 
     def _supersede(self) -> None:
-        self.superseded.set()
-        self.may_go_on.set()
+        self.attempt.superseded.set()
+        self.attempt.may_go_on.set()
         self.execution.kill()
 
     async def _told(self, subject: str, data: bytes) -> bytes | None:
@@ -149,21 +103,13 @@ class Runner:
 
     # The run...
 
-    async def sink(self, event: AnyEvent) -> None:
-        """Each event of the agent's session; while we wait here, the agent is held back."""
-        if self.superseded.is_set():
-            return
-        self.log.append(self.redacted(msgspec.json.encode(event)))
-        await self.execution.look(event)
-        await self.may_go_on.wait()
-
     async def run(self) -> None:
         told = await self.bus.serve(f"fleet.tell.{self.job.node}.{self.job.spec.id}", self._told)
-        await self.report("started")
+        await self.attempt.report("started")
         beating = asyncio.create_task(self._beat())
         try:
             ended = await self.execution.run()
-            if not self.superseded.is_set():
+            if not self.attempt.superseded.is_set():
                 await self._conclude(ended)
         finally:
             await tasks.end([beating])
@@ -176,15 +122,15 @@ class Runner:
         self._leaving_task = asyncio.ensure_future(self.execution.stop(Cancelled(self.leaving)))
 
     async def _conclude(self, ended: Ended) -> None:
-        await self.log.finish(SEND_SECONDS if self.bus.connected else OUTAGE_SECONDS)
-        if self.log.closed_by_another:
+        await self.attempt.log.finish(SEND_SECONDS if self.bus.connected else OUTAGE_SECONDS)
+        if self.attempt.log.closed_by_another:
             return
-        if self.execution.parked and (ask := self.execution.meter.asks_for_more):
-            await self.report("asked", ask=ask, number="budget")
+        if self.attempt.parked and (ask := self.execution.meter.asks_for_more):
+            await self.attempt.report("asked", ask=ask, number="budget")
         outcome = ended.outcome
-        if outcome != "done" and (self.leaving or self.execution.parked):
+        if outcome != "done" and (self.leaving or self.attempt.parked):
             outcome = "handed_back" if self.leaving else "parked"
-        await self.report(
+        await self.attempt.report(
             "ended",
             outcome=outcome,
             why=self.leaving if outcome == "handed_back" else ended.why,
@@ -221,7 +167,7 @@ async def main(directory: str) -> int:
         runs.note_runner(directory)
         bus = await _connect(job)
         try:
-            runner = Runner(directory, job, bus)
+            runner = Runner(RunningAttempt(directory, job, bus))
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, runner.leave)
             await runner.run()
             return 0

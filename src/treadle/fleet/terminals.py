@@ -14,7 +14,8 @@ import os
 import secrets
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 
@@ -25,9 +26,6 @@ from treadle.fleet.checkpoints import read_state
 from treadle.fleet.orders import encode
 from treadle.io.process import child
 from treadle.terminal.places import Place, default_directory
-
-if TYPE_CHECKING:
-    from treadle.fleet.node import Node
 
 log = logging.getLogger(__name__)
 
@@ -99,8 +97,9 @@ class TerminalStream:
 class OrderTerminals:
     """What a node offers of its orders' terminals."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: str, report: Callable[..., Awaitable[None]]) -> None:
         self.node = node
+        self._report = report
         self._streams: dict[str, TerminalStream] = {}
         self._shells: dict[str, child.Child] = {}
         self._answering: set[asyncio.Task[None]] = set()
@@ -112,7 +111,7 @@ class OrderTerminals:
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
 
-        return await bus.client.subscribe(f"fleet.term.{self.node.name}.*", cb=on_message)
+        return await bus.client.subscribe(f"fleet.term.{self.node}.*", cb=on_message)
 
     async def close(self) -> None:
         for task in self._answering:
@@ -178,7 +177,7 @@ class OrderTerminals:
         if running is not None and running.exit_code is None and os.path.exists(place.sock):
             return
         attempt, tree = _worktree(order)
-        await self.node.report("touched", order, attempt, by=by, number=secrets.token_hex(4))
+        await self._report("touched", order, attempt, by=by, number=secrets.token_hex(4))
         shell = os.environ.get("SHELL") or "/bin/sh"
         argv = treadle("run", "--foreground", "--id", place.id, "--workdir", tree, "--linger", "0", "--", shell)
         self._shells[order] = await start(argv, place)

@@ -246,10 +246,10 @@ def remove(name: str, as_json: bool) -> None:
 def invite(name: str, url: str, valid: str, may: str, as_json: bool) -> None:
     """Print a code with which one machine joins, once, as the worker NODE."""
     from treadle.cli.terminal import duration
-    from treadle.fleet import joining
+    from treadle.fleet import invitations
 
     seconds = duration(valid)
-    code = joining.invite(name, url=url, seconds=seconds, may=may)
+    code = invitations.invite(name, url=url, seconds=seconds, may=may)
     show_json({"node": name, "code": code, "until": time.time() + seconds}) if as_json else click.echo(code)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from treadle.fleet import client, joining, places
+from treadle.fleet import client, invitations, places
 from treadle.fleet.api.calls import Asking, Done, call
 from treadle.fleet.api.orders import Reason
 from treadle.fleet.control import Control
@@ -50,7 +50,7 @@ class Invited(msgspec.Struct, frozen=True, kw_only=True):
 @call("POST", "/invitations", right="all", body=NewInvitation, returns=Invited, status=201)
 async def invite_node(asking: Asking) -> Invited:
     """Make a code with which one machine joins as a node. Only where the fleet's private engine is."""
-    code = await asyncio.to_thread(joining.invite, asking.body.name)
+    code = await asyncio.to_thread(invitations.invite, asking.body.name)
     return Invited(command=f"treadle fleet join {code}", url=places.load().url)
 
 
