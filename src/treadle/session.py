@@ -330,7 +330,7 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode | None = None
     key_source: str = ""
     """The variable that its key came from, or `settings`; empty when it has none or nobody knows."""
-    mcp_servers: dict[str, Literal["connected", "failed"]] = {}
+    mcp_servers: dict[str, Literal["connected", "failed", "disabled"]] = {}
     subagents: tuple[str, ...] = ()
     """The kinds of subagent that it can start."""
     losses: dict[str, Loss] = {}

@@ -11,6 +11,7 @@ import claude_agent_sdk as sdk
 import pytest
 
 from tests.agent.pixels import png
+from tests.drivers.notes_server import __file__ as NOTES
 from treadle.agent.providers.script import parse
 from treadle.testing.server import ModelServer, Recorded
 from treadle.wire.common.images import encoded
@@ -140,6 +141,10 @@ async def test_an_mcp_server_in_the_process_of_the_host(host: Host) -> None:
             ["add"],
         )
 
+        await client.toggle_mcp_server("calc", enabled=False)
+        [state] = (await client.get_mcp_status())["mcpServers"]
+        assert (state["status"], state["tools"]) == ("disabled", [])
+
     messages = await host.play(script, then=then, mcp_servers={"calc": server}, allowed_tools=["mcp__calc__add"])
     assert called == [{"a": 2, "b": 3}, {"a": -1, "b": 3}]
     shown, failed = results(messages)
@@ -150,6 +155,25 @@ async def test_an_mcp_server_in_the_process_of_the_host(host: Host) -> None:
         and uses(messages) == ["mcp__calc__add"] * 2
     )
     assert messages[-1].result == "It is done."
+
+
+async def test_a_server_that_is_switched_off_says_so_and_offers_nothing_until_it_is_on_again(host: Host) -> None:
+    seen = []
+
+    async def then(client: Any, messages: list[Any]) -> None:
+        for on in (False, True):
+            await client.toggle_mcp_server("notes", enabled=on)
+            [state] = (await client.get_mcp_status())["mcpServers"]
+            await client.query("again")
+            init = [m async for m in client.receive_response()][0]
+            seen.append(
+                (state["status"], init.data["mcp_servers"][0]["status"], "mcp__notes__recall" in init.data["tools"])
+            )
+
+    server = {"command": sys.executable, "args": [NOTES, str(host.work / "log")]}
+    await host.play(DONE, then=then, mcp_servers={"notes": server})
+    assert seen == [("disabled", "disabled", False), ("connected", "connected", True)]
+    assert "mcp__notes__recall" not in str(host.sent(1)["tools"]) and "mcp__notes__recall" in str(host.sent(2)["tools"])
 
 
 async def test_a_hook_can_change_the_arguments_and_spare_the_question(host: Host) -> None:
@@ -209,6 +233,34 @@ async def test_the_host_may_change_the_mode_with_its_permission(host: Host) -> N
     script = calling("Write", file_path="a", content="x") + calling("Write", file_path="b", content="x") + DONE
     await host.play(script, can_use_tool=can_use_tool)
     assert asked == ["a"] and (host.work / "b").exists()
+
+
+async def test_a_suggested_rule_that_the_host_takes_spares_the_next_question(host: Host) -> None:
+    asked: list[str] = []
+
+    async def can_use_tool(name: str, given: dict[str, Any], context: Any) -> Any:
+        asked.append(given["command"])
+        [suggestion] = context.suggestions
+        assert [rule.rule_content for rule in suggestion.rules] == [given["command"]]
+        return sdk.PermissionResultAllow(updated_permissions=[suggestion])
+
+    script = "".join(calling("Bash", command=command) for command in ("touch a", "touch a", "touch b"))
+    await host.play(script + DONE, can_use_tool=can_use_tool)
+    assert asked == ["touch a", "touch b"] and (host.work / "b").exists()
+
+
+async def test_a_rule_of_the_hosts_own_forbids_what_it_names_from_then_on(host: Host) -> None:
+    asked: list[str] = []
+
+    async def can_use_tool(name: str, given: dict[str, Any], context: Any) -> Any:
+        asked.append(given["command"])
+        rule = sdk.types.PermissionRuleValue(tool_name="Bash", rule_content="touch b*")
+        update = sdk.PermissionUpdate(type="addRules", rules=[rule], behavior="deny", destination="session")
+        return sdk.PermissionResultAllow(updated_permissions=[update])
+
+    script = "".join(calling("Bash", command=command) for command in ("touch a", "touch b"))
+    await host.play(script + DONE, can_use_tool=can_use_tool)
+    assert asked == ["touch a"] and not (host.work / "b").exists()
 
 
 async def test_files_go_back_to_what_they_were_before_a_prompt(host: Host) -> None:

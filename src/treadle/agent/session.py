@@ -150,7 +150,7 @@ class NativeSession(BaseSession):
             tools=tuple(tool.name for tool in self._offered()),
             mode=self.mode,
             key_source=self.configuration.key_source(self.provider),
-            mcp_servers=self.toolbox.servers.states,
+            mcp_servers=self.toolbox.states,
             subagents=tuple(kind.name for kind in kinds(self.spec.subagents).values()),
             context_window=self.context.window,
         )

@@ -6,7 +6,7 @@ nobody there. When the tools of MCP servers would fill the context, they are fou
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -84,15 +84,22 @@ class Toolbox:
         for tool in tools:
             self.registry.add(ProgramTool(tool))
 
+    @property
+    def states(self) -> dict[str, Literal["connected", "failed", "disabled"]]:
+        """How each MCP server is. Those in the process of the program are here only while they are left out."""
+        return {**self.servers.states, **dict.fromkeys(self._off, "disabled")}
+
     async def switch(self, server: str, *, on: bool) -> None:
         """Leave out the tools of a server, or connect to it again and offer them."""
-        if server not in self.servers.states:
+        ours = server in self.servers.states
+        if not ours and not any(tool.name.startswith(f"mcp__{server}__") for tool in self.registry):
             raise NotFound(f"there is no MCP server {server!r}", hint=", ".join(self.servers.states) or None)
         if not on:
             self._off.add(server)
             return
-        await self.servers.reconnect(server, self._configuration.settings.timeouts.mcp_start)
-        self._add_server_tools()
+        if ours:
+            await self.servers.reconnect(server, self._configuration.settings.timeouts.mcp_start)
+            self._add_server_tools()
         self._off.discard(server)
 
     # What the model sees

@@ -22,6 +22,10 @@ class Adaptable(Protocol):
         """The instructions that are given replace those that were; subagents are added."""
         ...
 
+    def add_rule(self, verdict: str, rule: str) -> None:
+        """A permission rule for the rest of the session; the verdict is allow, ask or deny."""
+        ...
+
     def context_parts(self) -> list[tuple[str, int]]:
         """What fills the context window now, and with about how many tokens."""
         ...

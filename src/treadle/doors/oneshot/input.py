@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from treadle.doors.oneshot.adaptable import Adaptable
 from treadle.doors.oneshot.greeting import Heard
 from treadle.doors.oneshot.hooks import HostHooks
 from treadle.doors.oneshot.requests import HostRequests
@@ -17,6 +18,7 @@ from treadle.events import Answered, Asked
 from treadle.io.link import Link
 from treadle.io.streams import Stream
 from treadle.session import Answer, Change, Instructions, Session, parse_mode
+from treadle.wire.oneshot import permissions
 from treadle.wire.oneshot import records as wire
 from treadle.wire.oneshot.content import prompt_of
 from treadle.wire.oneshot.names import THEIRS
@@ -223,10 +225,16 @@ class StreamInput:
             self._warn(f"an answer came too late: {error}")
 
     async def _permit(self, updates: Any) -> None:
-        """What else the host allows from now on: the mode can be set; other rules are asked about again."""
-        for update in updates if isinstance(updates, list) else ():
-            if isinstance(update, dict) and update.get("type") == "setMode":
+        """What else the host allows or forbids from now on."""
+        for update in map(_table, updates if isinstance(updates, list) else ()):
+            rules = permissions.rules_of(update)
+            if update.get("type") == "setMode":
                 await self._session.configure(Change(mode=parse_mode(str(update.get("mode")))))
+            elif rules and isinstance(self._session, Adaptable):
+                for verdict, rule in rules:
+                    self._session.add_rule(verdict, rule)
+                if update.get("destination") != "session":
+                    self._warn("the rules of a permission update hold for this session and are not kept")
             else:
                 self._warn("a permission update of the host is left out: such calls are asked about again")
 
@@ -241,7 +249,7 @@ def _can_use_tool(asked: Asked) -> dict[str, Any]:
         "display_name": THEIRS.get(asked.name or "", asked.name or asked.kind),
         "input": asked.args if isinstance(asked.args, dict) else {"text": asked.text},
         "description": asked.text,
-        "permission_suggestions": [],
+        "permission_suggestions": permissions.suggested(asked),
         "blocked_path": None,
         "tool_use_id": asked.call or "",
     }

@@ -159,7 +159,7 @@ class HostRequests:
 
     def _server_states(self) -> list[dict[str, Any]]:
         info = self._session.info
-        states = {**info.mcp_servers, **self._servers}
+        states = {**self._servers, **info.mcp_servers}
         return [
             {
                 "name": name,

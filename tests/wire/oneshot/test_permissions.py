@@ -1,0 +1,36 @@
+"""Suggestions for the host, and what it may send back."""
+
+from typing import Any
+
+import pytest
+
+from treadle.events import Asked
+from treadle.wire.oneshot.permissions import rules_of, suggested
+
+
+def asked(**more: Any) -> Asked:
+    return Asked(request="r", kind="permission", text="", **more)
+
+
+def test_a_suggestion_says_what_the_rule_would_be_and_comes_back_as_that_rule() -> None:
+    [rule] = suggested(asked(always=("Bash(git push)",), tool_kind="execute"))
+    assert rule["rules"] == [{"toolName": "Bash", "ruleContent": "git push"}]
+    assert rules_of(rule) == [("allow", "Bash(git push)")]
+    [rule, mode] = suggested(asked(always=("write_file(/w/a(1).txt)",), tool_kind="write"))
+    assert rules_of(rule) == [("allow", "Write(/w/a(1).txt)")] and mode["mode"] == "acceptEdits"
+    [rule] = suggested(asked(always=("mcp__notes__recall",)))
+    assert rules_of(rule) == [("allow", "mcp__notes__recall")]
+    assert suggested(asked(tool_kind="execute")) == []
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"type": "addDirectories", "directories": ["/"]},
+        {"type": "addRules", "behavior": "allow"},
+        {"type": "addRules", "behavior": "allow", "rules": [{"toolName": "Bash"}, {}]},
+        {"type": "addRules", "behavior": "perhaps", "rules": [{"toolName": "Bash"}]},
+    ],
+)
+def test_what_cannot_be_read_whole_gives_no_rule(update: dict[str, Any]) -> None:
+    assert rules_of(update) == []
