@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import need
+from tests.imports import loaded_by
 
 TREADLE = str(Path(sys.executable).parent / "treadle")
 SCRIPT = (
@@ -63,6 +64,17 @@ def run(work: Path, *arguments: str, **more: Any) -> subprocess.CompletedProcess
 def test_text_goes_to_stdout_and_nothing_to_stderr(work: Path) -> None:
     done = run(work, "hello")
     assert (done.returncode, done.stdout, done.stderr) == (0, "the answer\n", "")
+
+
+def test_a_plain_turn_loads_nothing_for_tools_hooks_and_sandboxes(work: Path) -> None:
+    said, loaded = loaded_by("-p", "hello", "--model", f"scripted:{work.parent / 'script.toml'}", cwd=work)
+    assert said == "the answer\n" and "treadle.agent.tools.base" in loaded
+    idle = {"difflib", "glob", "html", "json", "shutil", "treadle.agent.session_list", "treadle.policy.shell"}
+    idle |= {f"treadle.doors.oneshot.{name}" for name in ("hooks", "input", "schema", "verbose")}
+    idle |= {
+        f"treadle.io.{name}" for name in ("process.child", "sandbox.bubblewrap", "sandbox.start", "sandbox.planted")
+    }
+    assert not idle & loaded
 
 
 @pytest.mark.parametrize("output_format", ["text", "json", "stream-json"])

@@ -1,20 +1,26 @@
 """What the native agent's programs are confined to: its workspace, its rules, and what a person asked for."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from treadle.errors import Denied
 from treadle.io import scratch
 from treadle.io.paths import private_dir, state_dir
-from treadle.io.sandbox import methods, places, planted
+from treadle.io.sandbox import methods, places
 from treadle.io.sandbox.matches import Matches
 from treadle.policy import patterns
 from treadle.policy.network import parse_network
 from treadle.policy.rules import RuleSet
 from treadle.session import Confinement, Mode, Watching
 from treadle.settings.config import Settings
+
+if TYPE_CHECKING:
+    from treadle.io.sandbox.planted import ProtectedNames
 
 
 def settled(asked: Confinement, settings: Settings) -> Confinement:
@@ -122,16 +128,18 @@ class Confining:
 
         return watch
 
-    def _before(self, ruled: bool) -> tuple[planted.ProtectedNames, set[str] | None]:
+    def _before(self, ruled: bool) -> tuple[ProtectedNames, set[str] | None]:
+        from treadle.io.sandbox.planted import ProtectedNames
+
         if not self.wanted:
-            return planted.ProtectedNames(()), None
-        return planted.ProtectedNames(self._protected()), set(self._kept.find()) if ruled else None
+            return ProtectedNames(()), None
+        return ProtectedNames(self._protected()), set(self._kept.find()) if ruled else None
 
     def _protected(self) -> list[str]:
         found = dict.fromkeys(path for place in self._write for path in places.protected_in(place))
         return [path for path in found if not self._allowed(path)]
 
-    def _undo(self, before: tuple[planted.ProtectedNames, set[str] | None]) -> None:
+    def _undo(self, before: tuple[ProtectedNames, set[str] | None]) -> None:
         protected, kept = before
         if not self.wanted:
             return
@@ -141,7 +149,9 @@ class Confining:
         if not found:
             return
         aside = os.path.join(private_dir(os.path.join(state_dir(), "removed")), self._session)
-        moved = dict(planted.move_aside(found, aside))
+        from treadle.io.sandbox.planted import move_aside
+
+        moved = dict(move_aside(found, aside))
         protected.restore()
         listed = "".join(f"\n  {path}" + (f" (now {moved[path]})" if path in moved else "") for path in found)
         raise Denied(

@@ -5,6 +5,7 @@ History on disk is never rewritten: pruning and compacting are records that chan
 """
 
 import os
+import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -112,7 +113,7 @@ class Context:
         if (
             error.retryable
             or isinstance(error, ContextOverflow)
-            or not images.ABOUT_IMAGES.search(str(error))
+            or not re.search(images.ABOUT_IMAGES, str(error))
             or not new
         ):
             return False

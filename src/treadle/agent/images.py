@@ -5,7 +5,6 @@ A message names its images; their bytes are files of the session, so that neithe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ MOST, DROPPED_AT_ONCE = 20, 10
 MOST_BYTES = 20_000_000
 """Of all images of one request."""
 NOT_SHOWN = "[an image that cannot be shown to you]"
-ABOUT_IMAGES = re.compile(r"\bimages?\b|image_url|\bvision\b|multi.?modal|mmproj", re.IGNORECASE)
+ABOUT_IMAGES = r"(?i)\bimages?\b|image_url|\bvision\b|multi.?modal|mmproj"
 """In the words of a service that does not take an image."""
 
 SUFFIXES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}

@@ -8,7 +8,6 @@ import msgspec
 from treadle import __version__
 from treadle.agent.configuration import Configuration
 from treadle.agent.session import CAPABILITIES, NAME, NativeSession
-from treadle.agent.session_list import find_session, list_sessions
 from treadle.agent.tools import BUILTIN
 from treadle.agent.transcript import Transcript
 from treadle.errors import ConfigError
@@ -35,6 +34,8 @@ class NativeAgent:
         return AgentInfo(name=self.name, version=__version__, tools=BUILTIN, capabilities=dict(CAPABILITIES))
 
     async def kept(self, cwd: str | None = None) -> list[KeptSession]:
+        from treadle.agent.session_list import list_sessions
+
         return [
             KeptSession(id=entry.id, cwd=entry.cwd, title=entry.name or entry.prompt, updated=entry.updated)
             for entry in list_sessions(cwd)
@@ -47,7 +48,7 @@ class NativeAgent:
         if self._bind is not None:
             spec = self._bind(spec, {**self._env, **spec.env})
         configuration = await Configuration.load(spec, self._env)
-        old = Transcript.read(find_session(spec.start.resume, spec.cwd)) if spec.start.resume is not None else None
+        old = _kept(spec)
         model = spec.model or (old.model if old else None) or configuration.settings.model
         provider = configuration.provider(model)
         transcript = _transcript(spec, old, model or provider.model)
@@ -59,6 +60,15 @@ class NativeAgent:
         except BaseException:
             transcript.close()
             raise
+
+
+def _kept(spec: SessionSpec) -> Transcript | None:
+    """The session to go on with, if there is to be one."""
+    if spec.start.resume is None:
+        return None
+    from treadle.agent.session_list import find_session
+
+    return Transcript.read(find_session(spec.start.resume, spec.cwd))
 
 
 def _transcript(spec: SessionSpec, old: Transcript | None, model: str) -> Transcript:

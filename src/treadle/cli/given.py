@@ -19,7 +19,7 @@ from treadle.wire.oneshot.subagents import subagent
 
 VARIADIC = ("--allowedTools", "--allowed-tools", "--disallowedTools", "--denied-tools", "--disallowed-tools")
 """Options that take several words."""
-_RULE = re.compile(r"([\w*-]+)(\(.*\))?", re.S)
+_RULE = r"(?s)([\w*-]+)(\(.*\))?"
 
 
 def joined(arguments: list[str]) -> list[str]:
@@ -43,7 +43,7 @@ def joined(arguments: list[str]) -> list[str]:
 
 
 def _names_tools(word: str) -> bool:
-    found = _RULE.fullmatch(word.rstrip(","))
+    found = re.fullmatch(_RULE, word.rstrip(","))
     known = found is not None and (found[1] in OURS or found[1] in BUILTIN or found[1].startswith("mcp__"))
     return known or "," in word and all(_names_tools(part.strip()) for part in word.split(",") if part.strip())
 

@@ -1,11 +1,13 @@
 """`treadle -p PROMPT`: run one prompt, print the answer, exit. The command for scripts and CI."""
 
+from __future__ import annotations
+
 import asyncio
 import signal
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import click
 import msgspec
@@ -13,23 +15,22 @@ import msgspec
 from treadle.agents import find_agent, takes_programs
 from treadle.cli.notes import opening_notes
 from treadle.cli.options import RunOptions, run_options, take
-from treadle.cli.render import printable
-from treadle.doors.oneshot.command_hooks import ONLY_LOOK
-from treadle.doors.oneshot.greeting import Heard, first_records, greeted
-from treadle.doors.oneshot.hooks import HostHooks
-from treadle.doors.oneshot.input import StreamInput
 from treadle.doors.oneshot.run import OneShot
-from treadle.doors.oneshot.schema import SchemaCheck
-from treadle.doors.oneshot.verbose import Verbose
 from treadle.errors import ConfigError, PeerClosed
 from treadle.events import Retrying, Warned
 from treadle.io import stdin
-from treadle.io.link import Link
+from treadle.io.process import lifetime
 from treadle.io.process.private import hold_secrets
 from treadle.io.streams import FdStream, take_stdio
 from treadle.session import EventReader, Session
 from treadle.wire.oneshot.connection import Connection
 from treadle.wire.oneshot.records import OutputFormat
+
+if TYPE_CHECKING:
+    from treadle.doors.oneshot.command_hooks import CommandHook
+    from treadle.doors.oneshot.greeting import Heard
+    from treadle.doors.oneshot.hooks import HostHooks
+    from treadle.doors.oneshot.schema import SchemaCheck
 
 BROKEN_PIPE = 141
 Interrupt: TypeAlias = Callable[[str], Coroutine[Any, Any, None]]
@@ -120,15 +121,11 @@ async def _run(
     replay: bool,
     **_: Any,
 ) -> int:
-    check = SchemaCheck.load(json_schema) if json_schema else None
+    check = _check(json_schema)
     commands = options.theirs().hooks
     spec = options.spec(answers=permission_prompt_tool is not None, default_mode="suggest", hooks=True)
-    if commands and options.agent != "native":  # they may be there to forbid something: never skip them
-        raise ConfigError(f"{options.agent} cannot run the hooks of --settings", hint="the native agent can")
-    for event in {hook.event for hook in commands} & set(ONLY_LOOK):
-        _note(f"hooks of the event {event} are not called here")
     needed = commands or text is None and takes_programs(options.agent)
-    hooks = HostHooks(spec.cwd, commands, _note) if needed else None
+    hooks = _hooks(spec.cwd, commands, options.agent) if needed else None
     if hooks is not None:
         spec = msgspec.structs.replace(spec, program=hooks.program())
     stream, wire = take_stdio(output_file), Connection("run")
@@ -137,39 +134,50 @@ async def _run(
     async def opening() -> Session:
         wanted = check.instruct(spec) if check else spec
         if text is None:
+            from treadle.doors.oneshot.greeting import first_records, greeted
+            from treadle.io.link import Link
+
             early.extend(await first_records(Link(stream, wire)))
             wanted = greeted(early, wanted)
         return await find_agent(options.agent).open(wanted)
 
     session = await _opened(opening())
+    lifetime.loaded()
     for note in opening_notes(session):
         _note(note)
     telling = asyncio.create_task(_tell_warnings(session.events(after=-1, observer=True)))
     try:
-        extra = Verbose(session, cwd=spec.cwd, mode=spec.mode, lines=verbose, partial=partial, deltas=text is not None)
+        extra = None
+        if verbose or partial:
+            from treadle.doors.oneshot.verbose import Verbose
+
+            deltas = text is not None
+            extra = Verbose(session, cwd=spec.cwd, mode=spec.mode, lines=verbose, partial=partial, deltas=deltas)
         runner = OneShot(
             session,
             output_format,
             out=stream,
             strict=strict_exit,
-            extra=extra if verbose or partial else None,
+            extra=extra,
             check=check,
             unknown_cost=unknown_cost,
             wire=wire,
         )
-        talk = StreamInput(
-            session,
-            runner,
-            stream,
-            _note,
-            early=early,
-            answers=spec.answers,
-            hooks=hooks,
-            servers=tuple(name for name, entry in spec.tools.servers.items() if entry.get("type") == "sdk"),
-            instructions=spec.instructions,
-            replay=replay,
-        )
         if text is None:
+            from treadle.doors.oneshot.input import StreamInput
+
+            talk = StreamInput(
+                session,
+                runner,
+                stream,
+                _note,
+                early=early,
+                answers=spec.answers,
+                hooks=hooks,
+                servers=tuple(name for name, entry in spec.tools.servers.items() if entry.get("type") == "sdk"),
+                instructions=spec.instructions,
+                replay=replay,
+            )
             work, interrupt = talk.run(), talk.interrupt
         else:
             if hooks is not None:
@@ -179,6 +187,26 @@ async def _run(
     finally:
         await session.close()
         await telling
+
+
+def _check(json_schema: str | None) -> SchemaCheck | None:
+    if not json_schema:
+        return None
+    from treadle.doors.oneshot.schema import SchemaCheck
+
+    return SchemaCheck.load(json_schema)
+
+
+def _hooks(cwd: str, commands: tuple[CommandHook, ...], agent: str) -> HostHooks:
+    """The hooks of --settings and of the program that drives us."""
+    from treadle.doors.oneshot.command_hooks import ONLY_LOOK
+    from treadle.doors.oneshot.hooks import HostHooks
+
+    if commands and agent != "native":  # they may be there to forbid something: never skip them
+        raise ConfigError(f"{agent} cannot run the hooks of --settings", hint="the native agent can")
+    for event in {hook.event for hook in commands} & set(ONLY_LOOK):
+        _note(f"hooks of the event {event} are not called here")
+    return HostHooks(cwd, commands, _note)
 
 
 async def _one(text: str, runner: OneShot, hooks: HostHooks | None) -> int:
@@ -258,4 +286,6 @@ def _interrupt(interrupt: Interrupt, signum: int) -> None:
 
 
 def _note(message: str) -> None:
+    from treadle.cli.render import printable  # most runs have nothing to tell
+
     print(f"treadle: {printable(message)}", file=sys.stderr, flush=True)

@@ -138,6 +138,8 @@ def _run(arguments: list[str]) -> int | None:
     if once:
         from treadle.cli.given import joined
 
+        if first == "-p":
+            arguments = ["--print", *arguments[1:]]  # behind a single letter click looks for similar names first
         arguments = joined(arguments)
         command = load("treadle.cli.oneshot:oneshot")
     elif first.startswith("-") and first not in [*HELP, "--version"] or not arguments and sys.stdin.isatty():

@@ -1,6 +1,5 @@
 """This machine's file system, as permission rules ask about it."""
 
-import glob
 import os.path
 from collections.abc import Iterator
 
@@ -19,6 +18,8 @@ class _Disk:
             return str(error.filename or "/")
 
     def found(self, base: str, pattern: str) -> Iterator[str]:
+        import glob
+
         return glob.iglob(os.path.join(glob.escape(base), pattern))
 
 

@@ -3,7 +3,7 @@
 import posixpath
 from collections.abc import Callable, Iterable
 
-from treadle.policy import modes, patterns, protected, shell
+from treadle.policy import modes, patterns, protected
 from treadle.policy.disk import Disk
 from treadle.policy.rules import RuleSet
 from treadle.session import Access, Decision, Guard, Mode, Rules
@@ -143,6 +143,8 @@ def _redirected(access: Access) -> list[Access]:
     """The writes of a command's redirections: `echo x > f` writes f as surely as a tool does."""
     if access.command is None:
         return []
+    from treadle.policy import shell
+
     writes = shell.read(access.command).writes
     return [Access(tool=access.tool, kind="write", paths=(path,)) for path in writes]
 

@@ -8,19 +8,25 @@ that forbid are read broadly, rules that allow narrowly:
 - an allow rule never matches a command that could not be understood, unless it is exactly that command.
 """
 
+from __future__ import annotations
+
 import itertools
 import posixpath
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from treadle.errors import ConfigError
-from treadle.policy import options, patterns, programs, shell
+from treadle.policy import patterns
 from treadle.policy.disk import Disk
 from treadle.session import Access, Decision, Rules
 
-_RULE = re.compile(r"([\w*-]+)(?:\((.*)\))?", re.S)
+if TYPE_CHECKING:
+    from treadle.policy import shell
+
+_RULE = r"(?s)([\w*-]+)(?:\((.*)\))?"
 _KINDS = {
     "read": ("read",),
     "write": ("write",),
@@ -35,6 +41,8 @@ _SHELL_NAMES = {"bash", "shell", "sh", "execcommand", "localshell", "runshellcom
 
 def written(script: shell.ShellScript) -> list[str]:
     """The files that a script writes, as far as its words show: redirections, and operands that are written to."""
+    from treadle.policy import programs, shell
+
     found = [*script.writes]
     for part in script.parts:
         words = [word for word in part.words[1:] if not word.startswith("-")]
@@ -71,7 +79,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 def parse_rule(text: str) -> Rule:
-    found = _RULE.fullmatch(text.strip())
+    found = re.fullmatch(_RULE, text.strip())
     if found is None:
         raise ConfigError(
             f"{text!r} is not a permission rule", hint="write Tool or Tool(pattern), as in Bash(git status*)"
@@ -127,6 +135,8 @@ class RuleSet:
         """The decision of the rules; None when no rule matches."""
         if not (self.deny or self.ask or self.allow):
             return None
+        from treadle.policy import shell  # a session opens without reading any command
+
         script = shell.read(access.command) if access.command is not None else None
         for rule in self.deny:
             if self.touches(rule, access, script):
@@ -166,6 +176,8 @@ class RuleSet:
 
     def touches_in_shell(self, rule: Rule, script: shell.ShellScript) -> bool:
         """A rule about files also applies to redirections, and to words of a command that can only mean such files."""
+        from treadle.policy import programs, shell
+
         assert rule.pattern is not None
         reading = rule.tool == "read"
         named = [*script.reads] if reading else [*script.writes]
@@ -258,6 +270,8 @@ def _words(part: shell.Part) -> tuple[str, ...]:
 
 def _part_allowed(part: shell.Part, allowed: list[str]) -> bool:
     """Whether every word is known and no option runs or writes something, unless the rule itself has that option."""
+    from treadle.policy import options
+
     if not part.certain:
         return False
     forms = (part.text, part.full, part.source) if part.plain else (part.full, part.source)

@@ -12,14 +12,14 @@ from treadle.errors import AuthFailed, ContextOverflow, ProviderError, RateLimit
 from treadle.redact import Redactor
 
 RETRYABLE = frozenset({408, 409, 429, 529})
-TOO_LONG = re.compile(
-    r"context.?(length|window|size)|maximum context|prompt is too long|too many (input )?tokens|input is too long"
-    r"|exceeds? the (model'?s )?(maximum|available) (input|context)|request_too_large",
-    re.IGNORECASE,
+# Compiled when something fails: most runs need none of them.
+TOO_LONG = (
+    r"(?i)context.?(length|window|size)|maximum context|prompt is too long|too many (input )?tokens|input is too long"
+    r"|exceeds? the (model'?s )?(maximum|available) (input|context)|request_too_large"
 )
-OVERLOADED = re.compile(r"overloaded|rate.?limit|too many requests|server_error|api_error|timeout", re.IGNORECASE)
-OUT_OF_MONEY = re.compile(r"insufficient_quota|billing|credit balance", re.IGNORECASE)
-NO_IMAGES = re.compile(r"image input|mmproj|not (a )?multi.?modal", re.IGNORECASE)
+OVERLOADED = r"(?i)overloaded|rate.?limit|too many requests|server_error|api_error|timeout"
+OUT_OF_MONEY = r"(?i)insufficient_quota|billing|credit balance"
+NO_IMAGES = r"(?i)image input|mmproj|not (a )?multi.?modal"
 """Local servers fail with 500 when their model has no eyes; that does not pass."""
 LONGEST = 2000
 
@@ -36,14 +36,14 @@ def from_status(
     """The error for an HTTP status; `kind` is the service's own type or code for it."""
     about = f"{kind} {message}"
     error: type[ProviderError] = ProviderError
-    retryable = status in RETRYABLE or status >= 500 and not NO_IMAGES.search(message)
+    retryable = status in RETRYABLE or status >= 500 and not re.search(NO_IMAGES, message)
     if status in (401, 403):
         error = AuthFailed
-    elif status in (400, 413, 422) and TOO_LONG.search(about):
+    elif status in (400, 413, 422) and re.search(TOO_LONG, about):
         error = ContextOverflow
     elif status == 429:
         error = RateLimited
-        retryable = not OUT_OF_MONEY.search(about)
+        retryable = not re.search(OUT_OF_MONEY, about)
     return error(
         f"{provider} answered {status}: {message}",
         provider=provider,
@@ -74,13 +74,13 @@ def from_event(error: Any, *, provider: str) -> ProviderError:
     if isinstance(code, int) and 400 <= code < 600:
         return from_status(code, message, provider=provider, kind=kind)
     about = f"{kind} {message}"
-    if TOO_LONG.search(about):
+    if re.search(TOO_LONG, about):
         return ContextOverflow(f"{provider}: {message}", provider=provider, details={"type": kind})
     return ProviderError(
         f"{provider} failed while answering: {message}",
         provider=provider,
         details={"type": kind},
-        retryable=bool(OVERLOADED.search(about)),
+        retryable=bool(re.search(OVERLOADED, about)),
     )
 
 

@@ -1,6 +1,5 @@
 """What the three readers share: decoding one event, tool arguments, token counts."""
 
-import json
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,6 +26,8 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes, provider: str) -> T:
 def _again(decoder: msgspec.json.Decoder[T], data: bytes, provider: str, error: Exception) -> T:
     """Some services cut a surrogate pair in two between events; the halves are not text, the rest of the event is."""
     if b"\\u" in data:
+        import json
+
         try:
             return decoder.decode(json.dumps(mended(json.loads(data, parse_constant=str))))
         except (ValueError, RecursionError):

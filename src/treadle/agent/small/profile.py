@@ -56,7 +56,7 @@ class SmallProfile(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **dict.fromkeys(map(_known, parts), False))
 
 
-PARTS = tuple(field.name for field in msgspec.structs.fields(SmallProfile))
+PARTS = SmallProfile.__struct_fields__
 
 
 def _known(part: str) -> str:

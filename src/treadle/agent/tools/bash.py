@@ -4,13 +4,14 @@ When the shell exits, what it left running is stopped, and told; a server is for
 tool: stdin is /dev/null, time is limited, and a daemon that keeps the output pipe open is ended with the rest.
 """
 
+from __future__ import annotations
+
 import asyncio
 import codecs
-import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta
@@ -19,9 +20,10 @@ from treadle.agent.tools.base import Tool, ToolContext
 from treadle.agent.tools.output import Output
 from treadle.errors import LocalError, ToolError
 from treadle.events import CommandRun, ToolKind, ToolOutput
-from treadle.io.process.child import Child
-from treadle.io.sandbox.start import start
 from treadle.session import Access, Confinement
+
+if TYPE_CHECKING:
+    from treadle.io.process.child import Child
 
 GRACE = 2.0
 """Seconds between asking what is left to end and killing it."""
@@ -100,7 +102,11 @@ class ShellRun:
         self._live = Live(context)
 
     async def result(self) -> str:
-        shell = shutil.which("bash", path=self.context.env.get("PATH")) or "/bin/sh"
+        from shutil import which  # most sessions begin without a command
+
+        from treadle.io.sandbox.start import start
+
+        shell = which("bash", path=self.context.env.get("PATH")) or "/bin/sh"
         try:
             child = await start(
                 self.confinement,

@@ -1,6 +1,5 @@
 """What changed in a file, as a unified diff. Only the part that differs is compared, so a big file costs little."""
 
-from difflib import SequenceMatcher
 from io import StringIO
 
 CONTEXT = 3
@@ -47,6 +46,8 @@ _Opcode = tuple[str, int, int, int, int]
 def _groups(a: list[str], b: list[str]) -> list[list[_Opcode]]:
     if len(a) + len(b) > MAX_LINES:
         return [[("replace", 0, len(a), 0, len(b))]]
+    from difflib import SequenceMatcher
+
     return [list(group) for group in SequenceMatcher(None, a, b).get_grouped_opcodes(CONTEXT)]
 
 

@@ -7,7 +7,6 @@ own version of every line that the edit does not change.
 
 import heapq
 import re
-from difflib import SequenceMatcher, get_close_matches
 
 import msgspec
 
@@ -101,6 +100,8 @@ def _rewritten(found: list[str], old: list[str], new: str) -> list[str]:
     """The new lines in the file's own style; `found` are the file's lines (with their ends) that `old` stands for."""
     if not new:
         return []
+    from difflib import SequenceMatcher
+
     fresh = new.removesuffix("\n").split("\n")
     end = "\r\n" if found[0].endswith("\r\n") else "\n"
     indents = _indents(found, old)
@@ -167,6 +168,8 @@ def near_misses(lines: list[str], old: str) -> str:
             numbers.setdefault(line[:200], number)
     # Comparing in earnest is slow, so only lines that share the most pieces of three characters are compared.
     likely = heapq.nlargest(30, numbers, key=lambda line: len(pieces & _trigrams(line)))
+    from difflib import get_close_matches
+
     near = get_close_matches(wanted, likely, n=3, cutoff=0.5) if wanted else []
     if not near:
         return "nothing in the file looks like it; read the file again"

@@ -29,7 +29,7 @@ MAX_LINE = 500
 UNSORTED_ROWS = 20_000
 """Up to so many rows are collected in any order and sorted; with more, a search in order stops early instead."""
 
-_PLAIN_GLOB = re.compile(r"[\w.?-]*\*[\w.?-]*(\{[\w.,-]+\})?")
+_PLAIN_GLOB = r"[\w.?-]*\*[\w.?-]*(\{[\w.,-]+\})?"
 Mode = Literal["content", "files_with_matches", "count"]
 
 
@@ -257,4 +257,4 @@ def _path_filter(glob: str | None) -> re.Pattern[str] | None:
 def _base_glob(glob: str | None) -> str | None:
     """The part of a glob that speaks of base names, where every reader of globs agrees on what it means."""
     base = glob.rpartition("/")[2] if glob else ""
-    return base if base != "*" and _PLAIN_GLOB.fullmatch(base) else None
+    return base if base != "*" and re.fullmatch(_PLAIN_GLOB, base) else None

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from treadle.errors import ToolError
 
-_ODD = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_ODD_OR_ESCAPE = _ODD.pattern + r"|\\(?=x)"
-_ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
+_ODD = "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
+_ODD_OR_ESCAPE = _ODD + r"|\\(?=x)"
 
 
 def resolve(cwd: Path, text: str) -> Path:
@@ -25,7 +24,7 @@ def resolve(cwd: Path, text: str) -> Path:
         text = os.path.expanduser(text)
     path = os.path.join(cwd, text)
     if "\\x" in text and not os.path.lexists(path):
-        meant = _ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), os.fsencode(path))
+        meant = re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), os.fsencode(path))
         if b"\0" not in meant and os.path.lexists(meant):
             path = os.fsdecode(meant)
     try:
@@ -50,7 +49,8 @@ class Resolved:
 def show(path: str | Path) -> str:
     """The path as text for a model or an event: one line, valid UTF-8."""
     text = str(path)
-    return re.sub(_ODD_OR_ESCAPE, _escape, text) if _ODD.search(text) else text
+    odd = not text.isprintable() and re.search(_ODD, text)
+    return re.sub(_ODD_OR_ESCAPE, _escape, text) if odd else text
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -4,14 +4,12 @@ import asyncio
 import base64
 import os
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator
 
 import msgspec
 
 from treadle.agent.tools.scan import MAX_FILE
 from treadle.errors import LineTooLong, ToolError
-from treadle.io.process.child import start
 from treadle.io.process.programs import find_outside
 from treadle.wire.common.framing import LineSplitter
 
@@ -45,8 +43,9 @@ class FileMatches(msgspec.Struct):
 
 def find(workspace: str = os.curdir) -> str | None:
     """ripgrep on PATH, or the one that is installed with us; never one that lies in the workspace."""
-    scripts = sysconfig.get_path("scripts")
-    return find_outside("rg", workspace) or find_outside("rg", path=scripts)
+    from sysconfig import get_path
+
+    return find_outside("rg", workspace) or find_outside("rg", path=get_path("scripts"))
 
 
 def ripgrep_argv(program: str, request: RipgrepRequest, in_order: bool) -> list[str]:
@@ -132,6 +131,8 @@ async def search(
     argv: list[str], env: dict[str, str], timeout: float, keep: int, take: Callable[[FileMatches], bool]
 ) -> bool:
     """Hand every file to `take` until it says False. False when time was up; PatternRefused when it cannot be read."""
+    from treadle.io.process.child import start
+
     reader = RipgrepReader(keep)
     async with await start(argv, env=env, cwd="/") as child:
         try:

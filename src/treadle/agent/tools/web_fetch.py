@@ -10,7 +10,6 @@ import asyncio
 import re
 import socket
 import ssl
-import zlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +21,6 @@ from msgspec import Meta
 from treadle import __version__
 from treadle.agent.tools import text
 from treadle.agent.tools.base import Tool, ToolContext
-from treadle.agent.tools.html_text import to_text
 from treadle.errors import ToolError
 from treadle.events import ToolKind
 from treadle.policy import addresses
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 5 << 20
 MAX_SECONDS = 30.0
 MAX_REDIRECTS = 5
-_TEXTUAL = re.compile(r"text/|.*[/+](json|xml|javascript|yaml|x-ndjson|toml|sql|x-sh)$|^$", re.I)
+_TEXTUAL = r"(?i)text/|.*[/+](json|xml|javascript|yaml|x-ndjson|toml|sql|x-sh)$|^$"
 
 Lookup = Callable[[str, int], Awaitable[list[str]]]
 
@@ -95,10 +93,12 @@ class FetchedPage(msgspec.Struct):
     def render(self) -> str:
         kind = self.content_type.partition(";")[0].strip().lower()
         what = text.binary(self.body[: text.SNIFF])
-        if what or not _TEXTUAL.match(kind):
+        if what or not re.match(_TEXTUAL, kind):
             raise ToolError(f"{self.url} is {what or kind}, of {len(self.body):,} bytes or more; only text can be read")
         content = self._decoded()
         if kind in ("text/html", "application/xhtml+xml") or (not kind and content.lstrip()[:1] == "<"):
+            from treadle.agent.tools.html_text import to_text
+
             content = to_text(content, self.url)
         notes = [f"[{self.url}]"] if self.url != self.asked else []
         if self.status >= 400:
@@ -215,6 +215,8 @@ def _host_header(host: str, port: int | None) -> str:
 
 async def _body(response: httpx2.Response) -> tuple[bytes, bool]:
     """At most MAX_BYTES, also when it was sent compressed though we did not ask for that."""
+    import zlib
+
     encoding = response.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("identity", "", "gzip", "x-gzip", "deflate"):
         raise ToolError(f"the server sent it compressed as {encoding}, which was not asked for")

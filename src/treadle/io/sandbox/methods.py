@@ -8,8 +8,6 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from treadle.errors import ConfigError, TreadleError
-from treadle.io.process.programs import run_program
-from treadle.io.sandbox import bubblewrap, landlock, seccomp
 from treadle.session import Confinement, Mode
 
 Method: TypeAlias = Literal["bubblewrap", "landlock"]
@@ -33,6 +31,8 @@ class Availability(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def available() -> Availability:
     """Tried once in each process; a few milliseconds."""
+    from treadle.io.sandbox import landlock, seccomp
+
     first = _bubblewrap_problem()
     if first is None:
         unfiltered = () if seccomp.program() else ("refuse rarely used system calls (no filter for this processor)",)
@@ -73,6 +73,9 @@ def wanted(confinement: Confinement, mode: Mode | None) -> bool:
 def _bubblewrap_problem(*, again: bool = True) -> str | None:
     if sys.platform != "linux":
         return f"not on {sys.platform}"
+    from treadle.io.process.programs import run_program
+    from treadle.io.sandbox import bubblewrap
+
     program = bubblewrap.find(os.curdir)
     if program is None:
         return "there is no program bwrap"
