@@ -1,1 +1,1 @@
-"""Many orders on one machine or many, on NATS JetStream. `client.py` is what commands and HTTP handlers call."""
+"""Many orders on one machine or many, on NATS JetStream. Commands and HTTP handlers call what is in `client.py`."""

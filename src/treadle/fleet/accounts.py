@@ -27,7 +27,7 @@ def charged(budgets: dict[str, Budget], spec: Spec, before: Used, used: Used) ->
 
 
 def beyond(limits: OrderLimits, used: Used, next_call: Used) -> str:
-    """Why an order may not go on: what it has used, with what its next call may take, is at or beyond its limits."""
+    """Why an order may not go on: what it has used, plus what its next call may take, reaches its limits."""
     tokens, usd = used.tokens, used.usd or 0.0
     if limits.tokens is not None and tokens >= limits.tokens:
         return f"it has used {tokens} of {limits.tokens} tokens"
@@ -43,7 +43,7 @@ def beyond(limits: OrderLimits, used: Used, next_call: Used) -> str:
 
 
 def raised(limits: OrderLimits, given: OrderLimits) -> OrderLimits:
-    """The limits with as much again as the order was given at first."""
+    """The limits, raised by as much as the order was given at first."""
     return replace(
         limits,
         usd=None if limits.usd is None else limits.usd + (given.usd or limits.usd),

@@ -1,4 +1,4 @@
-"""What the scheduler answers at once, from memory: beats of nodes and runners, and questions about the present."""
+"""What the scheduler answers at once from memory: beats of nodes and runners, and questions about the present."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from treadle.fleet.orders import AT_WORK, Used, encode
 from treadle.fleet.placing import explain_wait, over_budget
 
 WHYS_AT_WORK, WHYS_WAITING = 500, 100
-"""How many orders `fleet.ask.all` tells of."""
+"""How many orders `fleet.ask.all` reports."""
 
 
 class Answering:
@@ -26,7 +26,7 @@ class Answering:
         self.wake = wake
 
     async def beat(self, subject: str, data: bytes) -> bytes | None:
-        """`fleet.beat.NODE.node` or `fleet.beat.NODE.ORDER.ATTEMPT`."""
+        """Handle `fleet.beat.NODE.node` or `fleet.beat.NODE.ORDER.ATTEMPT`."""
         parts = subject.split(".")
         said = msgspec.json.decode(data)
         if parts[3] == "node":
@@ -74,7 +74,7 @@ class Answering:
         return answer
 
     async def ask(self, subject: str, data: bytes) -> bytes | None:
-        """`fleet.ask.why.ORDER`, `fleet.ask.all`, `fleet.ask.nodes`, `fleet.ask.status`."""
+        """Answer `fleet.ask.why.ORDER`, `fleet.ask.all`, `fleet.ask.nodes` or `fleet.ask.status`."""
         parts = subject.split(".")
         if parts[2] == "why":
             return encode(self._why(parts[3]))
@@ -111,7 +111,7 @@ class Answering:
         }
 
     def _all(self) -> dict[str, Any]:
-        """Why each order waits or what it does, for so many as somebody can look at."""
+        """Why each order waits or what it does, for as many orders as somebody can look at."""
         book = self.book
         at_work = [name for name, row in book.rows.items() if row.order.state in AT_WORK][:WHYS_AT_WORK]
         waiting = [row.spec.id for row in islice(book.queued(), WHYS_WAITING)]

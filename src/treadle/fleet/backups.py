@@ -1,11 +1,11 @@
-"""All streams of a fleet in a directory, and back: by the server's own snapshots, as the `nats` command takes them.
+"""Saves all streams of a fleet in a directory, and restores them: the server's own snapshots, as `nats` takes them.
 
     DIR/fleet.json                  which engine, and the credentials of every role
     DIR/STREAM/backup.json          the stream's configuration and state
     DIR/STREAM/stream.tar.s2        its messages and consumers
 
-A backup may be taken while the fleet works. The streams are taken one after the other, what is referred to after what
-refers to it: an order that ended meanwhile is done again, and none that had ended when the backup began is.
+A backup may be taken while the fleet works. The streams are saved one after the other, each before those
+it refers to: an order that ends during the backup is done again, one that had ended before it is not.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ Progress = Callable[[str], None]
 
 
 async def backup(bus: Bus, directory: str, *, say: Progress = lambda text: None) -> int:
-    """Save every stream in a new or empty directory; gives the bytes of all of them."""
+    """Save every stream in a new or empty directory. Returns the total bytes."""
     directory = private_dir(os.path.abspath(directory))
     if os.listdir(directory):
         raise LocalError(f"{directory} is not empty", hint="a backup goes into a directory of its own")
@@ -42,7 +42,7 @@ async def backup(bus: Bus, directory: str, *, say: Progress = lambda text: None)
         write_atomic(os.path.join(place, "backup.json"), msgspec.json.format(msgspec.json.encode(about), indent=2))
         say(f"saved   {stream}: {about['state']['messages']} messages, {size / 1e6:.1f} MB")
         total += size
-    # Last of all, so that a directory with this file has everything.
+    # Written last, so that a directory with this file is complete.
     write_atomic(os.path.join(directory, "fleet.json"), msgspec.json.encode(places.load()))
     return total
 
@@ -68,7 +68,9 @@ async def _save(bus: Bus, stream: str, path: str) -> tuple[dict[str, Any], int]:
 
 
 async def _pieces(arrived: asyncio.Queue[Any], stream: str) -> AsyncIterator[bytes]:
-    """Each piece, acknowledged when it is written; an empty one is the end, and says so if it is not a good one."""
+    """Yield each piece, acknowledged once it is written. An empty piece is the end, and carries an error if it
+    failed.
+    """
     while True:
         try:
             message = await asyncio.wait_for(arrived.get(), WAIT_SECONDS)
@@ -85,9 +87,9 @@ async def _pieces(arrived: asyncio.Queue[Any], stream: str) -> AsyncIterator[byt
 
 
 async def restore(directory: str, *, say: Progress = lambda text: None) -> None:
-    """Bring the streams of a backup into the engine of this machine's fleet; into one of its own if it has none yet.
+    """Bring the streams of a backup into the engine of this machine's fleet, which is made if it has none yet.
 
-    Nobody may be at work: nodes and runners of a later time would not fit to orders of an earlier one.
+    No node or runner may be at work: they would not match the older orders of the backup.
     """
     known = read_if_there(os.path.join(directory, "fleet.json"))
     if known is None:
@@ -105,7 +107,7 @@ async def restore(directory: str, *, say: Progress = lambda text: None) -> None:
             for stream in STREAMS:
                 await _restore_stream(bus, stream, os.path.join(directory, stream))
                 say(f"restored {stream}")
-            # Streams of an older version are brought up to date here; those of a newer one are refused.
+            # Brings streams of an older version up to date, and refuses those of a newer one.
             await ensure(bus, replicas=fleet.replicas, lease=fleet.lease)
         finally:
             await bus.close()
@@ -121,7 +123,7 @@ async def _refuse_if_used(bus: Bus) -> None:
         status = await bus.ask("fleet.ask.status", timeout=1.0)
         raise LocalError(f"{status['scheduler']} is at work", hint="`treadle fleet down` on every machine first")
     except (EngineRefused, Unreachable):
-        return  # no streams, no scheduler: as it should be
+        return  # no streams and no scheduler, as it should be
 
 
 async def _restore_stream(bus: Bus, stream: str, place: str) -> None:
@@ -138,6 +140,6 @@ async def _restore_stream(bus: Bus, stream: str, place: str) -> None:
     done = msgspec.json.decode(reply.data)
     if error := done.get("error"):
         raise StorageError(f"the engine could not restore {stream}: {error.get('description', error)}")
-    # Not the number of messages: those that were to vanish after a time may have done so.
+    # The number of messages may differ: those with a time to live may have expired.
     if done["state"]["last_seq"] != about["state"]["last_seq"]:
         raise StorageError(f"{stream} ends at {done['state']['last_seq']}, not at {about['state']['last_seq']}")

@@ -1,9 +1,9 @@
-"""All that the scheduler knows, and every rule by which orders move. No input, no output: given what was heard and the
-time, it says what is to be written.
+"""All that the scheduler knows, and every rule by which orders change state. It does no I/O: given what was heard and
+the time, it says what must be written.
 
-An order is `queued`, then `placed` on a node, then `running`, with `asking` in between, then ended. What a node says
-counts only for the attempt that the order is at, on the node that it was placed on: that is the fence. The attempt's
-number only grows.
+An order is `queued`, then `placed` on a node, then `running`, perhaps `asking` in between, then ended. What a node says
+counts only for the order's current attempt, on the node where it was placed. This is the fence: the attempt's number
+only grows.
 """
 
 import time
@@ -38,10 +38,10 @@ from treadle.fleet.orders import (
 )
 
 START_SECONDS = 60.0
-"""How long a node that is heard has to start the runner of an order that was placed on it."""
+"""How long a node that is alive has to start the runner of an order placed on it."""
 NOTES_MAX = 200
 BACK_SECONDS = 2.0
-"""Seconds between two orders on an account that was parked, until the first have come through."""
+"""Seconds between two orders on an account that was parked, until the first ones have succeeded."""
 
 
 class OpenOrder:
@@ -58,7 +58,7 @@ class OpenOrder:
         self.asks: dict[str, dict[str, Any]] = {}
         self.activity: dict[str, Any] = {}
         self.escalated = 0
-        """The attempt that was found to be stuck."""
+        """The last attempt that was found to be stuck."""
 
 
 class NodeView:
@@ -70,11 +70,11 @@ class NodeView:
         self.slots = 0
         self.labels: frozenset[str] = frozenset()
         self.agents: frozenset[str] | None = None
-        """None is any."""
+        """None means any."""
         self.limits: dict[str, int] = {}
         self.at_work: set[str] = set()
         self.leaving = ""
-        """Why it takes nothing more, by its own word."""
+        """Why it takes nothing more, as it says itself."""
 
     @property
     def free(self) -> int:
@@ -85,14 +85,14 @@ class NodeView:
 
 
 class Unit(NamedTuple):
-    """Changes that belong together: all are written or none."""
+    """Changes that belong together: all of them are written, or none."""
 
     writes: list[Write]
     row: OpenOrder | None
 
 
 class Say(NamedTuple):
-    """Something to say when what led to it is stored. `stored` says whether it goes to a stream."""
+    """A message to send once the change that led to it is stored. `stored` says whether it goes to a stream."""
 
     subject: str
     data: bytes
@@ -107,7 +107,7 @@ class Book:
         self.nodes: dict[str, NodeView] = {}
         self.children: dict[str, set[str]] = {}
         self.fate: dict[str, State] = {}
-        """How orders ended that others come after."""
+        """How orders ended that other orders come after."""
         self.control = Control()
         self.control_revision = 0
         self.back_at: dict[str, float] = {}
@@ -116,7 +116,7 @@ class Book:
         self.says: list[Say] = []
         self.control_changed = False
         self.unanswered: list[tuple[str, bytes]] = []
-        """Answers that the deadline gives, by key; whoever was first has answered."""
+        """Answers given by deadlines, by key; they count only if nobody answered first."""
 
     # What is in it...
 
@@ -131,7 +131,7 @@ class Book:
         return row
 
     def at_work(self) -> Iterator[OpenOrder]:
-        """Every order that has files and claims of its own now: on a node, or parked."""
+        """Every order that holds files and claims now: on a node, or parked."""
         return (row for row in self.rows.values() if row.order.state in AT_WORK)
 
     def _beside(self, row: OpenOrder) -> Iterator[OpenOrder]:
@@ -144,7 +144,7 @@ class Book:
         return {other.spec.id: list(other.spec.claims) for other in self._beside(row) if other.spec.claims}
 
     def collisions(self, row: OpenOrder) -> dict[str, list[str]]:
-        """The conflict radar: files that this order and another both change, by the other."""
+        """The conflict radar: files that both this order and another change, by the other order."""
         mine = set(row.activity.get("changed") or ())
         found = {}
         for other in self._beside(row) if mine else ():
@@ -181,7 +181,7 @@ class Book:
     # Changing it...
 
     def change(self, row: OpenOrder, *more: Write, **fields: Any) -> None:
-        """Set these fields of an order; with what else is to be written in the same stroke."""
+        """Set these fields of an order, and write `also` in the same batch."""
         row.order = replace(row.order, changed=time.time(), **fields)
         before = self.units.get(row.spec.id)
         rest = [write for write in before.writes if not write.key.startswith("order.")] if before else []
@@ -206,7 +206,7 @@ class Book:
     # Orders come in...
 
     def accept(self, spec: Spec, now: float) -> None:
-        """Take in an order that was submitted and checked. One that is known already changes nothing."""
+        """Take in an order that was submitted and checked. A known order changes nothing."""
         if spec.id in self.rows:
             return
         order = replace(begun(spec), not_before=spec.first_due(time.time()))
@@ -219,7 +219,7 @@ class Book:
                 self._parent_ended(row, parent)
 
     def follow_retry(self, old: str, new: str) -> None:
-        """Whoever waits for an order that is tried again waits for the new one."""
+        """Orders that wait for an order which is tried again wait for the new one."""
         for child in self.children.pop(old, set()):
             row = self.rows.get(child)
             if row is not None and row.order.state == "queued":
@@ -236,7 +236,7 @@ class Book:
         self.change(row, state="running", attempts=self._last_attempt(row, started=time.time()))
 
     def finished(self, row: OpenOrder, said: dict[str, Any]) -> None:
-        """The runner's last word on its attempt."""
+        """The runner's final report on its attempt."""
         outcome, why = str(said.get("outcome", "failed")), str(said.get("why", ""))
         used = msgspec.convert(said.get("used") or {}, Used)
         self.spend(row, used)
@@ -256,19 +256,19 @@ class Book:
         self.end(row, state, why, said)
 
     def _others_for(self, row: OpenOrder) -> bool:
-        """Whether there is a node that could do it and has not said that it lacks what the order needs."""
+        """Whether some node could do it that has not reported to lack what the order needs."""
         return any(
             view.name not in row.order.turned_down and view.labels.issuperset(row.spec.labels) and view.serves(row.spec)
             for view in self.nodes.values()
         )
 
     def lost(self, row: OpenOrder, why: str) -> None:
-        """Its runner is gone or silent: the next attempt, or the end of it."""
+        """The runner is gone or silent: start the next attempt, or end the order."""
         order = row.order
         marker = encode({"end": "superseded", "why": why})
         self.says.append(Say(f"fleet.ev.{order.id}.{order.attempt}.{order.node}", marker, stored=True))
         self.says.append(Say(f"fleet.tell.{order.node}.{order.id}", encode({"do": "leave", "attempt": order.attempt})))
-        # What it had told of what it used was paid for, though its work is lost.
+        # The work is lost, but what it had used was paid for.
         resumed = str(row.activity.get("resumed", ""))
         attempts = self._last_attempt(
             row, ended=time.time(), outcome="lost", why=why, used=order.counted, resumed=resumed
@@ -282,7 +282,7 @@ class Book:
             self._queue_again(row)
 
     def _queue_again(self, row: OpenOrder) -> None:
-        """A question that is open stays so: it can be answered, and the next runner takes the answer over."""
+        """Queue the order again. An open question stays open, and the next runner takes its answer."""
         self._leave_node(row)
         work = [Write(f"work.{row.order.node}.{row.spec.id}", purge=True)] if row.order.node else []
         self.change(row, *work, state="queued", node="")
@@ -294,7 +294,7 @@ class Book:
         self.change(row, work, state="asking", node="")
 
     def unpark(self, row: OpenOrder, answer: dict[str, Any]) -> None:
-        """There is an answer: it goes on. Where it asked for more money or tokens, it gets them or ends."""
+        """There is an answer, so the order goes on. If it asked for a higher limit, it gets that or ends."""
         ask = row.asks.get(row.order.open_ask, {})
         if ask.get("kind") != "budget":
             return self._queue_again(row)
@@ -311,7 +311,7 @@ class Book:
         return (*row.order.attempts[:-1], replace(row.order.attempts[-1], **fields)) if row.order.attempts else ()
 
     def end(self, row: OpenOrder, state: State, why: str, said: dict[str, Any] | None = None) -> None:
-        """The one end of an order, with its one receipt."""
+        """The single end of an order, with its single receipt."""
         said = said or {}
         order, name = row.order, row.spec.id
         result = {**order.result, **(said.get("result") or {})}
@@ -351,7 +351,7 @@ class Book:
         began = row.order.attempts[0].placed if row.order.attempts else time.time()
         try:
             due = row.spec.due_again(began, time.time())
-        except TreadleError as error:  # this machine does not know the time zone that another knew
+        except TreadleError as error:  # this machine does not know the time zone, which another one knew
             return self.change(row, notes=self.note(row, "fleet", f"it is not repeated: {error}"))
         spec = replace(row.spec, id=new_id(f"after {row.spec.id}"), series=first, not_before=due, created=time.time())
         unit = self.units[row.spec.id]
@@ -360,11 +360,11 @@ class Book:
     # Questions...
 
     def asked(self, row: OpenOrder, said: dict[str, Any]) -> None:
-        """The agent asks something that a person, or the deadline, has to answer."""
+        """The agent asks something that a person, or the deadline, must answer."""
         newest = (row.order.attempt, int(said.get("nth", 0)))
         if said.get("again") and said["again"] == row.order.open_ask:
             return self.change(row, state="asking", newest_ask=newest)
-        if newest[1] and newest <= row.order.newest_ask:  # told again; its runner may not have heard its number
+        if newest[1] and newest <= row.order.newest_ask:  # reported again; its runner may not know its number
             return self._number(row) if newest == row.order.newest_ask else None
         row.asks.clear()
         number = row.order.asks + 1
@@ -381,10 +381,10 @@ class Book:
             self.says.append(Say(f"fleet.tell.{row.order.node}.{row.spec.id}", encode(answer)))
 
     def resumed(self, row: OpenOrder, nth: int = 0) -> None:
-        """It was answered, and the agent goes on; without `nth`, it starts over and has asked nothing."""
+        """It was answered, and the agent goes on; without `nth`, the agent starts over and has asked nothing."""
         at = (row.order.attempt, nth)
         if nth and at < row.order.newest_ask:
-            return  # of an earlier question, told again: the one that is open stays so
+            return  # a report about an earlier question, sent again: the open one stays open
         row.asks.clear()
         if row.order.open_ask or nth:
             self.change(row, state="running", open_ask="", newest_ask=max(at, row.order.newest_ask))
@@ -397,7 +397,7 @@ class Book:
             self._cancel(row, by, why)
         elif do == "set":
             self._set(row, by, why, said)
-        elif do == "result":  # such as that it was merged, or thrown away
+        elif do == "result":  # such as that it was merged or thrown away
             notes = self.note(row, by, str(said.get("what", "")))
             self.change(row, notes=notes, result={**row.order.result, **(said.get("result") or {})})
 
@@ -431,7 +431,7 @@ class Book:
     # Time passes...
 
     def tick(self, now: float) -> None:
-        """What happens because of time alone: silent runners, questions that nobody answered, times that are up."""
+        """What happens because time passes: silent runners, unanswered questions, expired limits."""
         for row in list(self.rows.values()):
             if row.order.state == "placed":
                 self._check_placed(row, now)
@@ -452,7 +452,7 @@ class Book:
             self.change_control(parks=parks)
 
     def _forget_fates(self) -> None:
-        """How an order ended is read again when another comes after it, so only what somebody waits for is held."""
+        """Forget how orders ended that nobody waits for; it is read again when an order comes after one."""
         if len(self.fate) > 1000 + 2 * len(self.rows):
             self.children = {
                 parent: alive for parent, names in self.children.items() if (alive := names & self.rows.keys())
@@ -460,7 +460,7 @@ class Book:
             self.fate = {name: state for name, state in self.fate.items() if name in self.children}
 
     def _check_stalled(self, row: OpenOrder) -> None:
-        """Once for each attempt, do what was asked for when it stalls or goes in circles."""
+        """Once for each attempt, do what was asked for when it stalls or loops."""
         found = stuck(row.activity, row.spec.stall_seconds)
         if not found or row.escalated == row.order.attempt:
             return
@@ -484,7 +484,7 @@ class Book:
             self.lost(row, f"{view.name} did not start it within {START_SECONDS:g} s")
 
     def everybody_heard(self, now: float) -> None:
-        """Nobody can be blamed for a silence in which we could not have heard: after an outage, or a change of ours."""
+        """Count everybody as heard now: after an outage, or a change of scheduler, nobody is to blame for silence."""
         for row in self.rows.values():
             row.heard = now
         for view in self.nodes.values():

@@ -1,4 +1,4 @@
-"""The program for a machine that has none: what runs here, carried there.
+"""Brings the program from this machine to one that has none.
 
 A machine of the same kind (system, processor, Python) gets this program and the libraries that it uses in one archive,
 which is unpacked there: no package index is needed, and nothing is built. Any other gets the program as a wheel, and
@@ -70,12 +70,12 @@ rm "$HOME/{PLACE}/{WHEEL}"
 
 
 def kind() -> str:
-    """This machine's."""
+    """The kind of this machine."""
     return f"{sys.implementation.cache_tag} {sysconfig.get_platform()} {sysconfig.get_config_var('SOABI')}"
 
 
 def program() -> Iterator[tuple[str, bytes]]:
-    """The files of this program as they are installed, with what says about it."""
+    """The files of this program as installed, with its metadata."""
     top = os.path.dirname(os.path.abspath(treadle.__file__))
     for here, folders, files in os.walk(top):
         folders[:] = sorted(each for each in folders if each != "__pycache__")
@@ -88,7 +88,7 @@ def program() -> Iterator[tuple[str, bytes]]:
 
 
 def libraries() -> dict[str, importlib.metadata.Distribution]:
-    """What the program needs, with what that needs. What only other systems need is not installed here."""
+    """What the program needs, directly or not. What only other systems need is not installed here."""
     found: dict[str, importlib.metadata.Distribution] = {}
     waiting: list[tuple[str, tuple[str, ...]]] = [("treadle", ("fleet",))]
     while waiting:
@@ -107,7 +107,7 @@ def libraries() -> dict[str, importlib.metadata.Distribution]:
 
 
 def archive() -> bytes:
-    """All of it for a machine of the same kind: `site/` for its libraries, `bin/` for programs."""
+    """Everything for a machine of the same kind: `site/` for its libraries, `bin/` for programs."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz", compresslevel=1) as made:
         for name, content in program():
@@ -120,7 +120,7 @@ def archive() -> bytes:
                 content = read(path)
                 if ".." not in file.parts:
                     _add(made, f"site/{file}", content, 0o755 if os.access(path, os.X_OK) else 0o644)
-                elif file.parts[-2] == "bin" and not content.startswith(b"#!"):  # a script names the Python of here
+                elif file.parts[-2] == "bin" and not content.startswith(b"#!"):  # a script names this machine's Python
                     _add(made, f"bin/{file.name}", content, 0o755)
     return data.getvalue()
 
@@ -132,7 +132,7 @@ def _add(made: tarfile.TarFile, name: str, content: bytes, mode: int) -> None:
 
 
 def wheel() -> bytes:
-    """This program alone, to be installed by pip."""
+    """Only this program, to be installed by pip."""
     folder = f"treadle-{__version__}.dist-info"
     tag = "Wheel-Version: 1.0\nGenerator: treadle\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     data = io.BytesIO()

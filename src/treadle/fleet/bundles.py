@@ -1,4 +1,4 @@
-"""A repository on its way to nodes that have no copy: everything up to the order's base commit, in one object."""
+"""Sends a repository to nodes that have no copy: everything up to the order's base commit, in one object."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from treadle.workspace.git import Repository, git
 
 
 async def send(bus: Bus, spec: Spec) -> Spec:
-    """The order with its repository stored beside it."""
+    """The order, with its repository stored beside it."""
     repository = await asyncio.to_thread(Repository.find, spec.root)
     if repository is None or not spec.base:
         raise WorkspaceError(f"{spec.root} is not in a git repository, so it cannot be sent", hint="leave out --bundle")

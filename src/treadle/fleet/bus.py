@@ -1,11 +1,11 @@
-"""One connection to the engine, with what the fleet needs of JetStream and the client does not offer.
+"""One connection to the engine, with those parts of JetStream that the client library does not offer.
 
     bus = await Bus.connect(Address(url="nats://127.0.0.1:4222", user="node", password="..."), name="node n1")
     revision = await bus.put("order.o1", data, expect=0)     # Stale when it is there already
     last = await bus.batch([Write("order.o1", data, revision), Write("active.o1", purge=True)])
 
-Everything here either is stored when it returns or raises: `Stale` when somebody else was first, `Unreachable` when
-nobody can say, which includes a request whose answer was lost. See docs/reference/fleet.md for keys and subjects.
+Everything here is either stored when it returns, or raises: `Stale` when somebody else was first, `Unreachable` when
+the outcome is unknown, as when the answer to a request was lost. See docs/reference/fleet.md for keys and subjects.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ PREFIX = "$KV.fleet."
 TIMEOUT = 5.0
 """Seconds after which a request counts as lost; one to a server that was just killed takes all of them."""
 LOOK_SECONDS = (1.0, 2.0, 5.0)
-"""How long each try of a request that only looks waits for its answer; together, how long it is tried: where servers
-are a cluster, a stream is without a leader for some seconds when one has died."""
+"""How long each try of a read waits for its answer, and together, how long a read is tried: in a cluster, a stream
+has no leader for some seconds after a server died.
+"""
 BATCH_MAX = 1000
 _STALE = (10071, 10164)
 _FULL = (10023, 10047, 10077)
@@ -42,23 +43,23 @@ _TOMBSTONE_SECONDS = 2
 
 
 class Stale(Exception):
-    """What was to be changed is not as it was expected to be; nothing was written."""
+    """What was to be changed is not in the expected state; nothing was written."""
 
 
 class Unreachable(PeerClosed):
-    """The engine did not answer. What was asked for may have happened or not."""
+    """The engine did not answer. The request may have taken effect or not."""
 
     retryable = True
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the engine is and who we are to it."""
+    """Where the engine is, and as whom to connect."""
 
     url: str
     user: str = ""
     password: str = ""
     creds: str = ""
-    """A credentials file, for servers with accounts of their own."""
+    """A credentials file, for servers with their own accounts."""
     ca: str = ""
     """A file with the authority that the server's certificate is checked against."""
 
@@ -70,9 +71,9 @@ class Entry(NamedTuple):
 
 
 class Write(NamedTuple):
-    """One change of a batch. `expect` is the revision that it replaces, 0 for none, None for whatever is there.
+    """One change of a batch. `expect` is the revision that it replaces: 0 for none, None for any.
 
-    What marks a purged key vanishes soon, unless its `ttl` is negative: then nobody can make the key again as new.
+    The marker of a purged key expires soon, unless its `ttl` is negative: then the key can never be created again.
     """
 
     key: str
@@ -99,17 +100,18 @@ class Bus:
         self.client = client
         self.url = shown(url)
         self.returned: list[Callable[[], None]] = []
-        """Called after the connection was lost and is back: what listens on the server is to be set up again."""
+        """Called when a lost connection is back: what listens on the server must be set up again."""
         self._refused: dict[str, float] = {}
         self._waiting: dict[str, set[asyncio.Timeout]] = {}
-        """By subject, the requests that are out: one that is not allowed gets no answer, the server only says so."""
+        """The open requests by subject: a forbidden one gets no answer, the server only reports it."""
 
     @classmethod
     async def connect(
         cls, address: Address, *, name: str = "treadle", patience: float = 2.0, lasting: bool = True
     ) -> Bus:
-        """A connection that comes back when it was lost, unless it is not `lasting`. Whether there is anybody and who
-        we are is found out first, within `patience`."""
+        """A connection that reconnects when lost, if `lasting`. First checks within `patience` that the server is
+        there and accepts us.
+        """
         nats = _library()
         options = _options(address)
         deadline = time.monotonic() + patience
@@ -163,7 +165,7 @@ class Bus:
         nats = _library()
         began, key = time.monotonic(), subject.lower()
         waiting = self._waiting.setdefault(key, set())
-        # The client waits for ever to write while it reconnects, so the limit is ours.
+        # The client waits for ever to write while it reconnects, so we set the limit.
         limit = asyncio.timeout(timeout + 0.5)
         try:
             async with limit:
@@ -181,12 +183,12 @@ class Bus:
                 self._waiting.pop(key, None)
 
     async def ask(self, subject: str, value: Any = None, timeout: float = TIMEOUT) -> Any:
-        """A request in JSON, answered in JSON."""
+        """Send a request in JSON; the answer is JSON."""
         reply = await self.request(subject, b"" if value is None else msgspec.json.encode(value), timeout=timeout)
         return msgspec.json.decode(reply.data) if reply.data else None
 
     async def look(self, subject: str, value: Any = None) -> Msg:
-        """A request that changes nothing, and so is asked again when its answer was lost with a server."""
+        """Send a request that changes nothing, and repeat it when the answer was lost with a server."""
         data = b"" if value is None else msgspec.json.encode(value)
         deadline = time.monotonic() + sum(LOOK_SECONDS)
         for patience in chain(LOOK_SECONDS, repeat(LOOK_SECONDS[-1])):
@@ -195,24 +197,24 @@ class Bus:
             except Unreachable:
                 if time.monotonic() > deadline:
                     raise
-                await asyncio.sleep(0.2)  # at once it may be that nobody leads a stream just now
+                await asyncio.sleep(0.2)  # it failed at once: the stream may have no leader just now
         raise AssertionError("the last try returns or raises")
 
     async def api(self, subject: str, value: Any = None) -> dict[str, Any]:
-        """A request to JetStream itself, such as STREAM.INFO.KV_fleet; its refusals are raised.
+        """Send a request to JetStream itself, such as STREAM.INFO.KV_fleet; a refusal is raised.
 
-        All that we ask of it may be asked twice: making a stream or consumer that is there already is no error.
+        Every request may be repeated: creating a stream or consumer that exists already is not an error.
         """
         reply = await self.look(f"$JS.API.{subject}", value)
         return _checked(msgspec.json.decode(reply.data), subject)
 
     async def publish(self, subject: str, data: bytes, headers: dict[str, str] | None = None) -> int:
-        """Store a message in the stream that has this subject; its sequence when it is stored."""
+        """Store a message in the stream that has this subject. Returns its sequence number."""
         reply = await self.request(subject, data, headers)
         return int(_checked(msgspec.json.decode(reply.data), subject)["seq"])
 
     async def tell(self, subject: str, data: bytes = b"") -> None:
-        """Say something that is not stored to whoever listens now."""
+        """Send a message that is not stored to whoever listens now."""
         try:
             async with asyncio.timeout(TIMEOUT):
                 await self.client.publish(subject, data)
@@ -220,7 +222,7 @@ class Bus:
             raise Unreachable(f"the engine at {self.url} is away ({type(error).__name__})", hint=_UP) from None
 
     async def serve(self, subject: str, answer: Callable[[str, bytes], Awaitable[bytes | None]]) -> Any:
-        """Answer requests on `subject`, one at a time. Gives the subscription."""
+        """Answer requests on `subject`, one at a time. Returns the subscription."""
 
         async def on_message(message: Msg) -> None:
             try:
@@ -235,14 +237,14 @@ class Bus:
     # Keys...
 
     async def put(self, key: str, value: bytes, *, expect: int | None = None, ttl: int = 0) -> int:
-        """Write one key; its new revision. With `expect`, only if that is its revision now (0: it is not there)."""
+        """Write one key and return its new revision. With `expect`, only if that is its revision (0: it is new)."""
         return await self.publish(PREFIX + key, value, Write(key, value, expect, ttl).headers() or None)
 
     async def purge(self, key: str, *, expect: int | None = None) -> None:
         await self.publish(PREFIX + key, b"", Write(key, b"", expect, purge=True).headers())
 
     async def get(self, key: str, *, latest: bool = False) -> Entry | None:
-        """What a key holds. `latest` asks the leader of the stream, where there are several servers."""
+        """What a key holds. In a cluster, `latest` asks the leader of the stream."""
         if latest:
             return await self._get_latest(key)
         message = await self.look(f"$JS.API.DIRECT.GET.{STATE}.{PREFIX}{key}")
@@ -265,7 +267,7 @@ class Bus:
         return Entry(key, base64.b64decode(found.get("data", "")), found["seq"])
 
     async def batch(self, writes: Sequence[Write]) -> int:
-        """All of these changes or none; the revision of the last one. The others have the numbers before it."""
+        """Make all of these changes or none. Returns the revision of the last; the others precede it by one each."""
         if len(writes) > BATCH_MAX:
             raise ValueError(f"{len(writes)} writes are more than one batch can hold")
         if len(writes) == 1:
@@ -285,7 +287,7 @@ class Bus:
     # Looking at many...
 
     async def named(self, keys: Sequence[str]) -> dict[str, Entry]:
-        """What these keys hold; a key that holds nothing is left out. One may end in `*` and stand for up to 1,000."""
+        """What these keys hold; empty keys are left out. A key may end in `*` and then stands for up to 1,000."""
         found: dict[str, Entry] = {}
         for start in range(0, len(keys), 500):
             some = [PREFIX + key for key in keys[start : start + 500]]
@@ -294,7 +296,7 @@ class Bus:
         return found
 
     async def newest(self, pattern: str, count: int, *, before: int | None = None) -> list[Entry]:
-        """The `count` keys that match and were changed last, the latest first; `before` continues an earlier list."""
+        """The `count` matching keys that changed last, latest first; `before` continues an earlier list."""
         end = before if before is not None else (await self.last_revision()) + 1
         found: list[Entry] = []
         span = max(4 * count, 64)
@@ -303,18 +305,18 @@ class Bus:
             request = {"seq": start, "next_by_subj": PREFIX + pattern, "batch": min(span, 1000)}
             chunk = [entry for entry in await self._collect(request) if entry.revision < end]
             if len(chunk) == 1000 and chunk[-1].revision < end - 1:
-                span = 1000  # more than one answer holds: look at less
+                span = 1000  # more than one answer can hold: look at less
                 start = max(1, end - span)
                 request["seq"] = start
                 chunk = [entry for entry in await self._collect(request) if entry.revision < end]
             found += reversed(chunk)
             end = start
-            # Look as far back as the missing entries should need, judging by how many there were so far.
+            # Look back as far as the missing entries should need, judging by how many were found so far.
             span = min(8 * span, max(64, 2 * span * (count - len(found)) // max(1, len(chunk))))
         return found[:count]
 
     async def oldest(self, pattern: str, count: int, *, start: int = 1) -> list[Entry]:
-        """Up to `count` of the keys that match, from a revision on, the one that was changed first at the head."""
+        """Up to `count` matching keys from a revision on, earliest change first."""
         return await self._collect({"seq": start, "next_by_subj": PREFIX + pattern, "batch": count})
 
     async def last_revision(self) -> int:
@@ -322,7 +324,7 @@ class Bus:
         return int(info["state"]["last_seq"])
 
     async def keys(self, pattern: str) -> list[str]:
-        """The names of all keys that match, also of many; those purged in the last seconds may be among them."""
+        """The names of all matching keys, however many; keys purged in the last seconds may be included."""
         names: list[str] = []
         while True:
             request = {"subjects_filter": PREFIX + pattern, "offset": len(names)}
@@ -391,7 +393,7 @@ def _checked(answer: dict[str, Any], what: str) -> dict[str, Any]:
 
 
 class EngineRefused(TreadleError):
-    """JetStream said no, with a code of its own."""
+    """JetStream refused, with a code of its own."""
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
@@ -402,14 +404,14 @@ def _options(address: Address) -> dict[str, Any]:
     options: dict[str, Any] = {"servers": [part.strip() for part in address.url.split(",")]}
     if address.user:
         options |= {"user": address.user, "password": address.password}
-        # Who may only watch must not read the answers that others get.
+        # Somebody who may only watch must not read the answers to others.
         options["inbox_prefix"] = f"_INBOX_{address.user}"
     if address.creds:
         options["user_credentials"] = address.creds
     if address.ca or "tls://" in address.url:
         import ssl
 
-        # The client's connection, made secure, has Python tell people of something that means nothing to them.
+        # Closing a TLS connection makes Python log a warning that means nothing to people.
         logging.getLogger("asyncio").addFilter(_about_eof)
         options["tls"] = ssl.create_default_context(cafile=address.ca or None)
     return options
@@ -420,7 +422,7 @@ def _about_eof(record: logging.LogRecord) -> bool:
 
 
 def shown(url: str) -> str:
-    """An address for people to read, without the password that may be in it."""
+    """An address without the password that may be in it."""
     return re.sub(r"//[^/@,]*@", "//", url)
 
 
@@ -432,7 +434,7 @@ def _no_connection(address: Address, error: BaseException) -> TreadleError:
 
 
 async def _probed(options: dict[str, Any], patience: float) -> Exception | None:
-    """Connect and leave again; gives what went wrong."""
+    """Connect and disconnect. Returns what went wrong."""
     nats = _library()
     probe = nats.NATS()
     heard: list[Exception] = []
@@ -446,23 +448,23 @@ async def _probed(options: dict[str, Any], patience: float) -> Exception | None:
             await probe.connect(**options, **quiet, reconnect_time_wait=0.1, connect_timeout=patience)
         return None
     except (OSError, TimeoutError, nats.errors.Error) as error:
-        # What it raises in the end says less than what it heard on the way, such as of a certificate.
+        # The last message it reported on the way says more, for example about a certificate.
         return heard[-1] if heard else error
     finally:
         await _close(probe)
 
 
 def _hung_up(error: Exception | None) -> bool:
-    """Whether somebody is there and closed the connection, as the engine may while it reads its users again."""
+    """Whether somebody answered and closed the connection, as the engine may while it reads its users again."""
     ended = isinstance(error, ConnectionResetError | _library().errors.UnexpectedEOF)
     return ended or "empty response" in str(error)
 
 
 async def _close(client: Client) -> None:
-    """Close a client, also one that never came so far as to have something that it closes by itself."""
+    """Close a client, also one that never got far enough to close itself."""
     transport = getattr(client, "_transport", None)
     try:
-        # After a handshake that failed, the client waits for an end that nobody tells it of.
+        # After a failed handshake, the client waits for an end that never comes.
         async with asyncio.timeout(1.0):
             await client.close()
     except TimeoutError:

@@ -1,7 +1,7 @@
-"""How far an attempt has come, kept while it runs, so that the next one goes on from there.
+"""Keeps how far an attempt has come while it runs, so that the next one continues from there.
 
-On the node, `state.json` in the run's directory says which session and which worktree are its own. In the object
-store, `checkpoint.ORDER.ATTEMPT` holds what another machine needs: the worktree as a commit, and the agent's session.
+On the node, `state.json` in the run's directory names its session and worktree. In the object store,
+`checkpoint.ORDER.ATTEMPT` holds what another machine needs: the worktree as a commit, and the agent's session.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ log = logging.getLogger(__name__)
 
 FORMAT = 1
 SECONDS = 5.0
-"""Between two checkpoints of a run that goes on."""
+"""Seconds between two checkpoints of a run."""
 MOST = 64 * 1024 * 1024
 DONE_MAX = 40
 
 
 class RunState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is this run's own on its node."""
+    """What belongs to this run on its node."""
 
     format: int = FORMAT
     agent: str
@@ -51,10 +51,10 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """The worktree as it was, on top of what was committed at `head`."""
     bundle: bytes = b""
     files: dict[str, bytes] = {}
-    """The session, as the agent keeps it."""
+    """The session's files, as the agent keeps them."""
     words: str = ""
     done: tuple[str, ...] = ()
-    """Its tool calls, the last ones; for the brief of an agent that cannot go on by itself."""
+    """Its last tool calls, for the brief of an agent that cannot resume a session."""
 
 
 def name_of(order: str, attempt: int) -> str:
@@ -62,7 +62,7 @@ def name_of(order: str, attempt: int) -> str:
 
 
 async def fetch(bus: Bus, order: str, attempt: int) -> Checkpoint | None:
-    """What an attempt left in the object store; None when that is nothing that we can read."""
+    """What an attempt left in the object store; None when there is nothing we can read."""
     try:
         data = await objects.get(bus, name_of(order, attempt))
         found = msgspec.msgpack.decode(data, type=Checkpoint)
@@ -80,13 +80,13 @@ def read_state(directory: str) -> RunState | None:
 
 
 class Checkpoints:
-    """The checkpoints of one run: it hears the run's events, and keeps one after something was done, not too often."""
+    """The checkpoints of one run: it hears the run's events and stores one after something was done, not too often."""
 
     def __init__(self, attempt: RunningAttempt) -> None:
         self._attempt = attempt
         self.session = ""
         self.changed: tuple[str, ...] = ()
-        """What is different in the worktree, as of the last checkpoint."""
+        """What had changed in the worktree at the last checkpoint."""
         self._words = ""
         self._done: list[str] = []
         self._more = asyncio.Event()

@@ -1,7 +1,7 @@
-"""What other orders hold in the same repository, on whatever machine: it binds what this one writes.
+"""What other orders hold in the same repository, on any machine: this order may not write there.
 
-The scheduler tells it with each answer to a beat. A tool that would write there is refused; what a command wrote there
-is found when it has ended. The conflict radar is the other half: files that two orders both change are told to both.
+The scheduler sends it with each answer to a beat. A tool that would write there is refused; what a command wrote there
+is found when it has ended. The conflict radar is the other half: both orders are told of files that both change.
 """
 
 import os
@@ -30,7 +30,7 @@ class Claimed:
         self.others = {order: [Surface(text) for text in surfaces] for order, surfaces in others.items()}
 
     def holders(self, paths: Iterable[str]) -> dict[str, list[str]]:
-        """Which of these paths, relative to the top, are another's."""
+        """Which of these paths, relative to the top, another order holds."""
         found: dict[str, list[str]] = {}
         for path in paths:
             mine = Surface.of(path, self.top)
@@ -40,7 +40,7 @@ class Claimed:
         return found
 
     def guards(self, given: Guards) -> Guards:
-        """The guards of the session together with those of the claims."""
+        """The guards of the session, joined with those of the claims."""
         return replace(given, judge=self._judging(given.judge), watching=given.watching or self._watch)
 
     def _judging(self, first: Guard | None) -> Guard:
@@ -68,14 +68,14 @@ class Claimed:
         return check
 
     def _dirty(self) -> set[str]:
-        """What is different from the last commit. Only looked at where somebody else holds something."""
+        """What differs from the last commit. Only checked where another order holds something."""
         if not self.others:
             return set()
         listed = git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", cwd=self.top, check=False)
         return {entry[3:].decode("utf-8", "replace") for entry in listed.stdout.split(b"\0") if len(entry) > 3}
 
     def collisions(self, told: Mapping[str, Any]) -> str:
-        """What the radar saw that was not told before, in words for the agent; nothing when there is nothing new."""
+        """New findings of the radar in words for the agent; empty when there is nothing new."""
         new = []
         for order, files in told.items():
             mark = (order, tuple(files))

@@ -1,7 +1,7 @@
-"""What keeps the state from growing for ever: orders that ended long ago are removed, the oldest first.
+"""Keeps the state from growing for ever: orders that ended long ago are removed, oldest first.
 
-Of each, the order, its receipt, its questions, answers and messages go. A mark of some 100 bytes stays where the order
-was given, so that a key that is repeated years later still gives nothing new. An order that others wait for stays.
+Of each, the order, its receipt, its questions, answers and messages go. A mark of some 100 bytes stays in place of the
+order, so that a key that is repeated years later still makes no new order. An order that others wait for stays.
 Only the scheduler removes: by itself when orders are older than `Control.keep_seconds` or the state is larger than
 `Control.keep_bytes`, and when a person asks for it.
 """
@@ -19,14 +19,14 @@ from treadle.fleet.bus import BATCH_MAX, STATE, Bus, Entry, Write
 from treadle.fleet.orders import Order, read_order
 
 PAGE, READ = 200, 1000
-"""How many are removed at a time, and read: among these may be marks of what was removed just now."""
+"""How many orders are removed and read at a time; those read may include marks of orders just removed."""
 OFTEN_SECONDS, SELDOM_SECONDS = 2.0, 60.0
 LEAST_SECONDS = 86400.0
-"""However large the state is, what ended within so long stays."""
+"""However large the state is, orders that ended within this time stay."""
 
 
 class Cleaning:
-    """The part of the scheduler that removes, a page at a time."""
+    """The part of the scheduler that removes orders, a page at a time."""
 
     def __init__(self, bus: Bus, book: Book) -> None:
         self.bus = bus
@@ -51,7 +51,7 @@ class Cleaning:
         await self.remove(names)
 
     async def remove(self, names: Iterable[str]) -> None:
-        """Have these removed with what is decided next; what has not ended, or is waited for, is left."""
+        """Remove these orders in the next batch, except those that have not ended or are waited for."""
         book, bus = self.book, self.bus
         for name in names:
             if name in book.rows or name in book.units or waited_for(book, name):
@@ -61,7 +61,7 @@ class Cleaning:
                 continue
             rest = [key for key in await bus.keys(f"*.{name}.>") if not key.startswith("work.")]
             writes = [Write(key, purge=True) for key in rest[: BATCH_MAX // 2]]
-            if len(rest) == len(writes):  # else the order itself goes with the last of it, another time
+            if len(rest) == len(writes):  # otherwise the order itself goes with the last of its records, another time
                 writes += [Write(f"{kind}.{name}", purge=True) for kind in ("order", "receipt")]
                 writes.append(Write(f"spec.{name}", purge=True, ttl=-1))
             book.units[name] = Unit(writes, None)
@@ -72,7 +72,7 @@ def waited_for(book: Book, name: str) -> bool:
 
 
 async def ended_before(bus: Bus, when: float) -> AsyncIterator[tuple[Order, Entry]]:
-    """The orders that ended before this time, those that changed first before the others."""
+    """The orders that ended before this time, earliest change first."""
     start = 1
     while page := await bus.oldest("order.*", READ, start=start):
         for entry in page:
@@ -85,7 +85,7 @@ async def ended_before(bus: Bus, when: float) -> AsyncIterator[tuple[Order, Entr
 
 
 async def records(bus: Bus, name: str) -> dict[str, Any]:
-    """All that is stored of an order, by key."""
+    """Everything stored about an order, by key."""
     keys = [f"{kind}.{name}" for kind in ("spec", "order", "receipt")]
     found = await bus.named([*keys, *(f"{kind}.{name}.*" for kind in ("ask", "answer", "say"))])
     return {key: msgspec.Raw(entry.value) for key, entry in sorted(found.items())}

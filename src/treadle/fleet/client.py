@@ -1,4 +1,4 @@
-"""All that can be asked of a fleet, as plain functions: commands, HTTP handlers and programs call these.
+"""Everything that can be asked of a fleet, as plain functions for commands, HTTP handlers and other programs.
 
     async with connected("submit") as bus:
         (given,) = await submit(bus, [Spec(id=new_id(), task="mend the test", root="/src/shop")])
@@ -35,7 +35,7 @@ _LISTED = "`treadle fleet ls` lists them; those that ended long ago are removed"
 
 @asynccontextmanager
 async def connected(role: str = "") -> AsyncIterator[Bus]:
-    """A connection to the fleet that this machine belongs to, in this role or the widest that it has."""
+    """Connect to this machine's fleet, in this role or the one with the most rights that it has."""
     fleet = places.load()
     bus = await Bus.connect(fleet.address(role or fleet.widest()), name="treadle fleet")
     try:
@@ -55,11 +55,11 @@ def me() -> str:
 
 
 async def resolve(bus: Bus, name: str) -> str:
-    """The id that begins with `name`; NotFound when there is none, or more than one."""
+    """The id that begins with `name`. NotFound when there is none, or more than one."""
     if await bus.get(f"spec.{name}") is not None:
         return name
     keys = [key for key in await bus.keys("spec.*") if key.startswith(f"spec.{name}")]
-    # An order that was cleaned away leaves its name behind, so names alone do not count.
+    # A removed order leaves its key behind, so keys without a value do not count.
     found = [key.partition(".")[2] for key in (await bus.named(keys) if keys and name else ())]
     if not found:
         raise NotFound(f"there is no order {name!r}", hint=_LISTED)
@@ -73,7 +73,7 @@ async def resolve(bus: Bus, name: str) -> str:
 def fitting(
     states: Iterable[str] = (), *, agent: str = "", label: str = "", project: str = "", place: str = ""
 ) -> Callable[[Order], bool]:
-    """Whether an order is one of those that are wanted; what is empty asks for nothing."""
+    """Whether an order matches the filter; an empty field does not filter."""
     wanted = set(states)
     return lambda order: (
         (not wanted or order.state in wanted)
@@ -96,7 +96,7 @@ async def list_orders(
     active: bool = False,
     before: int | None = None,
 ) -> list[tuple[Order, int]]:
-    """The orders that changed last, the latest first, each with its place to continue from (`before`)."""
+    """The orders that changed last, latest first, each with a position to continue from (`before`)."""
     wanted = set(states)
     fits = fitting(wanted, agent=agent, label=label, project=project, place=place)
     if active:
@@ -119,7 +119,7 @@ async def list_orders(
 
 
 async def _not_taken_in(bus: Bus, count: int) -> list[tuple[Order, int]]:
-    """Orders that are stored and that no scheduler has seen yet."""
+    """Stored orders that no scheduler has seen yet."""
     specs = await bus.newest("spec.*", count)
     have = await bus.named([entry.key.replace("spec.", "order.", 1) for entry in specs]) if specs else {}
     return [
@@ -143,7 +143,7 @@ async def get_order(bus: Bus, name: str) -> Order:
         return read_order(entry)
     try:
         return begun(await get_spec(bus, name))
-    except StorageError:  # the scheduler will say so
+    except StorageError:  # the scheduler will report it
         return Order(id=name, state="queued", changed=time.time())
 
 
@@ -153,7 +153,7 @@ async def get_receipt(bus: Bus, name: str) -> Receipt | None:
 
 
 async def show(bus: Bus, name: str) -> dict[str, Any]:
-    """An order with all that belongs to it."""
+    """An order with everything that belongs to it."""
     spec, order, receipt = await get_spec(bus, name), await get_order(bus, name), await get_receipt(bus, name)
     return {
         "spec": msgspec.to_builtins(spec),
@@ -165,7 +165,7 @@ async def show(bus: Bus, name: str) -> dict[str, Any]:
 
 
 async def why(bus: Bus, name: str) -> dict[str, Any]:
-    """Why an order waits, or what its runner does now; from the scheduler's memory."""
+    """Why an order waits, or what its runner does now, from the scheduler's memory."""
     order = await get_order(bus, name)
     if order.ended:
         return {"state": order.state, "why": order.why}
@@ -178,12 +178,12 @@ async def why(bus: Bus, name: str) -> dict[str, Any]:
 
 
 def asked_words(ask: dict[str, Any]) -> str:
-    """A question in one text: the whole command, or what is to be decided."""
+    """A question as one text: the whole command, or what must be decided."""
     return str(ask.get("command") or ask.get("headline") or ask.get("text") or "")
 
 
 async def whys(bus: Bus) -> dict[str, dict[str, Any]]:
-    """The same for all orders that have not ended, as many as one answer holds: at work first, then by their turn."""
+    """The same for all orders that have not ended, as many as fit: those at work first, then in queue order."""
     try:
         found: dict[str, dict[str, Any]] = await bus.ask("fleet.ask.all", timeout=2.0)
         return found if isinstance(found, dict) and "error" not in found else {}
@@ -192,12 +192,12 @@ async def whys(bus: Bus) -> dict[str, dict[str, Any]]:
 
 
 def events(bus: Bus, name: str, *, start: int = 1, follow: bool = False) -> AsyncIterator[Seen]:
-    """Its events, from a place on. Any number of readers; none costs another anything."""
+    """The order's events from a position on. Any number of readers; none costs another anything."""
     return event_log.read(bus, name, start=start, follow=follow)
 
 
 async def changes(bus: Bus, *, pattern: str = "order.*", start: int | None = None) -> AsyncIterator[Entry]:
-    """Every change of the keys that match, as it happens."""
+    """Every change of the matching keys, as it happens."""
     first = await bus.last_revision() + 1 if start is None else start
     pull = Pull(bus, STATE, filters=(f"$KV.fleet.{pattern}",), start=first)
     try:
@@ -211,7 +211,7 @@ async def changes(bus: Bus, *, pattern: str = "order.*", start: int | None = Non
 
 
 async def wait(bus: Bus, name: str, timeout: float | None = None) -> Order:
-    """The order when it has ended. An engine that is away meanwhile is waited for."""
+    """Wait until the order has ended, also while the engine is away. Returns the order."""
     try:
         async with asyncio.timeout(timeout):
             while True:
@@ -236,7 +236,7 @@ async def _ended(bus: Bus, name: str) -> Order:
 
 
 async def nodes(bus: Bus) -> list[dict[str, Any]]:
-    """All nodes that were ever heard, also those that are gone, with why each takes nothing."""
+    """All nodes that were ever heard of, also those that are gone, with why each takes nothing."""
     known = {
         entry.key.partition(".")[2]: msgspec.json.decode(entry.value)
         for entry in (await bus.named(["node.*"])).values()
@@ -268,7 +268,7 @@ async def _wish(bus: Bus, do: str, **content: Any) -> None:
 
 
 async def cancel(bus: Bus, name: str, *, why: str = "", by: str = "") -> None:
-    """Stored when it returns; the runner is told at once, and again with its next beat."""
+    """Cancel the order. It is stored on return; the runner is told at once, and again with its next beat."""
     order = await get_order(bus, name)
     if order.ended:
         raise LocalError(f"the order {name} has ended already: {order.state}")
@@ -291,7 +291,7 @@ async def set_fields(
 
 
 async def pause(bus: Bus, scope: str, *, why: str = "", by: str = "", now: bool = False) -> None:
-    """Start nothing more in this scope; with `now`, also hold what runs, at its next step."""
+    """Start nothing more in this scope; with `now`, also hold what runs at its next step."""
     await _wish(bus, "pause", scope=checked_scope(scope), why=why, by=by, now=now)
 
 
@@ -318,7 +318,7 @@ async def set_budget(bus: Bus, scope: str, *, usd: float | None, tokens: int | N
 
 
 async def set_limit(bus: Bus, scope: str, most: int | None, *, by: str = "") -> None:
-    """How many orders may run at once across the fleet for `agent:A`, `credential:C` or `repo:PATH`."""
+    """Set how many orders may run at once across the fleet for `agent:A`, `credential:C` or `repo:PATH`."""
     await _wish(bus, "limit", scope=scope, most=most, by=by)
 
 
@@ -329,15 +329,15 @@ async def clean(bus: Bus, names: Sequence[str], *, by: str = "") -> None:
 
 
 async def keep(bus: Bus, *, seconds: float | None = None, size: int | None = None, by: str = "") -> None:
-    """How long what is stored of orders that ended is kept, and how large the state may be; 0 is without a bound."""
+    """Set how long ended orders are kept, and how large the state may be; 0 is unlimited."""
     said = {"keep_seconds": seconds, "keep_bytes": size}
     await _wish(bus, "keep", **{name: value for name, value in said.items() if value is not None}, by=by)
 
 
 async def send_back(bus: Bus, name: str, comments: str, *, by: str = "") -> Given:
-    """Have the work of an order done over: a new one that starts from what the old one left, with these comments.
+    """Have an order's work redone: a new order starts from what the old one left, with these comments.
 
-    Where the agent can, it goes on with the session in which it did the work.
+    An agent that can resume sessions continues the one in which it did the work.
     """
     order, spec = await get_order(bus, name), await get_spec(bus, name)
     if not comments.strip():
@@ -347,7 +347,7 @@ async def send_back(bus: Bus, name: str, comments: str, *, by: str = "") -> Give
 
 
 async def retry(bus: Bus, name: str, *, by: str = "", comments: str = "", base: str = "") -> Given:
-    """The same order again, as a new one; whoever comes after the old one comes after the new one then."""
+    """Submit the same order again as a new one. Orders that come after the old one then come after the new one."""
     order = await get_order(bus, name)
     if not order.ended:
         raise LocalError(f"the order {name} has not ended: it is {order.state}")
@@ -385,7 +385,7 @@ async def approvals(bus: Bus) -> list[dict[str, Any]]:
 async def answer(
     bus: Bus, name: str, decision: str, *, number: int | None = None, text: str = "", scope: str = "once", by: str = ""
 ) -> None:
-    """Answer what an order asks. Whoever is second is told who was first."""
+    """Answer what an order asks. A second answer is refused and told who gave the first."""
     order = await get_order(bus, name)
     key = f"{name}.{number}" if number is not None else order.open_ask
     if not key:
@@ -408,7 +408,7 @@ async def answer(
 
 
 async def withdraw(bus: Bus, name: str, number: int) -> None:
-    """Take an answer back that the runner has not taken yet: the question is open again."""
+    """Take back an answer that the runner has not picked up yet: the question is open again."""
     key = f"{name}.{number}"
     entry = await bus.get(f"answer.{key}")
     if entry is None or "withdrawn" in msgspec.json.decode(entry.value):
@@ -425,9 +425,9 @@ async def withdraw(bus: Bus, name: str, number: int) -> None:
 
 
 async def say(bus: Bus, name: str, text: str, *, when: str = "", by: str = "") -> str:
-    """Leave a message for the agent; gives the key under which it can be changed until it is delivered.
+    """Leave a message for the agent. Returns the key under which it can be changed until it is delivered.
 
-    It gets it at its next step; with `when="now"` the running turn is ended for it, with "turn" it waits for the end.
+    The agent gets it at its next step; `when="now"` ends the running turn for it, "turn" waits for the turn's end.
     """
     if when not in ("", "now", "turn"):
         raise ConfigError(f"{when!r} is no time for a message", hint="now, turn, or nothing for the next step")
@@ -463,5 +463,5 @@ async def messages(bus: Bus, name: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 async def note_result(bus: Bus, name: str, what: str, result: dict[str, Any], *, by: str = "") -> None:
-    """Keep with an order what was done with its work: merged, thrown away."""
+    """Note with an order what was done with its work: merged or thrown away."""
     await _wish(bus, "result", order=name, what=what, result=result, by=by)

@@ -1,8 +1,8 @@
-"""What an attempt goes on from: the session and the files of the one before, where there was one.
+"""What an attempt continues from: the session and the files of the attempt before, if there was one.
 
 On the same machine, when the runner before is gone, its worktree and its agent's session are taken over where they are.
-Elsewhere, or when that runner may still be alive, both come from the checkpoint in the object store. An agent that
-cannot go on with a session gets the files and a brief of what was done.
+On another machine, or when that runner may still be alive, both come from the checkpoint in the object store. An agent
+that cannot resume a session gets the files and a brief of what was done.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from treadle.io.files import locked
 from treadle.io.process import table
 
 SETTLE_SECONDS = 5.0
-"""How long the one before may take to let go of its worktree."""
+"""How long the earlier runner's processes may take to leave its worktree."""
 TASK_MAX = 4000
 
 
@@ -33,7 +33,7 @@ class Before(msgspec.Struct, frozen=True, kw_only=True):
     how: Literal["", "session", "brief"] = ""
     session: str = ""
     fork: bool = False
-    """Go on with a copy: the runner before may be asleep, and would write into the same session."""
+    """Continue with a copy: the earlier runner may be asleep, and would write into the same session."""
     cwd: str = ""
     words: str = ""
     done: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ def _tree_of(attempt: RunningAttempt, state: RunState, order: str, source: str) 
 
 
 def _left_alone(place: str) -> bool:
-    """Whether nothing works there any more: what a killed runner had started is ended by its keeper."""
+    """Whether nothing works there any more: the keeper ends what a killed runner had started."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while any(_inside(process.pid, place) for process in table.processes()):
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""What holds for the whole fleet: pauses, parked accounts, budgets, drained nodes. One record, `control`."""
+"""What applies to the whole fleet: pauses, parked accounts, budgets, drained nodes. One record, `control`."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ FORMAT = 1
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The limits of `fleet` or `project:NAME`, and what was measured; tokens of unknown price are counted apart."""
+    """The limits of `fleet` or `project:NAME`, and what was used; tokens of unknown price are counted separately."""
 
     usd: float | None = None
     tokens: int | None = None
@@ -20,7 +20,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Park(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An account that its provider has told to wait."""
+    """An account whose provider said to wait."""
 
     until: float
     why: str = ""
@@ -30,20 +30,22 @@ class Park(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Control(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     format: int = FORMAT
     pauses: dict[str, Note] = {}
-    """Scope -> by whom and why: `fleet`, `order:ID`, `label:L`, `agent:A`, `credential:C`, `node:N`, `project:P`."""
+    """Scope -> who paused it and why: `fleet`, `order:ID`, `label:L`, `agent:A`, `credential:C`, `node:N`,
+    `project:P`
+    """
     drained: dict[str, Note] = {}
     parks: dict[str, Park] = {}
     budgets: dict[str, Budget] = {}
     limits: dict[str, int] = {}
     """How many may run at once, across all nodes: `agent:A`, `credential:C`, `repo:PATH`."""
     keep_seconds: float = 90 * 86400.0
-    """After so long, what is stored of an order that has ended is removed; 0 is never."""
+    """How long an order that has ended stays stored; 0 is for ever."""
     keep_bytes: int = 8 * 1024**3
-    """Where the state is larger, the oldest go earlier; 0 is no bound."""
+    """If the state is larger than this, the oldest orders are removed earlier; 0 is no bound."""
 
 
 def scopes(spec: Spec, order: Order) -> list[str]:
-    """Every scope that an order is in, its node aside."""
+    """Every scope of an order, except its node."""
     found = ["fleet", f"order:{spec.id}", f"agent:{spec.agent}", f"credential:{spec.account}"]
     found += [f"label:{label}" for label in spec.labels]
     if spec.project:
@@ -56,6 +58,6 @@ def budget_scopes(spec: Spec) -> list[str]:
 
 
 def with_entry(table: dict[str, Any], name: str, value: Any) -> dict[str, Any]:
-    """The table with one entry set, or removed where the value is None."""
+    """The table with one entry set, or removed when the value is None."""
     rest = {key: old for key, old in table.items() if key != name}
     return rest if value is None else {**rest, name: value}

@@ -1,9 +1,9 @@
-"""Events of runs in the engine: written by the one runner of an attempt, read by anybody from any place.
+"""Events of runs in the engine: written by the single runner of an attempt, read by anybody from any position.
 
 A message on `fleet.ev.ORDER.ATTEMPT.NODE` holds some events in order, `{"n": FIRST, "events": [...]}`; each event's
-number is its place in the attempt, from 1. The writer sends the next message when the one before is stored, on the
-condition that it still is the last: so there is no gap and nothing twice, and when the scheduler has closed an attempt
-with `{"end": ...}`, its old runner can write no more.
+number is its position in the attempt, from 1. The writer sends a message once the one before is stored, on condition
+that this is still the last: so there are no gaps or repeats, and once the scheduler has closed an attempt with
+`{"end": ...}`, its old runner can write no more.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from treadle.io.files import storage_error
 from treadle.io.opening import appending, opened
 
 CHUNK = 256 * 1024
-"""Bytes of events that one message holds at most, unless a single one is larger."""
+"""The most bytes of events in one message, unless a single event is larger."""
 LINE_MAX = 4 * 1024 * 1024
 
 
 class AttemptLog:
-    """Events of an attempt, first in a file, then in the engine; the file is the spool while the engine is away."""
+    """The events of an attempt: first in a file, then in the engine. The file buffers them while the engine is away."""
 
     def __init__(self, path: str, bus: Bus, subject: str) -> None:
         self.path = path
@@ -33,7 +33,7 @@ class AttemptLog:
         self.written = 0
         self.sent = 0
         self.closed_by_another = False
-        """Whether the attempt was ended by the scheduler: nothing more of it counts."""
+        """Whether the scheduler has ended the attempt: nothing more of it counts."""
         self._sent_bytes = 0
         self._last: int | None = None
         self._more = asyncio.Event()
@@ -44,7 +44,7 @@ class AttemptLog:
         self._sending = asyncio.create_task(self._send())
 
     def append(self, event: bytes) -> None:
-        """Keep one event, in JSON; it is sent as soon as may be."""
+        """Keep one event, in JSON, and send it soon."""
         if len(event) > LINE_MAX:
             event = msgspec.json.encode({"type": "warned", "code": "too_long", "message": "an event was too long"})
         try:
@@ -55,7 +55,7 @@ class AttemptLog:
         self._more.set()
 
     async def finish(self, timeout: float) -> bool:
-        """Wait until all is sent; False when that was not possible in time."""
+        """Wait until everything is sent. False when that was not possible in time."""
         self._more.set()
         try:
             async with asyncio.timeout(timeout):
@@ -90,12 +90,12 @@ class AttemptLog:
             expect = {"Nats-Expected-Last-Subject-Sequence": str(self._last)}
             self._last = await self.bus.publish(self.subject, body, expect)
         except Stale:
-            self._last = None  # ours, stored before its answer was lost; or the scheduler's end of it
+            self._last = None  # either ours, stored before its answer was lost, or the scheduler's end of the attempt
             return
         self._advance(lines)
 
     async def _find_place(self) -> None:
-        """Where the stream stands: after an outage, what was sent last may be stored or not."""
+        """Find where the stream stands: after an outage, what was sent last may be stored or not."""
         message = await self.bus.look(f"$JS.API.DIRECT.GET.{EVENTS}.{self.subject}")
         headers = message.headers or {}
         if headers.get("Status"):
@@ -128,7 +128,7 @@ class AttemptLog:
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One event as a reader gets it. `at` is the place to go on from: the next reader's `start`."""
+    """One event as a reader gets it. `at` is the position to continue from: the next reader's `start`."""
 
     at: int
     attempt: int
@@ -140,7 +140,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 async def read(bus: Bus, order: str, *, start: int = 1, follow: bool = False) -> AsyncIterator[Seen]:
-    """The events of an order, from a place in the stream on; all there are now, or with `follow` also what comes."""
+    """The events of an order from a position on: all there are now, or with `follow` also later ones."""
     pull = Pull(bus, EVENTS, filters=(f"fleet.ev.{order}.>",), start=start)
     expected: dict[int, int] = {}
     try:

@@ -1,4 +1,4 @@
-"""What a process tree shows from outside: the time that it computed, and the connections that it has open."""
+"""What a process tree shows from outside: its CPU time and its open connections."""
 
 import os
 
@@ -9,7 +9,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def of_tree(root: int) -> dict[str, float | int]:
-    """Seconds of CPU that it has used so far, its processes, and its open sockets, our own left out."""
+    """The tree's CPU seconds so far, its number of processes, and its open sockets without our own."""
     pids = [process.pid for process in table.descendants(root)]
     return {"processes": len(pids), "cpu": round(sum(map(_cpu, pids)), 2), "sockets": sum(map(_sockets, pids))}
 
@@ -17,7 +17,7 @@ def of_tree(root: int) -> dict[str, float | int]:
 def _cpu(pid: int) -> float:
     try:
         data = read_if_there(f"/proc/{pid}/stat") or b""
-    except Exception:  # gone between the list and the look
+    except Exception:  # it ended between the listing and the look
         return 0.0
     fields = data.rpartition(b")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS if len(fields) > 12 else 0.0

@@ -1,4 +1,4 @@
-"""One attempt, carried out: the host's run of one order, with the fleet's where, when and who answers."""
+"""Carries out one attempt: the host's run of one order, while the fleet decides where, when and who answers."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from treadle.host.run import HostRun
 
 RECEIPT_MAX = 1024 * 1024
-"""Bytes of a run's receipt that travel with the order; a larger one goes to the object store."""
+"""The largest receipt, in bytes, that is sent with the order; a larger one goes to the object store."""
 PATIENCE_SECONDS = 600.0
 QUIET_SECONDS = 5.0
-"""Without an event for so long, the process tree is looked at, and then as often."""
+"""After this many seconds without an event the process tree is looked at, and again after as many."""
 BUSY_CPU = 0.05
 PARK_SECONDS = 60.0
-"""How long an account waits when its provider says "too many" and not until when."""
+"""How long an account waits when its provider says "too many requests" without saying until when."""
 
 
 class Execution:
@@ -56,15 +56,15 @@ class Execution:
         self._last_event = time.time()
         self._looked = 0.0
         self._busy = 0.0
-        """When its processes were last seen to compute."""
+        """When its processes were last seen to use CPU."""
         self._tree_seen: dict[str, float | int] = {}
         self._last_call = ""
         self._repeats = 0
         self.claimed: Claimed | None = None
         self._others: dict[str, list[str]] = {}
-        """What other orders hold, as told last: also before there is a worktree that it is about."""
+        """What other orders hold, as last reported; it may arrive before there is a worktree."""
         self._may_begin = asyncio.Event()
-        """Set when that was told, or when there is no more to wait for."""
+        """Set when that was reported, or when there is nothing more to wait for."""
         self._began = False
         """Whether the agent has said anything."""
 
@@ -75,7 +75,7 @@ class Execution:
     # What the beat tells...
 
     def activity(self) -> dict[str, Any]:
-        """What it does right now and since when, with what it has used."""
+        """What the run does now and since when, with what it has used."""
         self._look_at_processes()
         return {
             "doing": self._doing,
@@ -94,7 +94,7 @@ class Execution:
         }
 
     def _look_at_processes(self) -> None:
-        """When nothing was said for a while: whether what was started does anything."""
+        """When no event came for a while: check whether the processes do anything."""
         if time.time() - self._last_event < QUIET_SECONDS or time.time() - self._looked < QUIET_SECONDS:
             return
         self._looked = time.time()
@@ -144,7 +144,7 @@ class Execution:
             )
 
     async def learn(self, answer: dict[str, Any]) -> None:
-        """What the scheduler tells with each beat: its limits, and of others who work on the same repository."""
+        """Take in what the scheduler sends with each beat: the limits, and what others in the same repository do."""
         if "limits" in answer:
             self.attempt.limits = msgspec.convert(answer["limits"], OrderLimits)
         self._others = answer.get("claims") or {}
@@ -203,7 +203,7 @@ class Execution:
             return await self._run()
         except sources.NotHere as error:
             return Ended(outcome=NOT_HERE, why=str(error), used=self.used)
-        except StorageError as error:  # of this machine: another may have room
+        except StorageError as error:  # a problem of this machine: another may have room
             return Ended(outcome="failed", why=str(error), retryable=True, used=self.used)
         except TreadleError as error:
             return Ended(outcome="failed", why=str(error), retryable=error.retryable, used=self.used)
@@ -214,7 +214,7 @@ class Execution:
             self.checkpoints.close()
 
     async def _time_out(self) -> None:
-        """The limit may be changed meanwhile."""
+        """End the run at its time limit, which may change meanwhile."""
         began = time.monotonic()
         while (left := began + (self.attempt.limits.seconds or math.inf) - time.monotonic()) > 0:
             await asyncio.sleep(min(left, 1.0))
@@ -315,9 +315,9 @@ class Execution:
             raise WorkspaceError(f"the setup failed with code {done.exit_code}: {done.output_tail[-1000:]}")
 
     def _adjusted(self, spec: SessionSpec) -> SessionSpec:
-        limits = replace(spec.limits, max_tokens=None, max_cost_usd=None)  # the meter keeps them
+        limits = replace(spec.limits, max_tokens=None, max_cost_usd=None)  # the meter enforces these
         mode = self.spec.mode or spec.mode or "auto-edit"
-        # The engine keeps the deadline; the session's own is for when that is away.
+        # The engine enforces the deadline; the session's own is for when the engine is away.
         patience = self.spec.answer_seconds + PATIENCE_SECONDS
         guards = self.claimed.guards(spec.guards) if self.claimed is not None else spec.guards
         start = spec.start
@@ -364,7 +364,7 @@ class Execution:
         )
 
     async def keep_result(self, result: dict[str, Any]) -> None:
-        """What came of it, with the work as a commit, a patch and a bundle."""
+        """Store the result: the work as a commit, a patch and a bundle."""
         self.result = result
         if self.attempt.tree is not None and self.attempt.tree.top and not self.attempt.superseded.is_set():
             title = f"{self.attempt.job.order.title}\n\nOrder {self.spec.id}, attempt {self.attempt.job.attempt}."
@@ -381,7 +381,7 @@ class Execution:
             self._do(f"terminal: {state}")
 
     def _compare_with_claims(self) -> None:
-        """Say where the work went beyond what the order claimed, or into what others have."""
+        """Report where the work went beyond what the order claimed, or into what others hold."""
         changed = [str(path) for path in self.result.get("changed") or ()]
         if self.spec.claims:
             own = [Surface(text) for text in self.spec.claims]

@@ -1,7 +1,7 @@
-"""What orders leave for each other, so that nobody has to find it out again: capsules, symbols and the ledger.
+"""What orders leave for each other, so that nothing is found out twice: capsules, symbols and the ledger.
 
-Each order that is done leaves a capsule in its result: what was done, where, and what was said of it. An order that
-comes after it is told the capsules of all that it builds on, oldest first, and never their whole conversations.
+Each finished order leaves a capsule in its result: what was done, where, and what the agent said about it. An order
+that builds on others gets their capsules, oldest first, and never their whole conversations.
 """
 
 import contextlib
@@ -17,13 +17,13 @@ from treadle.fleet.bus import Bus
 from treadle.fleet.orders import Order, Spec, Used, read_order, read_spec
 
 FOLLOWED = 30
-"""Capsules that a brief holds at most."""
+"""The most capsules in a brief."""
 PLACES = 8
 SAID = 400
 
 
 def capsule(spec: Spec, title: str, result: dict[str, Any]) -> dict[str, str]:
-    """The parts of what an order leaves."""
+    """The parts of an order's capsule."""
     changed = [str(path) for path in result.get("changed") or ()]
     more = f" and {len(changed) - PLACES} more" if len(changed) > PLACES else ""
     return {
@@ -35,7 +35,7 @@ def capsule(spec: Spec, title: str, result: dict[str, Any]) -> dict[str, str]:
 
 
 async def brief(bus: Bus, spec: Spec, source: str) -> str:
-    """What an order is told beside its task: what it builds on, and the symbols that it names."""
+    """What an order is told besides its task: what it builds on, and the symbols it names."""
     parts = []
     found = await _closure(bus, spec.after)
     if found:
@@ -50,7 +50,7 @@ async def brief(bus: Bus, spec: Spec, source: str) -> str:
 
 
 async def _closure(bus: Bus, parents: tuple[str, ...]) -> list[tuple[str, dict[str, str]]]:
-    """The capsules of all that these orders build on and of themselves, prerequisites first."""
+    """The capsules of these orders and of all that they build on, prerequisites first."""
     found: dict[str, dict[str, str]] = {}
     waiting = list(parents)
     while waiting and len(found) < FOLLOWED:
@@ -76,7 +76,7 @@ def _shown(name: str, parts: dict[str, str]) -> str:
 
 
 def leave(spec: Spec, source: str, parts: dict[str, str], used: Used) -> None:
-    """In the repository, where it keeps such records: the capsule, and what was measured. Blocks; never fails."""
+    """Write the capsule and the measurements into the repository, if it keeps such records. Blocks; never fails."""
     with contextlib.suppress(TreadleError, OSError):
         planning = Planning(project=source)
         if os.path.isdir(planning.root):

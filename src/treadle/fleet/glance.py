@@ -1,4 +1,4 @@
-"""The fleet at a glance, for a terminal: the same four sections as the page's board, worked out from one look."""
+"""The fleet at a glance, for a terminal: the four sections of the page's board, from one look."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """All orders and what was said in their runs, in a form that can be filtered, counted and searched.
 
-A SQLite file beside the fleet's other things, fed from the engine's two streams. It holds nothing of its own: a file
-that is lost, damaged, or of another fleet or format is made anew from the first message on.
+A SQLite file beside the fleet's other files, fed from the engine's two streams. It is only a copy: a file that is
+lost, damaged, or of another fleet or format is rebuilt from the first message on.
 
     index = OrderIndex(path, fleet="the streams that it is of")
     index.take_state(entries)                      # each with the place that the next reader goes on from
@@ -27,10 +27,10 @@ from treadle.fleet.searched import is_error, texts_of
 
 FORMAT = 4
 TEXT_MAX = 20_000
-"""Characters of one text that are searched; the rest of a longer one is not found."""
+"""How many characters of one text are searched."""
 FACETS = ("state", "agent", "project", "node")
 COUNTED = (*FACETS, "needs")
-"""Columns by which orders are counted as they change, so that nobody has to go through all of them to know."""
+"""Columns by which orders are counted as they change, so that counting need not read all of them."""
 
 
 def _count(which: str, step: int) -> str:
@@ -90,7 +90,7 @@ class OrderIndex:
 
     @property
     def state_at(self) -> int:
-        """The revision from which the state is to be read on."""
+        """The revision from which the state must be read."""
         return int(self._meta("state_at", 1))
 
     @property
@@ -98,9 +98,9 @@ class OrderIndex:
         return int(self._meta("events_at", 1))
 
     def take_state(self, entries: Sequence[Entry]) -> list[OrderRow]:
-        """Take in changes of `order.*`, `spec.*`, `ask.>` and `answer.>`, and give the rows that they changed.
+        """Take in changes of `order.*`, `spec.*`, `ask.>` and `answer.>`, and return the rows that they changed.
 
-        An entry without a value says that the key was removed; with its `spec`, all of an order goes.
+        An entry without a value means that the key was removed; removing a `spec` removes the whole order.
         """
         changed: dict[str, OrderRow] = {}
         removed: list[str] = []
@@ -185,9 +185,9 @@ class OrderIndex:
         )
 
     def window(self, wanted: OrderFilter, offset: int, count: int) -> list[OrderRow]:
-        """Rows by their place in the list, for a table that is scrolled."""
+        """Rows by their position in the list, for a table that is scrolled."""
         where, values = _where(wanted)
-        # What is skipped is skipped in the narrow table of places, not by reading whole rows.
+        # Skip rows in the narrow index, without reading them whole.
         place = f"SELECT id FROM orders {where} ORDER BY revision DESC LIMIT ? OFFSET ?"
         query = f"SELECT row FROM orders WHERE id IN ({place}) ORDER BY revision DESC"
         with self._reading() as db:
@@ -230,7 +230,7 @@ class OrderIndex:
         return _rows.decode(found[0]) if found else None
 
     def ask(self, key: str) -> tuple[dict[str, Any], dict[str, Any] | None] | None:
-        """A question with its answer, when it has one."""
+        """A question, with its answer if it has one."""
         with self._reading() as db:
             found = db.execute("SELECT body, answer FROM asks WHERE key = ?", (key,)).fetchone()
         if not found or found[0] is None:
@@ -239,7 +239,7 @@ class OrderIndex:
         return msgspec.json.decode(found[0]), None if answer is None or "withdrawn" in answer else answer
 
     def chunks(self, order: str, *, before: int | None = None, after: int = 0, most: int = 100) -> list[Chunk]:
-        """Where an order's events are: the last before a place, or the first after one; the earliest first."""
+        """Where an order's events are: the last chunks before a position, or the first after one; earliest first."""
         with self._reading() as db:
             if before is not None or not after:
                 query = (
@@ -262,7 +262,7 @@ class OrderIndex:
         return (found[0], found[1]) if found else None
 
     def search(self, words: str, *, count: int = 25, kind: str = "") -> tuple[list[SearchHit], int]:
-        """The best hits, one for each order and kind, and how many texts matched in all."""
+        """The best hits, one for each order and kind, and the number of all matching texts."""
         query = " ".join('"' + word.replace('"', '""') + '"*' for word in words.replace("\0", " ").split())
         if not query:
             return [], 0
@@ -300,7 +300,7 @@ class OrderIndex:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction; also among processes, since a command may feed the same file."""
+        """One transaction, also across processes, since a command may feed the same file."""
         with self._reading() as db:
             db.execute("BEGIN IMMEDIATE")
             try:
@@ -336,7 +336,7 @@ def _set(db: sqlite3.Connection, name: str, value: Any) -> None:
 
 
 def _remove(db: sqlite3.Connection, names: list[str]) -> None:
-    """All of these orders, in one go: their texts can only be found by looking at each."""
+    """Remove all of these orders at once: finding their texts means looking at every text."""
     if not names:
         return
     every = msgspec.json.encode(names).decode()
@@ -390,7 +390,7 @@ def _where(wanted: OrderFilter) -> tuple[str, list[Any]]:
 
 
 def _counts(db: sqlite3.Connection, wanted: OrderFilter) -> str:
-    """The table with how many there are of each combination. One look at every order only where there must be."""
+    """The table of counts by combination. Reads every order only when a filter makes it necessary."""
     if not (wanted.place or wanted.label or wanted.text):
         return "counts"
     names = ", ".join(COUNTED)
@@ -408,7 +408,7 @@ def _total(db: sqlite3.Connection, table: str, wanted: OrderFilter) -> int:
 
 
 def _facet(db: sqlite3.Connection, table: str, wanted: OrderFilter, name: str) -> dict[str, int]:
-    """How many there would be of each value, were it not narrowed by this one; the most first."""
+    """How many orders each value would give without this filter, most first."""
     field: dict[str, Any] = {"states": ()} if name == "state" else {name: ""}
     where, values = _where(replace(wanted, place="", label="", text="", **field))
     query = f"""SELECT {name}, sum(n) AS many FROM {table} {where}

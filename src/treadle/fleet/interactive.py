@@ -1,4 +1,4 @@
-"""An order whose agent is kept in a terminal, for a person to watch and type into: it ends when the program does."""
+"""An order whose agent runs in a terminal, for a person to watch and type into. It ends when the program does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Seen = Callable[[str, float], None]
 
 
 def command(agent: str) -> list[str]:
-    """How the agent is started for a person."""
+    """The command that starts the agent for a person."""
     from treadle.agents import AGENTS, agent_settings, find_card
     from treadle.drivers.launch import launch_of
 
@@ -73,7 +73,7 @@ async def run(attempt: RunningAttempt, words: str, seen: Seen) -> Ended:
 
 
 async def _type(place: Place, words: str) -> None:
-    """The task, when the program has drawn itself and waits."""
+    """Type the task once the program has drawn itself and waits for input."""
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline and not await asyncio.to_thread(_idle, place.sock):
         await asyncio.sleep(0.1)

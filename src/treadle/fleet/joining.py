@@ -23,7 +23,7 @@ async def join(
     ca: str = "",
     patience: float = 5.0,
 ) -> tuple[str, str]:
-    """Be a worker of the fleet that the code is of; the node's name, when the scheduler knows it, and who keeps it."""
+    """Join the code's fleet as a worker. Returns the node's name, once the scheduler knows it, and its keeper."""
     found = read(code)
     with contextlib.suppress(NotFound):
         known = places.load()
@@ -59,7 +59,7 @@ async def _ask_in(found: Invitation, ca: str, patience: float) -> Credentials:
         try:
             answer = await bus.ask(f"fleet.enrol.{found.id}", timeout=10.0)
             break
-        except Unreachable:  # for a moment too, while the engine takes on who may do what
+        except Unreachable:  # also happens for a moment while the engine reads its new users
             if time.monotonic() > deadline:
                 hint = "`treadle fleet up` on the machine that made the code"
                 text = f"the engine at {shown(found.url)} is up, and nobody there lets machines in"
@@ -73,7 +73,7 @@ async def _ask_in(found: Invitation, ca: str, patience: float) -> Credentials:
 
 
 async def _reached(asking: places.Fleet, role: str, patience: float) -> Bus:
-    """The engine may only now become reachable, such as over a tunnel that is being made."""
+    """Wait for the engine: it may become reachable only now, for example over a tunnel that is being made."""
     deadline = time.monotonic() + patience
     while True:
         try:

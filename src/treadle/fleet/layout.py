@@ -1,7 +1,7 @@
-"""The streams of a fleet: made when missing, brought up to date when old, refused when newer than this program.
+"""The streams of a fleet: created when missing, migrated when old, refused when newer than this program.
 
     KV_fleet   state, one message for each key; readable as the key-value bucket `fleet`
-    FLEET_IN   what the scheduler has to look at, each message until it has
+    FLEET_IN   what the scheduler has to handle; each message stays until it has
     FLEET_EV   events of runs, by order and attempt
     OBJ_fleet  patches, bundles and transcripts; the object store `fleet`
 
@@ -23,7 +23,7 @@ _NOT_FOUND = 10059
 
 
 def streams(replicas: int) -> list[dict[str, Any]]:
-    """No bounds by age or size where the state is: a limit would drop orders without a word."""
+    """The state has no bounds by age or size: a limit would silently drop orders."""
     common: dict[str, Any] = {
         "storage": "file",
         "num_replicas": replicas,
@@ -73,7 +73,7 @@ def streams(replicas: int) -> list[dict[str, Any]]:
 
 
 def consumers(lease: float) -> list[tuple[str, dict[str, Any]]]:
-    """What only the scheduler reads. A message is given out for ever: how often an order is tried is the order's."""
+    """What only the scheduler reads. Messages are redelivered for ever: each order has its own limit of attempts."""
     common: dict[str, Any] = {
         "ack_policy": "explicit",
         "ack_wait": int(max(lease, 2.0) * 1e9),
@@ -89,7 +89,7 @@ def consumers(lease: float) -> list[tuple[str, dict[str, Any]]]:
 
 
 async def ensure(bus: Bus, *, replicas: int = 1, lease: float = 5.0) -> None:
-    """Make or migrate all of them. Safe to call at any time, by any number of programs."""
+    """Create or migrate all of them. Safe to call at any time, by any number of programs."""
     for wanted in streams(replicas):
         await _ensure_stream(bus, wanted)
     for stream, config in consumers(lease):

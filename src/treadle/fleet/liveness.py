@@ -1,16 +1,16 @@
-"""Whether an order at work is working, waiting or stuck: judged from what its runner told last, with the evidence."""
+"""Judges whether an order at work is working, waiting or stuck by its runner's last report, and gives the evidence."""
 
 import time
 from typing import Any
 
 STALLED_SECONDS = 300.0
-"""Without an event, an open tool, a question or work of its processes, this long is a stall."""
+"""So long without an event, an open tool, a question or CPU use is a stall."""
 LOOPS = 6
-"""The same tool call this many times in a row is a loop."""
+"""The same tool call so many times in a row is a loop."""
 
 
 def stuck(activity: dict[str, Any], stall: float = STALLED_SECONDS, now: float | None = None) -> str:
-    """Why a run that is heard counts as stalled or looping at a time, or now; nothing when it does not."""
+    """Why a running order counts as stalled or looping at a time, or now; empty when it does not."""
     repeats = int(activity.get("repeats") or 0)
     if repeats >= LOOPS:
         return f"looping: the same call {repeats} times in a row: {activity.get('doing', '?')}"
@@ -77,7 +77,7 @@ def _collisions(found: dict[str, Any]) -> list[tuple[str, list[str]]]:
 
 
 def told(found: dict[str, Any]) -> list[str]:
-    """The same for a person, a line for each thing."""
+    """The same for a person, one line for each fact."""
     lines = [f"state     {found.get('state', 'unknown')}" + (f": {found['why']}" if found.get("why") else "")]
     if waits := found.get("waits"):
         lines.append(f"waits     {waits['text']} ({waits['kind']})")

@@ -1,7 +1,7 @@
-"""`treadle fleet add ssh://HOST`: another machine made a worker over SSH.
+"""`treadle fleet add ssh://HOST`: makes another machine a worker over SSH.
 
-It is looked at, given the program when it has none of this version, let in with a code that is used at once, and its
-node is started there. Where the engine listens on loopback only, this machine's node keeps a tunnel to it open.
+The machine is inspected, gets the program if it lacks this version, joins with a code that is used at once, and its
+node is started. Where the engine listens on loopback only, this machine's node keeps a tunnel to it open.
 """
 
 import os
@@ -30,14 +30,14 @@ FORWARD_PORT = 42220
 
 
 class Tunnel(msgspec.Struct, frozen=True, kw_only=True):
-    """A port of that machine that leads to the engine here."""
+    """A port on that machine that leads to the engine here."""
 
     name: str
     argv: tuple[str, ...]
 
 
 class Machine:
-    """A machine that one reaches over SSH."""
+    """A machine that is reached over SSH."""
 
     def __init__(self, url: str, ssh: str = "ssh") -> None:
         found = urlsplit(url if "://" in url else f"ssh://{url}")
@@ -48,7 +48,7 @@ class Machine:
         self._ssh = [*command_words(ssh), *options, *(["-p", str(found.port)] if found.port else [])]
 
     def run(self, script: str, *, stdin: bytes = b"", timeout: float = 120.0) -> str:
-        """What a shell script says there. What it reads comes over its input, never on a command line."""
+        """Run a shell script there and return its output. Its data comes over its input, never on a command line."""
         done = run_program([*self._ssh, self.where, f"sh -c {shlex.quote(script)}"], stdin=stdin, timeout=timeout)
         if done.code == 255:
             raise LocalError(f"ssh cannot reach {self.where}: {done.complaint}", hint="try `ssh HOST true` by hand")
@@ -76,7 +76,7 @@ def add(
     may: str = "watch",
     say: Progress = lambda text: None,
 ) -> str:
-    """Make that machine a worker of this fleet; gives the node's name. Blocks."""
+    """Make that machine a worker of this fleet. Returns the node's name. Blocks."""
     fleet = places.load()
     machine = Machine(url, ssh)
     seen = machine.look()
@@ -99,7 +99,7 @@ def add(
 
 
 def _bring(machine: Machine, seen: dict[str, str], say: Progress) -> None:
-    """Install this version there, with what it needs, in a place of its own."""
+    """Install this version and its dependencies there, in a directory of its own."""
     python = tuple(map(int, (seen.get("python") or "0.0").split(".")))
     if python < (3, 11):
         has = f"Python {seen['python']}" if seen.get("python") else "no Python"
@@ -115,7 +115,7 @@ def _bring(machine: Machine, seen: dict[str, str], say: Progress) -> None:
 
 
 def _unpacked(machine: Machine, say: Progress) -> bool:
-    """Whether the program and its libraries were carried there and run."""
+    """Whether the program and its libraries were copied there and run."""
     try:
         machine.run(f"exec python3 -c {shlex.quote(bringing.UNPACK)}", stdin=bringing.archive(), timeout=900)
     except LocalError as error:
@@ -142,6 +142,6 @@ def _keep_tunnel(tunnel: Tunnel) -> None:
 
 
 def remove(name: str) -> bool:
-    """Take a machine out: its credentials and its tunnel go."""
+    """Remove a machine with its credentials and its tunnel."""
     write_atomic(_path(), msgspec.json.encode([each for each in tunnels() if each.name != name]))
     return invitations.remove(name)

@@ -1,4 +1,4 @@
-"""What a person says to an order at work: kept until the runner has given it to the agent.
+"""Messages from people to an order at work, kept until the runner has given them to the agent.
 
 `say.ORDER.N` holds a message; whoever wrote it may change it until the runner has marked it delivered. Its `when` says
 when the agent gets it: at its next step, `now` (the running turn is ended for it), or after the `turn`.
@@ -55,7 +55,7 @@ class Messages:
     async def _give(self, key: str, said: dict[str, Any], revision: int) -> None:
         bus, text, when = self._attempt.bus, str(said.get("text", "")), said.get("when", "")
         if when == "turn":
-            return  # it is looked for when the turn has ended, and can be changed until then
+            return  # it is read when the turn has ended, and can be changed until then
         taken = await self._take(key, said, revision)
         if taken is None:
             return
@@ -69,7 +69,7 @@ class Messages:
         try:
             await self._attempt.bus.put(key, msgspec.json.encode(taken), expect=revision)
         except Stale:
-            return None  # changed just now: it comes again
+            return None  # it was changed just now, so it will come again
         return taken
 
     async def turn_ended(self) -> None:
@@ -82,4 +82,4 @@ class Messages:
                 if taken is not None and await self._say_next(str(said.get("text", "")), now=False):
                     await bus.put(key, msgspec.json.encode({**taken, "state": "in turn"}))
         except TreadleError:
-            pass  # the engine is away: the turn was the last
+            pass  # the engine is away: this was the last turn

@@ -1,4 +1,4 @@
-"""What a run has used, and whether it may go on: asked before each call of the model, and told after."""
+"""What a run has used, and whether it may go on: asked before each model call, and updated after it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from treadle.fleet.orders import Used
 
 
 class Meter:
-    """At the order's limit the run stops and asks for more; its session goes on from there when there is more.
+    """At the order's limit the run stops and asks for more; when it gets more, its session continues from there.
 
-    Our own agent asks before each call of the model, so that a call like the last must still fit: a limit is not
-    passed and then noticed. Other agents only tell what they have used, and are stopped at the limit.
+    Our own agent asks before each model call, and a call as large as the last must still fit: so a limit is kept,
+    rather than noticed once it is passed. Other agents only report what they have used, and are stopped at the
+    limit.
     """
 
     def __init__(self, attempt: RunningAttempt, stop: Callable[[TreadleError], Awaitable[None]]) -> None:

@@ -1,8 +1,8 @@
-"""A node: takes the orders that are placed on it, each to a runner of its own, and can be the scheduler.
+"""A node: starts a runner for each order that is placed on it, and can be the scheduler.
 
-What is placed on a node stands under `work.NODE.ORDER` until it has ended. A node that was restarted reads that again,
-finds the runners of the one before at work and leaves them to it. Where the engine is a private server on this machine,
-it also sees that there is one.
+Orders placed on a node are stored under `work.NODE.ORDER` until they have ended. A node that was restarted reads them
+again, finds the runners it had started before, and lets them work on. Where the engine is a private server on this
+machine, the node also keeps that running.
 """
 
 import asyncio
@@ -38,16 +38,16 @@ log = logging.getLogger(__name__)
 FORMAT = 1
 RECORD_SECONDS = 15.0
 DISK_LEAST = 16 * 1024 * 1024
-"""Bytes that must be free where runs are kept, for anything to be placed here."""
+"""How many bytes must be free where runs are kept, before anything is placed here."""
 WARM = ("treadle.fleet.runner", "nats", "nats.js", "ssl")
 """What a warm parent of runners has loaded."""
 RUNNERS = "runners"
 COPY_SECONDS = 20.0
-"""How long a copy of it has to say that it is there, before a program of its own is started."""
+"""How long a copy of the warm parent has to report, before a separate program is started instead."""
 WRONG_SECONDS = 30.0
-"""How long a node that could not start a runner takes nothing more."""
+"""How long a node that could not start a runner takes no orders."""
 KEEP_SECONDS = 7 * 86400.0
-"""How long what a run left on this machine is kept."""
+"""How long the files of a run are kept on this machine."""
 
 
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,10 +79,10 @@ class Node:
         self._wrong = ""
         self._wrong_until = 0.0
         self._not_stored = 0
-        """How often in a row the engine took our record and did not acknowledge it."""
+        """How often in a row the engine received our record and did not acknowledge it."""
 
     async def run(self) -> None:
-        """Until it is told to stop. Runners are left at work."""
+        """Run until told to stop. Runners are left at work."""
         if self.fleet.private:
             self._tasks.append(asyncio.create_task(self._keep_engine()))
         self.bus = await self._connect()
@@ -131,11 +131,11 @@ class Node:
                 await asyncio.sleep(0.2)
 
     async def _keep_engine(self) -> None:
-        """Start the private server when there is none: it was killed, or the machine was."""
+        """Start the private server when there is none: it was killed, or the machine was restarted."""
         while True:
             if not server.is_up():
                 try:
-                    # As it is written now: machines may have been let in since we started.
+                    # Read the settings again: machines may have joined since we started.
                     if await asyncio.to_thread(server.start, places.load()):
                         log.warning("the engine was gone and is started again")
                 except TreadleError as error:
@@ -195,13 +195,13 @@ class Node:
             await self.bus.ask(f"fleet.beat.{self.name}.node", said, timeout=self.fleet.lease / 3)
 
     def _trouble(self) -> str:
-        """Why nothing is to be placed here now."""
+        """Why nothing should be placed here now."""
         if free_disk(places.inside()) < DISK_LEAST:
             return "its disk is full"
         return self._wrong if time.monotonic() < self._wrong_until else ""
 
     async def _record(self) -> None:
-        """What the fleet knows of us also when we are gone."""
+        """What the fleet knows of this node even when it is gone."""
         while True:
             record = {
                 "format": FORMAT,
@@ -225,7 +225,7 @@ class Node:
             await asyncio.sleep(self.fleet.lease / 2 if self._not_stored else min(RECORD_SECONDS, 3 * self.fleet.lease))
 
     async def _mend_store(self) -> None:
-        """A server whose disk was full stores nothing more until it is started again, also when there is room."""
+        """After its disk was full, a server stores nothing until it is restarted, even when there is room again."""
         self._not_stored += 1
         if not self.fleet.private or not self.bus.connected or self._not_stored < 2:
             return
@@ -252,7 +252,7 @@ class Node:
     # Work...
 
     async def _take_work(self) -> None:
-        # From the first message on, so that what is placed here already comes again.
+        # Read from the first message on, so that what is already placed here comes again.
         pull = Pull(self.bus, STATE, filters=(f"$KV.fleet.work.{self.name}.*",))
         try:
             while True:
@@ -281,7 +281,7 @@ class Node:
             self._taking.discard(key)
 
     async def _try(self, key: tuple[str, int], work: dict[str, Any]) -> None:
-        if work.get("agent") == null.NAME:  # nothing is to be done, so nobody is needed to do it
+        if work.get("agent") == null.NAME:  # there is nothing to do, so no runner is needed
             self._report_later("ended", *key, outcome="done")
         else:
             await self._take(*key)
@@ -308,7 +308,7 @@ class Node:
         self._watch(order, attempt, await asyncio.to_thread(_start_runner, directory), directory)
 
     def _find_runner(self, order: str, attempt: int, directory: str) -> None:
-        """Of a run that was begun before we were: its runner lives and goes on, or is gone."""
+        """Find the runner of a run that began before this node: it is alive and goes on, or it is gone."""
         runner = runs.runner_of(directory)
         if runner is not None:
             log.info("%s.%d is adopted: its runner is %d", order, attempt, runner.pid)
@@ -328,16 +328,16 @@ class Node:
             loop.remove_reader(handle)
             os.close(handle)
             self._runs.pop((order, attempt), None)
-            # One that has reported its end is not heard again: what it reported counts, this does not.
+            # If the runner has reported its end, that report counts and this one does not.
             self._report_later("lost", order, attempt, why=_how(directory))
 
         loop.add_reader(handle, gone)
 
 
 def _start_runner(directory: str) -> int:
-    """As a copy of a warm parent, which is faster and shares its memory; else as a program of its own. Its number.
+    """Start a runner as a copy of a warm parent, which is fast and shares memory, else as a program. Returns its pid.
 
-    Either way nothing that it starts outlives it: that is under a keeper of its own.
+    Either way nothing that it starts outlives it: a keeper process sees to that.
     """
     log = os.path.join(directory, "runner.log")
     with contextlib.ExitStack() as stack:
@@ -356,7 +356,7 @@ def _start_runner(directory: str) -> int:
 
 @cache
 def _stamp() -> str:
-    """Changes with the program, so that no copy is of an older one."""
+    """Changes with the program, so that no copy runs an older version."""
     top = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     times = [os.stat(os.path.join(here, name)).st_mtime_ns for here, _, names in os.walk(top) for name in names]
     return f"{max(times, default=0) // 1000 & 0xFFFFFFFF:08x}"
@@ -368,7 +368,7 @@ def free_disk(directory: str) -> int:
 
 
 def _how(directory: str) -> str:
-    """What is known of the end of a runner that did not report one."""
+    """What is known about the end of a runner that did not report it."""
     try:
         said = read(os.path.join(directory, "runner.log"))[-2000:].decode(errors="replace").strip().splitlines()
     except StorageError:
@@ -377,7 +377,7 @@ def _how(directory: str) -> str:
 
 
 def _forget_old_runs() -> None:
-    """Remove what is left of runs that ended long ago, but never a worktree: that may hold somebody's work."""
+    """Remove the files of runs that ended long ago, but never a worktree: that may hold somebody's work."""
     import shutil
 
     for _, _, directory in runs.all_here():
@@ -403,7 +403,7 @@ def load_settings(name: str) -> NodeSettings:
 
 
 async def serve(settings: NodeSettings) -> None:
-    """Be a node until SIGTERM or SIGINT. One node of a name on a machine: a second one raises Busy."""
+    """Be a node until SIGTERM or SIGINT. Only one node of a name runs on a machine: a second one raises Busy."""
     here = directory_of(settings.name)
     with locked(os.path.join(here, "lock"), 0):
         write_atomic(os.path.join(here, "pid"), str(os.getpid()).encode(), sync=False)

@@ -1,4 +1,4 @@
-"""The null agent, for trials and measuring: `null` does nothing, `null:SECONDS:EVENTS` takes its time over it."""
+"""The null agent, for trials and measurements: `null` does nothing, `null:SECONDS:EVENTS` does it slowly."""
 
 from __future__ import annotations
 

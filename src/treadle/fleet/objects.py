@@ -16,10 +16,10 @@ CHUNK = 128 * 1024
 
 
 async def put(bus: Bus, name: str, data: bytes, *, slot: str = "") -> dict[str, Any]:
-    """Store an object under a name, in place of what was there; readable by any NATS object store client.
+    """Store an object under a name, replacing what was there; any NATS object store client can read it.
 
-    What was there before goes with the stream's age. An object that is written again and again is given one of two
-    slots in turn: its chunks then replace those of the time before last, and the last one stays whole meanwhile.
+    The old chunks expire with the stream's age. An object that is written often alternates between two slots: its
+    chunks replace those of the write before last, so the last one stays whole until the new one is complete.
     """
     nuid = hashlib.sha256(f"{name} {slot}".encode()).hexdigest()[:22] if slot else secrets.token_hex(11)
     chunks = 0

@@ -1,4 +1,4 @@
-"""Orders as lists show them: one row of each, which of them are wanted, and what is found in them."""
+"""Orders as lists show them: the row of an order, the filter that selects them, and search hits."""
 
 import msgspec
 
@@ -20,17 +20,17 @@ class OrderRow(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
     started: float = 0.0
     """When it was first placed."""
     lost: int = 0
-    """Attempts that were taken over from a node that was gone."""
+    """Attempts whose node was gone and that were taken over."""
     runs: int = 0
     """Attempts that have ended."""
     ran: float = 0.0
     """Seconds that those took together."""
     needs: str = ""
-    """Why a person should look: asks, failed, review; nothing when nobody has to."""
+    """Why a person should look: asks, failed, review; empty when nobody needs to."""
 
 
 class OrderFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which orders are wanted; an empty field does not narrow the list."""
+    """Which orders are wanted; an empty field does not filter."""
 
     states: tuple[str, ...] = ()
     agent: str = ""
@@ -43,14 +43,14 @@ class OrderFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """Some orders of all that were wanted, the one that changed last first."""
+    """Some of the matching orders, latest change first."""
 
     orders: list[OrderRow]
     total: int
     left_out: int
     """How many more there are after these."""
     next: int | None = None
-    """Give this as `before` to go on; None when these are the last."""
+    """Pass this as `before` to continue; None when these are the last."""
     facets: dict[str, dict[str, int]] = {}
 
 
@@ -61,13 +61,13 @@ class SearchHit(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     """task, turn, command or file."""
     text: str
-    """The words around it; what was found is between \\x01 and \\x02."""
+    """The words around the hit, which is between \x01 and \x02."""
     seq: int
-    """The place in the order's events, 0 for the task itself."""
+    """The position in the order's events; 0 for the task itself."""
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of the event stream: where it is and which events of which attempt it holds."""
+    """A message of the event stream: where it is, and which events of which attempt it holds."""
 
     seq: int
     attempt: int

@@ -1,4 +1,4 @@
-"""Orders as data: what was asked for, which never changes, and what became of it, which only the scheduler writes."""
+"""Orders as data: the request, which never changes, and what became of it, which only the scheduler writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDED: tuple[State, ...] = ("done", "failed", "cancelled", "skipped")
 AT_WORK: tuple[State, ...] = ("placed", "running", "asking")
 GIVEN_BACK = ("handed_back", "parked")
 NOT_HERE = "not_here"
-"""How an attempt ends whose node lacks the repository or the agent: the order goes to another one."""
+"""The end of an attempt whose node lacks the repository or the agent: the order goes to another node."""
 TASK_MAX = 100_000
 ATTEMPTS = 3
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -27,7 +27,7 @@ _ID = frozenset("0123456789abcdefghijklmnopqrstuvwxyz-_")
 
 
 class OrderLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """None is no limit."""
+    """None means no limit."""
 
     seconds: float | None = None
     turns: int | None = None
@@ -36,7 +36,7 @@ class OrderLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An order as it was given. Stored once under `spec.ID`; storing it is submitting it."""
+    """An order as it was submitted. It is stored once under `spec.ID`; storing it is submitting it."""
 
     format: int = FORMAT
     id: str
@@ -49,18 +49,18 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A directory on the node; for a repository that the node fetches, see `repo`."""
     repo: str = ""
     base: str = ""
-    """The commit that the work starts from, pinned when the order was given."""
+    """The commit that the work starts from, fixed when the order was submitted."""
     bundle: str = ""
-    """The object that holds the repository at `base`, for nodes that have no copy of it."""
+    """The object that holds the repository at `base`, for nodes without a copy of it."""
     claims: tuple[str, ...] = ()
     symbols: tuple[str, ...] = ()
-    """Names that the repository's records explain; what they stand for is told with the task."""
+    """Names that the repository's records define; their meaning is added to the task."""
     policy: dict[str, Any] = {}
     limits: OrderLimits = OrderLimits()
     verify: str = ""
     setup: str = ""
     bring: tuple[str, ...] = ()
-    """Ignored files of the root that the worktree gets too: `.env`, `node_modules`."""
+    """Files of the root that git ignores and the worktree gets too: `.env`, `node_modules`."""
     in_place: bool = False
     terminal: bool = False
     """The agent runs in a terminal, for a person to watch and type into; the order ends when the program does."""
@@ -70,32 +70,32 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     if_failed: Literal["block", "skip", "run"] = "block"
     not_before: float = 0.0
     every: float = 0.0
-    """Seconds between the starts of a repeated order; 0 is once."""
+    """Seconds between the starts of a repeated order; 0 means once."""
     cron: str = ""
-    """Or the times at which it starts, as crontab writes them, in the time zone `zone`."""
+    """Alternatively, the start times as a crontab expression, in the time zone `zone`."""
     zone: str = ""
     series: str = ""
-    """The first order of a repeated one."""
+    """The first order of a repeated series."""
     race: str = ""
     """Orders of the same race are compared when all have ended, and one wins."""
     credential: str = ""
-    """The name of the account that its model calls are counted on; the agent's name when empty."""
+    """The account that its model calls are counted on; empty means the agent's name."""
     project: str = ""
     attempts: int = ATTEMPTS
     answer_seconds: float = 3600.0
     answer_default: Literal["allow", "deny"] = "deny"
     stall_seconds: float = 300.0
-    """Without an event, an open tool or work of its processes, this long is a stall."""
+    """So long without an event, an open tool or CPU use is a stall."""
     on_stall: Literal["notify", "interrupt", "retry", "cancel"] = "notify"
     rules: tuple[str, ...] = ()
     """Answers given beforehand: `allow Bash(git *)`, `deny Write(secrets/**)`."""
     retry_of: str = ""
     continues: str = ""
-    """The order whose work this one goes on with, in the same session where the agent can."""
+    """The order whose work this one continues, in the same session if the agent can."""
     comments: str = ""
-    """What a reviewer said of that work."""
+    """A reviewer's comments on that work."""
     park: float | None = None
-    """After so many seconds of waiting for an answer it gives its slot back, and goes on when there is one."""
+    """After so many seconds of waiting for an answer the order gives its slot back; it continues once there is one."""
     by: str = ""
     created: float = 0.0
 
@@ -105,7 +105,7 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def place(self) -> str:
-        """What its claims and its repository's limits are about."""
+        """The place that its claims and its repository's limits apply to."""
         return self.repo or self.root
 
     def first_due(self, now: float) -> float:
@@ -150,7 +150,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outcome: str = ""
     why: str = ""
     resumed: str = ""
-    """How it went on from what was before: `session`, `brief`, or nothing when there was nothing."""
+    """How it continued from before: `session`, `brief`, or empty when there was nothing before."""
     used: Used = Used()
 
 
@@ -163,7 +163,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class OrderHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is told of an order wherever it is shown."""
+    """What is shown of an order everywhere."""
 
     id: str
     state: State
@@ -182,12 +182,12 @@ class OrderHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     asks: int = 0
     open_ask: str = ""
     newest_ask: tuple[int, int] = (0, 0)
-    """Attempt, and which of its questions. An engine that was killed tells of earlier ones again, in any order."""
+    """The attempt, and which of its questions. An engine that was killed may repeat earlier ones, in any order."""
     retried_as: str = ""
 
 
 class Order(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
-    """`order.ID`: where an order stands. Written by the scheduler alone."""
+    """`order.ID`: where an order stands. Only the scheduler writes it."""
 
     format: int = FORMAT
     limits: OrderLimits = OrderLimits()
@@ -196,11 +196,11 @@ class Order(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
     cancel: Note | None = None
     paused: Note | None = None
     used: Used = Used()
-    """By the attempts that have ended."""
+    """Used by the attempts that have ended."""
     counted: Used = Used()
-    """By the one at work, as far as the budgets know."""
+    """Used by the attempt at work, as far as the budgets know."""
     result: dict[str, Any] = {}
-    """What came of it: branch, commit, patch (the name of an object), verified, merged."""
+    """The result: branch, commit, patch (the name of an object), verified, merged."""
     not_before: float = 0.0
     after: tuple[str, ...] = ()
 
@@ -210,17 +210,17 @@ class Order(OrderHead, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def parked(self) -> bool:
-        """Whether it waits for an answer and has no runner meanwhile."""
+        """Whether it waits for an answer without a runner."""
         return self.state == "asking" and not self.node
 
     @property
     def tries(self) -> int:
-        """Attempts that count against the order's limit: not those that were given back in good order."""
+        """Attempts that count against the order's limit: those that were given back properly do not."""
         return sum(attempt.outcome not in (*GIVEN_BACK, NOT_HERE) for attempt in self.attempts)
 
     @property
     def turned_down(self) -> dict[str, str]:
-        """The nodes that lack what it needs, with what that is."""
+        """The nodes that lack what it needs, and what each lacks."""
         return {each.node: each.why for each in self.attempts if each.outcome == NOT_HERE}
 
 
@@ -254,7 +254,7 @@ def new_id(key: str = "") -> str:
 
 
 def checked(spec: Spec) -> Spec:
-    """The order, if it can be done at all; else why not."""
+    """The order if it is possible at all; raises otherwise."""
     if not spec.task.strip() or len(spec.task) > TASK_MAX:
         raise ConfigError(f"a task has from 1 to {TASK_MAX} characters, this one has {len(spec.task)}")
     if not 0 <= spec.priority <= 9:
@@ -262,7 +262,9 @@ def checked(spec: Spec) -> Spec:
     if spec.format != FORMAT:
         raise ConfigError(f"the order has format {spec.format}, and this program knows {FORMAT}")
     if not spec.id or any(letter not in _ID for letter in spec.id) or len(spec.id) > 64:
-        raise ConfigError(f"{spec.id!r} is no id of an order", hint="use small letters, digits and -, at most 64")
+        raise ConfigError(
+            f"{spec.id!r} is not a valid id of an order", hint="use small letters, digits and -, at most 64"
+        )
     if spec.limits.usd is not None and spec.limits.usd < 0 or spec.attempts < 1:
         raise ConfigError("limits are positive")
     from treadle.coordination.surfaces import Surface

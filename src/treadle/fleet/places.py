@@ -1,4 +1,4 @@
-"""Where a fleet keeps its things on this machine.
+"""Where a fleet keeps its files on this machine.
 
 state/fleet/
     fleet.json          which engine this machine uses, and the credentials for each role
@@ -27,7 +27,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "fleet"
     url: str
     private: bool = True
-    """Whether the engine is a server of our own on this machine."""
+    """Whether the engine is our own server on this machine."""
     lease: float = 5.0
     replicas: int = 1
     ca: str = ""
@@ -36,7 +36,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
     """Role, or node:NAME -> password."""
 
     def widest(self) -> str:
-        """The role with the most rights that this machine has credentials for."""
+        """The role with the most rights for which this machine has credentials."""
         return next((role for role in ("admin", "submit", "watch") if role in self.users), "admin")
 
     def address(self, role: str) -> Address:
@@ -58,7 +58,7 @@ def root() -> str:
 
 
 def inside(*parts: str) -> str:
-    """A private directory in the fleet's, made when missing."""
+    """A private directory inside the fleet's, made when missing."""
     return private_dir(os.path.join(root(), *parts))
 
 

@@ -1,4 +1,4 @@
-"""Which order goes to which node, and why one waits. The same function decides and explains."""
+"""Which order goes to which node, and why an order waits. The same function decides and explains."""
 
 import time
 from typing import Any
@@ -11,7 +11,7 @@ from treadle.fleet.control import Park, budget_scopes, scopes, with_entry
 from treadle.fleet.orders import Attempt, encode
 
 LOOKED_AT = 2000
-"""Orders that one round looks at: with more in the queue, the rest have their turn when these have moved on."""
+"""How many orders one round looks at: the rest of a longer queue have their turn once these have moved on."""
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,7 +25,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def why_waiting(book: Book, row: OpenOrder, now: float) -> Wait | None:
-    """What keeps a queued order from being placed, but for a free slot; None when nothing does."""
+    """What keeps a queued order from being placed, other than a free slot; None when nothing does."""
     return (
         _paused(book, row)
         or _time(row)
@@ -78,7 +78,7 @@ def _rate(book: Book, row: OpenOrder) -> Wait | None:
 
 
 def over_budget(book: Book, row: OpenOrder) -> str:
-    """The budget that is spent, while this order runs; it is held until somebody raises that."""
+    """The spent budget that holds this running order until somebody raises it."""
     for scope in budget_scopes(row.spec):
         budget = book.control.budgets.get(scope)
         if budget is None:
@@ -168,7 +168,7 @@ def refuses(book: Book, view: NodeView, row: OpenOrder, now: float) -> Wait | No
 
 
 def place_all(book: Book, now: float) -> int:
-    """Place what can be placed now, the most urgent first; how many that were."""
+    """Place everything that can be placed now, most urgent first. Returns how many were placed."""
     alive = [view for view in book.nodes.values() if now - view.heard <= book.lease and view.free > 0]
     placed = looked = 0
     for row in book.queued():
@@ -204,7 +204,7 @@ def _place(book: Book, row: OpenOrder, view: NodeView, now: float) -> None:
 
 
 def explain_wait(book: Book, row: OpenOrder, now: float) -> dict[str, Any]:
-    """Why a queued order waits, with its place in line and what each node says."""
+    """Why a queued order waits, with its place in the queue and what each node says."""
     waits = why_waiting(book, row, now)
     says = [refused for view in book.nodes.values() if (refused := refuses(book, view, row, now))]
     if waits is None and len(says) == len(book.nodes):

@@ -1,7 +1,7 @@
-"""Messages of a stream, pulled: a reader that is slow costs nobody anything and loses nothing.
+"""Pulls the messages of a stream: a slow reader costs nobody anything and loses nothing.
 
-A pull asks for a bounded number of messages. It is asked again when the connection was lost and is back, since the
-server forgets it then, and a reader without a name of its own goes on after the last message that it gave out.
+A pull requests a bounded number of messages. It is repeated when a lost connection is back, since the server has then
+forgotten it, and a reader without a durable name continues after the last message that it returned.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 EXPIRES = 5.0
 """Seconds that one pull stays open on the server."""
 SLACK = 2.0
-"""Further seconds of silence after which it counts as lost."""
+"""Further seconds of silence after which the pull counts as lost."""
 
 
 class Pull:
-    """`durable` names a consumer that exists; else one is made for `filters` and `start`, and goes with us."""
+    """`durable` names an existing consumer; else one is made for `filters` and `start`, and removed with this
+    reader.
+    """
 
     def __init__(
         self,
@@ -43,7 +45,7 @@ class Pull:
         self.bus = bus
         self.stream = stream
         self.position = start
-        """The sequence from which a reader without a name goes on."""
+        """The sequence from which a reader without a durable name continues."""
         self._durable = durable
         self._filters = filters
         self._batch = batch
@@ -57,7 +59,7 @@ class Pull:
         bus.returned.append(self._start_again)
 
     async def next(self, timeout: float) -> list[Msg]:
-        """All that is there, at least one message, or nothing when none came in time."""
+        """Everything that is there, at least one message, or nothing when none came in time."""
         deadline = time.monotonic() + timeout
         while not self._held:
             await self._keep_asking()
@@ -73,7 +75,7 @@ class Pull:
         return self._take()
 
     async def ready(self) -> list[Msg]:
-        """What is there now, perhaps nothing; more is asked for. `arrived`, where one was given, tells of more."""
+        """What is there now, perhaps nothing, and ask for more. `arrived`, if given, is called when more comes."""
         await self._keep_asking()
         return self._take()
 
@@ -98,7 +100,7 @@ class Pull:
     def _start_again(self) -> None:
         if not self._durable:
             self._consumer = ""
-            self._held.clear()  # given out again by the next one
+            self._held.clear()  # the next reader gets them again
         self._outstanding = 0
         self._arrived.set()
 
@@ -122,7 +124,7 @@ class Pull:
             await asyncio.sleep(0.1)
         except TreadleError:
             raise
-        except Exception:  # the client's own: not connected now
+        except Exception:  # the client's own error: not connected now
             self._outstanding = 0
             await asyncio.sleep(0.1)
 
@@ -150,7 +152,7 @@ class Pull:
         headers = message.headers or {}
         status = headers.get("Status")
         if status is None:
-            # What an earlier consumer of ours still sends comes again from the one that took its place.
+            # Messages that an earlier consumer of ours still sends come again from its replacement.
             if self._durable or message.metadata.consumer == self._consumer:
                 self._held.append(message)
                 self._outstanding -= 1

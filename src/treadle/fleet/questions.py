@@ -1,4 +1,4 @@
-"""What an agent asks, as records that anybody may answer: from a rule given beforehand, a person, or the deadline."""
+"""An agent's questions as records that anybody may answer: a rule given beforehand, a person, or the deadline."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Questions:
         self._answer = answer
         self._give_back = park
         self.given: list[dict[str, Any]] = []
-        """Who answered what, when; for the receipt."""
+        """Who answered what and when, for the receipt."""
         self.open: dict[str, Asked] = {}
         self._numbers: dict[str, asyncio.Future[str]] = {}
         self._count = 0
@@ -76,7 +76,7 @@ class Questions:
         try:
             await self._answer(asked.request, answer)
         except TreadleError:
-            pass  # the agent does not wait for it any more
+            pass  # the agent no longer waits for it
 
     def _by_rule(self, asked: Asked) -> Answer | None:
         """The first rule that matches, deny before allow."""
@@ -138,7 +138,7 @@ class Questions:
         )
 
     async def _asked_before(self, content: dict[str, Any]) -> str:
-        """The key of the question that was open when the attempt before ended, if this is the same one."""
+        """The key of the question that was open when the earlier attempt ended, if this is the same one."""
         key, self._left_open = self._left_open, ""
         entry = await self._attempt.bus.get(f"ask.{key}") if key else None
         before = msgspec.json.decode(entry.value) if entry is not None else {}
@@ -146,13 +146,13 @@ class Questions:
         return key if before and same else ""
 
     async def forget(self) -> None:
-        """Who starts over has not asked what the one before did."""
+        """The agent starts over, so the earlier attempt's question is no longer its own."""
         if self._left_open:
             self._left_open = ""
             await self._attempt.report("resumed", number="before")
 
     async def before(self) -> str:
-        """What the agent is told of the question that it had asked when it was cut off."""
+        """What the agent is told about the question it had asked when it was cut off."""
         key = self._left_open
         bus = self._attempt.bus
         ask, answer = (await bus.get(f"ask.{key}"), await bus.get(f"answer.{key}")) if key else (None, None)
@@ -218,7 +218,7 @@ class Questions:
 
 
 def _diff(asked: Asked, root: str) -> str:
-    """What an edit inside the worktree would change. A file elsewhere may hold what nobody who watches is to see."""
+    """What an edit inside the worktree would change. Other files may hold what watchers must not see."""
     top = os.path.realpath(root)
     inside = [os.path.realpath(os.path.join(root, path)).startswith(top + os.sep) for path in asked.paths]
     return diff_of(asked, root) if inside and all(inside) and not asked.command else ""

@@ -1,4 +1,4 @@
-"""Orders given several times, to one agent or many, and compared: who won is read off what they left."""
+"""Orders that several agents, or one agent several times, were given, compared by what they left."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from treadle.fleet.bus import Bus
 from treadle.fleet.orders import read_spec
 
 LOOKED_AT = 5000
-"""How many of the newest orders are looked through for the others of a race."""
+"""How many of the newest orders are searched for the others of a race."""
 
 
 async def standings(bus: Bus, name: str) -> list[dict[str, Any]]:
-    """The orders of the race that this one is in, the best first: verified, then small, then cheap."""
+    """The orders of this order's race, best first: verified, then smallest change, then lowest cost."""
     race = (await client.get_spec(bus, name)).race
     if not race:
         raise NotFound(f"the order {name} is in no race", hint="submit with --race A,B or --best-of N")

@@ -1,6 +1,6 @@
-"""What finished orders left, brought together: as a diff to read, or merged one after the other, each step verified.
+"""The work of finished orders, as a diff to read, or merged one after the other with each step verified.
 
-Nothing is forced: a conflict, or a step that is not verified, ends it there, with what was merged before it kept.
+Nothing is forced: merging stops at a conflict or a step that fails its check, and keeps what was merged before.
 """
 
 import asyncio
@@ -118,7 +118,7 @@ def _merge(repository: Repository, commit: str, order: Order) -> tuple[str, ...]
 
 
 async def discard(bus: Bus, name: str, *, by: str = "") -> None:
-    """Throw the work of an order away: its branch on this machine goes, the receipt and the patch stay."""
+    """Throw the work of an order away: its branch on this machine is removed, the receipt and the patch stay."""
     order = await client.get_order(bus, name)
     if not order.ended:
         raise LocalError(f"the order {name} has not ended: it is {order.state}", hint="cancel it first")

@@ -1,4 +1,4 @@
-"""Comments on what an order changed, each on a line of it, sent back to the agent together."""
+"""Comments on the lines that an order changed, sent back to the agent together."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ _COMMENT = re.compile(r"(?P<path>[^\s:][^:\n]*):(?P<line>\d+):\s*(?P<text>\S.*)"
 
 
 class Comment(msgspec.Struct, frozen=True, kw_only=True):
-    """`line` is of the new file; 0 is the file as a whole, and no path is the work as a whole."""
+    """`line` is in the new file; 0 means the whole file, and no path the whole work."""
 
     text: str
     path: str = ""
@@ -23,13 +23,13 @@ class Comment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse(text: str) -> list[Comment]:
-    """A JSON list of comments; or lines `PATH:LINE: TEXT`, and what has no such beginning is about the whole."""
+    """A JSON list of comments, or lines `PATH:LINE: TEXT`; other lines are about the whole work."""
     if text.lstrip().startswith("["):
         try:
             return msgspec.json.decode(text, type=list[Comment])
         except msgspec.MsgspecError as error:
             raise ConfigError(
-                f"these are no comments: {error}", hint='[{"path": ..., "line": 3, "text": ...}]'
+                f"these are not comments: {error}", hint='[{"path": ..., "line": 3, "text": ...}]'
             ) from None
     found: list[Comment] = []
     for line in text.splitlines():
@@ -43,7 +43,7 @@ def parse(text: str) -> list[Comment]:
 
 
 def lines_of(patch: str) -> dict[str, dict[int, str]]:
-    """What the patch shows of each new file, by number of line."""
+    """What the patch shows of each new file, by line number."""
     shown: dict[str, dict[int, str]] = {}
     here: dict[int, str] = {}
     number = 0
@@ -77,7 +77,7 @@ def _told(comments: Sequence[Comment], shown: dict[str, dict[int, str]]) -> Iter
 
 
 async def send(bus: Bus, name: str, comments: Sequence[Comment], *, by: str = "") -> Given:
-    """Send all of them back at once: a new order that goes on with the work, in the same session where it can."""
+    """Send all comments back at once: a new order continues the work, in the same session if possible."""
     order = await client.get_order(bus, name)
     patch = (await results.diff(bus, name)).decode("utf-8", "replace") if order.result.get("patch") else ""
     shown = lines_of(patch)

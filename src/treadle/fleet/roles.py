@@ -1,8 +1,8 @@
 """Who may do what on the engine: the roles of a fleet as permissions of the server.
 
     admin   everything; kept on the machine that started the fleet
-    submit  give orders, wishes and answers, and look at all
-    watch   look at all
+    submit  give orders, wishes (cancel, pause...) and answers, and look at everything
+    watch   look at everything
     node:NAME    be a node of this name: take its work, tell what became of it, be the scheduler
     worker:NAME  the same without being the scheduler
     enrol:ID     ask once to be made a worker
@@ -46,7 +46,7 @@ _SUBMIT = [
 
 
 def permissions(role: str) -> dict[str, list[str]] | None:
-    """What a role may publish and subscribe to; None is everything."""
+    """What a role may publish and subscribe to; None means everything."""
     kind, _, name = role.partition(":")
     inbox = f"_INBOX_{role.replace(':', '_')}.>"
     if kind in ("admin", "node"):

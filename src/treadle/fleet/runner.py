@@ -1,8 +1,8 @@
 """A runner: the process of one attempt at an order. It outlives the node that started it, and ends with its attempt.
 
-It tells the scheduler that it lives, hears whether it still holds its order, and says what became of it. When the
-engine is away it goes on, its events kept on disk; when it has not been heard for one lease, so that another may have
-taken over, it stops before the agent's next step until it knows.
+It tells the scheduler that it lives, learns whether it still holds its order, and reports how it ended. While the
+engine is away it goes on and keeps its events on disk. When it could not report for one lease, another runner may
+have taken over, so it stops before the agent's next step until it knows.
 """
 
 import asyncio
@@ -117,7 +117,7 @@ class Runner:
                 await told.unsubscribe()
 
     def leave(self) -> None:
-        """Give the order back, so that another runner goes on with it."""
+        """Give the order back, so that another runner continues it."""
         self.leaving = self.leaving or "its runner was asked to end"
         self._leaving_task = asyncio.ensure_future(self.execution.stop(Cancelled(self.leaving)))
 
@@ -144,7 +144,7 @@ class Runner:
         await self.execution.settle(await self._counted())
 
     async def _counted(self) -> bool:
-        """Whether our end was the order's: only then is there a branch."""
+        """Whether our end became the order's end: only then is there a branch."""
         deadline = time.monotonic() + 3 * self.job.lease
         while time.monotonic() < deadline:
             try:
@@ -188,7 +188,7 @@ async def _connect(job: runs.RunJob) -> Bus:
 
 
 def forked(directory: str, log_fd: int) -> None:
-    """In a copy of a warm parent, which shares most of its memory with the other copies."""
+    """Run in a copy of a warm parent, which shares most of its memory with the other copies."""
     import gc
 
     os.setsid()

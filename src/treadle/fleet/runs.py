@@ -1,4 +1,4 @@
-"""The directory of an attempt on its node, by which a node that was restarted finds the runners of the one before."""
+"""The directory of an attempt on its node. A restarted node finds its earlier runners by it."""
 
 import os
 
@@ -15,7 +15,7 @@ FORMAT = 1
 
 
 class RunJob(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a runner has to know. Credentials are in the fleet's own file, by the name of the role."""
+    """Everything a runner has to know. Credentials are in the fleet's own file, by the name of the role."""
 
     format: int = FORMAT
     spec: Spec
@@ -78,7 +78,7 @@ def runner_of(path: str) -> RunnerNote | None:
 
 
 def all_here() -> list[tuple[str, int, str]]:
-    """Order, attempt and directory of every run that this machine knows."""
+    """Order, attempt and directory of every run on this machine."""
     root = os.path.join(places.root(), "runs")
     found = []
     for name in sorted(os.listdir(root)) if os.path.isdir(root) else []:

@@ -1,4 +1,4 @@
-"""A small shop with four mistakes, and orders that mend them with a scripted model: no key, no account, no price."""
+"""A small shop with four bugs, and orders that fix them with a scripted model: no key, no account, no cost."""
 
 import os
 import time

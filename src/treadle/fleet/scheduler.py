@@ -1,9 +1,9 @@
-"""The scheduler: one of the nodes, elected, the only one that writes what becomes of orders.
+"""The scheduler: an elected node, and the only one that writes the state of orders.
 
-It holds a lease, a key that vanishes unless it is renewed. Every batch that it writes renews the lease on the condition
-that it still has it, so a scheduler that slept through its own replacement can write nothing. It knows all orders that
-have not ended; what it decides is stored before anybody is told. Whatever goes wrong, it steps down and starts over
-from what is stored.
+It holds a lease: a key that expires unless it is renewed. Every batch that it writes renews the lease on condition
+that it still holds it, so a scheduler that slept through its own replacement can write nothing. It knows all orders
+that have not ended; its decisions are stored before anybody is told. Whatever goes wrong, it steps down and starts
+over from what is stored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 LEASE = "lease.scheduler"
 _FOLLOWED = 20
-"""How many times an order may have been tried again before we stop looking for the latest."""
+"""How many retries of an order are followed to find the latest."""
 
 
 class Scheduler:
@@ -53,7 +53,7 @@ class Scheduler:
         self._renewed = 0.0
         self._careful = False
         self._early: set[str] = set()
-        """Orders that were taken in because somebody wished something of them, before their own message came."""
+        """Orders that were loaded because somebody wanted something of them, before their own message came."""
         bus.returned.append(self._returned)
 
     async def run(self) -> None:
@@ -159,7 +159,7 @@ class Scheduler:
             pass
 
     async def _load(self) -> Book:
-        """All orders that have not ended, and what holds for the fleet."""
+        """Load all orders that have not ended, and what applies to the fleet."""
         self._early.clear()
         book = Book(self.lease)
         now = time.monotonic()
@@ -232,7 +232,7 @@ class Scheduler:
         self.book.accept(spec, time.monotonic())
 
     async def _learn_fate(self, book: Book, parent: str) -> None:
-        """How an order ended that others come after; one that was tried again counts as its latest try."""
+        """How an order ended that others come after; an order that was retried counts as its latest retry."""
         name = parent
         for _ in range(_FOLLOWED):
             if name in book.rows or name in book.fate:
@@ -256,8 +256,9 @@ class Scheduler:
             self.book.change(row, retried_as=spec.id, notes=self.book.note(row, spec.by, words))
 
     async def _find(self, name: str) -> OpenOrder | None:
-        """An order that has not ended. What people say may come before the order that they say it of: after a crash
-        the engine holds back for a while what the last scheduler was given."""
+        """An order that has not ended. A message about an order may come before the order's own: after a crash the
+        engine holds back for a while what the last scheduler was given.
+        """
         if name not in self.book.rows and name not in self.book.units:
             spec = await self.bus.get(f"spec.{name}", latest=True)
             if spec is not None and await self.bus.get(f"order.{name}", latest=True) is None:
@@ -268,14 +269,14 @@ class Scheduler:
     async def _ended(self, name: str) -> OpenOrder | None:
         """An order that has ended, to note something on it."""
         if name in self.book.units:
-            return self.book.units[name].row  # None when it is being removed
+            return self.book.units[name].row  # none when it is being removed
         entry, spec = await self.bus.get(f"order.{name}", latest=True), await self.bus.get(f"spec.{name}")
         if entry is None or spec is None:
             return None
         return OpenOrder(read_spec(spec.value), read_order(entry), entry.revision, time.monotonic())
 
     async def _hear(self, subject: list[str], said: dict[str, Any]) -> None:
-        """`fleet.in.node.NAME.KIND`, from a node or its runner; `fleet.in.wish.WHAT`, from a person."""
+        """Handle `fleet.in.node.NAME.KIND`, from a node or its runner, or `fleet.in.wish.WHAT`, from a person."""
         if subject[2] == "wish":
             return await self._wished(said)
         node, kind = subject[3], subject[4]
@@ -285,7 +286,7 @@ class Scheduler:
         if kind == "touched":
             return await self._touched(row or await self._ended(str(said["order"])), node, str(said.get("by", "")))
         if row is None or row.order.node != node or row.order.attempt != said["attempt"]:
-            return  # of an attempt that was superseded: it does not count
+            return  # it is about a superseded attempt and does not count
         if row.order.state not in AT_WORK:
             return
         now = time.monotonic()
@@ -312,14 +313,14 @@ class Scheduler:
             self.book.wish(row, do, str(said.get("by", "somebody")), said)
 
     async def _touched(self, row: OpenOrder | None, node: str, by: str) -> None:
-        """Kept with the order, and so in its receipt: not all of its work is the agent's."""
+        """Note it with the order, and so in its receipt: not all of the work is the agent's."""
         if row is not None:
             self.book.change(row, notes=self.book.note(row, by, f"opened a shell in its worktree on {node}"))
 
     # What goes out...
 
     async def _commit(self) -> None:
-        """Store all that was decided. Each batch renews the lease, and is refused when that is another's by now."""
+        """Store everything that was decided. Each batch renews the lease, and is refused when another holds it."""
         book = self.book
         units, book.units = list(book.units.values()), {}
         if book.control_changed:

@@ -1,8 +1,8 @@
-"""When a repeated order is due again: so many seconds after its last start, or when a cron expression says so.
+"""When a repeated order is due again: some seconds after its last start, or when a cron expression says so.
 
 A cron expression has the five fields of crontab: minute, hour, day of the month, month, day of the week. It is read in
-a time zone that the order names, so that it means the same wherever the scheduler is; where clocks are set back or
-forward, it does as Debian's cron does.
+a time zone that the order names, so that it means the same wherever the scheduler is; when clocks are set back or
+forward, it behaves like Debian's cron.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FIELDS = 5
 
 
 def next_time(cron: str, zone: str, after: float) -> float:
-    """The first time after this that a cron expression stands for."""
+    """The first time after this that matches a cron expression."""
     try:
         from cronsim import CronSim, CronSimError
     except ImportError:
@@ -28,14 +28,14 @@ def next_time(cron: str, zone: str, after: float) -> float:
     try:
         found = next(CronSim(cron.upper(), datetime.fromtimestamp(after, zone_of(zone))))
     except CronSimError as error:
-        raise ConfigError(f"{cron!r} is no cron expression: {error}", hint=hint) from None
+        raise ConfigError(f"{cron!r} is not a cron expression: {error}", hint=hint) from None
     except StopIteration:
-        raise ConfigError(f"{cron!r} stands for no day that there is", hint=hint) from None
+        raise ConfigError(f"{cron!r} matches no day that exists", hint=hint) from None
     return found.timestamp()
 
 
 def zone_of(name: str) -> tzinfo:
-    if name in ("", "UTC"):  # also where the machine knows no other zones
+    if name in ("", "UTC"):  # works even where the machine knows no other zones
         return UTC
     try:
         return ZoneInfo(name)

@@ -1,4 +1,4 @@
-"""What of an order's events is searched, and which of them are errors."""
+"""Which parts of an order's events are searched, and which events are errors."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""The index for a command: brought up to date with the engine, then asked. A server that runs feeds the same file."""
+"""The index for a command: brought up to date with the engine, then queried. A running server feeds the same file."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ KEYS = ("order.*", "spec.*", "ask.>", "answer.>")
 
 @asynccontextmanager
 async def up_to_date(bus: Bus) -> AsyncIterator[OrderIndex]:
-    """The index of this machine's fleet, with all that the engine had when it was opened."""
+    """The index of this machine's fleet, with everything that the engine had when it was opened."""
     path = os.path.join(places.inside(), "index.sqlite")
     index = await asyncio.to_thread(OrderIndex, path, await streams_of(bus))
     try:
@@ -28,7 +28,7 @@ async def up_to_date(bus: Bus) -> AsyncIterator[OrderIndex]:
 
 
 async def streams_of(bus: Bus) -> str:
-    """What tells the streams of one fleet from those of another, also from ones that were removed and made anew."""
+    """Identifies the streams of a fleet; streams that were removed and made again get another identity."""
     parts = []
     for stream in (STATE, EVENTS):
         info = await bus.api(f"STREAM.INFO.{stream}")
@@ -37,7 +37,7 @@ async def streams_of(bus: Bus) -> str:
 
 
 def value_of(message: Any) -> bytes:
-    """What a message of the state stream says of its key; nothing when it was removed."""
+    """The value that a message of the state stream gives its key; empty when the key was removed."""
     removed = (message.headers or {}).get("KV-Operation")
     return b"" if removed else bytes(message.data)
 

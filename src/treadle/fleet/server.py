@@ -1,8 +1,8 @@
-"""The private NATS server of a fleet on one machine: found, started, joined, stopped.
+"""The private NATS server of a fleet on one machine: how it is found, started, joined and stopped.
 
-The server holds a lock beside its store for as long as it lives: two servers on one store lose what they have
-acknowledged, and the server itself does not look. Its port is chosen once and kept, since those who are connected
-come back only to an address that they know.
+The server holds a lock beside its store for as long as it lives: two servers on one store lose acknowledged messages,
+and the server itself does not check. Its port is chosen once and kept, since clients reconnect only to an address that
+they know.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from treadle.io.process.programs import run_program
 from treadle.io.reading import read
 
 VERSION = (2, 12)
-"""The oldest server with atomic batches and times to live of messages."""
+"""The oldest server with atomic batches and message expiry."""
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
 
@@ -40,7 +40,7 @@ class Program(NamedTuple):
 
 
 class RunningServer(msgspec.Struct, frozen=True, kw_only=True):
-    """What we note of the server that we started."""
+    """What we note about the server that we started."""
 
     pid: int
     start: int
@@ -84,7 +84,7 @@ def is_up() -> bool:
 
 
 def running() -> RunningServer | None:
-    """The server of this store, when it lives."""
+    """The server of this store, if it lives."""
     try:
         noted = msgspec.json.decode(read(os.path.join(directory(), "server.json")), type=RunningServer)
     except (StorageError, msgspec.MsgspecError):
@@ -101,7 +101,7 @@ def free_port() -> int:
 
 
 def configure(fleet: places.Fleet, *, sync: str = "") -> str:
-    """Write the server's settings; gives their path. With sync "always" every write survives a power cut as well."""
+    """Write the server's settings and return their path. With sync "always" every write also survives a power cut."""
     here = directory()
     port = fleet.url.rpartition(":")[2]
     text = f"""# Written by treadle; changed by it again at each start.
@@ -127,7 +127,7 @@ jetstream {{
 
 
 def start(fleet: places.Fleet, *, sync: str = "") -> bool:
-    """Start the server unless one has the store. False when there was one."""
+    """Start the server unless one holds the store. False when there was one."""
     config = configure(fleet, sync=sync)
     program = find_program()
     try:
@@ -135,7 +135,7 @@ def start(fleet: places.Fleet, *, sync: str = "") -> bool:
     except Busy:
         return False
     try:
-        # The lock belongs to the open file, so it is the server's as soon as that has it too.
+        # The lock belongs to the open file, so the server holds it as soon as it inherits that.
         log = os.path.join(directory(), "start.log")
         pid = detach([program.path, "-c", config], cwd=directory(), log=log, fds=(holding.fd,))
     finally:
@@ -146,7 +146,7 @@ def start(fleet: places.Fleet, *, sync: str = "") -> bool:
 
 
 async def await_ready(fleet: places.Fleet, role: str = "admin", seconds: float = START_SECONDS) -> Bus:
-    """A connection to the server as soon as it answers."""
+    """Connect to the server as soon as it answers."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -177,14 +177,14 @@ def _complaint() -> str:
 
 
 def reload() -> None:
-    """Have the server read its users again; who is connected stays so."""
+    """Have the server read its users again; connections stay open."""
     found = running()
     if found is not None:
         _signal(found, signal.SIGHUP)
 
 
 def await_user(fleet: places.Fleet, role: str, seconds: float = 10.0) -> None:
-    """Until the private server, told to read its users again, has done so and lets this one in. Blocks."""
+    """Wait until the private server has read its users again and lets this one in. Blocks."""
     deadline = time.monotonic() + seconds
     while not _lets_in(fleet, role):
         if time.monotonic() > deadline:
@@ -208,13 +208,13 @@ def _lets_in(fleet: places.Fleet, role: str) -> bool:
 
 
 def stop(seconds: float = STOP_SECONDS) -> bool:
-    """End the server of this store and wait for it; False when there was none."""
+    """End the server of this store and wait for it. False when there was none."""
     found = running()
     if found is None:
         return False
     _signal(found, signal.SIGTERM)
     deadline = time.monotonic() + seconds
-    while (now := running()) == found or (now is None and is_up()):  # another one: a node has started it anew
+    while (now := running()) == found or (now is None and is_up()):  # another one: a node has restarted it
         if time.monotonic() > deadline:
             _signal(found, signal.SIGKILL)
             deadline = time.monotonic() + seconds
@@ -229,7 +229,7 @@ def _signal(found: RunningServer, signum: int) -> None:
 
 
 def disk_used() -> int:
-    """Bytes that the store holds on disk."""
+    """Bytes that the store takes on disk."""
     total = 0
     for here, _, files in os.walk(os.path.join(directory(), "js")):
         for name in files:

@@ -1,4 +1,4 @@
-"""A node under the user's systemd: started with the machine, started again when it ends, without its runners."""
+"""A node under the user's systemd: started with the machine and restarted when it ends, while its runners go on."""
 
 import os
 import shutil
@@ -14,14 +14,14 @@ UNIT = "treadle-node-{}.service"
 
 
 def available() -> bool:
-    """Whether the user has a systemd that takes units."""
+    """Whether the user has a systemd that accepts units."""
     if shutil.which("systemctl") is None:
         return False
     return run_program(["systemctl", "--user", "show-environment"], timeout=20).code == 0
 
 
 def unit(name: str) -> str:
-    """What the unit says. Runners outlive the node, so systemd must end the node's own process only."""
+    """The text of the unit. Runners outlive the node, so systemd must end only the node's own process."""
     return f"""[Unit]
 Description=Treadle fleet node {name}
 After=network-online.target
@@ -39,7 +39,7 @@ WantedBy=default.target
 
 
 def start_node(settings: node.NodeSettings) -> str:
-    """Install and start the unit; gives its name, or nothing where there is no systemd for the user."""
+    """Install and start the unit. Returns its name, or nothing where the user has no systemd."""
     if not available():
         return ""
     name = UNIT.format(settings.name)

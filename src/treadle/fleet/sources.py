@@ -17,11 +17,11 @@ from treadle.workspace.git import Repository, git
 
 
 class NotHere(WorkspaceError):
-    """This node lacks what the order needs: another one may have it."""
+    """This node lacks what the order needs; another one may have it."""
 
 
 def commit_of(root: str) -> str:
-    """What a directory's repository is at now, for an order to start from; empty where there is none."""
+    """The current commit of a directory's repository, for an order to start from; empty where there is none."""
     found = Repository.find(root) if os.path.isdir(root) else None
     return found.commit() if found is not None else ""
 
@@ -55,7 +55,7 @@ async def find(bus: Bus, spec: Spec) -> str:
 
 
 async def _has_base(bus: Bus, spec: Spec, repository: Repository) -> bool:
-    """Whether the commit that the work starts from is here, fetched from the order that made it where it must be."""
+    """Whether the work's base commit is here; fetched, if necessary, from the order that made it."""
     if not spec.base or await asyncio.to_thread(_has, repository, spec.base):
         return True
     if not spec.continues or (entry := await bus.get(f"order.{spec.continues}")) is None:

@@ -1,4 +1,4 @@
-"""Giving orders: stored when it returns, and the same key gives the same order for ever."""
+"""Submits orders: stored on return, and the same key always gives the same order."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from treadle.fleet.orders import Spec, checked, encode
 
 IN_FLIGHT = 64
 SUBMIT_SECONDS = 20.0
-"""How long it is tried to give an order: a cluster that lost a server stores nothing for some seconds."""
+"""How long submitting is tried: a cluster that lost a server stores nothing for some seconds."""
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +23,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def submit(bus: Bus, specs: Sequence[Spec]) -> list[Given]:
-    """Store these orders. Returns when all of them are durable; whoever repeats one is given the first."""
+    """Store these orders. Returns when all are durable; repeating one returns the first."""
     for spec in specs:
         checked(spec)
     slots = asyncio.Semaphore(IN_FLIGHT)
@@ -45,7 +45,7 @@ async def _submit_one(bus: Bus, spec: Spec) -> Given:
             return Given(id=spec.id, new=True)
         except Stale:
             entry = await bus.get(f"spec.{spec.id}")
-            # When an answer was lost on the way, what is stored may be ours, from the try before.
+            # When an answer was lost on the way, what is stored may be ours, from the earlier try.
             return Given(id=spec.id, new=tried > 0 and entry is not None and entry.value == data)
         except Unreachable:
             if time.monotonic() - began > SUBMIT_SECONDS:
@@ -58,14 +58,14 @@ async def _submit_one(bus: Bus, spec: Spec) -> Given:
 
 
 async def _refuse_if_full(bus: Bus, name: str) -> None:
-    """A server whose disk is full says nothing to a write, and answers everything else."""
+    """A server whose disk is full ignores writes, and answers everything else."""
     try:
         reply = await bus.request(f"$JS.API.STREAM.INFO.{STATE}", timeout=1.0)
         if "error" in msgspec.json.decode(reply.data):
             return
     except Unreachable:
-        return  # it is away, or has no leader now: another try may do
+        return  # it is away or has no leader now; another try may succeed
     raise StorageError(
-        f"the engine answers and stores nothing, so the order {name} was not given: its disk may be full",
+        f"the engine answers but stores nothing, so the order {name} was not submitted: its disk may be full",
         hint="`treadle fleet status` on its machine; what was given before is kept",
     )

@@ -1,11 +1,11 @@
-"""Ending tasks that use the engine's client, which may take a cancellation for a failure of its own and lose it."""
+"""Ends tasks that use the engine's client, which may mistake a cancellation for its own failure and swallow it."""
 
 import asyncio
 from collections.abc import Iterable
 
 
 async def end(tasks: Iterable[asyncio.Task[None]]) -> None:
-    """Cancel these until each of them has ended; what they raise is dropped."""
+    """Cancel these tasks until each of them has ended; their errors are dropped."""
     left = {task for task in tasks if not task.done()}
     while left:
         for task in left:

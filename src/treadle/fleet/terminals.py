@@ -1,8 +1,8 @@
-"""Terminals of orders, reached from any machine: the socket of a terminal's supervisor, carried over the engine.
+"""Terminals of orders, reached from any machine: the socket of a terminal's supervisor is forwarded over the engine.
 
 On the node, `fleet.term.NODE.ORDER` is asked to open a connection to the order's own terminal (`agent`) or to a shell
-in its worktree (`shell`), to write to it, and to read what came after a place. A read waits a while for something to
-come. Nothing is stored, a reader that is slow costs nobody anything, and one that is gone is forgotten.
+in its worktree (`shell`), to write to it, and to read what came after a position. A read waits a while for something
+to come. Nothing is stored, a slow reader costs nobody anything, and one that is gone is forgotten.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ WAIT_SECONDS = 10.0
 """How long a read waits for something to come."""
 FORGET_SECONDS = 40.0
 HELD_MAX = 256 * 1024
-"""Bytes that wait for a reader; while there are so many, no more is taken from the terminal."""
+"""How many bytes may wait for a reader; at this many, nothing more is read from the terminal."""
 CHUNK = 64 * 1024
 START_SECONDS = 30.0
 
 
 def treadle(*words: str) -> list[str]:
-    """The program itself as a command, whatever is on PATH."""
+    """The command that starts this very program, whatever is on PATH."""
     return [sys.executable, "-P", "-c", "import sys; from treadle.cli import main; sys.exit(main())", *words]
 
 
@@ -71,7 +71,7 @@ class TerminalStream:
         self._more.set()
 
     async def read(self) -> tuple[bytes, bool]:
-        """What has come, and whether nothing more will."""
+        """What has come, and whether it has ended."""
         self.asked = time.monotonic()
         if not self._held and not self._ended:
             self._more.clear()
@@ -106,7 +106,7 @@ class OrderTerminals:
 
     async def serve(self, bus: Bus) -> Any:
         async def on_message(message: Any) -> None:
-            # Apart, since a read may wait: the next write must not wait behind it.
+            # In a task of its own: a read may wait, and the next write must not wait behind it.
             task = asyncio.create_task(self._answer(message))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
@@ -172,7 +172,7 @@ class OrderTerminals:
         return name
 
     async def _shell(self, order: str, place: Place, by: str) -> None:
-        """A shell in the order's worktree, unless there is one; that somebody was there is noted with the order."""
+        """A shell in the order's worktree, started unless there is one; the order's history will say so."""
         running = self._shells.get(order)
         if running is not None and running.exit_code is None and os.path.exists(place.sock):
             return
@@ -184,7 +184,7 @@ class OrderTerminals:
 
 
 def _worktree(order: str) -> tuple[int, str]:
-    """The latest attempt at an order on this machine whose worktree is still there."""
+    """The latest attempt at an order on this machine whose worktree still exists."""
     for name, attempt, directory in sorted(runs.all_here(), key=lambda each: -each[1]):
         state = read_state(directory) if name == order else None
         if state is not None and os.path.isdir(state.tree.root):
@@ -195,7 +195,7 @@ def _worktree(order: str) -> tuple[int, str]:
 
 
 async def start(argv: list[str], place: Place) -> child.Child:
-    """A terminal in a process of ours, when its socket answers: it ends with us."""
+    """Start a terminal that ends with this process. Returns when its socket answers."""
     made = await child.start(argv, stdout=None)
     deadline = time.monotonic() + START_SECONDS
     while not os.path.exists(place.sock):
@@ -210,7 +210,7 @@ async def start(argv: list[str], place: Place) -> child.Child:
 
 
 class Carried:
-    """A socket on this machine that leads to an order's terminal on another: `treadle attach` finds no difference."""
+    """A local socket that leads to an order's terminal on another machine: `treadle attach` sees no difference."""
 
     def __init__(self, bus: Bus, node: str, order: str, what: str, by: str) -> None:
         self.subject = f"fleet.term.{node}.{order}"
@@ -233,7 +233,7 @@ class Carried:
             raise Unreachable("the node of this order does not answer", hint="`treadle fleet nodes`") from None
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, until either side has ended it."""
+        """Forward one connection until either side has ended it."""
         try:
             name = await self.open()
             up = asyncio.create_task(self._up(name, reader))

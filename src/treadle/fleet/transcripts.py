@@ -1,4 +1,4 @@
-"""The files in which an agent keeps a session: found, and put where the agent looks for them on another machine.
+"""Finds the files in which an agent keeps a session, and puts them where the agent looks for them on another machine.
 
 Where they are is on the agent's card (`Card.transcripts`); our own agent keeps them in the state directory. All
 functions block.
@@ -16,11 +16,11 @@ from treadle.io.reading import read
 from treadle.redact import MARK, SHORTEST, is_secret_name
 
 MOST = 16 * 1024 * 1024
-"""Bytes of a session that travel; a longer one goes on only where it was."""
+"""The most bytes of a session that are moved; a longer one continues only on its own machine."""
 
 
 def collect(agent: str, session: str, cwd: str, environ: Mapping[str, str]) -> dict[str, bytes]:
-    """The files of a session, by their place below where such files are; nothing when it cannot travel."""
+    """The files of a session, by their path below the agent's directory; empty when it cannot be moved."""
     found: dict[str, bytes] = {}
     size = 0
     pattern = _pattern(agent, environ)
@@ -35,7 +35,7 @@ def collect(agent: str, session: str, cwd: str, environ: Mapping[str, str]) -> d
 
 
 def _without(data: bytes, environ: Mapping[str, str]) -> bytes:
-    """The keys of this machine stay here. Nothing else is taken out: the agent needs the rest as it was."""
+    """The text without this machine's keys. Nothing else is removed: the agent needs the rest unchanged."""
     for name, value in environ.items():
         if is_secret_name(name) and len(value) >= SHORTEST:
             data = data.replace(value.encode(), MARK.encode())
@@ -43,7 +43,7 @@ def _without(data: bytes, environ: Mapping[str, str]) -> bytes:
 
 
 def put_back(files: Mapping[str, bytes], agent: str, cwd: str, environ: Mapping[str, str]) -> bool:
-    """Whether the agent will find the session here, for this directory."""
+    """Put the files of a session in place. Whether the agent will find it here, for this directory."""
     pattern = _pattern(agent, environ)
     if not pattern or not files:
         return False
@@ -51,7 +51,7 @@ def put_back(files: Mapping[str, bytes], agent: str, cwd: str, environ: Mapping[
     for name, data in files.items():
         path = os.path.normpath(os.path.join(start, name))
         if not path.startswith(start + "/"):
-            return False  # whoever wrote that wants to write elsewhere
+            return False  # the path leads outside: whoever made it wants to write elsewhere
         private_dir(os.path.dirname(path))
         write_atomic(path, data)
     return True

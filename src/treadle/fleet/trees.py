@@ -1,6 +1,6 @@
-"""Where an attempt works: a worktree on no branch, at the commit that the order names; and what came of it.
+"""Where an attempt works: a worktree on no branch, at the order's commit; and the commits and patches it leaves.
 
-There is a branch, `treadle/ORDER`, only when the attempt was the one that counted. All functions block.
+A branch, `treadle/ORDER`, is made only for the attempt that counted. All functions block.
 """
 
 import os
@@ -16,7 +16,7 @@ from treadle.io.reading import read
 from treadle.workspace.git import Repository, git
 
 BUNDLED = "refs/worktree/treadle-bundle"
-"""The commit that a bundle carries. Each worktree has its own, so two runners that end together do not meet."""
+"""The commit that a bundle carries. Each worktree has its own ref, so two runners that end together do not collide."""
 PATCH_MAX = 64 * 1024 * 1024
 _AUTHOR = ["-c", "user.name=treadle", "-c", "user.email=treadle@localhost"]
 
@@ -47,9 +47,9 @@ def prepare(spec: Spec, root: str, path: str) -> WorkTree:
 
 
 def snapshot(tree: WorkTree, brought: tuple[str, ...] = ()) -> str:
-    """A commit of all that is in the worktree now, on no branch, with its HEAD as parent; HEAD if nothing differs.
+    """A commit of everything in the worktree now, on no branch, with HEAD as parent; HEAD itself if nothing differs.
 
-    Whoever works there notices nothing: git's own index is left alone.
+    The agent at work there does not notice: git's own index is left alone.
     """
     head = head_of(tree)
     with scratch.directory("index") as here:
@@ -67,7 +67,7 @@ def snapshot(tree: WorkTree, brought: tuple[str, ...] = ()) -> str:
 
 
 def changed(tree: WorkTree, commit: str) -> tuple[str, ...]:
-    """The files that are different since the start."""
+    """The files that changed since the start."""
     names = git("diff", "--name-only", "-z", tree.start, commit, cwd=tree.top).stdout.split(b"\0")[:-1]
     return tuple(name.decode("utf-8", "replace") for name in names[:200])
 
@@ -77,14 +77,14 @@ def head_of(tree: WorkTree) -> str:
 
 
 def restore(tree: WorkTree, head: str, commit: str) -> None:
-    """Make the worktree what a snapshot holds: what was committed at `head` is, and the rest is changed or new."""
+    """Restore a snapshot: what was committed at `head` is committed, and the rest is changed or new."""
     git("reset", "--quiet", "--hard", commit, cwd=tree.top)
     if head != commit:
         git("reset", "--quiet", "--mixed", head, cwd=tree.top)
 
 
 def fetch(tree: WorkTree, data: bytes, path: str) -> None:
-    """Have the commits of a bundle here."""
+    """Fetch the commits of a bundle."""
     write_atomic(path, data, sync=False)
     git("fetch", "--quiet", "--no-write-fetch-head", path, f"+{BUNDLED}:{BUNDLED}", cwd=tree.top, timeout=600)
     os.unlink(path)
@@ -102,12 +102,12 @@ def _bring(source: str, target: str) -> None:
 
 
 def commit(tree: WorkTree, message: str, brought: tuple[str, ...] = ()) -> dict[str, object]:
-    """All that is different in the worktree, as one commit on top of what the agent has committed itself."""
+    """Commit everything that differs in the worktree, on top of what the agent has committed itself."""
     if not tree.top:
         return {}
     git("add", "-A", "--", ".", cwd=tree.top)
     inside = os.path.relpath(tree.root, tree.top)
-    for name in brought:  # a link to an ignored directory is no directory, so git may not ignore it
+    for name in brought:  # git may not ignore a link to an ignored directory, because it is not a directory
         git("reset", "--quiet", "HEAD", "--", os.path.join(inside, name), cwd=tree.top, check=False)
     if git("diff", "--cached", "--quiet", cwd=tree.top, check=False).code:
         git(*_AUTHOR, "commit", "--quiet", "--no-verify", "-m", message, cwd=tree.top)
@@ -126,13 +126,13 @@ def commit(tree: WorkTree, message: str, brought: tuple[str, ...] = ()) -> dict[
 
 
 def patch(tree: WorkTree, result: dict[str, object]) -> bytes:
-    """The difference as text, and as a bundle that another machine can fetch the commit from."""
+    """The difference as text, and as a bundle from which another machine can fetch the commit."""
     found = git("diff", "--binary", tree.start, str(result["commit"]), cwd=tree.top).stdout
     return found[:PATCH_MAX]
 
 
 def bundle(tree: WorkTree, head: str, path: str) -> bytes:
-    """The commits since the start, for a repository elsewhere that has the start."""
+    """The commits since the start, for another repository that has the start."""
     git("update-ref", BUNDLED, head, cwd=tree.top)
     try:
         git("bundle", "create", "--quiet", path, BUNDLED, f"^{tree.start}", cwd=tree.top)
@@ -146,7 +146,7 @@ def branch_name(order: str) -> str:
 
 
 def settle(tree: WorkTree, order: str, result: dict[str, object], *, counted: bool) -> str | None:
-    """Name the branch, if the work counts, and remove the worktree; gives where it is kept when it is not removed."""
+    """Name the branch if the work counts, and remove the worktree. Returns its path when it is kept."""
     if not tree.top:
         return None
     repository = Repository.find(tree.source)

@@ -1,4 +1,4 @@
-"""The fleet of this machine: up, down, and what is up. Each finds and joins what is there already."""
+"""The fleet of this machine: up, down, and status. Each finds and joins what is there already."""
 
 import asyncio
 import os
@@ -41,9 +41,9 @@ async def up(
     page: bool = False,
     say: Progress = lambda text: None,
 ) -> dict[str, Any]:
-    """Start what is missing of an engine, its streams, a node and the page here, and wait until it takes orders.
+    """Start the missing ones of engine, streams, node and page here, and wait until the fleet takes orders.
 
-    A machine that has joined another's fleet starts its own nodes again, as they were.
+    A machine that has joined another machine's fleet starts its own nodes again, as they were.
     """
     fleet = _fleet(url, creds, ca, replicas, lease)
     if fleet.users and "admin" not in fleet.users:
@@ -105,7 +105,7 @@ def _fleet(url: str, creds: str, ca: str, replicas: int, lease: float) -> places
 
 
 def _page(say: Progress) -> str | None:
-    """A link to the page, started unless it runs. Orders are done without it, so that it may fail."""
+    """A link to the page, started unless it runs. Orders do not need the page, so it may fail."""
     from treadle.fleet.api.tokens import Tokens
 
     try:
@@ -119,7 +119,7 @@ def _page(say: Progress) -> str | None:
 
 
 def start_node(settings: node.NodeSettings) -> bool:
-    """Start a node as a process of its own; False when there is one of that name."""
+    """Start a node as a process of its own. False when there is one of that name."""
     here = node.directory_of(settings.name)
     if is_locked(os.path.join(here, "lock")):
         return False
@@ -207,9 +207,9 @@ async def status() -> dict[str, Any]:
 
 
 async def down(*, say: Progress = lambda text: None, forget: bool = False) -> dict[str, Any]:
-    """Stop all of it on this machine, in order: runners give their orders back, then nodes, then the engine.
+    """Stop the fleet on this machine in order: runners, which give their orders back, then nodes, then the engine.
 
-    Gives what there was to stop: how many runners and nodes, and whether the page and the engine.
+    Returns what was stopped: how many runners and nodes, and whether the page and the engine.
     """
     fleet = places.load()
     await _announce(fleet)
@@ -240,7 +240,7 @@ async def down(*, say: Progress = lambda text: None, forget: bool = False) -> di
 
 
 async def _announce(fleet: places.Fleet) -> None:
-    """Have nothing more placed here."""
+    """Announce that nothing more may be placed here."""
     try:
         bus = await Bus.connect(fleet.address(fleet.widest()), name="treadle fleet down")
     except TreadleError:
@@ -264,7 +264,7 @@ def _signal(pid: int, start: int, number: int) -> None:
 
 
 async def _gone(processes: list[tuple[int, int]]) -> None:
-    """Wait for these to end; who takes too long is killed."""
+    """Wait for these to end; those that take too long are killed."""
     deadline = time.monotonic() + STOP_SECONDS
     while left := [each for each in processes if _lives(*each)]:
         if time.monotonic() > deadline:

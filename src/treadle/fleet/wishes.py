@@ -1,4 +1,4 @@
-"""What people want of orders and of the fleet, as the scheduler takes it in. Each is a message, kept until it is done.
+"""Wishes: what people want of orders and of the fleet. Each is a message to the scheduler, kept until it is done.
 
 {"do": "cancel", "order": ID, "by": WHO, "why": TEXT}
 {"do": "pause", "scope": "agent:claude", "by": WHO, "why": TEXT, "now": false}

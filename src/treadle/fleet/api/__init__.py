@@ -5,8 +5,8 @@ tokens     who may do what: devices, one-time links
 gate       every request passes it: host, origin, token, sizes, rates, headers
 calls      the table of what can be called, and how a call becomes a function call
 openapi    the same table as a document
-feed       both streams of the engine, read once for all who watch
-board      what needs a person, works, waits, is done
-socket     one connection per tab: topics, each with a place to go on from
-serve      all of it as a server
+feed       both streams of the engine, read once for all watchers
+board      which orders need a person, work, wait or are done
+socket     one connection per tab: topics, each with a position to continue from
+serve      the server that joins all of this
 """

@@ -1,4 +1,4 @@
-"""Every call of the HTTP interface. Importing this imports the modules that hold them."""
+"""Every call of the HTTP interface: importing this module imports those that define them."""
 
 from treadle.fleet.api import devices, machines, order_terminals, orders, push, questions, reviews, terminals
 from treadle.fleet.api.calls import TABLE, ApiCall

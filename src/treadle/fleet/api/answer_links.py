@@ -1,6 +1,6 @@
-"""Links with which one question is answered from a chat or a notification: signed, for one use, until they expire.
+"""Signed links that answer one question from a chat or a notification. Each works once, until it expires.
 
-Looking at a link answers nothing, since chat programs look at every link they show. Only the button on its page does.
+Opening a link answers nothing, since chat programs open every link they show. Only the button on its page answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def make(tokens: Tokens, address: str, ask: dict[str, Any], decision: str) -> str:
-    """The address that answers this question so."""
+    """The address that gives this answer to this question."""
     expires = int(float(ask["deadline"]))
     what = f"{ask['order']}.{ask['number']} {decision}"
     signature = tokens.sign(what, expires)
@@ -46,7 +46,7 @@ async def link(server: WebServer, request: Request) -> Response:
         ask, answered = found
         if answered is not None:
             return _page(f"{answered.get('by', 'Somebody')} has answered already: {answered.get('decision')}.")
-        if request.method != "POST":  # also HEAD, which a route for GET answers too
+        if request.method != "POST":  # includes HEAD, which a route for GET also answers
             return _page(_words(ask), button=decision)
         if not await asyncio.to_thread(server.tokens.use, signature, float(expires)):
             return _page("This link was used before.", status=409)
@@ -78,7 +78,7 @@ HIDDEN = {0x061C, 0x180E, 0xFEFF, *range(0x200B, 0x2010), *range(0x2028, 0x202F)
 
 
 def shown(text: str) -> str:
-    """Text of an agent with what does not show made visible, as the page does it too."""
+    """An agent's text with invisible characters made visible, as on the page."""
     return "".join(
         f"⟨U+{ord(letter):04X}⟩" if ord(letter) in HIDDEN or (ord(letter) < 32 and letter not in "\n\t") else letter
         for letter in text

@@ -11,7 +11,7 @@ from treadle.io.process.detached import detach, say_ready
 
 
 def start() -> running.ServerNote:
-    """The server that runs here, started unless there is one. Blocks until it answers."""
+    """Return the server that runs here, started if there is none. Blocks until it answers."""
     found = running.find()
     if found is not None:
         return found
@@ -20,12 +20,12 @@ def start() -> running.ServerNote:
     detach(argv, cwd=here, log=os.path.join(here, "server.log"), ready=True)
     found = running.find()
     if found is None:
-        raise LocalError("the page has ended as soon as it was up", hint=f"see {here}/server.log")
+        raise LocalError("the page ended right after it had started", hint=f"see {here}/server.log")
     return found
 
 
 def stop() -> bool:
-    """End the one that was started here; a person's own `treadle serve` is left alone."""
+    """End the server that was started here; a person's own `treadle serve` is left alone."""
     found = running.find()
     if found is None or not found.background:
         return False
@@ -39,7 +39,7 @@ async def serve() -> None:
     try:
         listening = Listening()
     except ConfigError:
-        listening = Listening(port=0)  # its usual port is somebody else's
+        listening = Listening(port=0)  # something else uses its usual port
     async with served(WebServer(address=listening.address, names=listening.names), listening) as serving:
         with running.noted(listening, background=True):
             say_ready()

@@ -1,6 +1,7 @@
-"""What a person has to know at a glance: who needs them, what works, what waits, what is done. Worked out once for all.
+"""What a person sees at a glance: which orders need them, work, wait or are done. Computed once for all watchers.
 
-Needs you, in this order: questions by deadline; failed, out of budget; finished and not reviewed; stalled or lost.
+"Needs you" lists, in this order: questions by deadline; failed, out of budget; finished and not reviewed; stalled or
+lost.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 SHOWN = 200
-"""Rows of each section; how many more there are is told."""
+"""Rows of each section; the number of further ones is shown."""
 DONE_SHOWN = 20
 EVERY = 1.0
 """Seconds between two looks at what orders are doing, while somebody watches."""
@@ -46,7 +47,7 @@ class Board:
         self.counts: dict[str, int] = {}
         self.watchers = 0
         self.changed: set[Any] = set()
-        """Called after the board was worked out anew."""
+        """Called after the board was computed again."""
         self._stale = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -63,7 +64,7 @@ class Board:
         self._stale.set()
 
     def wake(self) -> None:
-        """Somebody came to watch: what is known may be old."""
+        """Somebody began to watch: look again, because what is known may be old."""
         self._stale.set()
 
     async def _work_out(self) -> None:
@@ -80,7 +81,7 @@ class Board:
             await asyncio.sleep(0.1)
 
     async def _look(self) -> None:
-        """Ask the scheduler what everybody does. Only while somebody wants to know."""
+        """Ask the scheduler what every order does; only while somebody watches."""
         while True:
             if self.watchers and self.server.bus is not None:
                 try:
@@ -163,7 +164,7 @@ class Board:
 
 
 def activity(judged: dict[str, Any]) -> dict[str, Any]:
-    """What an order does now or waits for, since when, and what that was told by."""
+    """What an order does now or waits for, since when, and who said so."""
     if waits := judged.get("waits"):
         return {"now": waits.get("text", ""), "waits": waits.get("kind", ""), "until": waits.get("until")}
     said = judged.get("activity") or {}

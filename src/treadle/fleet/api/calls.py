@@ -1,4 +1,4 @@
-"""The table of all that can be called, and how a request becomes the call of a function.
+"""The table of all calls, and how a request becomes a function call.
 
     @call("POST", "/orders/{id}/cancel", right="all", body=Reason, returns=Done)
     async def cancel(asked: Asking) -> Done: ...
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 BASE = "/api/v1"
 ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
-"""What an order, a node, a terminal or a device can be called in a path."""
+"""What an order, a node, a terminal or a device may be called in a path."""
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 
 
 class Done(msgspec.Struct, frozen=True):
-    """What was asked for is stored."""
+    """The change is stored."""
 
     ok: bool = True
 
 
 class Asking:
-    """One call: who, on what, with what."""
+    """One call: who makes it, on what, with which parameters."""
 
     def __init__(self, server: WebServer, request: Request, query: Any, body: Any) -> None:
         self.server = server
@@ -57,7 +57,7 @@ class Asking:
 
     @property
     def by(self) -> str:
-        """Who does it, as the order's history tells it."""
+        """Who makes the call, as the order's history shows it."""
         return f"{self.server.user} ({self.device.name})" if self.device.name else self.server.user
 
     @property
@@ -68,7 +68,7 @@ class Asking:
         return str(self.request.path_params[name])
 
     async def order(self) -> str:
-        """The id of the order in the path, also when only its beginning is given."""
+        """The id of the order in the path, which may be shortened."""
         from treadle.fleet import client
 
         return await client.resolve(self.bus, self.path("id"))
@@ -100,7 +100,7 @@ class ApiCall:
 
 TABLE: list[ApiCall] = []
 
-"""The calls of the modules that are imported; `all_calls` has all of them."""
+"""The calls of the modules imported so far; importing `all_calls` brings all of them."""
 
 
 def call(
@@ -122,7 +122,7 @@ def call(
 
 
 def routes(server: WebServer, table: list[ApiCall]) -> list[Route]:
-    """Calls as routes; the methods of one path stand together, so that a wrong one is told as such."""
+    """The calls as routes. Methods of one path share a route, so that a wrong method is reported as such."""
     paths: dict[str, dict[str, ApiCall]] = {}
     for each in table:
         paths.setdefault(each.path, {})[each.method] = each
@@ -161,7 +161,7 @@ def _query(kind: type, request: Request) -> Any:
             fields[field.encode_name] = tuple(each for each in given if each) if many else given[-1]
     unknown = set(request.query_params) - {field.encode_name for field in msgspec.structs.fields(kind)}
     if unknown:
-        raise RequestRefused(400, "bad_request", f"nobody knows the parameter {sorted(unknown)[0][:60]!r}")
+        raise RequestRefused(400, "bad_request", f"there is no parameter {sorted(unknown)[0][:60]!r}")
     try:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
@@ -178,7 +178,7 @@ async def _body(what: ApiCall, request: Request) -> Any:
     if not data and what.optional_body:
         return what.body()
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        raise RequestRefused(415, "unsupported_media_type", "the body is to be application/json")
+        raise RequestRefused(415, "unsupported_media_type", "the body must be application/json")
     try:
         return msgspec.json.decode(data, type=what.body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

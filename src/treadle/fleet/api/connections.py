@@ -1,4 +1,4 @@
-"""The HTTP server's own settings, and connections that are closed when no request is completed on them."""
+"""Settings of the HTTP server, and connections that are closed when no request is completed on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MESSAGE_MAX = 64 * 1024
 
 
 class Connection(H11Protocol):
-    """Closed when its bytes come so slowly that no request gets done: one of those costs nothing to open."""
+    """A connection that is closed when its bytes come too slowly: holding one open costs an attacker nothing."""
 
     idle_seconds = IDLE_SECONDS
     _checking: asyncio.TimerHandle | None = None
@@ -30,7 +30,7 @@ class Connection(H11Protocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.access_log = False  # addresses of answer links are secrets, and any handler of the root would see them
+        self.access_log = False  # addresses of answer links are secrets, and handlers of the root logger would see them
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -61,7 +61,7 @@ def make_config(server: WebServer, listening: Listening) -> uvicorn.Config:
         http=Connection,
         ws="websockets-sansio",
         ws_max_size=MESSAGE_MAX,
-        ws_per_message_deflate=False,  # its memory, for each tab, is more than all else here
+        ws_per_message_deflate=False,  # its memory for each tab would exceed everything else here
         ws_ping_interval=20.0,
         ws_ping_timeout=20.0,
         lifespan="off",
@@ -82,7 +82,7 @@ def make_config(server: WebServer, listening: Listening) -> uvicorn.Config:
 
 
 class SignalledServer(uvicorn.Server):
-    """Ends in order at a signal. Uvicorn's own then raises the signal again, before others could put things away."""
+    """Ends in order at a signal. Uvicorn's own server raises the signal again before others can clean up."""
 
     ended_by = 0
 

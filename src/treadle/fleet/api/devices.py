@@ -27,7 +27,7 @@ class Code(msgspec.Struct, frozen=True):
 
 
 async def sign_in(server: WebServer, request: Request) -> Response:
-    """`POST /login`: the code of a link, once, for a cookie that no script can read."""
+    """`POST /login`: exchange the code of a link, once, for a cookie that no script can read."""
     try:
         address = address_of(request.scope)
         server.gate.check_failures(address)
@@ -102,7 +102,7 @@ async def invite_device(asking: Asking) -> MadeLink:
 
 @call("DELETE", "/devices/{id}", right="all")
 async def revoke_device(asking: Asking) -> Done:
-    """Take a device's token back; what it has open is closed."""
+    """Revoke a device's token, and close what the device has open."""
     device = await asyncio.to_thread(asking.server.tokens.revoke, asking.path("id"))
     await asking.server.cut_off(device.id)
     return Done()
@@ -116,5 +116,5 @@ class WhoAmI(msgspec.Struct, frozen=True):
 
 @call("GET", "/me", returns=WhoAmI)
 async def who_am_i(asking: Asking) -> WhoAmI:
-    """Which device this token is of, and what it may do."""
+    """Which device this token belongs to, and what it may do."""
     return WhoAmI(asking.device.name, asking.device.right, asking.server.user)

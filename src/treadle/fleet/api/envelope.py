@@ -1,4 +1,4 @@
-"""Answers and errors in JSON. Every error has one form, whatever failed:
+"""Answers and errors in JSON. Every error has the same form, whatever failed:
 
 {"error": {"code": "not_found", "message": "there is no order 'x'", "retryable": false, "details": null}}
 """
@@ -27,11 +27,11 @@ STATUS: tuple[tuple[type[errors.TreadleError], int], ...] = (
     (errors.PeerStalled, 504),
     (errors.LocalError, 409),
 )
-"""The first that fits counts."""
+"""The first match counts."""
 
 
 class RequestRefused(errors.LocalError):
-    """A request that is refused before anything is done for it, with its status."""
+    """A request that is refused, with this status, before anything is done for it."""
 
     def __init__(self, status: int, code: str, message: str, *, hint: str | None = None, after: int = 0) -> None:
         super().__init__(message, hint=hint, retry_after_ms=after * 1000 or None)
@@ -43,7 +43,7 @@ class RequestRefused(errors.LocalError):
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True):
-    """What every failed request is answered with."""
+    """The body of the answer to every failed request."""
 
     error: ErrorInfo
 

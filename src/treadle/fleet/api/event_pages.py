@@ -1,4 +1,4 @@
-"""An order's events as pages: read from the end, long texts cut, pieces of a text joined where the whole follows."""
+"""An order's events in pages, read from the end. Long texts are cut, and pieces of a text are joined."""
 
 import asyncio
 from typing import Any
@@ -10,12 +10,12 @@ from treadle.fleet.bus import EVENTS, Bus
 from treadle.fleet.index import OrderIndex
 
 CUT = 4096
-"""Characters of a text that a page holds; `cut` says how many there are."""
+"""How many characters of a text a page holds; `cut` has the full length."""
 DELTAS = ("text_delta", "thinking_delta")
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One event. `seq` and `n` name it, so that it can be asked for whole."""
+    """One event. `seq` and `n` identify it, so that the whole of it can be requested."""
 
     seq: int
     attempt: int
@@ -23,16 +23,16 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     event: dict[str, Any] = {}
     end: str = ""
     cut: dict[str, int] = {}
-    """Field -> characters that it has, where only some are here."""
+    """Field -> its full length, for fields that are cut here."""
     gap: int = 0
 
 
 class EventPage(msgspec.Struct, frozen=True, kw_only=True):
     events: list[Shown]
     before: int | None = None
-    """Give this as `before` for the page before; None when this is the first."""
+    """Pass this as `before` to get the page before; None when this is the first."""
     after: int = 0
-    """Give this as `after` for what comes later."""
+    """Pass this as `after` to get what comes later."""
     total: int = 0
 
 
@@ -104,7 +104,7 @@ def _shortened(value: Any, name: str, cut: dict[str, int], depth: int = 0) -> An
 
 
 def condensed(events: list[Shown]) -> list[Shown]:
-    """Without the pieces of texts that follow whole, and with neighbouring pieces joined."""
+    """The events without pieces of texts that follow whole, and with neighbouring pieces joined."""
     kept: list[Shown] = []
     whole: set[tuple[int, str, str]] = set()
     for each in reversed(events):

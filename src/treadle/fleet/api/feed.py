@@ -1,6 +1,6 @@
-"""Both streams of the engine, read once for all who watch, into the index first and to the watchers then.
+"""Reads both streams of the engine once for all watchers: first into the index, then to the watchers.
 
-What a watcher is told of can therefore be looked up, and nobody who watches costs the engine or a run anything more.
+So a watcher can look up whatever it hears of, and further watchers cost neither the engine nor a run anything.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 KEYS = ("order.*", "spec.*", "ask.>", "answer.>", "say.>", "control", "node.*")
 BATCH = 1000
 FEW = 64
-"""Up to so many changes are taken in by the event loop itself; more of them in a thread."""
+"""Up to this many changes are indexed on the event loop itself; more of them in a thread."""
 
 OnState = Callable[[list[Entry], list[OrderRow]], None]
 OnEvents = Callable[[str, int, int, dict[str, Any]], None]

@@ -1,4 +1,4 @@
-"""The page's own files, read once and packed once. Only what is in the list is served: no path is ever looked up."""
+"""The page's own files, read and compressed once. Only files in the list are served: no path is ever looked up."""
 
 import gzip
 import hashlib
@@ -36,7 +36,7 @@ class WebFile:
 
 
 def load() -> dict[str, WebFile]:
-    """Path -> file, for all that is in `fleet/web`."""
+    """Path -> file, for everything in `fleet/web`."""
     found = {}
     directory = os.path.join(os.path.dirname(os.path.dirname(__file__)), "web")
     for name in sorted(os.listdir(directory)):

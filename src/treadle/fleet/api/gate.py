@@ -1,8 +1,8 @@
-"""What every request passes before anything is done for it.
+"""The checks that every request passes before anything is done for it.
 
-The name in `Host` must be one that we are reached by, so that a page of somebody else whose name was made to point here
-cannot read us. A request that a browser sends from another page's origin is refused, also for WebSockets. Everything
-but the page's own files needs a token. No answer may be framed, sniffed or cached, nor run anything from elsewhere.
+The name in `Host` must be one of ours, so that a page whose name was made to point here (DNS rebinding) cannot read
+us. A request that a browser sends from another page's origin is refused, also for WebSockets. Everything but the
+page's own files needs a token. No answer may be framed, sniffed or cached, nor run anything from elsewhere.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 BODY_MAX = 2 * 1024 * 1024
 BODY_SECONDS = 30.0
 FAILURES_MAX = 20
-"""Wrong tokens and codes from one address in a minute, after which it has to wait."""
+"""How many wrong tokens and codes an address may send in a minute before it has to wait."""
 RATE, BURST = 100.0, 400.0
-"""Requests a second of one device, and how many it may have saved up."""
+"""Requests per second of one device, and how many unused ones it may save up."""
 SAFE = ("GET", "HEAD", "OPTIONS")
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -43,7 +43,7 @@ HEADERS = {
 
 
 class Gate:
-    """ASGI middleware. `public` are the paths that need no token, `names` the hosts that we are reached by."""
+    """ASGI middleware. `public` are the paths that need no token, `names` the host names of this server."""
 
     def __init__(self, app: ASGIApp, tokens: Tokens, *, names: Iterable[str], public: Any, cookie: str) -> None:
         self.app = app
@@ -52,7 +52,7 @@ class Gate:
         self.public = public
         self.cookie = cookie
         self.secure = False
-        """Whether browsers reach us by TLS; then the cookie is sent over nothing else."""
+        """Whether browsers reach us over TLS; then the cookie is sent over nothing else."""
         self._failures: dict[str, list[float]] = {}
         self._buckets: dict[str, tuple[float, float]] = {}
 
@@ -94,7 +94,9 @@ class Gate:
             )
 
     def _check_origin(self, scope: Scope, headers: dict[str, str], by_cookie: bool) -> None:
-        """Whoever sends an origin is a browser, and only our own pages may. A cookie is only taken from those."""
+        """A sender of an origin is a browser, and only our own pages may use this server; only they may use a
+        cookie.
+        """
         origin = headers.get("origin")
         site = headers.get("sec-fetch-site", "same-origin" if not by_cookie else "")
         if origin is not None:
@@ -128,7 +130,7 @@ class Gate:
         found = self.tokens.check(token)
         if found is None:
             self.note_failure(address)
-            if by_cookie:  # it was revoked: the page says so, and asks for a new link
+            if by_cookie:  # the token was revoked: the page says so and asks for a new link
                 return None, True
             raise RequestRefused(401, "unauthorized", "this token is not known here, or was taken back")
         return found, by_cookie
@@ -184,7 +186,7 @@ def address_of(scope: Scope) -> str:
 
 
 def own_names(host: str, names: Iterable[str]) -> set[str]:
-    """What browsers may call a server that listens on this address."""
+    """The names by which browsers may reach a server that listens on this address."""
     found = {*names, host}
     try:
         if ipaddress.ip_address(host).is_loopback:
@@ -208,7 +210,7 @@ def _hardened(send: Send) -> Send:
 
 
 def _bounded(receive: Receive) -> Receive:
-    """A body that says nothing of its length is counted as it comes, and has to come in time."""
+    """Count a body without a stated length as it comes; it has to come in time."""
     seen = 0
 
     async def bounded() -> Message:

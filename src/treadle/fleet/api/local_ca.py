@@ -1,8 +1,8 @@
-"""A certificate for a server that has no public name, by an authority of this machine's own.
+"""A certificate for a server without a public name, issued by this machine's own authority.
 
-A phone gives a page on plain http neither notifications nor a place on the home screen. Whoever installs this
+A phone allows a page on plain http neither notifications nor a place on the home screen. Whoever installs this
 authority on a phone trusts it for the names of this server and for nothing else: the certificate says so, and phones
-keep to it. The page at /ca explains it there.
+obey it. The page at /ca explains it there.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from treadle.fleet.api.serve import WebServer
 
 AUTHORITY_DAYS, SERVER_DAYS = 3650, 397
-"""Phones take no certificate of a server that is valid for much more than a year."""
+"""Phones accept no server certificate that is valid for much more than a year."""
 
 
 class LocalAuthority(NamedTuple):
     certificate: str
-    """The server's own, as a file, with its key in another."""
+    """The file with the server's own certificate; its key is in another."""
     key: str
     authority: bytes
     """The authority's certificate, for other devices to install."""
@@ -43,7 +43,7 @@ class LocalAuthority(NamedTuple):
 
 
 def ensure(names: Iterable[str]) -> LocalAuthority:
-    """A fresh certificate for these names, by the authority of this machine, made when there is none for them."""
+    """A fresh certificate for these names by this machine's authority, which is made if there is none for them."""
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
@@ -84,7 +84,7 @@ def _names(names: list[str]) -> list[x509.GeneralName]:
 
 
 def _constraints(names: list[str]) -> list[x509.GeneralName]:
-    """The same as what an authority may be for: an address is a network of one."""
+    """What an authority may issue certificates for: a single address is a network of one."""
     from cryptography import x509
 
     return [
@@ -94,7 +94,7 @@ def _constraints(names: list[str]) -> list[x509.GeneralName]:
 
 
 def _excluded(names: list[str]) -> list[x509.GeneralName] | None:
-    """A kind of name of which none is permitted would be permitted altogether (RFC 5280, 4.2.1.10)."""
+    """Exclude kinds of names of which none is permitted: they would be unrestricted (RFC 5280, 4.2.1.10)."""
     from cryptography import x509
 
     found: list[x509.GeneralName] = []

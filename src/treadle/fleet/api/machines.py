@@ -1,4 +1,4 @@
-"""Nodes, claims, money, pauses: what holds for the whole fleet."""
+"""Nodes, claims, money, pauses: calls about the whole fleet."""
 
 import asyncio
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ Scope = Annotated[str, Meta(min_length=1, max_length=300)]
 
 @call("GET", "/nodes", returns=list[dict[str, Any]])
 async def list_nodes(asking: Asking) -> list[dict[str, Any]]:
-    """All nodes that were ever heard, also those that are gone, and why each takes nothing more."""
+    """All nodes that were ever heard of, also those that are gone, and why each takes nothing more."""
     return await client.nodes(asking.bus)
 
 
@@ -44,7 +44,7 @@ class Invited(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     """What to type on that machine. It holds a code that works once, within the hour."""
     url: str
-    """Where that machine has to reach the engine."""
+    """The address at which that machine must reach the engine."""
 
 
 @call("POST", "/invitations", right="all", body=NewInvitation, returns=Invited, status=201)
@@ -56,7 +56,7 @@ async def invite_node(asking: Asking) -> Invited:
 
 @call("GET", "/control", returns=Control)
 async def show_control(asking: Asking) -> Control:
-    """Pauses, parked accounts, budgets with what is spent, limits."""
+    """Pauses, parked accounts, budgets and what is spent of them, limits."""
     return await client.control(asking.bus)
 
 
@@ -93,7 +93,7 @@ class NewBudget(msgspec.Struct, frozen=True, kw_only=True):
 
 @call("PUT", "/budgets", right="all", body=NewBudget)
 async def set_budget(asking: Asking) -> Done:
-    """Set the budget of the fleet or a project; without either figure it is lifted."""
+    """Set the budget of the fleet or a project; with neither figure it is removed."""
     given: NewBudget = asking.body
     await client.set_budget(asking.bus, given.scope, usd=given.usd, tokens=given.tokens, by=asking.by)
     return Done()

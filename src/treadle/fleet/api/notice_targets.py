@@ -1,11 +1,11 @@
-"""Where a notice can go. Each target is a text, and becomes a function that sends one notice there.
+"""Where notices can go. A target is written as text, and becomes a function that sends one notice there.
 
     https://hooks.example/x                   a POST of JSON, signed in the header X-Treadle-Signature
     ntfy:https://ntfy.example/topic           a message with two buttons
     slack:https://hooks.slack.example/x       the same in Slack, by an incoming webhook
     telegram:https://api.telegram.org/botTOKEN#CHAT   the same in Telegram; it says who answered when somebody has
     command:notify-send                       the command is run with the words as its last argument
-    env:NAME                                  what this environment variable says: addresses of hooks are secrets
+    env:NAME                                  the target in this environment variable: addresses of hooks are secrets
 
 Every button is a link that shows the question; only the button on its page answers.
 """
@@ -25,7 +25,7 @@ from treadle.errors import ConfigError
 TEXT_MAX = 3000
 TakeBack: TypeAlias = Callable[[str], Awaitable[None]]
 Target: TypeAlias = Callable[["Notice", bytes], Awaitable[TakeBack | None]]
-"""Sends a notice, signed with this key where there is a place for that. Gives what takes it back, if anything can."""
+"""Sends a notice, signed with this key where possible. Returns a function that takes it back, if it can be."""
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     until: float
     url: str
     links: dict[str, str] = {}
-    """For a question: decision -> the link that answers it so."""
+    """For a question: decision -> the link that gives this answer."""
     number: int | None = None
     ask: dict[str, Any] | None = None
 
@@ -55,15 +55,15 @@ def parse(target: str) -> Target:
     kind, _, rest = target.partition(":")
     if kind == "env":
         if not (found := os.environ.get(rest, "")) or found.startswith("env:"):
-            raise ConfigError(f"the environment has no {rest} that is a place to tell")
+            raise ConfigError(f"the environment has no {rest} that is a target for notices")
         return parse(found)
     if kind == "command" and shlex.split(rest):
         return lambda notice, key: _command(shlex.split(rest), notice)
     url = rest if kind in ("ntfy", "slack", "telegram") else target
     if not url.startswith(("https://", "http://127.0.0.1", "http://localhost")):
-        # Without its secret part: this may be printed anywhere.
+        # Without its secret part, because this may be printed anywhere.
         raise ConfigError(
-            f"a target of the kind {kind[:20]!r} is no place to tell",
+            f"a target of the kind {kind[:20]!r} is not a target for notices",
             hint="URL, ntfy:URL, slack:URL, telegram:URL#CHAT (each https), command:PROGRAM or env:NAME",
         )
     if kind == "ntfy":
@@ -102,7 +102,7 @@ async def _ntfy(url: str, notice: Notice) -> None:
 
 
 async def _slack(url: str, notice: Notice) -> None:
-    """Blocks of plain text: nothing in an agent's words mentions anybody or hides where a link leads."""
+    """Blocks of plain text, so that an agent's words cannot mention anybody or hide where a link leads."""
     buttons = [
         {"type": "button", "text": {"type": "plain_text", "text": word}, "url": link} for word, link in notice.buttons()
     ]

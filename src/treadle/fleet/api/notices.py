@@ -1,8 +1,8 @@
-"""Telling a person who does not look: each cause once, everywhere that was asked for, and taken back where it can be.
+"""Notifies people who are not looking: once for each cause, on every target, and taken back where possible.
 
-A cause is a question, an order that failed, or work to be reviewed. Browsers that asked for it are told over Web Push,
-and every `--notify` target in its own way (`notice_targets`). What cannot be delivered is tried again for a while and
-then left: no run waits for it.
+A cause is a question, an order that failed, or work to be reviewed. Browsers that subscribed are notified over Web
+Push, and every `--notify` target in its own way (`notice_targets`). Failed deliveries are tried again for a while and
+then given up: no run waits for them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TRIES = 6
 FIRST_PAUSE = 1.0
 TOLD_MAX = 10_000
 NEWS_SECONDS = 600.0
-"""What changed longer ago is no news: nobody is told of it by a server that has just come up."""
+"""Changes older than this are not news: a server that has just started notifies nobody about them."""
 
 
 class Notices:
@@ -40,7 +40,7 @@ class Notices:
         self.server = server
         self.targets = tuple(notice_targets.parse(target) for target in targets)
         self._told: dict[str, list[Callable[[str], Awaitable[None]]]] = {}
-        """Each cause that was told, with what takes it back."""
+        """Each cause that was announced, with the functions that take the notices back."""
 
     def on_state(self, entries: list[Entry], rows: list[OrderRow]) -> None:
         for entry in entries:
@@ -101,10 +101,10 @@ class Notices:
         pause = FIRST_PAUSE
         for _ in range(TRIES):
             if notice.ask is not None and self._answered(notice.key):
-                return  # there is nothing left to tell
+                return  # there is nothing left to announce
             try:
                 take_back = await send()
-            except Exception as error:  # whatever a foreign host or program does, it is only told later
+            except Exception as error:  # whatever a foreign host or program does only delays the notice
                 log.info("a notice could not be delivered: %s", type(error).__name__)
                 await asyncio.sleep(pause)
                 pause *= 2
@@ -136,7 +136,7 @@ class Notices:
             "order": notice.order,
             "title": notice.title[:120],
             "body": notice.words if whole else f"{notice.words[: push.TEXT_MAX]}…",
-            # What is not shown whole is not answered from there.
+            # A notice that does not show all of it offers no answer.
             "number": notice.number if whole and device.right != "watch" else None,
         }
         await push.send(self.server, device, message, seconds=notice.until - time.time())

@@ -1,4 +1,4 @@
-"""The table of calls as an OpenAPI 3.1 document, made from the same types that requests are checked by."""
+"""The table of calls as an OpenAPI 3.1 document, made from the types that requests are checked against."""
 
 import re
 from functools import cache
@@ -100,6 +100,6 @@ def _parameters(each: ApiCall, components: dict[str, Any]) -> list[dict[str, Any
 
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter that may be left out is left out, not null."""
+    """Remove null from an optional parameter: it is left out, never null."""
     options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
     return options[0] if len(options) == 1 else schema

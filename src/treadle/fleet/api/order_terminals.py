@@ -1,7 +1,7 @@
-"""Terminals of orders on whatever node they are, found by the name that they have there.
+"""Terminals of orders on any node, found by the name that they have there.
 
-A name that this machine does not know is looked for in the fleet: a socket here leads to the terminal there, so that
-all who look at terminals and type into them find no difference.
+A name that this machine does not know is looked for in the fleet: a local socket leads to the terminal there, so that
+watching it and typing into it works as for a local one.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class TerminalFinder:
         except NotFound:
             if name in self._open:
                 return self._open[name][0]
-            # A shell is only started for somebody who asks for one, never for somebody who only looks.
+            # Only an explicit request starts a shell; looking at one never does.
             if not name.startswith(PREFIX) or name.endswith(SHELL) or self.server.bus is None:
                 raise
         return await self.open(name.removeprefix(PREFIX), "agent", "")
 
     async def open(self, order: str, what: str, by: str) -> Place:
-        """A socket here that leads to the order's own terminal (`agent`), or to a shell in its worktree (`shell`)."""
+        """A local socket that leads to the order's own terminal (`agent`), or to a shell in its worktree (`shell`)."""
         name = place_of(order, what).id
         bus = self.server.fleet_bus()
         async with self._opening:
@@ -77,11 +77,11 @@ class TerminalFinder:
 
 class OpenedShell(msgspec.Struct, frozen=True):
     terminal: str
-    """The name by which it is watched and typed into, as any other."""
+    """The name by which it is watched and typed into, like any other."""
 
 
 @call("POST", "/orders/{id}/shell", right="all", returns=OpenedShell)
 async def open_shell(asking: Asking) -> OpenedShell:
-    """Open a shell in an order's worktree, on its node. The order's receipt says that somebody was there."""
+    """Open a shell in an order's worktree, on its node. The order's receipt will record it."""
     place = await asking.server.order_terminals.open(await asking.order(), "shell", asking.by)
     return OpenedShell(place.id)

@@ -1,4 +1,4 @@
-"""Orders: give, list, look at, change; their events, receipts and messages."""
+"""Orders: submit, list, look at, change; their events, receipts and messages."""
 
 import asyncio
 import os
@@ -33,14 +33,14 @@ class OrdersQuery(OrderFilter, frozen=True, kw_only=True, rename={"states": "sta
 
 @call("GET", "/orders", query=OrdersQuery, returns=Listed)
 async def list_orders(asking: Asking) -> Listed:
-    """List orders, the one that changed last first; filtered before it is cut, with how many were left out."""
+    """List orders, most recently changed first; filtered before the list is cut, with the number of those left out."""
     given: OrdersQuery = asking.query
     index = asking.server.fleet_index()
     return await asyncio.to_thread(index.orders, given, count=given.count, before=given.cursor, facets=given.facets)
 
 
 class NewOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """An order as `treadle fleet submit --dry-run` shows it; only the task is needed."""
+    """An order as `treadle fleet submit --dry-run` shows it; only the task is required."""
 
     task: Text
     title: Name = ""
@@ -76,7 +76,7 @@ class NewOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 @call("POST", "/orders", right="all", body=NewOrder, returns=Given, status=201)
 async def submit_order(asking: Asking) -> Any:
-    """Give an order. The header `Idempotency-Key` makes a repeated request give the same order, for ever."""
+    """Submit an order. Repeating the request with the same `Idempotency-Key` header returns the same order, always."""
     key = asking.request.headers.get("idempotency-key", "")
     fields = msgspec.to_builtins(asking.body)
     root = os.path.abspath(os.path.expanduser(asking.body.root)) if asking.body.root else ""
@@ -93,7 +93,7 @@ async def submit_order(asking: Asking) -> Any:
 
 @call("POST", "/demo", right="all", returns=Given, status=201)
 async def submit_demo(asking: Asking) -> Given:
-    """Give an order that needs no key: a scripted model mends a small repository of its own, and asks once."""
+    """Submit an order that needs no key: a scripted model fixes a small repository of its own, and asks once."""
     spec = await asyncio.to_thread(sample.first_order, places.inside("demo"), by=asking.by)
     (given,) = await client.submit(asking.bus, [spec])
     return given
@@ -134,7 +134,7 @@ async def detail(server: Any, name: str) -> OrderDetail:
 
 @call("GET", "/orders/{id}", returns=OrderDetail)
 async def show_order(asking: Asking) -> OrderDetail:
-    """Show an order with all that belongs to it: task, state, attempts, messages, question, receipt."""
+    """An order with everything that belongs to it: task, state, attempts, messages, question, receipt."""
     return await detail(asking.server, await asking.order())
 
 
@@ -155,7 +155,7 @@ async def show_receipt(asking: Asking) -> Receipt:
 
 @call("GET", "/orders/{id}/race", returns=list[dict[str, Any]])
 async def show_race(asking: Asking) -> list[dict[str, Any]]:
-    """The orders of the race that this one is in, the best first."""
+    """The orders of this order's race, the best first."""
     return await races.standings(asking.bus, await asking.order())
 
 
@@ -167,7 +167,7 @@ class EventsQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 @call("GET", "/orders/{id}/events", query=EventsQuery, returns=EventPage)
 async def list_events(asking: Asking) -> EventPage:
-    """A page of an order's events: the newest, or those before or after a place. Long texts are cut, and say so."""
+    """A page of an order's events: the newest, or those before or after a position. Long texts are cut and marked."""
     given: EventsQuery = asking.query
     server = asking.server
     name = await asking.order()
@@ -183,7 +183,7 @@ class EventQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 @call("GET", "/orders/{id}/event", query=EventQuery, returns=dict[str, Any])
 async def show_event(asking: Asking) -> dict[str, Any]:
-    """One event whole, by the place and number that a page tells."""
+    """One whole event, by the position and number given in a page."""
     return await one_event(asking.bus, await asking.order(), asking.query.seq, asking.query.n)
 
 
@@ -196,14 +196,14 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 
 @call("POST", "/orders/{id}/cancel", right="all", body=Reason, optional_body=True)
 async def cancel_order(asking: Asking) -> Done:
-    """End an order: what waits is taken out of the line, what runs is stopped with all it has started."""
+    """End an order: one that waits leaves the queue, one that runs is stopped with everything it has started."""
     await client.cancel(asking.bus, await asking.order(), why=asking.body.why, by=asking.by)
     return Done()
 
 
 @call("POST", "/orders/{id}/retry", right="all", returns=Given)
 async def retry_order(asking: Asking) -> Given:
-    """Give an order that has ended again, as a new one."""
+    """Submit an order that has ended again, as a new one."""
     return await client.retry(asking.bus, await asking.order(), by=asking.by)
 
 

@@ -1,7 +1,7 @@
-"""Web Push: telling a browser that is not open, through the push service of whoever made it (RFC 8030).
+"""Web Push: reaching a browser whose page is closed, through its vendor's push service (RFC 8030).
 
-What is sent is encrypted for that browser alone (RFC 8291), so that the service learns only when, and signed with a key
-of this server (RFC 8292), so that nobody else can send there.
+Messages are encrypted for that browser alone (RFC 8291), so that the service learns only when they are sent, and signed
+with a key of this server (RFC 8292), so that nobody else can send there.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from treadle.fleet.api.serve import WebServer
 
 HOSTS = ("fcm.googleapis.com", ".push.services.mozilla.com", ".push.apple.com", ".notify.windows.com")
-"""Where browsers have their push services. A device may not have this server send anywhere else."""
+"""Hosts of the browsers' push services. A device may not make this server send anywhere else."""
 RECORD = 4096
 TEXT_MAX = 1500
-"""Characters of a message; the whole of it has to fit into one record."""
+"""How many characters a message may have: all of it must fit into one record."""
 SIGNED_SECONDS = 12 * 3600
 
 
@@ -36,7 +36,7 @@ def checked(subscription: PushSubscription) -> PushSubscription:
     place = urlsplit(subscription.endpoint)
     host = place.hostname or ""
     if place.scheme != "https" or not any(host == each or host.endswith(each) for each in HOSTS if each):
-        raise ConfigError(f"{host or 'this'} is no push service that this server knows")
+        raise ConfigError(f"{host or 'this'} is not a push service that this server knows")
     try:
         public, secret = _read(subscription.keys.p256dh), _read(subscription.keys.auth)
     except ValueError:
@@ -49,7 +49,7 @@ def checked(subscription: PushSubscription) -> PushSubscription:
 def encrypt(
     subscription: PushSubscription, text: bytes, *, salt: bytes = b"", own: EllipticCurvePrivateKey | None = None
 ) -> bytes:
-    """The body that only this browser can read: RFC 8291 section 4, in one record of RFC 8188."""
+    """The body, readable by this browser only: RFC 8291 section 4, in one record of RFC 8188."""
     try:
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -75,7 +75,7 @@ def _derive(salt: bytes, secret: bytes, info: bytes, length: int) -> bytes:
 
 
 def signed_header(key: EllipticCurvePrivateKey, endpoint: str, address: str) -> str:
-    """Who sends it, for the push service: RFC 8292."""
+    """The header that tells the push service who sends: RFC 8292."""
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
     from cryptography.hazmat.primitives.hashes import SHA256
@@ -93,7 +93,7 @@ def signed_header(key: EllipticCurvePrivateKey, endpoint: str, address: str) -> 
 
 
 def server_key(server: WebServer) -> EllipticCurvePrivateKey:
-    """The key that all browsers were told of; made when it is first needed."""
+    """The key that all browsers were given; made when it is first needed."""
     try:
         from cryptography.hazmat.primitives.asymmetric import ec
     except ImportError:
@@ -104,7 +104,7 @@ def server_key(server: WebServer) -> EllipticCurvePrivateKey:
 
 
 async def send(server: WebServer, device: Device, message: dict[str, Any], *, seconds: float) -> None:
-    """Send it to a device; one whose browser has given its subscription up is not told again."""
+    """Send a message to a device. A subscription that its browser has cancelled is removed."""
     import httpx2
 
     assert device.push is not None
@@ -116,7 +116,7 @@ async def send(server: WebServer, device: Device, message: dict[str, Any], *, se
         "Content-Type": "application/octet-stream",
         "TTL": str(max(60, int(seconds))),
         "Urgency": "high",
-        # Of two messages on one subject, a browser that was away gets the later one only.
+        # Of two messages on one subject, a browser that was offline gets only the later one.
         "Topic": _write(str(message["tag"]).encode())[-32:],
     }
     body = encrypt(device.push, msgspec.json.encode(message))
@@ -144,9 +144,9 @@ def _write(data: bytes) -> str:
 
 class PushKey(msgspec.Struct, frozen=True):
     key: str
-    """What a browser is to subscribe with."""
+    """The key that a browser subscribes with."""
     on: bool
-    """Whether this device is told already."""
+    """Whether this device is subscribed already."""
 
 
 @call("GET", "/push", returns=PushKey)
@@ -158,13 +158,13 @@ async def show_push(asking: Asking) -> PushKey:
 
 @call("PUT", "/push", body=PushSubscription)
 async def subscribe(asking: Asking) -> Done:
-    """Have this device told of what needs a person, also while the page is closed."""
+    """Notify this device of what needs a person, also while the page is closed."""
     await asyncio.to_thread(asking.server.tokens.set_push, asking.device.id, checked(asking.body))
     return Done()
 
 
 @call("DELETE", "/push")
 async def unsubscribe(asking: Asking) -> Done:
-    """Tell this device nothing any more."""
+    """Stop notifying this device."""
     await asyncio.to_thread(asking.server.tokens.set_push, asking.device.id, None)
     return Done()

@@ -19,14 +19,14 @@ async def list_approvals(asking: Asking) -> list[dict[str, Any]]:
 class NewAnswer(msgspec.Struct, frozen=True, kw_only=True):
     decision: Literal["allow", "deny"]
     number: Annotated[int, Meta(ge=1, le=1 << 31)] | None = None
-    """Which question of the order was read; another one that came since is then not answered."""
+    """The question of the order that was read; a newer one is then not answered by mistake."""
     text: Annotated[str, Meta(max_length=20_000)] = ""
     scope: Literal["once", "session", "always"] = "once"
 
 
 @call("POST", "/orders/{id}/answer", right="answer", body=NewAnswer)
 async def answer_order(asking: Asking) -> Done:
-    """Answer what an order asks. Whoever is second is told who was first (409)."""
+    """Answer what an order asks. A second answer is refused (409) and told who gave the first."""
     given: NewAnswer = asking.body
     await client.answer(
         asking.bus,
@@ -46,7 +46,7 @@ class AnswerNumber(msgspec.Struct, frozen=True, kw_only=True):
 
 @call("POST", "/orders/{id}/withdraw", right="answer", body=AnswerNumber)
 async def withdraw_answer(asking: Asking) -> Done:
-    """Take an answer back that the runner has not taken yet."""
+    """Take back an answer that the runner has not picked up yet."""
     await client.withdraw(asking.bus, await asking.order(), asking.body.number)
     return Done()
 
@@ -54,7 +54,7 @@ async def withdraw_answer(asking: Asking) -> Done:
 class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
     text: Text
     when: Literal["", "now", "turn"] = ""
-    """`now` ends the running turn for it, `turn` waits for its end; nothing is the agent's next step."""
+    """`now` ends the running turn for the message, `turn` waits for its end; empty waits for the agent's next step."""
 
 
 class MessageKey(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ async def say_to_order(asking: Asking) -> MessageKey:
 
 @call("GET", "/orders/{id}/messages", returns=list[dict[str, Any]])
 async def list_messages(asking: Asking) -> list[dict[str, Any]]:
-    """What was said to an order: queued, delivered, in turn, or taken back."""
+    """The messages to an order: queued, delivered, in turn, or taken back."""
     found = await client.messages(asking.bus, await asking.order())
     return [{**message, "key": key} for key, message in found]
 

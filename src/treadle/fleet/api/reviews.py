@@ -1,4 +1,4 @@
-"""What orders left: to read as a diff, to send back with comments, to merge with verify running, to throw away."""
+"""The results of orders: read as a diff, sent back with comments, merged and verified, or thrown away."""
 
 import asyncio
 import secrets
@@ -20,7 +20,7 @@ MERGES_KEPT = 50
 
 
 class Merging(msgspec.Struct, kw_only=True):
-    """Orders being merged, one after the other. `state` is running, merged or stopped."""
+    """Orders that are merged one after the other. `state` is running, merged or stopped."""
 
     id: str
     orders: list[str]
@@ -45,18 +45,18 @@ async def show_diff(asking: Asking) -> Response:
 
 class SentBack(msgspec.Struct, frozen=True, kw_only=True):
     comments: Annotated[tuple[Comment, ...], Meta(max_length=500)] = ()
-    """On lines of the new files, or without a path on the work as a whole."""
+    """On lines of the new files, or, without a path, on the whole work."""
 
 
 @call("POST", "/orders/{id}/send-back", right="all", body=SentBack, returns=Given, status=201)
 async def send_back(asking: Asking) -> Given:
-    """Have finished work done over by the same agent, from what it left, with all comments at once."""
+    """Have finished work redone by the same agent, starting from what it left, with all comments at once."""
     return await reviews.send(asking.bus, await asking.order(), asking.body.comments, by=asking.by)
 
 
 @call("POST", "/orders/{id}/reviewed", right="answer")
 async def mark_reviewed(asking: Asking) -> Done:
-    """Note that a person has seen what became of the order; it needs nobody then."""
+    """Note that a person has seen the result of the order; then it needs nobody."""
     name = await asking.order()
     await client.note_result(asking.bus, name, "seen", {"reviewed": asking.by}, by=asking.by)
     return Done()
@@ -72,20 +72,20 @@ async def discard_order(asking: Asking) -> Done:
 class NewMerge(msgspec.Struct, frozen=True, kw_only=True):
     orders: Annotated[list[str], Meta(min_length=1, max_length=100)]
     into: Annotated[str, Meta(max_length=4096)] = ""
-    """A worktree on the server's machine; empty is the directory that the first order was given for."""
+    """A worktree on the server's machine; empty means the directory that the first order was given for."""
     verify: Annotated[str, Meta(max_length=10_000)] | None = None
-    """Run after each step, and taken back when it fails; left out is the orders' own."""
+    """Run after each step; a step whose check fails is undone. By default, the orders' own check."""
 
 
 @call("POST", "/merges", right="all", body=NewMerge, returns=Merging, status=202)
 async def start_merge(asking: Asking) -> Merging:
-    """Merge finished orders, each verified, in the background; look at it with its id."""
+    """Merge finished orders in the background and verify each; look at the progress with its id."""
     given: NewMerge = asking.body
     names = [await client.resolve(asking.bus, name) for name in given.orders]
     spec = await client.get_spec(asking.bus, names[0])
     into = given.into or spec.root
     if not into:
-        raise ConfigError("nobody knows where to merge to", hint="name a worktree on the server's machine: into")
+        raise ConfigError("it is not known where to merge to", hint="name a worktree on the server's machine: into")
     verify = spec.verify if given.verify is None else given.verify
     made = Merging(id=secrets.token_hex(6), orders=names, into=into, verify=verify, by=asking.by, started=time.time())
     asking.server.merges[made.id] = made

@@ -1,4 +1,4 @@
-"""The server that runs on this machine: where it is, for commands that make links to it."""
+"""Where the server on this machine runs, for commands that make links to it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STOP_SECONDS = 20.0
 class ServerNote(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     start: int
-    """When the process was started, as the kernel counts it: another process may get the same number."""
+    """When the process started, as the kernel counts it: another process may get the same pid later."""
     address: str
     unix: str = ""
     background: bool = False
@@ -40,7 +40,7 @@ def _path() -> str:
 
 @contextmanager
 def noted(listening: Listening, *, background: bool = False) -> Iterator[None]:
-    """Have others know of this server while it runs."""
+    """Note where this server is for as long as it runs."""
     mine = table.look(os.getpid())
     note = ServerNote(
         pid=os.getpid(),
@@ -58,7 +58,7 @@ def noted(listening: Listening, *, background: bool = False) -> Iterator[None]:
 
 
 def find() -> ServerNote | None:
-    """The server that runs, or None."""
+    """The server that runs here, or None."""
     data = read_if_there(_path())
     try:
         note = msgspec.json.decode(data, type=ServerNote) if data else None
@@ -69,7 +69,7 @@ def find() -> ServerNote | None:
 
 
 def end(note: ServerNote) -> None:
-    """Have it end, and wait until it has; one that takes too long is killed. Blocks."""
+    """End it and wait until it has ended; one that takes too long is killed. Blocks."""
     deadline, asked = time.monotonic() + STOP_SECONDS, False
     while (process := table.look(note.pid)) is not None and process.start == note.start and process.state not in "ZX":
         if not asked or time.monotonic() > deadline:

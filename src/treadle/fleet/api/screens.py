@@ -1,7 +1,7 @@
-"""Terminals as pictures that many can watch: one connection and one emulator for each that somebody looks at.
+"""Terminal screens that many can watch: one connection and one emulator for each screen that is watched.
 
-A watcher is sent the whole screen once and then the rows that changed, always as they are now: one who is slow misses
-states in between and never falls behind. Nobody who watches is waited for by the program.
+A watcher gets the whole screen once and then the rows that changed, always as they are now: a slow one misses states
+in between but never falls behind. The program never waits for a watcher.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ from treadle.terminal.screen import Screen, story
 from treadle.wire.terminal import frames as wire
 
 LOOKS_SECONDS = 0.5
-"""How often rows whose text is the same are looked at for a change of colour."""
+"""How often rows with unchanged text are checked for a change of colour."""
 RELOAD_PAUSE = 0.5
-"""Seconds before a picture is made anew, so that a program that writes without end does not have us do only that."""
+"""Seconds before a screen is rebuilt, so that a program that writes without end does not keep us at it."""
 LINGER = 10.0
-"""Seconds that a terminal nobody looks at any more is still followed."""
+"""Seconds that a terminal is followed after its last watcher has left."""
 SCROLLBACK = 20_000
 
 
@@ -56,7 +56,7 @@ class LiveScreen:
             asyncio.get_running_loop().add_reader(self._client.sock, self._on_data)
 
     async def _connected(self) -> tuple[Screen, Client | None]:
-        """In a thread, which goes on when nobody waits for it any more: what it has made then is let go."""
+        """Connects in a thread, which runs on when nobody waits for it any more; its connection is then closed."""
         handing, made, left = threading.Lock(), list[tuple[Screen, Client | None]](), threading.Event()
 
         def connect() -> None:
@@ -82,7 +82,7 @@ class LiveScreen:
         screen = told.screen()
         try:
             client = Client(self.place.sock)
-        except NotFound:  # it has ended: this is its last picture
+        except NotFound:  # it has ended: this is its last screen
             self.ended = self.ended or 0
             return screen, None
         try:
@@ -138,7 +138,7 @@ class LiveScreen:
         elif isinstance(message, wire.Exit):
             self.ended = message.code
         elif isinstance(message, wire.Gap):
-            # We did not keep up: the whole picture is made anew from what is on disk.
+            # We did not keep up: rebuild the whole screen from what is on disk.
             self._leave()
             self._reloading = asyncio.get_running_loop().create_task(self._reload())
 
@@ -174,7 +174,7 @@ class LiveScreen:
             self._looked = now
 
     def frame(self, since: int = 0) -> dict[str, Any]:
-        """The screen for somebody who has it as of `since`; 0 is nothing yet."""
+        """The screen for a watcher who has it as of `since`; 0 means nothing yet."""
         self._look()
         screen = self._screen
         if screen is None:
@@ -204,7 +204,7 @@ def _let_go(screen: Screen, client: Client | None) -> None:
 
 
 class Screens:
-    """All that are followed now."""
+    """All terminals that are followed now."""
 
     def __init__(self, find: Callable[[str], Awaitable[Place]]) -> None:
         self._find = find

@@ -1,4 +1,4 @@
-"""All of it as a server: with the fleet of this machine where there is one, with the terminals always."""
+"""The server: with this machine's fleet if there is one, and always with its terminals."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ log = logging.getLogger(__name__)
 PORT = 7474
 AGAIN_SECONDS = 2.0
 IDLE_SECONDS = 15.0
-"""A connection on which no request is completed for so long is closed, however slowly its bytes come."""
+"""A connection on which no request is completed for this long is closed, however slowly its bytes come."""
 CONNECTIONS_MAX = 2000
 PUBLIC = ("/login", "/healthz", "/readyz", "/ca", "/ca.crt")
-"""Paths that need no token, beside the page's own files and answer links."""
+"""Paths that need no token, besides the page's own files and answer links."""
 
 
 class WebServer:
@@ -160,7 +160,7 @@ class WebServer:
         return self.index
 
     def fleet_state(self) -> dict[str, Any]:
-        """`none`: this machine belongs to no fleet; `up`; `away`: its engine does not answer; `reading`."""
+        """`none`: in no fleet; `up`; `away`: its engine does not answer; `reading`: the index is being filled."""
         if self.bus is None:
             return {"state": "none" if self.problem.startswith("this machine belongs") else "away", "why": self.problem}
         if not self.bus.connected:
@@ -173,7 +173,7 @@ class WebServer:
             self.fleet_bus()
 
     async def _join(self) -> None:
-        """Connect to the fleet of this machine, as soon as there is one."""
+        """Connect to this machine's fleet as soon as there is one."""
         from treadle.fleet.api.feed import Feed
         from treadle.fleet.searching import streams_of
 
@@ -223,7 +223,7 @@ class WebServer:
         self.order_terminals.close()
 
     async def cut_off(self, device: str) -> None:
-        """Close what a device has open whose token was taken back."""
+        """Close everything that a device with a revoked token has open."""
         for tab in list(self.tabs):
             if tab.socket.scope["device"].id == device:
                 await tab.socket.close(4401, "this token was taken back")
@@ -266,7 +266,7 @@ class Listening:
             self.authority = authorities.ensure(self.names) if local_ca and not self.tls else None
             self.tls = (self.authority.certificate, self.authority.key) if self.authority else self.tls
         else:
-            raise ConfigError("nobody knows by which name browsers reach this server", hint="--name fleet.example")
+            raise ConfigError("it is not known by which name browsers reach this server", hint="--name fleet.example")
         self.socket = _unix_socket(unix) if unix else _tcp_socket(host, port)
         self.port = 0 if unix else int(self.socket.getsockname()[1])
 
@@ -311,7 +311,7 @@ def _unix_socket(path: str) -> socket.socket:
 
 
 async def run(server: WebServer, listening: Listening, ready: asyncio.Event | None = None) -> int:
-    """Serve until cancelled or told to stop by a signal, which is given back."""
+    """Serve until cancelled or told to stop by a signal, which is returned."""
     from treadle.fleet.api.connections import SignalledServer, make_config
 
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
@@ -327,7 +327,7 @@ async def run(server: WebServer, listening: Listening, ready: asyncio.Event | No
         await asyncio.shield(serving)
         return uvicorn_server.ended_by
     finally:
-        # It closes what it listens on only when it ends by itself, so it is not cancelled.
+        # Not cancelled: it closes its listening sockets only when it ends by itself.
         uvicorn_server.should_exit = True
         await asyncio.gather(serving, return_exceptions=True)
         await server.close()
@@ -336,7 +336,7 @@ async def run(server: WebServer, listening: Listening, ready: asyncio.Event | No
 
 @asynccontextmanager
 async def served(server: WebServer, listening: Listening) -> AsyncIterator[asyncio.Task[int]]:
-    """Serve inside the `async with`. The task ends with the server; what keeps it from starting is raised."""
+    """Serve inside the `async with`. The task ends with the server; an error that prevents its start is raised."""
     ready = asyncio.Event()
     serving = asyncio.create_task(run(server, listening, ready))
     waiting = asyncio.create_task(ready.wait())

@@ -4,8 +4,8 @@
             {"do": "ping"}                                               {"do": "visible", "visible": false}
     server: {"t": "hello", "boot": ..., "right": ...}   {"t": "beat", "now": ...}   {"t": "run:ID", ...}
 
-Beats go out before anything else that waits, and no message is much larger than 64 KB, so that a full line is never
-taken for a dead one. Who does not read is cut off; who comes back goes on where they were.
+Beats are sent before anything else that waits, and no message is much larger than 64 KB, so that a busy connection is
+never taken for a dead one. A tab that does not read is cut off; one that comes back continues where it was.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BEAT = 5.0
 TOPICS_MAX = 300
 TABS_MAX = 1000
 SEND_SECONDS = 30.0
-"""How long one message may take to be taken; who takes longer does not read any more."""
+"""How long a tab may take to accept one message; a slower one counts as not reading any more."""
 
 
 class Tab:
@@ -66,7 +66,7 @@ class Tab:
             for task in done:
                 task.result()
         except (WebSocketDisconnect, RuntimeError, TimeoutError):
-            pass  # it went away
+            pass  # the tab went away
         finally:
             self.server.tabs.discard(self)
             await tasks.end(working)
@@ -147,7 +147,7 @@ class Tab:
             await self._send({"t": "beat", "now": time.time()})
 
     async def _pause(self) -> None:
-        """Until something is to be sent."""
+        """Wait until there is something to send."""
         now = time.monotonic()
         until = self._beat_at + BEAT
         for topic in self.topics.values():

@@ -1,4 +1,4 @@
-"""For scripts: changes and events as server-sent events, which can be gone on with from `Last-Event-ID`."""
+"""Changes and events as server-sent events for scripts, which can continue from `Last-Event-ID`."""
 
 from __future__ import annotations
 
@@ -98,11 +98,11 @@ def _admitted(server: WebServer, request: Request) -> Any:
 
 
 def _last(request: Request) -> tuple[int, int]:
-    """The place in `Last-Event-ID`, or in `?after=` for clients that cannot set a header: sequence and number."""
+    """The sequence and number in `Last-Event-ID`, or in `?after=` for clients that cannot set a header."""
     text = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
     seq, _, number = text.partition(".")
     if not (seq.isdigit() and (number or "0").isdigit() and len(text) < 40):
-        raise RequestRefused(400, "bad_request", f"{text[:40]!r} is no place in the stream")
+        raise RequestRefused(400, "bad_request", f"{text[:40]!r} is not a place in the stream")
     return int(seq), int(number or 0)
 
 

@@ -1,4 +1,4 @@
-"""Kept programs: look, type, set the size, end. They need no fleet."""
+"""Terminals: look, type, resize, end. They need no fleet."""
 
 import asyncio
 from typing import Annotated, Any
@@ -40,7 +40,7 @@ class TerminalsQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 @call("GET", "/terminals", query=TerminalsQuery, returns=list[dict[str, Any]])
 async def list_terminals(asking: Asking) -> list[dict[str, Any]]:
-    """The programs that are kept in terminals, with their states; `all` also those that have ended."""
+    """The programs that are kept in terminals, with their states; with `all`, also those that have ended."""
     found = await asyncio.to_thread(rows, asking.server.terminals)
     return [row for row in found if row["alive"] or asking.query.all]
 
@@ -51,7 +51,7 @@ async def _place(asking: Asking) -> Place:
 
 @call("GET", "/terminals/{id}/screen", returns=dict[str, Any])
 async def show_screen(asking: Asking) -> dict[str, Any]:
-    """What is on a terminal's screen now, or was when it ended."""
+    """A terminal's screen as it is now, or as it was when the program ended."""
     return await asyncio.to_thread(snapshot, await _place(asking))
 
 
@@ -63,7 +63,7 @@ class ScrollbackQuery(msgspec.Struct, frozen=True, kw_only=True):
 class Scrolled(msgspec.Struct, frozen=True, kw_only=True):
     lines: list[str]
     first: int
-    """The number of the first of these lines; give it as `before` for the page before."""
+    """The number of the first of these lines; pass it as `before` to get the page before."""
     total: int
 
 
@@ -84,13 +84,13 @@ async def show_scrollback(asking: Asking) -> Scrolled:
 
 
 class Typing(msgspec.Struct, frozen=True, kw_only=True):
-    """A text as a person would type it, or single keys by name: Enter, Escape, Up, C-c... One of the two."""
+    """Either a text as a person would type it, or single keys by name: Enter, Escape, Up, C-c..."""
 
     text: Annotated[str, Meta(max_length=500_000)] = ""
     enter: bool = False
     keys: Annotated[tuple[str, ...], Meta(max_length=200)] = ()
     anyway: bool = False
-    """Type whatever the program is doing; else a text never answers a dialog."""
+    """Type whatever the program is doing; otherwise a text never answers a dialog."""
 
 
 @call("POST", "/terminals/{id}/input", right="all", body=Typing)
@@ -124,12 +124,12 @@ class NewSize(msgspec.Struct, frozen=True, kw_only=True):
     cols: Annotated[int, Meta(ge=2, le=1000)]
     rows: Annotated[int, Meta(ge=2, le=500)]
     take: bool = False
-    """Take the size from whoever has it; without, only who took it may change it."""
+    """Take control of the size from whoever has it; otherwise only they may change it."""
 
 
 @call("POST", "/terminals/{id}/size", right="all", body=NewSize)
 async def resize_terminal(asking: Asking) -> Done:
-    """Set a terminal's size. Only whoever took the size may; `take` takes it."""
+    """Set a terminal's size. Only whoever controls the size may; `take` takes control."""
     given: NewSize = asking.body
     place = await _place(asking)
     holders = asking.server.size_holders

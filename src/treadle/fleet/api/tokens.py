@@ -1,4 +1,4 @@
-"""Who may use the page and the API: a token for each device, kept as a hash, with what it may do.
+"""Who may use the page and the API: one token per device, stored as a hash, with the rights of the device.
 
     watch    look at everything
     answer   watch, and answer what agents ask
@@ -40,14 +40,14 @@ class PushKeys(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PushSubscription(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a browser hears of things while the page is closed, and what only it can read."""
+    """Where a browser receives messages while the page is closed, and the keys to encrypt for it."""
 
     endpoint: Annotated[str, Meta(max_length=2000)]
     keys: PushKeys
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
-    """One that holds a token. The token itself is kept nowhere, only what it can be recognised by."""
+    """A device that holds a token. The token itself is stored nowhere, only its hash."""
 
     id: str
     name: str
@@ -70,11 +70,11 @@ class TokenFile(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[Device, ...] = ()
     links: tuple[OneTimeLink, ...] = ()
     key: str = ""
-    """Signs the links with which a question is answered."""
+    """Signs the links that answer a question."""
     push_key: str = ""
-    """Signs messages to browsers that are not open."""
+    """Signs messages to browsers whose page is closed."""
     answered: dict[str, float] = {}
-    """Signed links that were used, until they would have expired anyway."""
+    """Signed links that were used, kept until they would have expired anyway."""
 
 
 def directory() -> str:
@@ -87,7 +87,7 @@ class Tokens:
         self._seen: tuple[tuple[int, int], TokenFile] | None = None
 
     def read(self) -> TokenFile:
-        """What is kept now; read again only when the file has changed, since another process may write it."""
+        """The stored devices, read again only when the file has changed: another process may write it."""
         try:
             found = os.stat(self.path)
         except FileNotFoundError:
@@ -114,7 +114,7 @@ class Tokens:
         return result
 
     def make(self, name: str, right: Right) -> tuple[Device, str]:
-        """A device of this name, with its token, which is told only here."""
+        """Make a device of this name. This is the only time its token is shown."""
         token = secrets.token_urlsafe(32)
         device = Device(id=secrets.token_hex(4), name=name, right=right, created=time.time(), sha256=_hash(token))
         self._change(lambda kept: (replace(kept, devices=(*kept.devices, device)), None))
@@ -130,7 +130,7 @@ class Tokens:
         return code
 
     def exchange(self, code: str, agent: str = "") -> tuple[Device, str] | None:
-        """The token for a code, which is used up; None for one that is unknown, expired or used."""
+        """Exchange a code for a token; None for a code that is unknown, expired or used."""
         wanted = _hash(code)
 
         def take(kept: TokenFile) -> tuple[TokenFile, OneTimeLink | None]:
@@ -156,7 +156,7 @@ class Tokens:
         self._change(note)
 
     def revoke(self, name: str) -> Device:
-        """Take a device's token back, by its id or name."""
+        """Revoke a device's token, by its id or name."""
 
         def remove(kept: TokenFile) -> tuple[TokenFile, Device]:
             found = [each for each in kept.devices if name in (each.id, each.name)]
@@ -167,7 +167,7 @@ class Tokens:
         return self._change(remove)
 
     def set_push(self, device: str, subscription: PushSubscription | None) -> None:
-        """Where a device hears of things while the page is closed. One browser is one device."""
+        """Note where a device receives messages while the page is closed. One browser is one device."""
 
         def note(kept: TokenFile) -> tuple[TokenFile, None]:
             same = None if subscription is None else subscription.endpoint
@@ -186,14 +186,14 @@ class Tokens:
     # Signed links, with which one question is answered...
 
     def sign(self, what: str, expires: float) -> str:
-        """A signature of this text, for a link that can be used once until it expires."""
+        """A signature for a link that can be used once, until it expires."""
         return hmac.new(self.key(), f"{what} {expires:.0f}".encode(), hashlib.sha256).hexdigest()[:40]
 
     def signed(self, what: str, expires: float, signature: str) -> bool:
         return time.time() < expires and hmac.compare_digest(self.sign(what, expires), signature)
 
     def use(self, signature: str, expires: float) -> bool:
-        """Use a signed link up; False when it was used before."""
+        """Mark a signed link as used. False when it was used before."""
 
         def note(kept: TokenFile) -> tuple[TokenFile, bool]:
             living = {each: until for each, until in kept.answered.items() if until > time.time()}
@@ -202,14 +202,14 @@ class Tokens:
         return self._change(note)
 
     def key(self) -> bytes:
-        """What signs links and notices; made when it is first needed."""
+        """The key that signs links and notices; made when it is first needed."""
         if not self.read().key:
             fresh = secrets.token_hex(32)
             self._change(lambda kept: (replace(kept, key=kept.key or fresh), None))
         return bytes.fromhex(self.read().key)
 
     def push_key(self, fresh: str) -> str:
-        """What signs messages to browsers: the one that is kept, else this fresh one."""
+        """The key that signs messages to browsers: the stored one, else this fresh one."""
         return self.read().push_key or self._change(
             lambda kept: (replace(kept, push_key=kept.push_key or fresh), kept.push_key or fresh)
         )
@@ -224,7 +224,7 @@ def _hash(secret: str) -> str:
 
 
 def _program(agent: str) -> str:
-    """What a browser calls itself, in two words."""
+    """The name of the browser and its system, from its User-Agent."""
     system = next(
         (name for name in ("iPhone", "iPad", "Android", "Windows", "Macintosh", "Linux") if name in agent), ""
     )

@@ -1,5 +1,6 @@
-"""What a tab can follow over its socket. A topic makes its next message when it is sent, from what is true then: one
-who reads slowly misses states in between, and never gets old ones."""
+"""What a tab can follow over its socket. A topic builds its next message when it is sent, from the state at that
+time: a slow reader misses states in between, and never gets old ones.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +25,17 @@ if TYPE_CHECKING:
 
 CHUNK = 64 * 1024
 BEHIND_MAX = 4000
-"""Events that a tab may have waiting; one that is further behind is shown the newest page instead."""
+"""How many events may wait for a tab; one that is further behind gets the newest page instead."""
 PAGE = 300
 FACETS_SECONDS = 3.0
-"""How long the counts beside a table's filters are shown before they are counted anew."""
+"""How long the counts beside a table's filters are shown before they are computed again."""
 
 
 class Topic:
     pause: ClassVar[float] = 0.1
-    """Seconds between two messages, at least."""
+    """Minimum seconds between two messages."""
     every: ClassVar[float] = 0.0
-    """Seconds after which it is looked at anew by itself."""
+    """Seconds after which it is checked again without a cause."""
 
     def __init__(self, tab: Tab, name: str, params: dict[str, Any]) -> None:
         self.tab = tab
@@ -51,7 +52,7 @@ class Topic:
         pass
 
     def adapt(self, params: dict[str, Any]) -> bool:
-        """Go on with these instead; False when it has to be opened anew for them."""
+        """Switch to these parameters. False when the topic must be opened again for them."""
         return False
 
     async def message(self) -> dict[str, Any] | None:
@@ -68,7 +69,7 @@ class Topic:
 
 
 class BoardTopic(Topic):
-    """Sections as lists of ids, and the rows that changed since the last message."""
+    """The sections as lists of ids, and the rows that changed since the last message."""
 
     pause = 0.2
 
@@ -134,7 +135,7 @@ class OrderTopic(Topic):
 
 
 class RunTopic(Topic):
-    """Events of an order: the newest page, or all after the place that the tab has come to; then each as it comes."""
+    """Events of an order: the newest page, or everything after the tab's position; then each event as it comes."""
 
     pause = 0.0
 
@@ -178,13 +179,13 @@ class RunTopic(Topic):
         return {"events": msgspec.to_builtins(joined(events)), "after": events[-1].seq}
 
     async def _load(self) -> dict[str, Any] | None:
-        """What there is already; the rest of it follows, since one message is not to hold up the others."""
+        """Load what exists already. The rest follows in later messages, so that one does not hold up the others."""
         after = self._at or None
         page = await event_page(
             self.server.fleet_bus(), self.server.fleet_index(), self.argument, after=after, count=PAGE
         )
         if after and page.events and len(page.events) >= PAGE:
-            # Too much was missed to be worth reading in full: the newest page, and older ones on demand.
+            # The tab missed too much to read in full: send the newest page; it asks for older ones.
             page = await event_page(self.server.fleet_bus(), self.server.fleet_index(), self.argument, count=PAGE)
             after = None
         self._loaded = True
@@ -208,7 +209,7 @@ class RunTopic(Topic):
 
 
 def _newest(events: list[Shown]) -> list[Shown]:
-    """The last of them that one message should hold, cut where a message of the stream begins."""
+    """The newest events that one message should hold, cut where a message of the stream begins."""
     size, first = 0, len(events)
     for place in range(len(events) - 1, -1, -1):
         size += len(msgspec.json.encode(events[place]))
@@ -220,7 +221,7 @@ def _newest(events: list[Shown]) -> list[Shown]:
 
 
 class TableTopic(Topic):
-    """A window of the orders that a filter leaves, with how many there are, and counts of what else there is."""
+    """A window of the orders that match a filter, with their number and the counts for other filters."""
 
     pause = 0.5
     every = FACETS_SECONDS
@@ -243,7 +244,7 @@ class TableTopic(Topic):
         self._count = min(200, max(1, int(self.params.get("count") or 60)))
 
     def adapt(self, params: dict[str, Any]) -> bool:
-        """Another window of the same orders is shown at once, and nothing is counted anew for it."""
+        """Show another window of the same orders at once, without counting again."""
         if params.get("wanted") != self.params.get("wanted"):
             return False
         self.params = params
@@ -253,7 +254,7 @@ class TableTopic(Topic):
         return True
 
     def _on_state(self, entries: list[Entry], rows: list[OrderRow]) -> None:
-        if rows or any(not entry.value for entry in entries):  # without a value: it was removed
+        if rows or any(not entry.value for entry in entries):  # an entry without a value was removed
             self.mark()
 
     async def message(self) -> dict[str, Any] | None:
@@ -278,7 +279,7 @@ def _now(row: dict[str, Any] | None) -> dict[str, Any]:
 
 
 class LookedAt(Topic):
-    """Something that is looked at every few seconds and sent when it changed."""
+    """Something that is checked every few seconds and sent when it changed."""
 
     every = 2.0
 
@@ -319,7 +320,7 @@ class TerminalsTopic(LookedAt):
 
     async def look(self) -> Any:
         found = await asyncio.to_thread(terminal_rows, self.server.terminals)
-        # Times that only tell how long ago something was would make every look a change.
+        # Leave out ages of things: they would make every look a change.
         return [{key: value for key, value in row.items() if key not in ("idle_ms", "state_ms")} for row in found]
 
 
@@ -352,7 +353,7 @@ class ScreenTopic(Topic):
     async def message(self) -> dict[str, Any] | None:
         frame = self._live.frame(self._at)
         if "cols" not in frame:
-            return None  # it is just being made anew
+            return None  # it is being rebuilt
         seen = (frame["rows"], frame.get("cursor"), frame.get("state"), frame.get("ended"))
         if self._at and seen == self._seen:
             return None
@@ -380,7 +381,7 @@ def make(tab: Tab, name: str, params: dict[str, Any]) -> Topic | None:
 
 
 async def said(topic: Topic) -> dict[str, Any] | None:
-    """Its message, or what went wrong as one: a topic that fails takes no other with it."""
+    """The topic's message, or its error as a message: a topic that fails does not take others with it."""
     try:
         return await topic.message()
     except TreadleError as error:
