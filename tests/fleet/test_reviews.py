@@ -39,7 +39,7 @@ def test_lines_are_read_as_comments_and_what_follows_belongs_to_them() -> None:
 
 def test_comments_may_be_json() -> None:
     assert reviews.parse('[{"path": "a", "line": 3, "text": "x"}]') == [Comment(path="a", line=3, text="x")]
-    with pytest.raises(ConfigError, match="no comments"):
+    with pytest.raises(ConfigError, match="not comments"):
         reviews.parse('[{"path": 3}]')
 
 

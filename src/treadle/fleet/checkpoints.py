@@ -104,7 +104,7 @@ class Checkpoints:
             self._more.set()
 
     def opened(self, session: str) -> None:
-        """The agent has a session of this name: from now on it can be gone on with."""
+        """The agent has opened this session, so it can be resumed from now on."""
         tree = self._attempt.tree
         if session != self.session and session and tree is not None:
             self.session = session
@@ -126,7 +126,7 @@ class Checkpoints:
             await asyncio.sleep(SECONDS)
 
     async def keep(self) -> bool:
-        """Store how far it is; False when that is not possible now. The run goes on either way."""
+        """Store how far the run is. False when that is not possible now; the run goes on either way."""
         if self._attempt.tree is None or self._attempt.superseded.is_set():
             return False
         async with self._keeping:
@@ -147,7 +147,7 @@ class Checkpoints:
 
     def _made(self, tree: trees.WorkTree) -> Checkpoint:
         spec = self._attempt.spec
-        # The session first: an agent may find more done than it remembers, but not less.
+        # The session first: an agent may find more done than it remembers, but never less.
         files = transcripts.collect(spec.agent, self.session, tree.root, os.environ)
         head = commit = ""
         bundle = b""

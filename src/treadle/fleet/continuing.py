@@ -43,7 +43,7 @@ class Before(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def prepare(attempt: RunningAttempt, source: str) -> Before:
-    """The worktree for this attempt, with all of the one before that can be had."""
+    """The worktree for this attempt, with everything of the earlier attempt that is available."""
     for order, number in await _earlier(attempt):
         if (found := await _here(attempt, order, number, source)) is not None:
             return found
@@ -54,7 +54,7 @@ async def prepare(attempt: RunningAttempt, source: str) -> Before:
 
 
 async def _earlier(attempt: RunningAttempt) -> list[tuple[str, int]]:
-    """The attempts that this one could go on from, the latest first."""
+    """The attempts that this one could continue from, latest first."""
     spec = attempt.spec
     found = [(spec.id, each.number) for each in reversed(attempt.earlier)]
     if spec.continues:
@@ -65,7 +65,7 @@ async def _earlier(attempt: RunningAttempt) -> list[tuple[str, int]]:
 
 
 async def _here(attempt: RunningAttempt, order: str, number: int, source: str) -> Before | None:
-    """Its own worktree and session on this machine; None when there is none, or somebody may still be at it."""
+    """Its own worktree and session on this machine; None when there are none, or somebody may still use them."""
     directory = runs.directory(order, number)
     state = read_state(directory)
     if state is None or state.agent != attempt.spec.agent:
@@ -84,7 +84,7 @@ async def _here(attempt: RunningAttempt, order: str, number: int, source: str) -
 
 
 def _tree_of(attempt: RunningAttempt, state: RunState, order: str, source: str) -> trees.WorkTree:
-    """The worktree in its old place: as it was left, or made anew when its order has ended and it was removed."""
+    """The worktree in its old place: as it was left, or made again when its order has ended and it was removed."""
     old, spec = state.tree, attempt.spec
     if old.top and not os.path.isdir(old.top):
         return trees.prepare(spec, source, old.top)
@@ -113,7 +113,7 @@ def _inside(pid: int, place: str) -> bool:
 
 
 async def _elsewhere(attempt: RunningAttempt, kept: Checkpoint, source: str) -> Before:
-    """From the object store."""
+    """Take it from the object store."""
     spec = attempt.spec
     tree = await asyncio.to_thread(trees.prepare, spec, source, attempt.new_place())
     restored = False
@@ -145,7 +145,7 @@ async def _elsewhere(attempt: RunningAttempt, kept: Checkpoint, source: str) -> 
 
 
 def told(attempt: RunningAttempt, before: Before, brief: str) -> str:
-    """What the agent is told first: the task; or, where something came before, how to go on from that."""
+    """The first message to the agent: the task, or how to continue from what was done before."""
     spec = attempt.spec
     lost = "; ".join(f"attempt {each.number} on {each.node}: {each.outcome} ({each.why})" for each in attempt.earlier)
     if before.how == "session":

@@ -48,7 +48,7 @@ class Execution:
         self.checkpoints = Checkpoints(attempt)
         self.before = continuing.Before()
         self.brief = ""
-        """What it builds on, beside the task."""
+        """What the order builds on, added to the task."""
         self._host: HostRun | None = None
         self._doing = "starting"
         self._since = time.time()
@@ -172,7 +172,7 @@ class Execution:
                 await self._host.stop(why)
 
     async def park(self) -> None:
-        """Stop here, and have another runner go on when the question is answered."""
+        """Stop here; another runner continues when the question is answered."""
         self.attempt.parked = True
         await self.stop(Cancelled("it waits for an answer and gave its slot back"))
 
@@ -256,7 +256,7 @@ class Execution:
         self.checkpoints.start()
         receipt = await self._run_once(agent)
         if self.before.how == "session" and not self._began and self.attempt.stopped is None:
-            # The agent does not know that session any more: it gets the files and the brief.
+            # The agent does not know that session any more: give it the files and the brief.
             self.before = replace(self.before, how="brief")
             receipt = await self._run_once(agent)
         assert self._host is not None
@@ -264,7 +264,7 @@ class Execution:
         return await self._ended(self._host, receipt)
 
     async def _know_claims(self) -> None:
-        """What others hold binds from the agent's first step on, so nothing is done before that was told once."""
+        """What others hold binds from the agent's first step on, so wait until it was reported once."""
         assert self.attempt.tree is not None
         if not self.attempt.tree.top:
             return

@@ -36,7 +36,7 @@ def command(agent: str) -> list[str]:
 
 
 async def run(attempt: RunningAttempt, words: str, seen: Seen) -> Ended:
-    """Start it in the worktree, type the task, and wait for its end."""
+    """Start the agent in the worktree, type the task, and wait for its end."""
     from treadle.host.confine import confined_check
 
     spec = attempt.spec
@@ -91,7 +91,7 @@ def _idle(path: str) -> bool:
 
 
 async def _watch(seen: Seen, path: str) -> None:
-    """Tell with each beat what the terminal's program seems to do."""
+    """Report with each beat what the terminal's program seems to do."""
     while True:
         try:
             detail = await asyncio.to_thread(_detail, path)

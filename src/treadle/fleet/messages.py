@@ -64,7 +64,7 @@ class Messages:
             await bus.put(key, msgspec.json.encode({**taken, "state": "in turn"}))
 
     async def _take(self, key: str, said: dict[str, Any], revision: int) -> dict[str, Any] | None:
-        """Marked before it is given, so that what the agent has heard cannot be changed any more."""
+        """Mark it before giving it to the agent: what the agent has heard can no longer be changed."""
         taken = {**said, "state": "delivered", "attempt": self._attempt.job.attempt, "delivered": time.time()}
         try:
             await self._attempt.bus.put(key, msgspec.json.encode(taken), expect=revision)
@@ -73,7 +73,7 @@ class Messages:
         return taken
 
     async def turn_ended(self) -> None:
-        """Give on what was left for the end of the turn, and what came too late for a step of it."""
+        """Give the agent what was left for the end of the turn, and what came too late for a step of it."""
         bus, name = self._attempt.bus, self._attempt.spec.id
         try:
             for key, entry in sorted((await bus.named([f"say.{name}.*"])).items()):

@@ -43,7 +43,7 @@ class Meter:
             await self._stop(self._ask(why))
 
     async def before_call(self, tokens: int, usd: float | None) -> None:
-        """Held back while the run is paused; ends the turn where the next call does not fit."""
+        """Wait while the run is paused; end the turn if the next call does not fit."""
         await self._attempt.may_go_on.wait()
         now = Used(input_tokens=tokens, usd=usd)
         first, before = self._marks or (now, now)

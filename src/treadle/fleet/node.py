@@ -143,7 +143,7 @@ class Node:
             await asyncio.sleep(0.25)
 
     async def _keep_tunnels(self) -> None:
-        """One for each machine that was added over SSH: started again when it ends, ended when it is taken out."""
+        """One tunnel for each machine added over SSH: restarted when it ends, ended when the machine is removed."""
         kept: dict[machines.Tunnel, asyncio.Task[None]] = {}
         try:
             while True:

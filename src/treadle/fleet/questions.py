@@ -79,7 +79,7 @@ class Questions:
             pass  # the agent no longer waits for it
 
     def _by_rule(self, asked: Asked) -> Answer | None:
-        """The first rule that matches, deny before allow."""
+        """The answer of the first matching rule; deny rules come first."""
         spec = self._attempt.spec
         access = Access(
             tool=asked.name or "", kind=asked.tool_kind, paths=asked.paths, command=asked.command, args=asked.args
@@ -168,12 +168,12 @@ class Questions:
         return f"You had asked for permission: {what}. It was refused{said}. Do without it."
 
     async def _park(self) -> None:
-        """Give the slot back when nobody answers for a while; the session goes on when somebody has."""
+        """Give the slot back when nobody answers for a while; the session continues when somebody has."""
         await asyncio.sleep(self._attempt.spec.park or 0.0)
         await self._give_back()
 
     async def _key(self, number: asyncio.Future[str]) -> str:
-        """Told by the scheduler; looked up where that was lost on the way."""
+        """The key, as the scheduler sent it; looked up if that message was lost."""
         name = self._attempt.spec.id
         while True:
             try:
@@ -190,7 +190,7 @@ class Questions:
                 return str(found["open_ask"])
 
     async def _take(self, key: str, revision: int) -> bool:
-        """Have this answer for good; False when whoever gave it has withdrawn it."""
+        """Take this answer for good. False when whoever gave it has withdrawn it."""
         job, bus = self._attempt.job, self._attempt.bus
         mine = msgspec.json.encode({"by": job.node, "attempt": job.attempt})
         while True:
@@ -198,7 +198,8 @@ class Questions:
                 await bus.put(f"taken.{key}.{revision}", mine, expect=0)
                 return True
             except Stale:
-                # Ours from a try whose answer was lost, or of the attempt before, which did not come to act on it.
+                # Either ours, from a try whose reply was lost, or of the earlier attempt, which did not get to act on
+                # it.
                 entry = await bus.get(f"taken.{key}.{revision}")
                 return entry is not None and "withdrawn" not in msgspec.json.decode(entry.value)
             except Unreachable:

@@ -49,7 +49,7 @@ class Invited(msgspec.Struct, frozen=True, kw_only=True):
 
 @call("POST", "/invitations", right="all", body=NewInvitation, returns=Invited, status=201)
 async def invite_node(asking: Asking) -> Invited:
-    """Make a code with which one machine joins as a node. Only where the fleet's private engine is."""
+    """Make a code with which one machine joins as a node. Only possible where the fleet's private engine is."""
     code = await asyncio.to_thread(invitations.invite, asking.body.name)
     return Invited(command=f"treadle fleet join {code}", url=places.load().url)
 
