@@ -99,6 +99,13 @@ class Instructions(msgspec.Struct, frozen=True, kw_only=True):
     """After the system prompt, whichever that is."""
     project: bool = True
     """Whether AGENTS.md, skills, commands, hooks and MCP servers of the person and the project are used."""
+    sources: tuple[str, ...] | None = None
+    """Of those, and of the rules that allow something: whose are used, `user` and `project`; None is both."""
+    skills: tuple[str, ...] | None = None
+    """The names of the skills that are offered; None is all that are found."""
+
+    def uses(self, source: Literal["user", "project"]) -> bool:
+        return self.project and (self.sources is None or source in self.sources)
 
 
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]

@@ -353,3 +353,41 @@ async def test_a_prompt_that_nobody_typed_runs_no_command_and_reads_no_file(host
     assert said[-1].result == "It is done."
     [message] = [message for message in host.sent()["messages"] if message["role"] == "user"]
     assert message["content"] == "/clear and look at @secret.txt"
+
+
+def add_skills(host: Host, *names: str) -> None:
+    for name in names:
+        place = host.work / ".claude" / "skills" / name
+        place.mkdir(parents=True)
+        (place / "SKILL.md").write_text(f"---\nname: {name}\ndescription: how to {name}\n---\nDo it.\n")
+
+
+async def test_only_the_skills_that_the_host_names_are_offered_and_can_be_run(host: Host) -> None:
+    add_skills(host, "bake", "brew")
+    [init, *_] = await host.play(DONE, "go", "/brew", skills=["bake"])
+    system = host.sent()["messages"][0]["content"]
+    assert "how to bake" in system and "how to brew" not in system
+    assert init.data["skills"] == ["bake"] and "brew" not in init.data["slash_commands"]
+    assert len(host.server.asked) == 1, "what is not offered cannot be run as a command either"
+
+
+@pytest.mark.parametrize(
+    ("sources", "found"), [(None, {"mine", "project"}), (["user"], {"mine"}), (["project"], {"project"}), ([], set())]
+)
+async def test_setting_sources_say_whose_words_and_rules_are_used(
+    host: Host, sources: Any, found: set[str], tmp_path: Path
+) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "AGENTS.md").write_text("Words that are mine.")
+    (own / "config.toml").write_text('[permissions]\nallow = ["Bash(touch mine)"]\ndeny = ["Bash(touch never)"]\n')
+    (host.work / "AGENTS.md").write_text("Words of the project.")
+    script = "".join(calling("Bash", command=f"touch {name}") for name in ("mine", "never"))
+    more = {"env": {"TREADLE_HOME": str(own)}}
+    messages = await host.play(script + DONE, setting_sources=sources, permission_mode="bypassPermissions", **more)
+    system = host.sent()["messages"][0]["content"]
+    assert ("that are mine" in system, "of the project" in system) == ("mine" in found, "project" in found)
+    assert messages[-1].result == "It is done." and not (host.work / "never").exists(), "a denial always holds"
+    (host.work / "mine").unlink()
+    await host.play(script + DONE, setting_sources=sources, permission_mode="default", **more)
+    assert (host.work / "mine").exists() == ("mine" in found), "what the user's file allows is its own"

@@ -34,7 +34,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     async def load(cls, spec: SessionSpec, environ: Mapping[str, str]) -> Configuration:
         env = {**environ, **spec.env}
-        loaded = config.load(spec.cwd, env, trusted=True if spec.trusted else None)
+        told = spec.instructions
+        loaded = config.load(spec.cwd, env, trusted=True if spec.trusted else None, sources=told.sources)
         return cls(
             spec=spec,
             settings=loaded.settings,

@@ -47,13 +47,15 @@ class FoundServers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_servers(
-    cwd: str, configured: Mapping[str, McpServer], environ: Mapping[str, str], *, trusted: bool | None = None
+    cwd: str | None, configured: Mapping[str, McpServer], environ: Mapping[str, str], *, trusted: bool | None = None
 ) -> FoundServers:
-    """The settings' servers, and those of the nearest `.mcp.json` if it is trusted (None: as `treadle trust` says)."""
+    """The settings' servers, and those of the nearest `.mcp.json` if it is trusted (None: as `treadle trust` says).
+    Without a directory, only those of the settings."""
     servers = dict(configured)
     warnings: list[str] = []
     ignored: list[str] = []
-    place = next((here for here in trust.up_to_top(cwd) if os.path.isfile(os.path.join(here, ".mcp.json"))), None)
+    places = trust.up_to_top(cwd) if cwd is not None else ()
+    place = next((here for here in places if os.path.isfile(os.path.join(here, ".mcp.json"))), None)
     if place is not None:
         path = os.path.join(place, ".mcp.json")
         wanted = _read(path, warnings)

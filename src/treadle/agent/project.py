@@ -14,8 +14,10 @@ import msgspec
 from treadle.agent.mentioned import mentioned
 from treadle.io.files import read_at_most
 from treadle.io.paths import config_file
+from treadle.session import Instructions
 from treadle.settings import trust
 
+ALL = Instructions()
 FILE_CAP = 64 * 1024
 KNOWLEDGE_CAP = 128 * 1024
 MAX_ENTRIES = 200
@@ -52,9 +54,11 @@ class ProjectCommand(msgspec.Struct, frozen=True, kw_only=True):
         return text if replaced or not arguments.strip() else f"{text.rstrip()}\n\n{arguments}"
 
 
-def _places(cwd: str) -> list[str]:
-    """Where the project says something; nowhere, when the repository belongs to another user."""
-    return [] if trust.stranger(cwd) is not None else list(trust.up_to_top(cwd))
+def _places(cwd: str, told: Instructions) -> list[str]:
+    """Where the project says something; nowhere, when it is not asked or the repository belongs to another user."""
+    if not told.uses("project") or trust.stranger(cwd) is not None:
+        return []
+    return list(trust.up_to_top(cwd))
 
 
 def has_words(cwd: str) -> bool:
@@ -63,12 +67,12 @@ def has_words(cwd: str) -> bool:
     return any(name.lower() in names for place in trust.up_to_top(cwd) for name in _listing(place))
 
 
-def knowledge(cwd: str) -> str:
+def knowledge(cwd: str, told: Instructions = ALL) -> str:
     """The user's own AGENTS.md, then those of the project from its top down to here, each under its path."""
     parts: list[str] = []
     seen: set[str] = set()
     room = KNOWLEDGE_CAP
-    for path, text in knowledge_files(cwd):
+    for path, text in knowledge_files(cwd, told):
         if text.strip() in seen or not text.strip():
             continue
         seen.add(text.strip())
@@ -80,20 +84,20 @@ def knowledge(cwd: str) -> str:
     return "\n\n".join(parts)
 
 
-def skills(cwd: str) -> list[Skill]:
-    """All skills by name; the one nearest to the working directory wins."""
+def skills(cwd: str, told: Instructions = ALL) -> list[Skill]:
+    """All skills that are wanted, by name; the one nearest to the working directory wins."""
     found: dict[str, Skill] = {}
-    for top, folder in _folders(cwd, "skills"):
+    for top, folder in _folders(cwd, "skills", told):
         for name in sorted(_listing(folder)):
             path = os.path.join(folder, name, "SKILL.md")
             text = _read(path, top)
             if text is not None and len(found) < MAX_ENTRIES:
-                told, _ = front_matter(text)
+                said, _ = front_matter(text)
                 skill = Skill(
-                    name=told.get("name") or name, description=_cut(told.get("description", ""), 1024), path=path
+                    name=said.get("name") or name, description=_cut(said.get("description", ""), 1024), path=path
                 )
                 found.setdefault(skill.name, skill)
-    return list(found.values())
+    return [skill for skill in found.values() if told.skills is None or skill.name in told.skills]
 
 
 def offer(found: list[Skill]) -> str:
@@ -110,17 +114,17 @@ def load_skill(skill: Skill) -> str:
     return f"Files of this skill are in {os.path.dirname(skill.path)}\n\n{front_matter(text)[1].strip()}"
 
 
-def commands(cwd: str) -> dict[str, ProjectCommand]:
+def commands(cwd: str, told: Instructions = ALL) -> dict[str, ProjectCommand]:
     """Slash commands from markdown files; `commands/git/pr.md` is `/git:pr`. The nearest one wins."""
     found: dict[str, ProjectCommand] = {}
-    for top, folder in _folders(cwd, "commands"):
+    for top, folder in _folders(cwd, "commands", told):
         for path in _markdown_below(folder):
             text = _read(path, top)
             if text is None or len(found) >= MAX_ENTRIES:
                 continue
             name = os.path.relpath(path, folder).removesuffix(".md").replace(os.sep, ":")
-            told, template = front_matter(text)
-            description = told.get("description") or template.strip().split("\n")[0]
+            said, template = front_matter(text)
+            description = said.get("description") or template.strip().split("\n")[0]
             command = ProjectCommand(
                 name=name, description=_cut(description, 200), template=template.strip(), path=path
             )
@@ -149,11 +153,11 @@ def _unquoted(value: str) -> str:
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
 
 
-def knowledge_files(cwd: str) -> Iterator[tuple[str, str]]:
+def knowledge_files(cwd: str, told: Instructions = ALL) -> Iterator[tuple[str, str]]:
     """(path, text) of each, the user's own first, then from the top of the project down to here."""
     own = os.path.dirname(config_file())
-    directories = list(_places(cwd))
-    for directory in (own, *reversed(directories)):
+    directories = _places(cwd, told)
+    for directory in (*([own] if told.uses("user") else []), *reversed(directories)):
         top = own if directory == own else directories[-1]
         names = {name.lower(): name for name in sorted(_listing(directory), reverse=True)}
         for name in KNOWLEDGE:
@@ -178,12 +182,14 @@ def _imported(path: str, text: str, top: str, known: set[str], depth: int = 1) -
                 break
 
 
-def _folders(cwd: str, kind: str) -> Iterator[tuple[str, str]]:
+def _folders(cwd: str, kind: str, told: Instructions) -> Iterator[tuple[str, str]]:
     """(the place that links may not lead out of, a folder of skills or commands), nearest first."""
-    directories = list(_places(cwd))
+    directories = _places(cwd, told)
     for directory in directories:
         for folder in FOLDERS:
             yield directories[-1], os.path.join(directory, folder, kind)
+    if not told.uses("user"):
+        return
     own = os.path.dirname(config_file())
     yield own, os.path.join(own, kind)
     home = os.path.expanduser("~")

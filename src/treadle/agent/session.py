@@ -175,13 +175,12 @@ class NativeSession(BaseSession):
             asyncio.get_running_loop().call_later(IDLE, self.provider.prepare)
 
     def read_project(self) -> None:
-        if not self.spec.instructions.project:
-            return
-        stranger = trust.stranger(self.spec.cwd)
+        told = self.spec.instructions
+        stranger = trust.stranger(self.spec.cwd) if told.uses("project") else None
         if stranger is not None and project.has_words(self.spec.cwd):
             self.emit(Warned(message=f"AGENTS.md, skills and commands of this project: {stranger}", code="settings"))
-        self._knowledge = project.knowledge(self.spec.cwd)
-        self._skills = project.skills(self.spec.cwd) if "skill" in self.tools else []
+        self._knowledge = project.knowledge(self.spec.cwd, told)
+        self._skills = project.skills(self.spec.cwd, told) if "skill" in self.tools else []
         self.permissions.rebuild()
 
     def _readable(self) -> list[str]:
@@ -399,6 +398,7 @@ class NativeSession(BaseSession):
             instructions=instructions or self.spec.instructions,
             subagents=(*self.spec.subagents, *subagents),
         )
+        self.read_project()
 
     async def add_tools(self, tools: tuple[OwnTool, ...]) -> None:
         self.toolbox.add_own(tools)
@@ -453,7 +453,7 @@ class NativeSession(BaseSession):
     def commands(self) -> list[CommandInfo]:
         from treadle.agent.commands import registry  # most sessions are never given one
 
-        return registry.every(self.spec.cwd)
+        return registry.every(self.spec.cwd, self.spec.instructions)
 
     async def _command(self, name: str, args: str) -> CommandResult | None:
         from treadle.agent.commands import registry

@@ -62,7 +62,8 @@ class Toolbox:
         servers = given_servers(spec.tools.servers, configuration.env, warnings)
         if spec.instructions.project and not spec.tools.only_servers:
             trusted = True if spec.trusted else None
-            found = find_servers(spec.cwd, configuration.settings.mcp_servers, configuration.env, trusted=trusted)
+            place = spec.cwd if spec.instructions.uses("project") else None
+            found = find_servers(place, configuration.settings.mcp_servers, configuration.env, trusted=trusted)
             warnings += [*found.warnings, *map(configuration.ignored, found.ignored)]
             servers = {**found.servers, **servers}
         await self.servers.start(servers, configuration.settings.timeouts.mcp_start)

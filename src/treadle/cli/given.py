@@ -114,3 +114,13 @@ def _object(text: str, option: str) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise ConfigError(f"{option} is not a JSON object")
     return table
+
+
+def sources(text: str | None) -> tuple[str, ...] | None:
+    """What --setting-sources names. There are no local settings here, which Claude Code has beside the project's."""
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if wrong := set(names) - {"user", "project", "local"}:
+        raise ConfigError(f"there is no setting source {min(wrong)!r}", hint="user and project, with a comma between")
+    return names

@@ -37,7 +37,7 @@ Interrupt: TypeAlias = Callable[[str], Coroutine[Any, Any, None]]
 
 
 NOT_USED = {
-    **dict.fromkeys(["setting-sources", "fallback-model", "betas", "thinking-display", "plugin-dir"], False),
+    **dict.fromkeys(["fallback-model", "betas", "thinking-display", "plugin-dir"], False),
     **dict.fromkeys(["task-budget", "debug-file"], False),
     **dict.fromkeys(["include-hook-events", "session-mirror", "debug", "debug-to-stderr"], True),
 }

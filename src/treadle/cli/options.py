@@ -72,6 +72,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     bare: bool = False
     dangerously_skip_permissions: bool = False
     claude_settings: str | None = None
+    setting_sources: str | None = None
 
     def settings(self) -> Settings:
         from treadle.settings import config
@@ -91,7 +92,10 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
             cwd=here(),
             model=self.model or theirs.model,
             instructions=Instructions(
-                system=self.system_prompt, append=self.append_system_prompt, project=not self.bare
+                system=self.system_prompt,
+                append=self.append_system_prompt,
+                project=not self.bare,
+                sources=given.sources(self.setting_sources),
             ),
             tools=Toolset(
                 offered=self._tools(), servers=given.servers(self.mcp_config), only_servers=self.strict_mcp_config
@@ -270,6 +274,9 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--strict-mcp-config", is_flag=True, help="Only the MCP servers of --mcp-config."),
     click.option("--bare", is_flag=True, help="Without AGENTS.md, skills, hooks and MCP servers of the project."),
     click.option("--settings", "claude_settings", hidden=True),
+    click.option(
+        "--setting-sources", metavar="NAMES", help="Whose rules, hooks, servers, skills, AGENTS.md: user,project."
+    ),
     click.option("--max-turns", type=click.IntRange(1), metavar="N", help="Stop after N model calls."),
     click.option("--max-budget-usd", type=Amount(), metavar="X", help="Stop at this cost."),
     click.option("--timeout", type=Amount(), metavar="S", help="Stop after S seconds."),

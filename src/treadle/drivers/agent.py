@@ -104,7 +104,9 @@ class DrivenAgent(ABC):
 
 def _with_settings(spec: SessionSpec, environ: Mapping[str, str]) -> SessionSpec:
     """The rules, limits and directories of the settings files hold for driven agents as for our own."""
-    loaded = config.load(spec.cwd, {**environ, **spec.env}, trusted=True if spec.trusted else None).settings
+    told = spec.instructions
+    trusted = True if spec.trusted else None
+    loaded = config.load(spec.cwd, {**environ, **spec.env}, trusted=trusted, sources=told.sources).settings
     files, asked = loaded.permissions, spec.rules
     defaults = Limits()
     limits: dict[str, Any] = {

@@ -72,4 +72,6 @@ def not_kept(spec: SessionSpec, name: str, *, taken: bool, alone: bool = False) 
         told.append(f"{name} takes no MCP servers, so {', '.join(spec.tools.servers)} cannot be used with it")
     if spec.tools.only_servers and not alone:
         told.append(f"{name} also uses the MCP servers of its own settings")
+    if spec.instructions.sources is not None and not alone:
+        told.append(f"{name} reads its own settings, whatever --setting-sources says")
     return told

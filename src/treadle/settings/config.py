@@ -173,8 +173,13 @@ def load(
     flags: Mapping[str, Any] | None = None,
     *,
     trusted: bool | None = None,
+    sources: tuple[str, ...] | None = None,
 ) -> LoadedSettings:
-    """All layers combined. `flags` has the shape of the file. `trusted` None: as `treadle trust` recorded it."""
+    """All layers combined. `flags` has the shape of the file. `trusted` None: as `treadle trust` recorded it.
+
+    With `sources`, the project's file is read only if `project` is among them; and only if `user` is, the user's own
+    file runs hooks, starts servers and allows something. Models, keys and what the user forbids always hold.
+    """
     environ = os.environ if environ is None else environ
     warnings: list[str] = []
     ignored: list[str] = []
@@ -184,7 +189,10 @@ def load(
     if os.path.exists(user):
         files.append(user)
         merged = read_file(user, warnings)
-    project = find_project(cwd)
+        if sources is not None and "user" not in sources:
+            forbidden = {name: rules for name, rules in merged.get("permissions", {}).items() if name != "allow"}
+            merged = {**merged, "permissions": forbidden, "hooks": {}, "mcp_servers": {}}
+    project = find_project(cwd) if sources is None or "project" in sources else None
     if project is not None and not trusted and (stranger := trust.stranger(project)):
         ignored.append(f"{os.path.join(project, '.treadle')}: {stranger}")
         project = None

@@ -90,7 +90,11 @@ async def _permissions(session: Controlled, args: str) -> CommandResult:
 async def _memory(session: Controlled, args: str) -> CommandResult:
     verb, _, text = args.strip().partition(" ")
     if not verb:
-        rows = [(path, f"{len(text.encode()):,} bytes") for path, text in project.knowledge_files(session.spec.cwd)]
+        spec = session.spec
+        rows = [
+            (path, f"{len(text.encode()):,} bytes")
+            for path, text in project.knowledge_files(spec.cwd, spec.instructions)
+        ]
         where = "The model reads these at the start of every turn:\n" + columns(rows)
         return said(where if rows else "There is no AGENTS.md yet. /memory add TEXT begins one.")
     if verb != "add" or not text.strip():

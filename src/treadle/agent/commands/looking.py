@@ -109,7 +109,7 @@ def _sentence(text: str) -> str:
 
 
 async def _skills(session: SeenSession, args: str) -> CommandResult:
-    found = await asyncio.to_thread(project.skills, session.spec.cwd)
+    found = await asyncio.to_thread(project.skills, session.spec.cwd, session.spec.instructions)
     if not found:
         return said("There are no skills here. A skill is a folder with a SKILL.md in .treadle/skills.")
     return said(columns([(f"/{skill.name}", skill.description or skill.path) for skill in found]))

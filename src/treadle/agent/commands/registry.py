@@ -7,7 +7,7 @@ from treadle.agent import project
 from treadle.agent.commands import agents, control, history, looking
 from treadle.agent.commands.base import SlashCommand, WrongUse, columns, said
 from treadle.errors import TreadleError
-from treadle.session import CommandInfo, CommandResult, Prompt
+from treadle.session import CommandInfo, CommandResult, Instructions, Prompt
 
 
 class Commanded(looking.SeenSession, control.Controlled, history.Recorded, agents.Delegating, Protocol):
@@ -39,11 +39,12 @@ def _usage(command: SlashCommand[Commanded]) -> str:
 
 async def _start_turn(session: Commanded, name: str, args: str) -> CommandResult | None:
     """A command that the project or the person has written, or a skill: text for the model."""
-    found = project.commands(session.spec.cwd).get(name)
+    cwd, told = session.spec.cwd, session.spec.instructions
+    found = project.commands(cwd, told).get(name)
     if found is not None:
         text = found.expand(args)
     else:
-        skill = next((skill for skill in project.skills(session.spec.cwd) if skill.name == name), None)
+        skill = next((skill for skill in project.skills(cwd, told) if skill.name == name), None)
         if skill is None:
             return None
         text = project.load_skill(skill) + (f"\n\n{args}" if args.strip() else "")
@@ -53,11 +54,11 @@ async def _start_turn(session: Commanded, name: str, args: str) -> CommandResult
 # What there is...
 
 
-def every(cwd: str) -> list[CommandInfo]:
+def every(cwd: str, told: Instructions) -> list[CommandInfo]:
     """Ours, then those of the project and the person, then the skills; of two with one name, the first."""
     ours = [CommandInfo(name=c.name, description=c.help, arguments=" | ".join(c.usage)) for c in COMMANDS.values()]
-    own = [CommandInfo(name=c.name, description=c.description) for c in project.commands(cwd).values()]
-    skills = [CommandInfo(name=s.name, description=s.description, skill=True) for s in project.skills(cwd)]
+    own = [CommandInfo(name=c.name, description=c.description) for c in project.commands(cwd, told).values()]
+    skills = [CommandInfo(name=s.name, description=s.description, skill=True) for s in project.skills(cwd, told)]
     found: dict[str, CommandInfo] = {}
     for command in (*ours, *own, *skills):
         found.setdefault(command.name, command)
@@ -66,7 +67,8 @@ def every(cwd: str) -> list[CommandInfo]:
 
 async def _help(session: Commanded, args: str) -> CommandResult:
     name = args.strip().removeprefix("/")
-    own, skills = project.commands(session.spec.cwd), project.skills(session.spec.cwd)
+    cwd, told = session.spec.cwd, session.spec.instructions
+    own, skills = project.commands(cwd, told), project.skills(cwd, told)
     if name in COMMANDS:
         return said(f"{COMMANDS[name].help}\n{_usage(COMMANDS[name])}")
     if name in own:

@@ -62,9 +62,15 @@ def _instructions(request: dict[str, Any], before: Instructions) -> Instructions
     system, append = request.get("systemPrompt"), request.get("appendSystemPrompt")
     if isinstance(system, list):
         system = "\n\n".join(map(str, system))
-    if not system and not append:
+    skills = request.get("skills")
+    if not system and not append and not isinstance(skills, list):
         return None
-    return Instructions(system=system or before.system, append=append or before.append, project=before.project)
+    return msgspec.structs.replace(
+        before,
+        system=system or before.system,
+        append=append or before.append,
+        skills=tuple(map(str, skills)) if isinstance(skills, list) else before.skills,
+    )
 
 
 def _subagents(agents: Any) -> tuple[Subagent, ...]:

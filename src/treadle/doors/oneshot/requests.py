@@ -118,6 +118,9 @@ class HostRequests:
             self._runner.demand(asked.check)
         if asked.subagents and self._session.info.capabilities.get("subagents") != "native":
             raise Unsupported(f"{self._session.info.name} cannot be given subagents", hint="the native agent can")
+        info = self._session.info
+        if isinstance(request.get("skills"), list) and info.capabilities.get("hooks") != "native":
+            raise Unsupported(f"{info.name} cannot be told which skills to offer", hint="native and claude can")
         if request is not self._greeting and (asked.instructions is not None or asked.subagents):
             more = self._adaptable("be told more by its host after it was opened")
             more.adapt(instructions=asked.instructions, subagents=asked.subagents)

@@ -59,6 +59,9 @@ def _options(spec: SessionSpec, options: dict[str, Any]) -> list[str]:
         argv.append("--strict-mcp-config")
     if not spec.start.persist:
         argv.append("--no-session-persistence")
-    if isinstance(sources := options.get("setting_sources"), str):
-        argv += ["--setting-sources", sources]
+    sources = options.get("setting_sources")
+    if spec.instructions.sources is not None:
+        sources = ",".join(spec.instructions.sources)
+    if isinstance(sources, str):
+        argv.append(f"--setting-sources={sources}")
     return argv

@@ -99,6 +99,8 @@ class ClaudeSession(GatedSession):
             wanted["appendSystemPrompt"] = self.spec.instructions.append
         if self.spec.subagents:
             wanted["agents"] = {each.name: forms.subagent(each) for each in self.spec.subagents}
+        if self.spec.instructions.skills is not None:
+            wanted["skills"] = list(self.spec.instructions.skills)
         async with self.peer.handshake("did not answer the initialize"):
             told = await self._control.request(wanted)
             await self._offer_servers()
