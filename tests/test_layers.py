@@ -71,29 +71,48 @@ def parsed(path: Path) -> tuple[list[ast.AST], list[str]]:
     return found, [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
 
 
-def imported(path: Path) -> set[str]:
-    found = set()
+@cache
+def names() -> dict[str, Path]:
+    """The modules by the name that they are imported by."""
+    parts = {path: path.relative_to(SRC).with_suffix("").parts for _, path in modules()}
+    return {".".join(name[:-1] if name[-1] == "__init__" else name): path for path, name in parts.items()}
+
+
+@cache
+def imported(name: str) -> frozenset[str]:
+    """The modules of ours that one imports, wherever in it: also inside functions, and for types only."""
+    path, found = names()[name], set()
     for node in parsed(path)[0]:
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        if isinstance(node, ast.ImportFrom):
+            package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+            above = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*above, *filter(None, [node.module])])
+            found |= {full if (full := f"{module}.{alias.name}") in names() else module for alias in node.names}
         elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            continue
-        found |= {name.split(".")[1] for name in names if name.startswith("treadle.")}
-    return found
+            found |= {alias.name for alias in node.names}
+    return frozenset(found & names().keys() - {name})
 
 
 def test_a_module_imports_only_what_lies_below_it() -> None:
     wrong = []
-    for part, path in modules():
+    for name, path in names().items():
+        part = path.relative_to(SRC).parts[1].removesuffix(".py")
         if part not in {"__init__", "__main__"} | BESIDE:
-            for other in imported(path) - {part, "__version__"}:
-                if other in BESIDE:
-                    wrong.append(f"{path} imports {other}, which is only for tests")
-                elif rank(other) <= rank(part):
-                    wrong.append(f"{path} ({part}) imports {other}, which is not below it")
+            for other in imported(name) - {"treadle"}:
+                below = other.split(".")[1]
+                if below in BESIDE:
+                    wrong.append(f"{name} imports {other}, which is only for tests")
+                elif below != part and rank(below) <= rank(part):
+                    wrong.append(f"{name} imports {other}, which is not below it")
     assert wrong == []
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    """Neither when it is loaded, nor later inside of a function, nor for its types."""
+    left = {name: set(imported(name)) for name in names()}
+    while ready := {name for name, others in left.items() if not others & left.keys()}:
+        left = {name: others for name, others in left.items() if name not in ready}
+    assert left == {}, "pass fewer things, or move what both need to where both can reach it"
 
 
 ACTS = {

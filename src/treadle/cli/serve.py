@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from treadle.cli.as_json import json_option, show_json
+from treadle.errors import MissingExtra
 
 
 @click.command("serve")
@@ -77,7 +78,12 @@ def _devices(tokens: Any, as_json: bool) -> None:
 
 def _serve(tokens: Any, right: Any, as_json: bool, options: dict[str, Any]) -> None:
     from treadle.fleet.api import running
-    from treadle.fleet.api.serve import Listening, WebServer, served
+
+    try:
+        from treadle.fleet.api.listening import Listening
+        from treadle.fleet.api.serve import WebServer, served
+    except ImportError:
+        raise MissingExtra("the page and the HTTP interface", "fleet") from None
 
     terminals, notify = options.pop("terminals"), options.pop("notify")
     found = running.find()
@@ -96,7 +102,7 @@ def _serve(tokens: Any, right: Any, as_json: bool, options: dict[str, Any]) -> N
             authority=listening.authority,
         )
         async with served(server, listening) as serving:
-            with running.noted(listening):
+            with running.noted(listening.address, listening.unix):
                 _announce(tokens, listening, right, as_json)
                 return await serving
 

@@ -30,6 +30,23 @@ class MergeStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     conflicts: tuple[str, ...] = ()
 
 
+class Merging(msgspec.Struct, kw_only=True):
+    """Orders that are merged one after the other. `state` is running, merged or stopped."""
+
+    id: str
+    orders: list[str]
+    into: str
+    verify: str
+    by: str
+    started: float
+    state: str = "running"
+    at: str = ""
+    """The order that is being merged and verified now."""
+    steps: list[MergeStep] = []
+    problem: str = ""
+    ended: float = 0.0
+
+
 async def diff(bus: Bus, name: str) -> bytes:
     order = await client.get_order(bus, name)
     patch = order.result.get("patch")

@@ -11,7 +11,7 @@ from PIL import Image
 
 from treadle.cli.fleet.away import phone
 from treadle.fleet.api import running
-from treadle.fleet.api.serve import Listening
+from treadle.fleet.api.listening import Listening
 from treadle.fleet.api.tokens import Tokens
 
 
@@ -19,7 +19,7 @@ from treadle.fleet.api.tokens import Tokens
 def listening(state_home: Path) -> Iterator[Listening]:
     made = Listening(port=0, behind_proxy=True, names=("fleet.example",))
     try:
-        with running.noted(made):
+        with running.noted(made.address, made.unix):
             yield made
     finally:
         made.socket.close()
@@ -55,7 +55,7 @@ def test_the_code_signs_a_phone_in_once_with_the_right_to_answer(listening: List
 def test_a_server_on_plain_http_is_none_for_a_phone(state_home: Path) -> None:
     made = Listening(port=0)
     try:
-        with running.noted(made):
+        with running.noted(made.address, made.unix):
             result = CliRunner().invoke(phone)
     finally:
         made.socket.close()

@@ -12,7 +12,8 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from treadle.fleet import places
-from treadle.fleet.api.serve import Listening, WebServer, run
+from treadle.fleet.api.listening import Listening
+from treadle.fleet.api.serve import WebServer, run
 from treadle.fleet.api.tokens import Right
 
 WAIT = 60.0
@@ -26,7 +27,7 @@ class Web:
         self.listening = listening
         self.task = task
         self.address = listening.address
-        _, self.token = server.tokens.make("test", "all")
+        _, self.token = server.site.tokens.make("test", "all")
         self.http = httpx2.AsyncClient(
             base_url=self.address, headers={"authorization": f"Bearer {self.token}"}, timeout=WAIT, trust_env=False
         )
@@ -42,11 +43,11 @@ class Web:
         return response.json()
 
     def headers(self, right: Right = "all") -> dict[str, str]:
-        return {"authorization": f"Bearer {self.server.tokens.make('another', right)[1]}"}
+        return {"authorization": f"Bearer {self.server.site.tokens.make('another', right)[1]}"}
 
     async def until_up(self) -> None:
         async with asyncio.timeout(WAIT):
-            while self.server.fleet_state()["state"] != "up":
+            while self.server.site.fleet.state()["state"] != "up":
                 await asyncio.sleep(0.01)
 
     async def stop(self) -> None:

@@ -6,7 +6,7 @@ from tests.fleet.api.conftest import Follow, Web
 
 
 async def test_the_code_of_a_link_becomes_a_cookie_that_no_script_reads(alone: Web) -> None:
-    code = alone.server.tokens.link("", "watch")
+    code = alone.server.site.tokens.link("", "watch")
     nobody = {"authorization": "", "user-agent": "Mozilla/5.0 (Linux; Android 14) Chrome/140"}
     response = await alone.http.post("/login", json={"code": code}, headers=nobody)
     cookie = response.headers["set-cookie"]
@@ -30,7 +30,7 @@ async def test_what_a_device_may_do_is_what_its_token_says(alone: Web) -> None:
 
 
 async def test_a_revoked_device_is_cut_off_at_once(alone: Web, follow: Follow) -> None:
-    device, token = alone.server.tokens.make("phone", "watch")
+    device, token = alone.server.site.tokens.make("phone", "watch")
     follower = await follow(alone, token=token)
     await follower.until(lambda message: message["t"] == "hello")
     assert (await alone.http.delete(f"/api/v1/devices/{device.id}")).status_code == 200

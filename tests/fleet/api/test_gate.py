@@ -162,10 +162,10 @@ async def test_another_user_of_the_machine_gets_nothing_over_the_socket_file(ser
 
 async def test_no_token_code_or_answer_link_is_in_any_log(alone: Web, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(1)
-    code = alone.server.tokens.link("", "watch")
+    code = alone.server.site.tokens.link("", "watch")
     signed = await alone.http.post("/login", json={"code": code}, headers=ANONYMOUS)
     cookie = signed.cookies[alone.server.gate.cookie]
-    link = f"/a/abc/1/allow/9999999999/{alone.server.tokens.sign('abc.1 allow', 9999999999.0)}"
+    link = f"/a/abc/1/allow/9999999999/{alone.server.site.tokens.sign('abc.1 allow', 9999999999.0)}"
     for path in ("/api/v1/me", "/api/v1/nothing", link, f"/{alone.token}", f"/api/v1/me?token={alone.token}"):
         await alone.http.get(path)
     await alone.http.post("/api/v1/devices", content=b"{", headers={"content-type": "application/json"})

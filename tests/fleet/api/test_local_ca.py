@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from tests.fleet.api.conftest import StartWeb
 from treadle.errors import TreadleError
+from treadle.fleet.api.listening import Listening
 from treadle.fleet.api.local_ca import _pem, ensure
-from treadle.fleet.api.serve import Listening
 
 
 async def test_who_trusts_the_authority_trusts_the_server_and_its_page_explains_it(

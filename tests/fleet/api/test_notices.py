@@ -41,7 +41,7 @@ async def test_a_question_is_told_once_everywhere_and_answered_from_its_link(
         await until_state(bus, order.id, "asking")
         heard = await hook.until(lambda each: b'"asked"' in each.body)
         told = msgspec.json.decode(heard.body)
-        signature = hmac.new(web.server.tokens.key(), heard.body, hashlib.sha256).hexdigest()
+        signature = hmac.new(web.server.site.tokens.key(), heard.body, hashlib.sha256).hexdigest()
         assert heard.headers["x-treadle-signature"] == f"sha256={signature}"
         assert told["ask"]["command"] == "touch asked.txt"
         await _answer_from(told["links"]["allow"], bus, order.id)
@@ -82,8 +82,8 @@ async def test_a_closed_browser_is_told_once_and_the_notice_goes_when_somebody_e
     async with receiving() as service:
         monkeypatch.setattr(push, "HOSTS", ("127.0.0.1",))
         key, subscription = browser(f"{service.url}/send/abc")
-        device, _ = web.server.tokens.make("phone", "answer")
-        web.server.tokens.set_push(device.id, subscription)
+        device, _ = web.server.site.tokens.make("phone", "answer")
+        web.server.site.tokens.set_push(device.id, subscription)
         await start_node()
         order = work(repository, edits(tmp_path, "x", "a.txt", "two", "touch asked.txt"))
         await give(bus, order)
@@ -118,11 +118,11 @@ async def test_a_subscription_that_was_given_up_is_forgotten(alone: Web, monkeyp
     async with receiving() as service:
         service.status = "410 Gone"
         _, subscription = browser(f"{service.url}/send/abc")
-        made, _ = alone.server.tokens.make("phone", "answer")
-        alone.server.tokens.set_push(made.id, subscription)
+        made, _ = alone.server.site.tokens.make("phone", "answer")
+        alone.server.site.tokens.set_push(made.id, subscription)
 
         def device() -> Device:
-            return next(each for each in alone.server.tokens.read().devices if each.id == made.id)
+            return next(each for each in alone.server.site.tokens.read().devices if each.id == made.id)
 
-        await push.send(alone.server, device(), {"tag": "x"}, seconds=1)
+        await push.send(alone.server.site, device(), {"tag": "x"}, seconds=1)
         assert device().push is None

@@ -104,7 +104,7 @@ async def test_a_device_subscribes_gives_it_up_and_is_one_browser(alone: Web) ->
     first = alone.headers("watch")
     assert (await alone.http.put("/api/v1/push", json=body, headers=first)).status_code == 200
     assert (await alone.http.put("/api/v1/push", json=body)).status_code == 200
-    told = [each for each in alone.server.tokens.read().devices if each.push is not None]
+    told = [each for each in alone.server.site.tokens.read().devices if each.push is not None]
     assert [each.name for each in told] == ["test"], "a browser that signs in anew is not told twice"
     assert (await alone.get("/push"))["on"] is True
     assert (await alone.http.delete("/api/v1/push")).status_code == 200

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fleet.api.conftest import Web
 from treadle.errors import ConfigError
-from treadle.fleet.api.serve import Listening
+from treadle.fleet.api.listening import Listening
 
 
 async def test_without_a_fleet_it_says_so_and_terminals_work(alone: Web) -> None:

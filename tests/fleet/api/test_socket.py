@@ -24,7 +24,7 @@ def numbers(messages: list[dict[str, Any]], topic: str) -> list[int]:
 async def test_a_hello_says_which_server_this_is_and_beats_follow(web: Web, follow: Follow) -> None:
     tab = await follow(web)
     hello = await tab.until(lambda message: True)
-    assert hello["t"] == "hello" and hello["boot"] == web.server.boot and hello["right"] == "all"
+    assert hello["t"] == "hello" and hello["boot"] == web.server.site.boot and hello["right"] == "all"
     assert hello["fleet"]["state"] == "up"
     await tab.until(lambda message: message["t"] == "beat")
     await tab.do(do="ping", n=7)
@@ -81,7 +81,7 @@ async def test_after_a_restart_of_the_server_a_tab_goes_on_from_its_place(
     await second.until_up()
     back = await follow(second)
     hello = await back.until(lambda message: message["t"] == "hello")
-    assert hello["boot"] != first.server.boot
+    assert hello["boot"] != first.server.site.boot
     await back.sub(f"run:{name}", after=page["after"])
     await back.until(lambda message: 10 in numbers([message], f"run:{name}"))
     assert numbers(back.seen, f"run:{name}") == [6, 7, 8, 9, 10]

@@ -26,7 +26,7 @@ async def test_a_run_is_told_from_its_end_and_then_live_without_a_gap(web: Web, 
     for first in range(1, 1001, 10):
         await write(bus, name, first, 10)
     async with asyncio.timeout(WAIT):
-        while web.server.fleet_index().event_count(name) < 1000:
+        while web.server.site.fleet.require_index().event_count(name) < 1000:
             await asyncio.sleep(0.02)
     tab = await follow(web)
     await tab.sub(f"run:{name}")

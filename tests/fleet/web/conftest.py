@@ -67,7 +67,7 @@ async def open_page(browser: Browser) -> AsyncIterator[Open]:
             context.set_default_timeout(WAIT * 1000)
             contexts.append(context)
             signing = await context.new_page()
-            await signing.goto(f"{web.address}/#{web.server.tokens.link('', right)}")
+            await signing.goto(f"{web.address}/#{web.server.site.tokens.link('', right)}")
             await expect(signing.locator("#pill")).to_have_class("pill live")
             await signing.close()
         page = await context.new_page()

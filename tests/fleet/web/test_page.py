@@ -22,7 +22,7 @@ async def test_a_link_signs_in_once_and_leaves_no_code_in_the_address(web: Web, 
     assert web.token not in await page.content()
     other = await page.context.browser.new_context()
     try:
-        code = web.server.tokens.link("", "all")
+        code = web.server.site.tokens.link("", "all")
         first = await other.new_page()
         await first.goto(f"{web.address}/#{code}")
         await expect(first.locator("#pill")).to_have_text("live")

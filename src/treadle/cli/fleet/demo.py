@@ -56,7 +56,8 @@ async def _demo(place: Path) -> int:
 
 @asynccontextmanager
 async def _page(say: Callable[[str], None]) -> AsyncIterator[None]:
-    from treadle.fleet.api.serve import Listening, WebServer, served
+    from treadle.fleet.api.listening import Listening
+    from treadle.fleet.api.serve import WebServer, served
     from treadle.fleet.api.tokens import Tokens
 
     tokens, listening = Tokens(), Listening(port=0)

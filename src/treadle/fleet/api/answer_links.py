@@ -15,9 +15,9 @@ from starlette.responses import HTMLResponse, Response
 
 from treadle.errors import TreadleError
 from treadle.fleet import client
+from treadle.fleet.api.site import Site
 
 if TYPE_CHECKING:
-    from treadle.fleet.api.serve import WebServer
     from treadle.fleet.api.tokens import Tokens
 
 
@@ -29,7 +29,7 @@ def make(tokens: Tokens, address: str, ask: dict[str, Any], decision: str) -> st
     return f"{address}/a/{ask['order']}/{ask['number']}/{decision}/{expires}/{signature}"
 
 
-async def link(server: WebServer, request: Request) -> Response:
+async def link(site: Site, request: Request) -> Response:
     given = request.path_params
     order, number, decision = str(given["order"]), str(given["number"]), str(given["decision"])
     expires = str(given["expires"])
@@ -37,10 +37,10 @@ async def link(server: WebServer, request: Request) -> Response:
         return _page("This link is not whole.", status=404)
     signature = str(given["signature"])
     what = f"{order}.{number} {decision}"
-    if not await asyncio.to_thread(server.tokens.signed, what, float(expires), signature):
+    if not await asyncio.to_thread(site.tokens.signed, what, float(expires), signature):
         return _page("This link has expired, or was not made here.", status=403)
     try:
-        found = server.fleet_index().ask(f"{order}.{number}")
+        found = site.fleet.require_index().ask(f"{order}.{number}")
         if found is None:
             return _page("There is no such question any more.", status=404)
         ask, answered = found
@@ -48,9 +48,10 @@ async def link(server: WebServer, request: Request) -> Response:
             return _page(f"{answered.get('by', 'Somebody')} has answered already: {answered.get('decision')}.")
         if request.method != "POST":  # includes HEAD, which a route for GET also answers
             return _page(_words(ask), button=decision)
-        if not await asyncio.to_thread(server.tokens.use, signature, float(expires)):
+        if not await asyncio.to_thread(site.tokens.use, signature, float(expires)):
             return _page("This link was used before.", status=409)
-        await client.answer(server.fleet_bus(), order, decision, number=int(number), by=f"{server.user} (answer link)")
+        bus, by = site.fleet.require_bus(), f"{site.user} (answer link)"
+        await client.answer(bus, order, decision, number=int(number), by=by)
     except TreadleError as error:
         return _page(error.message, status=409)
     return _page(f"Answered: {decision}.")

@@ -34,14 +34,15 @@ def stop() -> bool:
 
 
 async def serve() -> None:
-    from treadle.fleet.api.serve import Listening, WebServer, served
+    from treadle.fleet.api.listening import Listening
+    from treadle.fleet.api.serve import WebServer, served
 
     try:
         listening = Listening()
     except ConfigError:
         listening = Listening(port=0)  # something else uses its usual port
     async with served(WebServer(address=listening.address, names=listening.names), listening) as serving:
-        with running.noted(listening, background=True):
+        with running.noted(listening.address, listening.unix, background=True):
             say_ready()
             await serving
 

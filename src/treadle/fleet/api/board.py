@@ -9,20 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from treadle.errors import TreadleError
 from treadle.fleet import client, liveness, tasks
+from treadle.fleet.api.fleet_link import FleetLink
 from treadle.fleet.bus import Entry
 from treadle.fleet.order_rows import OrderFilter, OrderRow
 from treadle.fleet.orders import AT_WORK, ENDED
-
-if TYPE_CHECKING:
-    from treadle.fleet.api.machines import ClaimRow
-    from treadle.fleet.api.reviews import Merging
-    from treadle.fleet.api.serve import WebServer
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +31,23 @@ ASK_SHOWN = ("number", "kind", "headline", "text", "tool", "command", "deadline"
 RANK = {"asks": 0, "failed": 1, "budget": 1, "review": 2, "stalled": 3, "lost": 3}
 
 
+class ClaimRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Files that an order at work has for itself, or waits for."""
+
+    order: str
+    title: str
+    place: str
+    claims: tuple[str, ...]
+    state: str
+    node: str = ""
+    waits_for: str = ""
+    """The order that holds what this one needs."""
+    text: str = ""
+
+
 class Board:
-    def __init__(self, server: WebServer) -> None:
-        self.server = server
+    def __init__(self, fleet: FleetLink) -> None:
+        self.fleet = fleet
         self.whys: dict[str, dict[str, Any]] = {}
         self.nodes: list[dict[str, Any]] = []
         self.control: dict[str, Any] = {}
@@ -60,18 +70,15 @@ class Board:
     def on_state(self, entries: list[Entry], rows: list[OrderRow]) -> None:
         self._stale.set()
 
-    def merge_changed(self, merging: Merging) -> None:
-        self._stale.set()
-
     def wake(self) -> None:
-        """Somebody began to watch: look again, because what is known may be old."""
+        """Compute it again: somebody began to watch, or something changed that the engine does not report."""
         self._stale.set()
 
     async def _work_out(self) -> None:
         while True:
             await self._stale.wait()
             self._stale.clear()
-            if self.server.index is not None:
+            if self.fleet.index is not None:
                 try:
                     await asyncio.to_thread(self._sections)
                 except TreadleError as error:
@@ -83,18 +90,18 @@ class Board:
     async def _look(self) -> None:
         """Ask the scheduler what every order does; only while somebody watches."""
         while True:
-            if self.watchers and self.server.bus is not None:
+            if self.watchers and self.fleet.bus is not None:
                 try:
-                    self.whys = await client.whys(self.server.bus)
-                    self.nodes = await client.nodes(self.server.bus)
-                    self.control = msgspec.to_builtins(await client.control(self.server.bus))
+                    self.whys = await client.whys(self.fleet.bus)
+                    self.nodes = await client.nodes(self.fleet.bus)
+                    self.control = msgspec.to_builtins(await client.control(self.fleet.bus))
                 except TreadleError as error:
                     log.info("the scheduler cannot be asked: %s", error)
                 self._stale.set()
             await asyncio.sleep(EVERY)
 
     def _sections(self) -> None:
-        index = self.server.fleet_index()
+        index = self.fleet.require_index()
         needs = index.orders(OrderFilter(needs="asks"), count=SHOWN).orders
         for kind in ("failed", "review"):
             needs += index.orders(OrderFilter(needs=kind), count=SHOWN).orders
@@ -130,16 +137,14 @@ class Board:
                 made["needs"] = made["verdict"]
             elif made.get("waits") == "budget":
                 made["needs"] = "budget"
-        if row.open_ask and (found := self.server.fleet_index().ask(row.open_ask)):
+        if row.open_ask and (found := self.fleet.require_index().ask(row.open_ask)):
             ask, given = found
             made["ask"] = {name: ask.get(name) for name in ASK_SHOWN}
             made["answered"] = given
         return made
 
     async def claims(self) -> list[ClaimRow]:
-        from treadle.fleet.api.machines import ClaimRow
-
-        bus = self.server.fleet_bus()
+        bus = self.fleet.require_bus()
         found = []
         whys = await client.whys(bus)
         for name in whys:

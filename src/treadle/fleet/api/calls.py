@@ -23,10 +23,10 @@ from starlette.routing import Route
 from treadle.errors import NotFound, TreadleError
 from treadle.fleet.api.envelope import RequestRefused, answer, failure
 from treadle.fleet.api.gate import BODY_SECONDS
+from treadle.fleet.api.site import Site
 from treadle.fleet.api.tokens import Device, Right, may
 
 if TYPE_CHECKING:
-    from treadle.fleet.api.serve import WebServer
     from treadle.fleet.bus import Bus
 
 BASE = "/api/v1"
@@ -44,8 +44,8 @@ class Done(msgspec.Struct, frozen=True):
 class Asking:
     """One call: who makes it, on what, with which parameters."""
 
-    def __init__(self, server: WebServer, request: Request, query: Any, body: Any) -> None:
-        self.server = server
+    def __init__(self, site: Site, request: Request, query: Any, body: Any) -> None:
+        self.site = site
         self.request = request
         self.query = query
         self.body = body
@@ -58,11 +58,11 @@ class Asking:
     @property
     def by(self) -> str:
         """Who makes the call, as the order's history shows it."""
-        return f"{self.server.user} ({self.device.name})" if self.device.name else self.server.user
+        return f"{self.site.user} ({self.device.name})" if self.device.name else self.site.user
 
     @property
     def bus(self) -> Bus:
-        return self.server.fleet_bus()
+        return self.site.fleet.require_bus()
 
     def path(self, name: str) -> str:
         return str(self.request.path_params[name])
@@ -121,25 +121,25 @@ def call(
     return add
 
 
-def routes(server: WebServer, table: list[ApiCall]) -> list[Route]:
+def routes(site: Site, table: list[ApiCall]) -> list[Route]:
     """The calls as routes. Methods of one path share a route, so that a wrong method is reported as such."""
     paths: dict[str, dict[str, ApiCall]] = {}
     for each in table:
         paths.setdefault(each.path, {})[each.method] = each
-    return [Route(BASE + path, _endpoint(server, methods), methods=list(methods)) for path, methods in paths.items()]
+    return [Route(BASE + path, _endpoint(site, methods), methods=list(methods)) for path, methods in paths.items()]
 
 
-def _endpoint(server: WebServer, methods: dict[str, ApiCall]) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(site: Site, methods: dict[str, ApiCall]) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
-            return await _do(server, methods[request.method if request.method != "HEAD" else "GET"], request)
+            return await _do(site, methods[request.method if request.method != "HEAD" else "GET"], request)
         except TreadleError as error:
             return failure(error)
 
     return endpoint
 
 
-async def _do(server: WebServer, what: ApiCall, request: Request) -> Response:
+async def _do(site: Site, what: ApiCall, request: Request) -> Response:
     device = request.scope["device"]
     if device is None or not may(device, what.right):
         raise RequestRefused(403, "forbidden", f"this token may not do that: it needs the right {what.right!r}")
@@ -148,7 +148,7 @@ async def _do(server: WebServer, what: ApiCall, request: Request) -> Response:
             raise NotFound(f"{value[:80]!r} cannot be the name of anything here")
     query = _query(what.query, request) if what.query is not None else None
     body = await _body(what, request) if what.body is not None else None
-    result = await what.handler(Asking(server, request, query, body))
+    result = await what.handler(Asking(site, request, query, body))
     return result if isinstance(result, Response) else answer(result, what.status)
 
 

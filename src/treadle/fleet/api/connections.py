@@ -7,16 +7,17 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from treadle.fleet.api.serve import CONNECTIONS_MAX, IDLE_SECONDS, tls_context
+from treadle.fleet.api.gate import Gate
+from treadle.fleet.api.listening import Listening, tls_context
 
-if TYPE_CHECKING:
-    from treadle.fleet.api.serve import Listening, WebServer
-
+IDLE_SECONDS = 15.0
+"""A connection on which no request is completed for so long is closed, however slowly its bytes come."""
+CONNECTIONS_MAX = 2000
 MESSAGE_MAX = 64 * 1024
 """The largest message that a tab may send."""
 
@@ -55,9 +56,9 @@ class Connection(H11Protocol):
         self._check_later()
 
 
-def make_config(server: WebServer, listening: Listening) -> uvicorn.Config:
+def make_config(gate: Gate, listening: Listening) -> uvicorn.Config:
     config = uvicorn.Config(
-        server.gate,
+        gate,
         http=Connection,
         ws="websockets-sansio",
         ws_max_size=MESSAGE_MAX,

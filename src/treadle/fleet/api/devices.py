@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -13,11 +13,8 @@ from starlette.responses import Response
 from treadle.errors import TreadleError
 from treadle.fleet.api.calls import Asking, Done, call
 from treadle.fleet.api.envelope import RequestRefused, answer, failure
-from treadle.fleet.api.gate import BODY_SECONDS, address_of
+from treadle.fleet.api.gate import BODY_SECONDS, Gate, address_of
 from treadle.fleet.api.tokens import Right
-
-if TYPE_CHECKING:
-    from treadle.fleet.api.serve import WebServer
 
 COOKIE_SECONDS = 400 * 86400
 
@@ -26,32 +23,32 @@ class Code(msgspec.Struct, frozen=True):
     code: Annotated[str, Meta(min_length=1, max_length=200)]
 
 
-async def sign_in(server: WebServer, request: Request) -> Response:
+async def sign_in(gate: Gate, request: Request) -> Response:
     """`POST /login`: exchange the code of a link, once, for a cookie that no script can read."""
     try:
         address = address_of(request.scope)
-        server.gate.check_failures(address)
+        gate.check_failures(address)
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 code = msgspec.json.decode(await request.body(), type=Code).code
         except (msgspec.MsgspecError, TimeoutError):
             raise RequestRefused(400, "bad_request", "the code cannot be read") from None
-        made = await asyncio.to_thread(server.tokens.exchange, code, request.headers.get("user-agent", ""))
+        made = await asyncio.to_thread(gate.tokens.exchange, code, request.headers.get("user-agent", ""))
         if made is None:
-            server.gate.note_failure(address)
+            gate.note_failure(address)
             raise RequestRefused(401, "unauthorized", "this link was used before or has expired", hint=_ANEW)
     except TreadleError as error:
         return failure(error)
     device, token = made
     response = answer({"right": device.right, "device": device.name})
     response.set_cookie(
-        server.gate.cookie,
+        gate.cookie,
         token,
         max_age=COOKIE_SECONDS,
         path="/",
         httponly=True,
         samesite="strict",
-        secure=server.gate.secure,
+        secure=gate.secure,
     )
     return response
 
@@ -80,7 +77,7 @@ async def list_devices(asking: Asking) -> list[DeviceRow]:
             used=each.used,
             you=each.id == asking.device.id,
         )
-        for each in asking.server.tokens.read().devices
+        for each in asking.site.tokens.read().devices
     ]
 
 
@@ -96,15 +93,15 @@ class MadeLink(msgspec.Struct, frozen=True):
 @call("POST", "/devices", right="all", body=NewLink, returns=MadeLink, status=201)
 async def invite_device(asking: Asking) -> MadeLink:
     """A link that can be opened once, for another device."""
-    code = await asyncio.to_thread(asking.server.tokens.link, asking.body.name, asking.body.right)
-    return MadeLink(f"{asking.server.address}/#{code}")
+    code = await asyncio.to_thread(asking.site.tokens.link, asking.body.name, asking.body.right)
+    return MadeLink(f"{asking.site.address}/#{code}")
 
 
 @call("DELETE", "/devices/{id}", right="all")
 async def revoke_device(asking: Asking) -> Done:
     """Revoke a device's token, and close what the device has open."""
-    device = await asyncio.to_thread(asking.server.tokens.revoke, asking.path("id"))
-    await asking.server.cut_off(device.id)
+    device = await asyncio.to_thread(asking.site.tokens.revoke, asking.path("id"))
+    await asking.site.cut_off(device.id)
     return Done()
 
 
@@ -117,4 +114,4 @@ class WhoAmI(msgspec.Struct, frozen=True):
 @call("GET", "/me", returns=WhoAmI)
 async def who_am_i(asking: Asking) -> WhoAmI:
     """Which device this token belongs to, and what it may do."""
-    return WhoAmI(asking.device.name, asking.device.right, asking.server.user)
+    return WhoAmI(asking.device.name, asking.device.right, asking.site.user)

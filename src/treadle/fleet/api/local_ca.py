@@ -27,7 +27,6 @@ from treadle.io.reading import read, read_if_there
 if TYPE_CHECKING:
     from cryptography import x509
 
-    from treadle.fleet.api.serve import WebServer
 
 AUTHORITY_DAYS, SERVER_DAYS = 3650, 397
 """Phones accept no server certificate that is valid for much more than a year."""
@@ -209,9 +208,9 @@ STEPS = (
 )  # fmt: skip
 
 
-async def explain(server: WebServer, request: Request) -> Response:
+async def explain(local: LocalAuthority | None, request: Request) -> Response:
     """`GET /ca`: what to do on a device that does not trust this server yet."""
-    if server.authority is None:
+    if local is None:
         return failure(NotFound("this server has no authority of its own", hint="`treadle serve --local-ca`"))
     steps = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(text)}</dd>" for name, text in STEPS)
     return HTMLResponse(
@@ -222,13 +221,13 @@ async def explain(server: WebServer, request: Request) -> Response:
         "warning is gone and notifications work. It is good for the names of this server and nothing else.</p>"
         '<p><a class="button" href="/ca.crt">Download the authority</a></p>'
         "<p>Before you trust it, compare this fingerprint with the one that <code>treadle serve</code> printed. If "
-        f"they differ, somebody is between you and it.</p><pre>{server.authority.fingerprint}</pre>"
+        f"they differ, somebody is between you and it.</p><pre>{local.fingerprint}</pre>"
         f'<dl class="facts">{steps}</dl></main>'
     )
 
 
-async def download(server: WebServer, request: Request) -> Response:
-    if server.authority is None:
+async def download(local: LocalAuthority | None, request: Request) -> Response:
+    if local is None:
         return failure(NotFound("this server has no authority of its own", hint="`treadle serve --local-ca`"))
     headers = {"content-disposition": 'attachment; filename="treadle-authority.crt"'}
-    return Response(server.authority.authority, media_type="application/x-x509-ca-cert", headers=headers)
+    return Response(local.authority, media_type="application/x-x509-ca-cert", headers=headers)

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from treadle.fleet import client, invitations, places
+from treadle.fleet.api.board import ClaimRow
 from treadle.fleet.api.calls import Asking, Done, call
 from treadle.fleet.api.orders import Reason
 from treadle.fleet.control import Control
@@ -111,24 +112,10 @@ async def set_limit(asking: Asking) -> Done:
     return Done()
 
 
-class ClaimRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Files that an order at work has for itself, or waits for."""
-
-    order: str
-    title: str
-    place: str
-    claims: tuple[str, ...]
-    state: str
-    node: str = ""
-    waits_for: str = ""
-    """The order that holds what this one needs."""
-    text: str = ""
-
-
 @call("GET", "/claims", returns=list[ClaimRow])
 async def list_claims(asking: Asking) -> list[ClaimRow]:
     """Who holds which files, and who waits for them."""
-    return await asking.server.board.claims()
+    return await asking.site.board.claims()
 
 
 class SpentInHour(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +130,7 @@ class SpentInHour(msgspec.Struct, frozen=True, kw_only=True):
 @call("GET", "/money", returns=list[SpentInHour])
 async def show_money(asking: Asking) -> list[SpentInHour]:
     """What orders used, by the hour in which they last changed, for the last week."""
-    return [SpentInHour(**row) for row in asking.server.fleet_index().spent()]
+    return [SpentInHour(**row) for row in asking.site.fleet.require_index().spent()]
 
 
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,5 +148,5 @@ class MachinesFound(msgspec.Struct, frozen=True, kw_only=True):
 async def search_runs(asking: Asking) -> MachinesFound:
     """Search tasks, turns, commands and files touched."""
     given: SearchQuery = asking.query
-    hits, total = asking.server.fleet_index().search(given.q, count=given.count, kind=given.kind)
+    hits, total = asking.site.fleet.require_index().search(given.q, count=given.count, kind=given.kind)
     return MachinesFound(hits=hits, total=total)

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from treadle.fleet import client
+from treadle.fleet.api.fleet_link import FleetLink
 from treadle.fleet.bus import EVENTS, STATE
-
-if TYPE_CHECKING:
-    from treadle.fleet.api.serve import WebServer
 
 STATES = ("queued", "placed", "running", "asking", "done", "failed", "cancelled", "skipped")
 
 
-async def text(server: WebServer) -> str:
+async def text(fleet: FleetLink, watchers: int) -> str:
     lines = [
         "# HELP treadle_up Whether the fleet's engine answers.",
         "# TYPE treadle_up gauge",
-        f"treadle_up {int(server.bus is not None and server.bus.connected)}",
+        f"treadle_up {int(fleet.bus is not None and fleet.bus.connected)}",
         "# TYPE treadle_watchers gauge",
-        f"treadle_watchers {len(server.tabs)}",
+        f"treadle_watchers {watchers}",
     ]
-    if server.bus is None or server.index is None:
+    if fleet.bus is None or fleet.index is None:
         return "\n".join(lines) + "\n"
-    counts = server.index.counts()
+    counts = fleet.index.counts()
     lines += ["# HELP treadle_orders Orders by state.", "# TYPE treadle_orders gauge"]
     lines += [f'treadle_orders{{state="{state}"}} {counts.get(state, 0)}' for state in STATES]
-    totals = server.index.totals()
+    totals = fleet.index.totals()
     for name, about, value in (
         ("treadle_tokens_total", "Tokens that orders used.", totals["tokens"]),
         ("treadle_cost_usd_total", "What orders cost, where the price is known.", totals["usd"]),
@@ -40,12 +37,12 @@ async def text(server: WebServer) -> str:
     ):
         lines += [f"# HELP {name} {about}", f"# TYPE {name} counter", f"{name} {value:g}"]
     lag = {}
-    for stream, at in ((STATE, server.index.state_at), (EVENTS, server.index.events_at)):
-        info = await server.bus.api(f"STREAM.INFO.{stream}")
+    for stream, at in ((STATE, fleet.index.state_at), (EVENTS, fleet.index.events_at)):
+        info = await fleet.bus.api(f"STREAM.INFO.{stream}")
         lag[stream] = max(0, int(info["state"]["last_seq"]) + 1 - at)
     lines += ["# HELP treadle_lag_messages Messages of a stream not yet taken in.", "# TYPE treadle_lag_messages gauge"]
     lines += [f'treadle_lag_messages{{stream="{stream}"}} {count}' for stream, count in lag.items()]
-    nodes = await client.nodes(server.bus)
+    nodes = await client.nodes(fleet.bus)
     lines += ["# TYPE treadle_nodes gauge", f"treadle_nodes {sum(bool(each['alive']) for each in nodes)}"]
     lines += ["# TYPE treadle_scraped_seconds gauge", f"treadle_scraped_seconds {time.time():.3f}"]
     return "\n".join(lines) + "\n"

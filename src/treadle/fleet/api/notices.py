@@ -19,11 +19,11 @@ import msgspec
 from treadle.fleet import client
 from treadle.fleet.api import answer_links, notice_targets, push
 from treadle.fleet.api.notice_targets import Notice
+from treadle.fleet.api.site import Site
 from treadle.fleet.bus import Entry
 from treadle.fleet.order_rows import OrderRow
 
 if TYPE_CHECKING:
-    from treadle.fleet.api.serve import WebServer
     from treadle.fleet.api.tokens import Device
 
 log = logging.getLogger(__name__)
@@ -36,8 +36,8 @@ NEWS_SECONDS = 600.0
 
 
 class Notices:
-    def __init__(self, server: WebServer, targets: tuple[str, ...]) -> None:
-        self.server = server
+    def __init__(self, site: Site, targets: tuple[str, ...]) -> None:
+        self.site = site
         self.targets = tuple(notice_targets.parse(target) for target in targets)
         self._told: dict[str, list[Callable[[str], Awaitable[None]]]] = {}
         """Each cause that was announced, with the functions that take the notices back."""
@@ -66,9 +66,9 @@ class Notices:
             title=answer_links.shown(str(ask.get("title") or ask["order"])),
             words=answer_links.shown(f"{ask.get('agent')} asks: {client.asked_words(ask)}"),
             until=float(ask["deadline"]),
-            url=f"{self.server.address}/#/order/{ask['order']}",
+            url=f"{self.site.address}/#/order/{ask['order']}",
             links={
-                decision: answer_links.make(self.server.tokens, self.server.address, ask, decision)
+                decision: answer_links.make(self.site.tokens, self.site.address, ask, decision)
                 for decision in ("allow", "deny")
             },
             number=int(ask["number"]),
@@ -84,7 +84,7 @@ class Notices:
             title=answer_links.shown(row.title or row.id),
             words=answer_links.shown(words),
             until=time.time() + 86400,
-            url=f"{self.server.address}/#/order/{row.id}",
+            url=f"{self.site.address}/#/order/{row.id}",
         )
 
     def _tell(self, notice: Notice) -> None:
@@ -92,10 +92,10 @@ class Notices:
         while len(self._told) > TOLD_MAX:
             del self._told[next(iter(self._told))]
         for send in self.targets:
-            self.server.start_task(self._deliver(notice, partial(send, notice, self.server.tokens.key())))
-        for device in self.server.tokens.read().devices:
+            self.site.start_task(self._deliver(notice, partial(send, notice, self.site.tokens.key())))
+        for device in self.site.tokens.read().devices:
             if device.push is not None:
-                self.server.start_task(self._deliver(notice, partial(self._push, device, notice)))
+                self.site.start_task(self._deliver(notice, partial(self._push, device, notice)))
 
     async def _deliver(self, notice: Notice, send: Callable[[], Awaitable[Any]]) -> None:
         pause = FIRST_PAUSE
@@ -114,7 +114,7 @@ class Notices:
             return
 
     def _answered(self, key: str) -> bool:
-        found = self.server.index.ask(key) if self.server.index is not None else None
+        found = self.site.fleet.index.ask(key) if self.site.fleet.index is not None else None
         return found is not None and found[1] is not None
 
     def _take_back(self, key: str, words: str) -> None:
@@ -127,7 +127,7 @@ class Notices:
                 log.info("a notice could not be taken back: %s", type(error).__name__)
 
         for take_back in told:
-            self.server.start_task(later(take_back))
+            self.site.start_task(later(take_back))
 
     async def _push(self, device: Device, notice: Notice) -> Callable[[str], Awaitable[None]]:
         whole = len(notice.words) <= push.TEXT_MAX
@@ -139,10 +139,10 @@ class Notices:
             # A notice that does not show all of it offers no answer.
             "number": notice.number if whole and device.right != "watch" else None,
         }
-        await push.send(self.server, device, message, seconds=notice.until - time.time())
+        await push.send(self.site, device, message, seconds=notice.until - time.time())
 
         async def take_back(words: str) -> None:
             gone = {"tag": notice.key, "order": notice.order, "title": message["title"], "body": words, "over": True}
-            await push.send(self.server, device, gone, seconds=3600)
+            await push.send(self.site, device, gone, seconds=3600)
 
         return take_back

@@ -9,26 +9,21 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from typing import TYPE_CHECKING
 
 from treadle.errors import NotFound, TreadleError
 from treadle.fleet import client
-from treadle.fleet.api.calls import Asking, call
+from treadle.fleet.api.fleet_link import FleetLink
 from treadle.fleet.terminals import Carried, place_of
 from treadle.terminal.places import Place, find
-
-if TYPE_CHECKING:
-    from treadle.fleet.api.serve import WebServer
-
-import msgspec
 
 PREFIX, SHELL = "fleet-", "-shell"
 OPEN_MAX = 200
 
 
 class TerminalFinder:
-    def __init__(self, server: WebServer) -> None:
-        self.server = server
+    def __init__(self, terminals: str, fleet: FleetLink) -> None:
+        self.terminals = terminals
+        self.fleet = fleet
         self._directory = ""
         self._open: dict[str, tuple[Place, asyncio.Server]] = {}
         self._opening = asyncio.Lock()
@@ -36,19 +31,19 @@ class TerminalFinder:
     async def find(self, name: str) -> Place:
         """The terminal of this name: one of this machine, or one of an order."""
         try:
-            return find(self.server.terminals, name)
+            return find(self.terminals, name)
         except NotFound:
             if name in self._open:
                 return self._open[name][0]
             # Only an explicit request starts a shell; looking at one never does.
-            if not name.startswith(PREFIX) or name.endswith(SHELL) or self.server.bus is None:
+            if not name.startswith(PREFIX) or name.endswith(SHELL) or self.fleet.bus is None:
                 raise
         return await self.open(name.removeprefix(PREFIX), "agent", "")
 
     async def open(self, order: str, what: str, by: str) -> Place:
         """A local socket that leads to the order's own terminal (`agent`), or to a shell in its worktree (`shell`)."""
         name = place_of(order, what).id
-        bus = self.server.fleet_bus()
+        bus = self.fleet.require_bus()
         async with self._opening:
             kept = await client.get_order(bus, order)
             node = kept.node or (kept.attempts[-1].node if kept.attempts else "")
@@ -73,15 +68,3 @@ class TerminalFinder:
             serving.close()
         if self._directory:
             shutil.rmtree(self._directory, ignore_errors=True)
-
-
-class OpenedShell(msgspec.Struct, frozen=True):
-    terminal: str
-    """The name by which it is watched and typed into, like any other."""
-
-
-@call("POST", "/orders/{id}/shell", right="all", returns=OpenedShell)
-async def open_shell(asking: Asking) -> OpenedShell:
-    """Open a shell in an order's worktree, on its node. The order's receipt will record it."""
-    place = await asking.server.order_terminals.open(await asking.order(), "shell", asking.by)
-    return OpenedShell(place.id)

@@ -13,6 +13,7 @@ from treadle.fleet import client, liveness, places, races, sample
 from treadle.fleet.api.calls import Asking, Done, call
 from treadle.fleet.api.envelope import answer
 from treadle.fleet.api.event_pages import EventPage, event_page, one_event
+from treadle.fleet.api.site import Site
 from treadle.fleet.client import Given
 from treadle.fleet.order_rows import Listed, OrderFilter
 from treadle.fleet.orders import Order, Receipt, Spec, begun, checked, new_id
@@ -35,7 +36,7 @@ class OrdersQuery(OrderFilter, frozen=True, kw_only=True, rename={"states": "sta
 async def list_orders(asking: Asking) -> Listed:
     """List orders, most recently changed first; filtered before the list is cut, with the number of those left out."""
     given: OrdersQuery = asking.query
-    index = asking.server.fleet_index()
+    index = asking.site.fleet.require_index()
     return await asyncio.to_thread(index.orders, given, count=given.count, before=given.cursor, facets=given.facets)
 
 
@@ -111,14 +112,14 @@ class OrderDetail(msgspec.Struct, frozen=True, kw_only=True):
     first_error: tuple[int, int] | None
 
 
-async def detail(server: Any, name: str) -> OrderDetail:
-    bus, index = server.fleet_bus(), server.fleet_index()
+async def detail(site: Site, name: str) -> OrderDetail:
+    bus, index = site.fleet.require_bus(), site.fleet.require_index()
     spec = await client.get_spec(bus, name)
     order = await client.get_order(bus, name)
     receipt = await client.get_receipt(bus, name) if order.ended else None
     said = [{**message, "key": key} for key, message in await client.messages(bus, name)]
     found = index.ask(order.open_ask) if order.open_ask else None
-    why = liveness.judged(server.board.whys.get(name) or await client.why(bus, name)) if not order.ended else {}
+    why = liveness.judged(site.board.whys.get(name) or await client.why(bus, name)) if not order.ended else {}
     return OrderDetail(
         spec=spec,
         order=order if order.title else begun(spec),
@@ -135,7 +136,7 @@ async def detail(server: Any, name: str) -> OrderDetail:
 @call("GET", "/orders/{id}", returns=OrderDetail)
 async def show_order(asking: Asking) -> OrderDetail:
     """An order with everything that belongs to it: task, state, attempts, messages, question, receipt."""
-    return await detail(asking.server, await asking.order())
+    return await detail(asking.site, await asking.order())
 
 
 @call("GET", "/orders/{id}/why", returns=dict[str, Any])
@@ -169,10 +170,9 @@ class EventsQuery(msgspec.Struct, frozen=True, kw_only=True):
 async def list_events(asking: Asking) -> EventPage:
     """A page of an order's events: the newest, or those before or after a position. Long texts are cut and marked."""
     given: EventsQuery = asking.query
-    server = asking.server
     name = await asking.order()
     return await event_page(
-        asking.bus, server.fleet_index(), name, before=given.before, after=given.after, count=given.count
+        asking.bus, asking.site.fleet.require_index(), name, before=given.before, after=given.after, count=given.count
     )
 
 

@@ -17,12 +17,12 @@ import msgspec
 
 from treadle.errors import ConfigError, MissingExtra
 from treadle.fleet.api.calls import Asking, Done, call
-from treadle.fleet.api.tokens import Device, PushSubscription
+from treadle.fleet.api.site import Site
+from treadle.fleet.api.tokens import Device, PushSubscription, Tokens
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-    from treadle.fleet.api.serve import WebServer
 
 HOSTS = ("fcm.googleapis.com", ".push.services.mozilla.com", ".push.apple.com", ".notify.windows.com")
 """Hosts of the browsers' push services. A device may not make this server send anywhere else."""
@@ -92,7 +92,7 @@ def signed_header(key: EllipticCurvePrivateKey, endpoint: str, address: str) -> 
     return f"vapid t={'.'.join([*words, signature])}, k={_write(_public(key))}"
 
 
-def server_key(server: WebServer) -> EllipticCurvePrivateKey:
+def server_key(tokens: Tokens) -> EllipticCurvePrivateKey:
     """The key that all browsers were given; made when it is first needed."""
     try:
         from cryptography.hazmat.primitives.asymmetric import ec
@@ -100,18 +100,18 @@ def server_key(server: WebServer) -> EllipticCurvePrivateKey:
         raise MissingExtra("Web Push", "fleet") from None
 
     fresh = ec.generate_private_key(ec.SECP256R1()).private_numbers().private_value
-    return ec.derive_private_key(int(server.tokens.push_key(f"{fresh:064x}"), 16), ec.SECP256R1())
+    return ec.derive_private_key(int(tokens.push_key(f"{fresh:064x}"), 16), ec.SECP256R1())
 
 
-async def send(server: WebServer, device: Device, message: dict[str, Any], *, seconds: float) -> None:
+async def send(site: Site, device: Device, message: dict[str, Any], *, seconds: float) -> None:
     """Send a message to a device. A subscription that its browser has cancelled is removed."""
     import httpx2
 
     assert device.push is not None
-    key = await asyncio.to_thread(server_key, server)
+    key = await asyncio.to_thread(server_key, site.tokens)
     endpoint = device.push.endpoint
     headers = {
-        "Authorization": signed_header(key, endpoint, server.address),
+        "Authorization": signed_header(key, endpoint, site.address),
         "Content-Encoding": "aes128gcm",
         "Content-Type": "application/octet-stream",
         "TTL": str(max(60, int(seconds))),
@@ -123,7 +123,7 @@ async def send(server: WebServer, device: Device, message: dict[str, Any], *, se
     async with httpx2.AsyncClient(timeout=10.0, trust_env=True) as client:
         answer = await client.post(endpoint, content=body, headers=headers)
     if answer.status_code in (404, 410):
-        await asyncio.to_thread(server.tokens.set_push, device.id, None)
+        await asyncio.to_thread(site.tokens.set_push, device.id, None)
         return
     answer.raise_for_status()
 
@@ -152,19 +152,19 @@ class PushKey(msgspec.Struct, frozen=True):
 @call("GET", "/push", returns=PushKey)
 async def show_push(asking: Asking) -> PushKey:
     """The key with which a browser subscribes to this server's messages."""
-    key = await asyncio.to_thread(server_key, asking.server)
+    key = await asyncio.to_thread(server_key, asking.site.tokens)
     return PushKey(_write(_public(key)), asking.device.push is not None)
 
 
 @call("PUT", "/push", body=PushSubscription)
 async def subscribe(asking: Asking) -> Done:
     """Notify this device of what needs a person, also while the page is closed."""
-    await asyncio.to_thread(asking.server.tokens.set_push, asking.device.id, checked(asking.body))
+    await asyncio.to_thread(asking.site.tokens.set_push, asking.device.id, checked(asking.body))
     return Done()
 
 
 @call("DELETE", "/push")
 async def unsubscribe(asking: Asking) -> Done:
     """Stop notifying this device."""
-    await asyncio.to_thread(asking.server.tokens.set_push, asking.device.id, None)
+    await asyncio.to_thread(asking.site.tokens.set_push, asking.device.id, None)
     return Done()

@@ -13,27 +13,10 @@ from treadle.errors import ConfigError, NotFound, TreadleError
 from treadle.fleet import client, results, reviews
 from treadle.fleet.api.calls import Asking, Done, call
 from treadle.fleet.client import Given
-from treadle.fleet.results import MergeStep
+from treadle.fleet.results import Merging
 from treadle.fleet.reviews import Comment
 
 MERGES_KEPT = 50
-
-
-class Merging(msgspec.Struct, kw_only=True):
-    """Orders that are merged one after the other. `state` is running, merged or stopped."""
-
-    id: str
-    orders: list[str]
-    into: str
-    verify: str
-    by: str
-    started: float
-    state: str = "running"
-    at: str = ""
-    """The order that is being merged and verified now."""
-    steps: list[MergeStep] = []
-    problem: str = ""
-    ended: float = 0.0
 
 
 @call("GET", "/orders/{id}/diff", returns=bytes)
@@ -88,10 +71,10 @@ async def start_merge(asking: Asking) -> Merging:
         raise ConfigError("it is not known where to merge to", hint="name a worktree on the server's machine: into")
     verify = spec.verify if given.verify is None else given.verify
     made = Merging(id=secrets.token_hex(6), orders=names, into=into, verify=verify, by=asking.by, started=time.time())
-    asking.server.merges[made.id] = made
-    while len(asking.server.merges) > MERGES_KEPT:
-        del asking.server.merges[next(iter(asking.server.merges))]
-    asking.server.start_task(_merge(asking, made))
+    asking.site.merges[made.id] = made
+    while len(asking.site.merges) > MERGES_KEPT:
+        del asking.site.merges[next(iter(asking.site.merges))]
+    asking.site.start_task(_merge(asking, made))
     return made
 
 
@@ -99,7 +82,7 @@ async def _merge(asking: Asking, made: Merging) -> None:
     try:
         for name in made.orders:
             made.at = name
-            asking.server.board.merge_changed(made)
+            asking.site.board.wake()
             steps = await results.merge(asking.bus, [name], made.into, verify=made.verify, by=made.by)
             made.steps = [*made.steps, *steps]
             if not all(step.merged for step in steps):
@@ -112,13 +95,13 @@ async def _merge(asking: Asking, made: Merging) -> None:
         raise
     finally:
         made.at, made.ended = "", time.time()
-        asking.server.board.merge_changed(made)
+        asking.site.board.wake()
 
 
 @call("GET", "/merges/{id}", returns=Merging)
 async def show_merge(asking: Asking) -> Merging:
     """How far a merge has come."""
-    found = asking.server.merges.get(asking.path("id"))
+    found = asking.site.merges.get(asking.path("id"))
     if found is None:
         raise NotFound("there is no such merge; only the last ones of this server are known")
     return found
@@ -127,4 +110,4 @@ async def show_merge(asking: Asking) -> Merging:
 @call("GET", "/merges", returns=list[Merging])
 async def list_merges(asking: Asking) -> list[Any]:
     """The merges that this server has run, the latest first."""
-    return list(asking.server.merges.values())[::-1]
+    return list(asking.site.merges.values())[::-1]

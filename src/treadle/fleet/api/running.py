@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,10 +15,6 @@ from treadle.fleet.api.tokens import Right, Tokens, directory
 from treadle.io.files import write_atomic
 from treadle.io.process import table
 from treadle.io.reading import read_if_there
-
-if TYPE_CHECKING:
-    from treadle.fleet.api.serve import Listening
-
 
 STOP_SECONDS = 20.0
 
@@ -39,14 +34,14 @@ def _path() -> str:
 
 
 @contextmanager
-def noted(listening: Listening, *, background: bool = False) -> Iterator[None]:
+def noted(address: str, unix: str, *, background: bool = False) -> Iterator[None]:
     """Note where this server is for as long as it runs."""
     mine = table.look(os.getpid())
     note = ServerNote(
         pid=os.getpid(),
         start=mine.start if mine else 0,
-        address=listening.address,
-        unix=listening.unix,
+        address=address,
+        unix=unix,
         background=background,
     )
     write_atomic(_path(), msgspec.json.encode(note))

@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from treadle import __version__
 from treadle.errors import TreadleError
 from treadle.fleet import tasks
 from treadle.fleet.api import topics
+from treadle.fleet.api.site import Site
 from treadle.fleet.api.topics import Topic
-
-if TYPE_CHECKING:
-    from treadle.fleet.api.serve import WebServer
 
 BEAT = 5.0
 TOPICS_MAX = 300
@@ -33,8 +32,8 @@ SEND_SECONDS = 30.0
 
 
 class Tab:
-    def __init__(self, server: WebServer, socket: WebSocket) -> None:
-        self.server = server
+    def __init__(self, site: Site, socket: WebSocket) -> None:
+        self.site = site
         self.socket = socket
         self.visible = True
         self.topics: dict[str, Topic] = {}
@@ -44,19 +43,19 @@ class Tab:
 
     async def run(self) -> None:
         device = self.socket.scope["device"]
-        if device is None or len(self.server.tabs) >= TABS_MAX:
+        if device is None or len(self.site.tabs) >= TABS_MAX:
             await self.socket.close(4401 if device is None else 1013, "sign in first" if device is None else "too many")
             return
         await self.socket.accept()
-        self.server.tabs.add(self)
+        self.site.tabs.add(self.socket)
         hello = {
             "t": "hello",
-            "boot": self.server.boot,
-            "version": self.server.version,
+            "boot": self.site.boot,
+            "version": __version__,
             "now": time.time(),
             "right": device.right,
             "device": device.name,
-            "fleet": self.server.fleet_state(),
+            "fleet": self.site.fleet.state(),
         }
         working: list[asyncio.Task[None]] = []
         try:
@@ -68,7 +67,7 @@ class Tab:
         except (WebSocketDisconnect, RuntimeError, TimeoutError):
             pass  # the tab went away
         finally:
-            self.server.tabs.discard(self)
+            self.site.tabs.discard(self.socket)
             await tasks.end(working)
             await asyncio.gather(*working, return_exceptions=True)
             for topic in self.topics.values():
@@ -103,11 +102,12 @@ class Tab:
         if known is not None and known.adapt(params):
             return
         self._end(name)
-        topic = topics.make(self, name, params)
+        topic = topics.make(self.site, self, name, params)
         if topic is None or len(self.topics) >= TOPICS_MAX:
             raise ValueError(f"there is no topic {name[:60]!r}, or too many are followed")
         try:
-            self.server.check_topic(name)
+            if topic.needs_fleet:
+                self.site.fleet.require_bus()
             await topic.open()
         except TreadleError as error:
             self._pongs.append({"t": name, "error": error.envelope()})

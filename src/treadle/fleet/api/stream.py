@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -13,22 +13,20 @@ from starlette.responses import Response, StreamingResponse
 from treadle.errors import TreadleError
 from treadle.fleet import client
 from treadle.fleet.api.envelope import RequestRefused, failure
+from treadle.fleet.api.site import Site
 from treadle.fleet.bus import EVENTS, STATE, Entry
 from treadle.fleet.order_rows import row_of
 from treadle.fleet.orders import read_order
 from treadle.fleet.pull import Pull
 
-if TYPE_CHECKING:
-    from treadle.fleet.api.serve import WebServer
-
 ALIVE_SECONDS = 15.0
 STREAMS_MAX = 200
 
 
-async def changes(server: WebServer, request: Request) -> Response:
+async def changes(site: Site, request: Request) -> Response:
     """`GET /api/v1/changes`: each order as it changes; the id is the revision."""
     try:
-        bus = _admitted(server, request)
+        bus = _admitted(site, request)
         start = _last(request)[0] or await bus.last_revision()
     except TreadleError as error:
         return failure(error)
@@ -48,13 +46,13 @@ async def changes(server: WebServer, request: Request) -> Response:
         finally:
             await pull.close()
 
-    return _streamed(server, lines())
+    return _streamed(site, lines())
 
 
-async def events(server: WebServer, request: Request) -> Response:
+async def events(site: Site, request: Request) -> Response:
     """`GET /api/v1/orders/ID/stream`: an order's events, from the first or after the last that was read."""
     try:
-        bus = _admitted(server, request)
+        bus = _admitted(site, request)
         name = await client.resolve(bus, str(request.path_params["id"]))
         seq, number = _last(request)
     except TreadleError as error:
@@ -74,7 +72,7 @@ async def events(server: WebServer, request: Request) -> Response:
         finally:
             await pull.close()
 
-    return _streamed(server, lines())
+    return _streamed(site, lines())
 
 
 def _unpacked(message: Any, at: int, after: int) -> list[bytes]:
@@ -89,12 +87,12 @@ def _unpacked(message: Any, at: int, after: int) -> list[bytes]:
     ]
 
 
-def _admitted(server: WebServer, request: Request) -> Any:
+def _admitted(site: Site, request: Request) -> Any:
     if request.scope["device"] is None:
         raise RequestRefused(401, "unauthorized", "a token is needed")
-    if server.streams >= STREAMS_MAX:
+    if site.streams >= STREAMS_MAX:
         raise RequestRefused(429, "too_many", "too many streams are open", after=5)
-    return server.fleet_bus()
+    return site.fleet.require_bus()
 
 
 def _last(request: Request) -> tuple[int, int]:
@@ -110,9 +108,9 @@ def _event(kind: str, name: str, value: Any) -> bytes:
     return b"event: %s\nid: %s\ndata: %s\n\n" % (kind.encode(), name.encode(), msgspec.json.encode(value))
 
 
-def _streamed(server: WebServer, lines: AsyncIterator[bytes]) -> Response:
+def _streamed(site: Site, lines: AsyncIterator[bytes]) -> Response:
     async def counted() -> AsyncIterator[bytes]:
-        server.streams += 1
+        site.streams += 1
         try:
             yield b"retry: 1000\n\n"
             async for line in lines:
@@ -122,6 +120,6 @@ def _streamed(server: WebServer, lines: AsyncIterator[bytes]) -> Response:
         except TreadleError:
             return
         finally:
-            server.streams -= 1
+            site.streams -= 1
 
     return StreamingResponse(counted(), media_type="text/event-stream", headers={"x-accel-buffering": "no"})

@@ -41,12 +41,12 @@ class TerminalsQuery(msgspec.Struct, frozen=True, kw_only=True):
 @call("GET", "/terminals", query=TerminalsQuery, returns=list[dict[str, Any]])
 async def list_terminals(asking: Asking) -> list[dict[str, Any]]:
     """The programs that are kept in terminals, with their states; with `all`, also those that have ended."""
-    found = await asyncio.to_thread(rows, asking.server.terminals)
+    found = await asyncio.to_thread(rows, asking.site.terminals)
     return [row for row in found if row["alive"] or asking.query.all]
 
 
 async def _place(asking: Asking) -> Place:
-    return await asking.server.order_terminals.find(asking.path("id"))
+    return await asking.site.order_terminals.find(asking.path("id"))
 
 
 @call("GET", "/terminals/{id}/screen", returns=dict[str, Any])
@@ -132,7 +132,7 @@ async def resize_terminal(asking: Asking) -> Done:
     """Set a terminal's size. Only whoever controls the size may; `take` takes control."""
     given: NewSize = asking.body
     place = await _place(asking)
-    holders = asking.server.size_holders
+    holders = asking.site.size_holders
     if holders.get(place.id) != asking.device.id and not given.take:
         raise Denied(f"the size of {place.id} is not yours to change", hint='send "take": true to take it')
     holders[place.id] = asking.device.id
@@ -157,3 +157,15 @@ async def stop_terminal(asking: Asking) -> dict[str, Any]:
             return client.stop()
 
     return await asyncio.to_thread(work)
+
+
+class OpenedShell(msgspec.Struct, frozen=True):
+    terminal: str
+    """The name by which it is watched and typed into, like any other."""
+
+
+@call("POST", "/orders/{id}/shell", right="all", returns=OpenedShell)
+async def open_shell(asking: Asking) -> OpenedShell:
+    """Open a shell in an order's worktree, on its node. The order's receipt will record it."""
+    place = await asking.site.order_terminals.open(await asking.order(), "shell", asking.by)
+    return OpenedShell(place.id)

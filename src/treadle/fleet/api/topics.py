@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
@@ -15,13 +15,10 @@ from treadle.errors import TreadleError
 from treadle.fleet import client
 from treadle.fleet.api.event_pages import Shown, event_page, joined, unpacked
 from treadle.fleet.api.orders import detail
+from treadle.fleet.api.site import Site
 from treadle.fleet.bus import Entry
 from treadle.fleet.order_rows import OrderFilter, OrderRow
 from treadle.terminal.listing import rows as terminal_rows
-
-if TYPE_CHECKING:
-    from treadle.fleet.api.serve import WebServer
-    from treadle.fleet.api.socket import Tab
 
 CHUNK = 64 * 1024
 BEHIND_MAX = 4000
@@ -31,15 +28,23 @@ FACETS_SECONDS = 3.0
 """How long the counts beside a table's filters are shown before they are computed again."""
 
 
+class Follower(Protocol):
+    """The tab that a topic is for."""
+
+    visible: bool
+    wake: asyncio.Event
+
+
 class Topic:
+    needs_fleet: ClassVar[bool] = True
     pause: ClassVar[float] = 0.1
     """Minimum seconds between two messages."""
     every: ClassVar[float] = 0.0
     """Seconds after which it is checked again without a cause."""
 
-    def __init__(self, tab: Tab, name: str, params: dict[str, Any]) -> None:
+    def __init__(self, site: Site, tab: Follower, name: str, params: dict[str, Any]) -> None:
         self.tab = tab
-        self.server: WebServer = tab.server
+        self.site = site
         self.name = name
         self.params = params
         self.dirty = True
@@ -71,21 +76,22 @@ class Topic:
 class BoardTopic(Topic):
     """The sections as lists of ids, and the rows that changed since the last message."""
 
+    needs_fleet = False
     pause = 0.2
 
     async def open(self) -> None:
         self._sent: dict[str, dict[str, Any]] = {}
         self._first = True
-        self.server.board.watchers += 1
-        self.server.board.changed.add(self.mark)
-        self.server.board.wake()
+        self.site.board.watchers += 1
+        self.site.board.changed.add(self.mark)
+        self.site.board.wake()
 
     def close(self) -> None:
-        self.server.board.watchers -= 1
-        self.server.board.changed.discard(self.mark)
+        self.site.board.watchers -= 1
+        self.site.board.changed.discard(self.mark)
 
     async def message(self) -> dict[str, Any] | None:
-        board = self.server.board
+        board = self.site.board
         rows = {name: row for name, row in board.rows.items() if self._sent.get(name) != row}
         self._sent = dict(board.rows)
         made = {
@@ -98,8 +104,8 @@ class BoardTopic(Topic):
             "gone": [each["name"] for each in board.nodes if not each.get("alive")],
             "budgets": board.control.get("budgets", {}),
             "pauses": board.control.get("pauses", {}),
-            "merges": msgspec.to_builtins(list(self.server.merges.values())[-5:]),
-            "fleet": self.server.fleet_state(),
+            "merges": msgspec.to_builtins(list(self.site.merges.values())[-5:]),
+            "fleet": self.site.fleet.state(),
         }
         self._first = False
         return made
@@ -110,23 +116,23 @@ class OrderTopic(Topic):
 
     async def open(self) -> None:
         self._sent: bytes = b""
-        self.server.board.watchers += 1
-        self.server.board.changed.add(self.mark)
-        if self.server.feed is not None:
-            self.server.feed.on_state.add(self._on_state)
+        self.site.board.watchers += 1
+        self.site.board.changed.add(self.mark)
+        if self.site.fleet.feed is not None:
+            self.site.fleet.feed.on_state.add(self._on_state)
 
     def close(self) -> None:
-        self.server.board.watchers -= 1
-        self.server.board.changed.discard(self.mark)
-        if self.server.feed is not None:
-            self.server.feed.on_state.discard(self._on_state)
+        self.site.board.watchers -= 1
+        self.site.board.changed.discard(self.mark)
+        if self.site.fleet.feed is not None:
+            self.site.fleet.feed.on_state.discard(self._on_state)
 
     def _on_state(self, entries: list[Entry], rows: list[OrderRow]) -> None:
         if any(f".{self.argument}" in entry.key for entry in entries):
             self.mark()
 
     async def message(self) -> dict[str, Any] | None:
-        found = msgspec.to_builtins(await detail(self.server, self.argument))
+        found = msgspec.to_builtins(await detail(self.site, self.argument))
         seen = msgspec.json.encode(found)
         if seen == self._sent:
             return None
@@ -144,8 +150,8 @@ class RunTopic(Topic):
         self._reset = False
         self._loaded = False
         self._at = int(self.params.get("after") or 0)
-        assert self.server.feed is not None
-        self._feed = self.server.feed
+        assert self.site.fleet.feed is not None
+        self._feed = self.site.fleet.feed
         self._feed.on_events.add(self._on_events)
 
     def close(self) -> None:
@@ -180,13 +186,11 @@ class RunTopic(Topic):
 
     async def _load(self) -> dict[str, Any] | None:
         """Load what exists already. The rest follows in later messages, so that one does not hold up the others."""
-        after = self._at or None
-        page = await event_page(
-            self.server.fleet_bus(), self.server.fleet_index(), self.argument, after=after, count=PAGE
-        )
+        bus, index, after = self.site.fleet.require_bus(), self.site.fleet.require_index(), self._at or None
+        page = await event_page(bus, index, self.argument, after=after, count=PAGE)
         if after and page.events and len(page.events) >= PAGE:
             # The tab missed too much to read in full: send the newest page; it asks for older ones.
-            page = await event_page(self.server.fleet_bus(), self.server.fleet_index(), self.argument, count=PAGE)
+            page = await event_page(bus, index, self.argument, count=PAGE)
             after = None
         self._loaded = True
         later = [each for each in self._waiting if each.seq > max(page.after, self._at)]
@@ -232,8 +236,8 @@ class TableTopic(Topic):
         self._place()
         self._facets: dict[str, dict[str, int]] = {}
         self._counted_at = 0.0
-        assert self.server.feed is not None
-        self._feed = self.server.feed
+        assert self.site.fleet.feed is not None
+        self._feed = self.site.fleet.feed
         self._feed.on_state.add(self._on_state)
 
     def close(self) -> None:
@@ -258,13 +262,13 @@ class TableTopic(Topic):
             self.mark()
 
     async def message(self) -> dict[str, Any] | None:
-        index, offset, count = self.server.fleet_index(), self._offset, self._count
+        index, offset, count = self.site.fleet.require_index(), self._offset, self._count
         count_all = time.monotonic() - self._counted_at > FACETS_SECONDS
         listed = await asyncio.to_thread(index.orders, self._wanted, count=1, facets=count_all)
         if count_all:
             self._facets, self._counted_at = listed.facets, time.monotonic()
         rows = await asyncio.to_thread(index.window, self._wanted, offset, count)
-        whys = self.server.board.rows
+        whys = self.site.board.rows
         shown = [{**msgspec.to_builtins(row), **_now(whys.get(row.id))} for row in rows]
         made = {"offset": offset, "total": listed.total, "facets": self._facets, "rows": shown}
         seen = msgspec.json.encode(made)
@@ -300,26 +304,27 @@ class LookedAt(Topic):
 
 class NodesTopic(LookedAt):
     async def look(self) -> Any:
-        return await client.nodes(self.server.fleet_bus())
+        return await client.nodes(self.site.fleet.require_bus())
 
 
 class ClaimsTopic(LookedAt):
     async def look(self) -> Any:
-        return await self.server.board.claims()
+        return await self.site.board.claims()
 
 
 class MoneyTopic(LookedAt):
     async def look(self) -> Any:
-        control = await client.control(self.server.fleet_bus())
-        spent = await asyncio.to_thread(self.server.fleet_index().spent)
+        control = await client.control(self.site.fleet.require_bus())
+        spent = await asyncio.to_thread(self.site.fleet.require_index().spent)
         return {"control": msgspec.to_builtins(control), "spent": spent}
 
 
 class TerminalsTopic(LookedAt):
+    needs_fleet = False
     every = 1.5
 
     async def look(self) -> Any:
-        found = await asyncio.to_thread(terminal_rows, self.server.terminals)
+        found = await asyncio.to_thread(terminal_rows, self.site.terminals)
         # Leave out ages of things: they would make every look a change.
         return [{key: value for key, value in row.items() if key not in ("idle_ms", "state_ms")} for row in found]
 
@@ -327,15 +332,17 @@ class TerminalsTopic(LookedAt):
 class ScreenTopic(Topic):
     """A terminal's screen: whole once, then changed rows. `level` is focus or wall."""
 
+    needs_fleet = False
+
     async def open(self) -> None:
-        self._live = await self.server.screens.watch(self.argument)
+        self._live = await self.site.screens.watch(self.argument)
         self._at = 0
         self._seen: tuple[Any, ...] = ()
         self._following = asyncio.create_task(self._follow())
 
     def close(self) -> None:
         self._following.cancel()
-        self.server.screens.leave(self._live)
+        self.site.screens.leave(self._live)
 
     async def _follow(self) -> None:
         pause = 1 / 30 if self.params.get("level") == "focus" else 0.5
@@ -375,9 +382,9 @@ KINDS: dict[str, type[Topic]] = {
 }
 
 
-def make(tab: Tab, name: str, params: dict[str, Any]) -> Topic | None:
+def make(site: Site, tab: Follower, name: str, params: dict[str, Any]) -> Topic | None:
     kind = KINDS.get(name.partition(":")[0])
-    return kind(tab, name, params) if kind is not None else None
+    return kind(site, tab, name, params) if kind is not None else None
 
 
 async def said(topic: Topic) -> dict[str, Any] | None:
